@@ -1,0 +1,1 @@
+//! Ground floor: address and size types, the storage contracts, their conformance suites and wrappers.

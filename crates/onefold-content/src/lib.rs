@@ -1,0 +1,1 @@
+//! Craft: chunkers, fingerprints in batches, compressors and the compressibility test.

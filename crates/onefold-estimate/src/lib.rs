@@ -1,0 +1,1 @@
+//! Room: what deduplication and compression would save on files, folders, images and devices.

@@ -1,0 +1,1 @@
+//! Door: the NBD protocol without I/O, and one server for any block device.

@@ -1,0 +1,1 @@
+//! Room: the data reduction engine behind a pool of thin volumes.

@@ -1,0 +1,3 @@
+//! The onefold command: wiring, settings and output.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The project's own machines: checks, generated files, benchmarks.
+
+fn main() {}
