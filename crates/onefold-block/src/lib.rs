@@ -1,1 +1,18 @@
-//! Ground floor: address and size types, the storage contracts, their conformance suites and wrappers.
+//! Ground floor: address and size types, the storage contracts, their conformance suites and
+//! the small wrappers that compose over them.
+//!
+//! Rooms and doors above meet through these contracts and never through each other:
+//! [`BlockDevice`] is what a door serves, [`ContainerStore`] is where a pool keeps its
+//! containers, [`Media`] and [`Folder`] are the bytes underneath.
+
+pub mod address;
+pub mod container_store;
+pub mod device;
+pub mod media;
+pub mod size;
+
+pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
+pub use container_store::{ContainerStore, StoreError};
+pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
+pub use media::{Folder, Media, MediaError};
+pub use size::{ByteSize, ChunkSize, ParseSizeError};

@@ -1,0 +1,114 @@
+//! The bytes underneath: named files in a folder, reduced to what a pool needs.
+//! Room: onefold-block.
+//! Invariants: (1) written bytes are durable only after `sync` of that media returned `Ok`;
+//! (2) a created, removed or renamed name is durable only after `sync_names` of its folder;
+//! (3) after a failed `sync` nothing is known about unsynced bytes: callers stop trusting them.
+//! Checked by [`crate::conformance::media`].
+
+use std::io;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Why an operation on media failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MediaError {
+    /// The layer below has no space for what was asked.
+    #[error("no space left on the device of {name}")]
+    NoSpace {
+        /// The file concerned.
+        name: String,
+    },
+    /// There is nothing of that name.
+    #[error("{name} does not exist")]
+    NotFound {
+        /// The file concerned.
+        name: String,
+    },
+    /// Bytes past the end were asked for.
+    #[error("{name} ends at byte {len}, but bytes {offset}..{end} were expected")]
+    Truncated {
+        /// The file concerned.
+        name: String,
+        /// Its length in bytes.
+        len: u64,
+        /// First byte asked for.
+        offset: u64,
+        /// One past the last byte asked for.
+        end: u64,
+    },
+    /// The system reported an error.
+    #[error("{action} {name}: {source}")]
+    Io {
+        /// What was being done: "read", "write", "sync" and so on.
+        action: &'static str,
+        /// The file concerned.
+        name: String,
+        /// The system's own error.
+        source: io::Error,
+    },
+}
+
+/// One file's bytes. All methods take `&self`; concurrent calls on disjoint ranges are fine.
+pub trait Media: Send + Sync {
+    /// Length in bytes.
+    fn len(&self) -> Result<u64, MediaError>;
+
+    /// Whether there are no bytes at all.
+    fn is_empty(&self) -> Result<bool, MediaError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fill `buf` from `offset`; [`MediaError::Truncated`] if it does not reach that far.
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError>;
+
+    /// Store `data` at `offset`, growing the media where needed; a gap reads as zeroes.
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
+
+    /// Cut or extend (with zeroes) to `len` bytes. Space reserved past `len` is given back.
+    fn set_len(&self, len: u64) -> Result<(), MediaError>;
+
+    /// Make everything written to this media durable, its length included.
+    fn sync(&self) -> Result<(), MediaError>;
+
+    /// Set space aside so that writes inside `offset..offset + len` cannot run out of it. The
+    /// length does not change. Media that cannot reserve answer `Ok`.
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
+    /// Give the space of a range back; it reads as zeroes. Media that cannot answer `Ok` having
+    /// written zeroes or nothing: callers must not rely on the contents afterwards.
+    fn punch(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
+    /// Bytes of the device below that this media takes, where that is known; else its length.
+    fn allocated_bytes(&self) -> Result<u64, MediaError> {
+        self.len()
+    }
+}
+
+/// A flat set of named media.
+pub trait Folder: Send + Sync {
+    /// Open an existing media.
+    fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError>;
+
+    /// Make a new empty media; an existing one of that name is emptied.
+    fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError>;
+
+    /// Remove a name; open handles stay readable.
+    fn remove(&self, name: &str) -> Result<(), MediaError>;
+
+    /// All names, sorted. Subfolders are listed by the folders that own them.
+    fn list(&self) -> Result<Vec<String>, MediaError>;
+
+    /// Make created and removed names durable.
+    fn sync_names(&self) -> Result<(), MediaError>;
+
+    /// A folder inside this one, made if it is not there.
+    fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
+}
