@@ -1,1 +1,46 @@
 //! Room: the data reduction engine behind a pool of thin volumes.
+//!
+//! A [`Pool`] is a folder; its [`Volume`]s are block devices that share one deduplication domain.
+//! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
+//! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
+//! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
+//! `open`, `recover`, `check` and `status` around them; `format` below them all.
+
+mod check;
+mod commit;
+mod container;
+mod counters;
+mod engine;
+mod error;
+mod flush;
+pub mod format;
+mod index;
+mod journal;
+mod key_hasher;
+mod lock;
+mod map;
+mod open;
+mod pba;
+mod plan;
+mod pool;
+mod read;
+mod read_cache;
+mod recover;
+mod release;
+mod settings;
+mod space;
+mod status;
+mod verify;
+mod volume;
+mod volumes;
+mod write;
+
+pub use check::{CheckReport, Finding};
+pub use container::folder_store::FolderContainerStore;
+pub use error::PoolError;
+pub use open::OpenOptions;
+pub use pool::Pool;
+pub use settings::{Budgets, PoolIdentity, PoolSettings};
+pub use status::{Activity, PoolStatus, VolumeStatus};
+pub use volume::Volume;
+pub use volumes::VOLUME_BYTES_MAX_AT_4K;

@@ -1,0 +1,355 @@
+//! The check: every checksum and every reference, nothing changed.
+//! Room: onefold-pool.
+//! Cost: reads everything once, and the maps once per 16 million chunks stored, so that memory
+//! stays below about 100 MiB whatever the pool's size.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use onefold_block::{ContainerId, Folder, Lba};
+use onefold_content::Decompressor;
+
+use crate::container::directories;
+use crate::container::table::ContainerInfo;
+use crate::engine::{Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::container::{self, DirectoryEntry};
+use crate::format::record;
+use crate::map::ENTRIES_PER_PAGE;
+use crate::open::{self, OpenOptions};
+use crate::pba::{Location, MapEntry, Pba};
+use crate::pool::Pool;
+
+/// Chunks whose places are held in memory at once.
+const CHUNKS_PER_PASS: u64 = 16 << 20;
+/// Findings that are named; the rest are only counted.
+const FINDINGS_NAMED_MAX: usize = 1000;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong, where, and what was expected.
+    pub problem: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// What is wrong, at most a thousand of it.
+    pub findings: Vec<Finding>,
+    /// How much is wrong, named or not.
+    pub findings_total: u64,
+    /// What is unusual but no damage, as after a power cut.
+    pub notes: Vec<String>,
+    /// Containers read.
+    pub containers: u64,
+    /// Chunks read, decompressed and hashed.
+    pub chunks: u64,
+    /// Bytes of containers read.
+    pub bytes: u64,
+    /// References followed from the maps.
+    pub references: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub const fn is_sound(&self) -> bool {
+        self.findings_total == 0
+    }
+
+    fn found(&mut self, problem: impl Into<String>) {
+        let finding = Finding { problem: problem.into() };
+        if self.findings.last() == Some(&finding) {
+            return;
+        }
+        self.findings_total += 1;
+        if self.findings.len() < FINDINGS_NAMED_MAX {
+            self.findings.push(finding);
+        }
+    }
+}
+
+impl Pool {
+    /// Check the pool at `path`, which no server has open. `progress` hears how many of how many
+    /// bytes of containers are read.
+    pub fn check_at(
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<CheckReport, PoolError> {
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        match Self::open_at(path, &options) {
+            Ok(pool) => Ok(pool.check(progress)),
+            Err(error) if error.is_corruption() => {
+                let mut report = CheckReport::default();
+                report.found(error.to_string());
+                Ok(report)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Check the pool in any folder.
+    pub fn check_in(
+        folder: &dyn Folder,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<CheckReport, PoolError> {
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        match Self::open(folder, &options) {
+            Ok(pool) => Ok(pool.check(progress)),
+            Err(error) if error.is_corruption() => {
+                let mut report = CheckReport::default();
+                report.found(error.to_string());
+                Ok(report)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Check a pool opened read-only.
+    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> CheckReport {
+        let inner = &*self.inner;
+        let mut report = CheckReport::default();
+        check_supers(inner, &mut report);
+        let containers: Vec<(ContainerId, ContainerInfo)> =
+            inner.engine().table.iter().map(|(id, info)| (id, *info)).collect();
+        let total = containers.iter().map(|(_, info)| u64::from(info.len_bytes)).sum();
+        let mut counted: BTreeMap<ContainerId, u64> = BTreeMap::new();
+        let mut rest = containers.as_slice();
+        let mut first_pass = true;
+        while first_pass || !rest.is_empty() {
+            let mut chunks = 0;
+            let group = rest.iter().take_while(|(_, info)| {
+                chunks += u64::from(info.chunks);
+                chunks <= CHUNKS_PER_PASS
+            });
+            let (group, later) = rest.split_at(group.count());
+            rest = later;
+            let mut places: BTreeMap<ContainerId, Vec<Location>> = BTreeMap::new();
+            for (id, info) in group {
+                places.insert(*id, check_container(inner, *id, info, &mut report));
+                progress(report.bytes, total);
+            }
+            check_references(inner, &places, first_pass.then_some(&mut counted), &mut report);
+            first_pass = false;
+        }
+        check_totals(&containers, &counted, &mut report);
+        check_strangers(inner, &mut report);
+        report
+    }
+}
+
+fn check_supers(inner: &Inner, report: &mut CheckReport) {
+    let clean = inner.engine().table.iter().all(|(_, info)| info.len_bytes > 0)
+        && inner.files.journal.len().is_ok_and(|len| len == inner.flusher().journal.first_frame_bytes());
+    match open::read_supers(&inner.files.supers) {
+        Ok((_, None)) => {}
+        Ok((_, Some(error))) if clean => report.found(error.to_string()),
+        Ok((_, Some(error))) => {
+            report.notes.push(format!("one checkpoint is unreadable, as after a power cut: {error}"));
+        }
+        Err(error) => report.found(error.to_string()),
+    }
+    if !clean {
+        report.notes.push("the pool was not stopped cleanly: its journal was followed".to_owned());
+    }
+}
+
+/// Read a container whole; returns the places of its good records.
+fn check_container(
+    inner: &Inner,
+    id: ContainerId,
+    info: &ContainerInfo,
+    report: &mut CheckReport,
+) -> Vec<Location> {
+    report.containers += 1;
+    let read = (|| {
+        let len = inner.store.len(id)?;
+        let mut bytes = vec![0; len as usize];
+        inner.store.read(id, 0, &mut bytes)?;
+        Ok::<_, PoolError>(bytes)
+    })();
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            report.found(error.to_string());
+            return Vec::new();
+        }
+    };
+    report.bytes += bytes.len() as u64;
+    if let Err(error) = container::check_header(&bytes, id, &inner.identity.uuid) {
+        report.found(error.to_string());
+    }
+    let entries = if info.len_bytes == 0 {
+        inner.walk(id, &bytes)
+    } else {
+        if bytes.len() != info.len_bytes as usize {
+            let (found, expected) = (bytes.len(), info.len_bytes);
+            report.found(format!("{id} has {found} bytes, but {expected} were expected"));
+        }
+        directories::load(&*inner.store, id, bytes.len() as u64)
+    };
+    match entries {
+        Ok(entries) => check_records(inner, id, &bytes, &entries, report),
+        Err(error) => {
+            report.found(error.to_string());
+            // Without its directory the records can still be walked.
+            let entries = inner.walk(id, &bytes).unwrap_or_default();
+            check_records(inner, id, &bytes, &entries, report)
+        }
+    }
+}
+
+fn check_records(
+    inner: &Inner,
+    id: ContainerId,
+    bytes: &[u8],
+    entries: &[DirectoryEntry],
+    report: &mut CheckReport,
+) -> Vec<Location> {
+    let mut decompressor = Decompressor::new();
+    let mut chunk = vec![0; inner.chunk_bytes()];
+    let mut good = Vec::with_capacity(entries.len());
+    for entry in entries {
+        report.chunks += 1;
+        let location = entry.location;
+        let at = location.offset_bytes();
+        let pba = Pba { container: id, location };
+        let Some(bytes) = bytes.get(at..location.end_bytes()) else {
+            report.found(format!("corrupt {id} at byte {at}: the record is cut short"));
+            continue;
+        };
+        if let Err(error) = record::decode(bytes, pba, &mut decompressor, &mut chunk) {
+            report.found(format!("corrupt {id} at byte {at}: {error}"));
+            continue;
+        }
+        let found = inner.fingerprinter.hash(&chunk);
+        if found != entry.fingerprint {
+            report.found(format!(
+                "corrupt {id} at byte {at}: the chunk's fingerprint is {found}, but the \
+                 directory says {}",
+                entry.fingerprint
+            ));
+        }
+        good.push(location);
+    }
+    good
+}
+
+/// Follow all map entries; those into `places` must lead to a good record.
+fn check_references(
+    inner: &Inner,
+    places: &BTreeMap<ContainerId, Vec<Location>>,
+    mut counted: Option<&mut BTreeMap<ContainerId, u64>>,
+    report: &mut CheckReport,
+) {
+    let volumes: Vec<_> = {
+        let volumes = inner.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        volumes.values().cloned().collect()
+    };
+    for volume in volumes {
+        let mut mapped = 0u64;
+        let first_pass = counted.is_some();
+        for_each_entry(inner, &volume, first_pass, report, &mut |report, lba, entry| {
+            let Some(pba) = entry.pba() else { return };
+            mapped += 1;
+            if let Some(counted) = counted.as_deref_mut() {
+                *counted.entry(pba.container).or_default() += 1;
+                report.references += 1;
+            }
+            let Some(good) = places.get(&pba.container) else { return };
+            if good.binary_search(&pba.location).is_err() {
+                report.found(format!(
+                    "volume '{}' {lba} refers to {} byte {}, where no good record is",
+                    volume.name,
+                    pba.container,
+                    pba.location.offset_bytes()
+                ));
+            }
+        });
+        let expected = volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed);
+        if first_pass && mapped != expected {
+            report.found(format!(
+                "volume '{}' maps {mapped} chunks, but {expected} were expected",
+                volume.name
+            ));
+        }
+    }
+}
+
+fn for_each_entry(
+    inner: &Inner,
+    volume: &VolumeState,
+    report_damage: bool,
+    report: &mut CheckReport,
+    visit: &mut dyn FnMut(&mut CheckReport, Lba, MapEntry),
+) {
+    let per_leaf = ENTRIES_PER_PAGE as u64;
+    let (mut at, end) = (0, volume.blocks(inner.chunk_bytes()));
+    let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
+    while at < end {
+        let batch = (per_leaf - at % per_leaf).min(end - at);
+        entries.clear();
+        let read = inner.map.uniform_run(volume.number, Lba::new(at), end - at).and_then(|run| {
+            if run.0 == 0 {
+                inner.map.entries(volume.number, Lba::new(at), batch, &mut entries)?;
+            }
+            Ok(run.0)
+        });
+        match read {
+            Ok(0) => {
+                for (lba, entry) in (at..).zip(&entries) {
+                    visit(report, Lba::new(lba), *entry);
+                }
+                at += batch;
+            }
+            Ok(run) => at += run,
+            Err(error) => {
+                if report_damage {
+                    report.found(error.to_string());
+                }
+                at += batch;
+            }
+        }
+    }
+}
+
+fn check_totals(
+    containers: &[(ContainerId, ContainerInfo)],
+    counted: &BTreeMap<ContainerId, u64>,
+    report: &mut CheckReport,
+) {
+    for (id, info) in containers {
+        let counted = counted.get(id).copied().unwrap_or(0);
+        if counted != info.references {
+            report.found(format!(
+                "{id} is referred to {counted} times, but {} were expected",
+                info.references
+            ));
+        }
+    }
+    for (id, count) in counted {
+        if containers.binary_search_by_key(id, |(id, _)| *id).is_err() {
+            report.found(format!("{count} map entries refer to {id}, which is unknown"));
+        }
+    }
+}
+
+fn check_strangers(inner: &Inner, report: &mut CheckReport) {
+    match inner.store.strangers() {
+        Ok(names) => {
+            for name in names {
+                report.notes.push(format!("'{name}' among the containers is none"));
+            }
+        }
+        Err(error) => report.found(error.to_string()),
+    }
+    match inner.store.list() {
+        Ok(ids) => {
+            let engine = inner.engine();
+            for id in ids.into_iter().filter(|id| engine.table.get(*id).is_none()) {
+                report.notes.push(format!("{id} belongs to no checkpoint"));
+            }
+        }
+        Err(error) => report.found(error.to_string()),
+    }
+}

@@ -1,0 +1,312 @@
+//! The commit: planned chunks become records, map entries and journal entries, under one lock.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, life of a write, steps 6 and 7.
+//! Invariants: (1) a map entry is set only to an address whose record is in a container that the
+//! table knows; (2) the journal has changes in the order in which the map took them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use onefold_block::{ContainerId, Lba};
+
+use crate::container::open::OpenContainer;
+use crate::counters::count;
+use crate::engine::{Engine, Inner, Scratch, VolumeState};
+use crate::error::PoolError;
+use crate::index::Place;
+use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
+use crate::plan::{Batch, ChunkWrite, Plan};
+use crate::space::Purpose;
+
+/// Map pages that data writes leave for trims and volume changes.
+const MAP_SLACK_PAGES: usize = 64;
+/// Journal bytes of one run's head; a batch has at most one run per chunk.
+const RUN_HEAD_BYTES: u64 = 24;
+
+/// What a commit came to.
+#[derive(Default)]
+pub(crate) struct Committed {
+    /// Numbers of the chunks that must start again.
+    pub conflicts: Vec<usize>,
+    /// Containers that became full: the caller writes them out.
+    pub sealed: Vec<Arc<OpenContainer>>,
+}
+
+impl Inner {
+    /// Commit a planned batch.
+    pub fn commit(
+        &self,
+        volume: &VolumeState,
+        writes: &[ChunkWrite<'_>],
+        batch: &Batch,
+        scratch: &mut Scratch,
+    ) -> Result<Committed, PoolError> {
+        let mut engine = self.engine();
+        let engine = &mut *engine;
+        self.check_writable()?;
+        self.set_aside(engine, volume, writes.len())?;
+        let mut committed = Committed::default();
+        let mut entries: Vec<Option<MapEntry>> = vec![None; writes.len()];
+        let stored = self.store_drafts(engine, writes, batch, scratch, &mut committed)?;
+        for (number, (write, plan)) in writes.iter().zip(&batch.plans).enumerate() {
+            if !self.still_expected(volume, write)? {
+                committed.conflicts.push(number);
+                continue;
+            }
+            let entry = match plan {
+                Plan::Hole => Some(MapEntry::Hole),
+                Plan::Shared(verified) => Some(MapEntry::Stored(verified.pba())),
+                Plan::Draft(draft) => Some(MapEntry::Stored(stored[*draft])),
+                Plan::SameAs(first) => match batch.plans[*first] {
+                    Plan::Shared(verified) => Some(MapEntry::Stored(verified.pba())),
+                    Plan::Draft(draft) => Some(MapEntry::Stored(stored[draft])),
+                    Plan::Hole | Plan::SameAs(_) => unreachable!("a first chunk is stored"),
+                },
+            };
+            // A container may have been reclaimed since its chunk was verified.
+            entries[number] =
+                entry.filter(|e| e.pba().is_none_or(|p| engine.table.get(p.container).is_some()));
+            if entries[number].is_none() {
+                committed.conflicts.push(number);
+            }
+        }
+        self.apply(engine, volume, writes, &entries)?;
+        engine.generation += 1;
+        self.count_batch(batch);
+        Ok(committed)
+    }
+
+    /// Space for the worst that a batch can need.
+    fn set_aside(
+        &self,
+        engine: &mut Engine,
+        volume: &VolumeState,
+        chunks: usize,
+    ) -> Result<(), PoolError> {
+        let height = usize::from(self.map.root(volume.number).height);
+        let pages = chunks.min(2 + chunks / 2) * (height + 1);
+        self.map.reserve(pages + MAP_SLACK_PAGES)?;
+        engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), Purpose::Data)
+    }
+
+    fn still_expected(
+        &self,
+        volume: &VolumeState,
+        write: &ChunkWrite<'_>,
+    ) -> Result<bool, PoolError> {
+        let Some(expected) = write.expected else { return Ok(true) };
+        let mut now = Vec::with_capacity(1);
+        self.map.entries(volume.number, write.lba, 1, &mut now)?;
+        Ok(now == [expected])
+    }
+
+    /// Put all drafts into containers, but for those that another thread has stored meanwhile.
+    /// Returns the address of each.
+    fn store_drafts(
+        &self,
+        engine: &mut Engine,
+        writes: &[ChunkWrite<'_>],
+        batch: &Batch,
+        scratch: &mut Scratch,
+        committed: &mut Committed,
+    ) -> Result<Vec<Pba>, PoolError> {
+        let mut stored: Vec<Option<Pba>> = Vec::with_capacity(batch.drafts.len());
+        let mut records = std::mem::take(&mut scratch.records);
+        let mut waiting = Vec::with_capacity(batch.drafts.len());
+        for (number, draft) in batch.drafts.iter().enumerate() {
+            let chunk = writes[draft.chunk].data;
+            let found = self.find_just_stored(self.newest(), chunk, &draft.fingerprint, scratch);
+            stored.push(found.map(crate::verify::Verified::pba));
+            if found.is_none() {
+                waiting.push((number, (draft.fingerprint, draft.range.clone())));
+            }
+        }
+        let ranges: Vec<_> = waiting.iter().map(|(_, draft)| draft.clone()).collect();
+        let mut done = 0;
+        let mut places = Vec::with_capacity(ranges.len());
+        while done < ranges.len() {
+            let container = self.open_container(engine)?;
+            places.clear();
+            container.append(&mut records, &ranges[done..], &mut places);
+            for &(ordinal, pba) in &places {
+                let (number, (fingerprint, _)) = &waiting[done];
+                self.index.insert(fingerprint.prefix64(), Place::new(pba.container, ordinal));
+                stored[*number] = Some(pba);
+                done += 1;
+            }
+            if done < ranges.len() {
+                committed.sealed.push(self.seal_open(engine, container));
+            }
+        }
+        scratch.records = records;
+        let stored: Option<Vec<Pba>> = stored.into_iter().collect();
+        Ok(stored.expect("every draft was stored or found"))
+    }
+
+    /// The container being filled; a new one if there is none.
+    fn open_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
+        if let Some(open) = &engine.open {
+            return Ok(Arc::clone(open));
+        }
+        if engine.next_container > CONTAINER_ID_MAX {
+            return Err(PoolError::NoSpace("all container numbers are used up".to_owned()));
+        }
+        let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
+        engine.space.supers(engine.table.len() + 1, volumes + 1)?;
+        let id = ContainerId::new(engine.next_container);
+        let capacity = self.settings.container_bytes as usize;
+        self.store.create(id, capacity as u64).map_err(|e| self.poison_unless_no_space(e.into()))?;
+        engine.next_container += 1;
+        engine.table.open(id);
+        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid));
+        self.live_mut().insert(id, Arc::clone(&open));
+        self.newest.store(id.get(), Ordering::Release);
+        engine.open = Some(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// The container being filled takes no more.
+    pub fn seal_open(
+        &self,
+        engine: &mut Engine,
+        container: Arc<OpenContainer>,
+    ) -> Arc<OpenContainer> {
+        let (len, chunks) = container.seal();
+        engine.table.seal(container.id(), len, chunks);
+        engine.unsynced.push(Arc::clone(&container));
+        engine.open = None;
+        container
+    }
+
+    /// Change map, reference totals and journal.
+    fn apply(
+        &self,
+        engine: &mut Engine,
+        volume: &VolumeState,
+        writes: &[ChunkWrite<'_>],
+        entries: &[Option<MapEntry>],
+    ) -> Result<(), PoolError> {
+        let mut from = 0;
+        let mut run: Vec<MapEntry> = Vec::with_capacity(entries.len());
+        while from < entries.len() {
+            run.clear();
+            let first = writes[from].lba;
+            for (write, entry) in writes[from..].iter().zip(&entries[from..]) {
+                let Some(entry) = entry else { break };
+                if write.lba.get() != first.get() + run.len() as u64 {
+                    break;
+                }
+                run.push(*entry);
+            }
+            if run.is_empty() {
+                from += 1;
+                continue;
+            }
+            self.apply_run(engine, volume, first, &run)
+                .map_err(|error| self.poison_unless_no_space(error))?;
+            from += run.len();
+        }
+        Ok(())
+    }
+
+    fn apply_run(
+        &self,
+        engine: &mut Engine,
+        volume: &VolumeState,
+        first: Lba,
+        run: &[MapEntry],
+    ) -> Result<(), PoolError> {
+        let mut tally = Tally::default();
+        for entry in run {
+            tally.gained(*entry);
+        }
+        // What is gained is counted before what is lost, so that a container both lost and gained
+        // does not seem dead in between.
+        tally.reference(engine)?;
+        self.map.set(volume.number, first, run, &mut |old| tally.lost(old))?;
+        tally.release(engine, volume)?;
+        let before = engine.entries.len_bytes();
+        engine.entries.run(volume.number, first, run);
+        engine.space.journal_took((engine.entries.len_bytes() - before) as u64);
+        Ok(())
+    }
+
+    fn count_batch(&self, batch: &Batch) {
+        let of = |wanted: fn(&Plan) -> bool| batch.plans.iter().filter(|p| wanted(p)).count() as u64;
+        let counters = &self.counters;
+        count(&counters.written, batch.plans.len() as u64);
+        count(&counters.zero, of(|plan| matches!(plan, Plan::Hole)));
+        count(&counters.duplicate, of(|plan| matches!(plan, Plan::Shared(_) | Plan::SameAs(_))));
+        count(&counters.stored, batch.drafts.len() as u64);
+    }
+}
+
+/// References gained and lost by a run of map entries, by container.
+#[derive(Default)]
+pub(crate) struct Tally {
+    gained: Runs,
+    lost: Runs,
+    gained_chunks: u64,
+    lost_chunks: u64,
+}
+
+/// Containers with a count each; neighbours that are equal are one.
+#[derive(Default)]
+struct Runs(Vec<(ContainerId, u64)>);
+
+impl Runs {
+    fn add(&mut self, id: ContainerId) {
+        match self.0.last_mut() {
+            Some((last, count)) if *last == id => *count += 1,
+            _ => self.0.push((id, 1)),
+        }
+    }
+}
+
+impl Tally {
+    /// The map will hold this entry.
+    pub fn gained(&mut self, entry: MapEntry) {
+        if let Some(pba) = entry.pba() {
+            self.gained.add(pba.container);
+            self.gained_chunks += 1;
+        }
+    }
+
+    /// The map held this entry.
+    pub fn lost(&mut self, entry: MapEntry) {
+        if let Some(pba) = entry.pba() {
+            self.lost.add(pba.container);
+            self.lost_chunks += 1;
+        }
+    }
+
+    /// Add what was gained to the table.
+    pub fn reference(&self, engine: &mut Engine) -> Result<(), PoolError> {
+        for &(id, by) in &self.gained.0 {
+            if !engine.table.reference(id, by) {
+                return Err(unknown(id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Take what was lost off the table, and settle the volume's count.
+    pub fn release(&self, engine: &mut Engine, volume: &VolumeState) -> Result<(), PoolError> {
+        for &(id, by) in &self.lost.0 {
+            if !engine.table.release(id, by) {
+                return Err(unknown(id));
+            }
+        }
+        volume.mapped_chunks.fetch_add(self.gained_chunks, Ordering::Relaxed);
+        volume.mapped_chunks.fetch_sub(self.lost_chunks, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn unknown(id: ContainerId) -> PoolError {
+    PoolError::corrupt(
+        "reference totals",
+        0,
+        format!("the map refers to {id} more often than the table of containers says"),
+    )
+}

@@ -1,0 +1,156 @@
+//! A container store that keeps each container as one file of a folder.
+//! Room: onefold-pool.
+//! Invariant: `sync` of a container makes its name durable as well as its bytes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onefold_block::{ContainerId, ContainerStore, Folder, Media, MediaError, StoreError};
+
+/// Open files kept at most; beyond it the one opened longest ago is closed. Well below the usual
+/// limit of 1,024 per process, which connections and other files share.
+const OPEN_FILES_MAX: usize = 256;
+
+const SUFFIX: &str = ".container";
+
+/// Containers as files of a folder.
+pub struct FolderContainerStore {
+    folder: Arc<dyn Folder>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: HashMap<ContainerId, Arc<dyn Media>>,
+    order: VecDeque<ContainerId>,
+    /// Created, but their names are not known to be durable.
+    unnamed: HashSet<ContainerId>,
+}
+
+impl FolderContainerStore {
+    /// A store in `folder`, which holds nothing else.
+    pub fn new(folder: Arc<dyn Folder>) -> Self {
+        Self { folder, state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn media(&self, id: ContainerId) -> Result<Arc<dyn Media>, StoreError> {
+        if let Some(media) = self.state().open.get(&id) {
+            return Ok(Arc::clone(media));
+        }
+        let media = self.folder.open(&file_name(id)).map_err(|e| wrap(id, e))?;
+        self.remember(id, &media);
+        Ok(media)
+    }
+
+    fn remember(&self, id: ContainerId, media: &Arc<dyn Media>) {
+        let mut state = self.state();
+        if state.open.insert(id, Arc::clone(media)).is_none() {
+            state.order.push_back(id);
+        }
+        while state.open.len() > OPEN_FILES_MAX {
+            let Some(oldest) = state.order.pop_front() else { break };
+            state.open.remove(&oldest);
+        }
+    }
+}
+
+/// The file name of a container.
+pub fn file_name(id: ContainerId) -> String {
+    format!("{:08x}{SUFFIX}", id.get())
+}
+
+fn parse_name(name: &str) -> Option<ContainerId> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    let number = u32::from_str_radix(digits, 16).ok()?;
+    let id = ContainerId::new(number);
+    (file_name(id) == name).then_some(id)
+}
+
+fn wrap(id: ContainerId, source: MediaError) -> StoreError {
+    match source {
+        MediaError::NotFound { .. } => StoreError::NotFound { id },
+        source => StoreError::Media { id, source },
+    }
+}
+
+impl ContainerStore for FolderContainerStore {
+    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
+        let name = file_name(id);
+        let media = self.folder.create(&name).map_err(|e| wrap(id, e))?;
+        if let Err(error) = media.reserve(0, capacity_bytes) {
+            drop(media);
+            // Whatever comes of the removal, the lack of space is what the caller must hear of;
+            // an empty file left behind is removed at the next recovery.
+            let _ = self.folder.remove(&name);
+            return Err(wrap(id, error));
+        }
+        self.state().unnamed.insert(id);
+        self.remember(id, &media);
+        Ok(())
+    }
+
+    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.media(id)?.write(offset, data).map_err(|e| wrap(id, e))
+    }
+
+    fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.media(id)?.read(offset, buf).map_err(|e| wrap(id, e))
+    }
+
+    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.media(id)?.len().map_err(|e| wrap(id, e))
+    }
+
+    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
+        self.media(id)?.sync().map_err(|e| wrap(id, e))?;
+        // All names that are there now become durable together, but one created while the folder
+        // is being synced may not: only those seen before are taken off.
+        let unnamed: Vec<ContainerId> = {
+            let state = self.state();
+            if !state.unnamed.contains(&id) {
+                return Ok(());
+            }
+            state.unnamed.iter().copied().collect()
+        };
+        self.folder.sync_names().map_err(StoreError::Names)?;
+        let mut state = self.state();
+        for id in unnamed {
+            state.unnamed.remove(&id);
+        }
+        Ok(())
+    }
+
+    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
+        self.media(id)?.set_len(len).map_err(|e| wrap(id, e))
+    }
+
+    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.open.remove(&id);
+        state.order.retain(|&other| other != id);
+        state.unnamed.remove(&id);
+        drop(state);
+        match self.folder.remove(&file_name(id)) {
+            Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(wrap(id, error)),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
+        let names = self.folder.list().map_err(StoreError::Names)?;
+        Ok(names.iter().filter_map(|name| parse_name(name)).collect())
+    }
+
+    fn strangers(&self) -> Result<Vec<String>, StoreError> {
+        let names = self.folder.list().map_err(StoreError::Names)?;
+        Ok(names.into_iter().filter(|name| parse_name(name).is_none()).collect())
+    }
+
+    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.media(id)?.allocated_bytes().map_err(|e| wrap(id, e))
+    }
+}

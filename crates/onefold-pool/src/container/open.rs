@@ -1,0 +1,190 @@
+//! A container that is still in memory: being filled, or sealed and on its way to the store.
+//! Room: onefold-pool.
+//! Invariants: (1) bytes once appended never change; (2) `written` is how much of them the store
+//! has; (3) after sealing, directory and footer follow the last record.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprint;
+
+use crate::error::PoolError;
+use crate::format::container::{self, DirectoryEntry};
+use crate::format::record;
+use crate::pba::{CHUNKS_PER_CONTAINER_MAX, Location, Pba, UNIT_BYTES};
+
+/// A container in memory.
+pub struct OpenContainer {
+    id: ContainerId,
+    capacity: usize,
+    content: RwLock<Content>,
+    progress: Mutex<Progress>,
+}
+
+struct Content {
+    bytes: Vec<u8>,
+    directory: Vec<DirectoryEntry>,
+    /// Byte at which the directory begins, once sealed.
+    directory_at: Option<usize>,
+}
+
+/// How far the store has followed.
+#[derive(Default)]
+struct Progress {
+    written: usize,
+    synced: usize,
+    /// The store has been told the final length.
+    sealed: bool,
+    sealed_synced: bool,
+}
+
+impl OpenContainer {
+    /// An empty container of at most `capacity` bytes.
+    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16]) -> Self {
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.extend_from_slice(&container::encode_header(id, uuid));
+        let content = Content { bytes, directory: Vec::new(), directory_at: None };
+        Self { id, capacity, content: RwLock::new(content), progress: Mutex::default() }
+    }
+
+    /// Its number.
+    pub const fn id(&self) -> ContainerId {
+        self.id
+    }
+
+    fn content(&self) -> RwLockReadGuard<'_, Content> {
+        self.content.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn content_mut(&self) -> std::sync::RwLockWriteGuard<'_, Content> {
+        self.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Append drafted records, as many as fit; returns their places, fewer than given once full.
+    /// Each record comes with its fingerprint and its range in `records`.
+    pub fn append(
+        &self,
+        records: &mut [u8],
+        drafts: &[(Fingerprint, std::ops::Range<usize>)],
+        places: &mut Vec<(u16, Pba)>,
+    ) {
+        let mut content = self.content_mut();
+        assert!(content.directory_at.is_none(), "a sealed container takes no records");
+        for (fingerprint, range) in drafts {
+            let end = content.bytes.len() + range.len();
+            let count = content.directory.len();
+            if count >= CHUNKS_PER_CONTAINER_MAX
+                || end + container::directory_bytes(count + 1) > self.capacity
+            {
+                return;
+            }
+            let location =
+                Location::new(content.bytes.len() / UNIT_BYTES, range.len() / UNIT_BYTES);
+            let pba = Pba { container: self.id, location };
+            let bytes = &mut records[range.clone()];
+            record::place(bytes, pba);
+            content.bytes.extend_from_slice(bytes);
+            content.directory.push(DirectoryEntry { fingerprint: *fingerprint, location });
+            places.push((count as u16, pba));
+        }
+    }
+
+    /// No more records. Returns the final length in bytes and the number of records.
+    pub fn seal(&self) -> (usize, usize) {
+        let mut content = self.content_mut();
+        if content.directory_at.is_none() {
+            let at = content.bytes.len();
+            let tail = container::encode_directory(self.id, &content.directory, at);
+            content.bytes.extend_from_slice(&tail);
+            content.directory_at = Some(at);
+        }
+        (content.bytes.len(), content.directory.len())
+    }
+
+    /// Whether it takes no more records.
+    pub fn is_sealed(&self) -> bool {
+        self.content().directory_at.is_some()
+    }
+
+    /// Whether nothing was ever appended.
+    pub fn is_unused(&self) -> bool {
+        self.content().directory.is_empty()
+    }
+
+    /// Bytes and records so far.
+    pub fn fill(&self) -> (usize, usize) {
+        let content = self.content();
+        (content.bytes.len(), content.directory.len())
+    }
+
+    /// Bring the store up to date with what is in memory.
+    pub fn write_out(&self, store: &dyn ContainerStore) -> Result<(), PoolError> {
+        let mut progress = self.progress();
+        let content = self.content();
+        if progress.sealed {
+            return Ok(());
+        }
+        if progress.written < content.bytes.len() {
+            let from = progress.written;
+            store.append(self.id, from as u64, &content.bytes[from..])?;
+            progress.written = content.bytes.len();
+        }
+        if content.directory_at.is_some() {
+            store.seal(self.id, content.bytes.len() as u64)?;
+            progress.sealed = true;
+        }
+        Ok(())
+    }
+
+    /// Make everything that is in memory now durable. True if it is sealed and wholly durable, so
+    /// that the store alone can serve it from here on.
+    pub fn sync(&self, store: &dyn ContainerStore) -> Result<bool, PoolError> {
+        self.write_out(store)?;
+        let (written, sealed) = {
+            let progress = self.progress();
+            if progress.synced == progress.written && progress.sealed == progress.sealed_synced {
+                return Ok(progress.sealed);
+            }
+            (progress.written, progress.sealed)
+        };
+        store.sync(self.id)?;
+        let mut progress = self.progress();
+        progress.synced = progress.synced.max(written);
+        progress.sealed_synced |= sealed;
+        Ok(sealed)
+    }
+
+    /// The directory, once sealed.
+    pub fn directory(&self) -> Option<Arc<[DirectoryEntry]>> {
+        let content = self.content();
+        content.directory_at?;
+        Some(content.directory.as_slice().into())
+    }
+
+    /// The store has everything: reads go there from now on.
+    pub fn release_memory(&self) {
+        let sealed = self.progress().sealed;
+        assert!(sealed, "only what is written out may leave memory");
+        let mut content = self.content_mut();
+        content.bytes = Vec::new();
+        content.directory = Vec::new();
+    }
+
+    /// Copy bytes from `offset`; false if they are not (or no longer) here.
+    pub fn read(&self, offset: usize, buf: &mut [u8]) -> bool {
+        let content = self.content();
+        content.bytes.get(offset..offset + buf.len()).is_some_and(|bytes| {
+            buf.copy_from_slice(bytes);
+            true
+        })
+    }
+
+    /// The directory entry of the record with this ordinal.
+    pub fn entry(&self, ordinal: usize) -> Option<DirectoryEntry> {
+        self.content().directory.get(ordinal).copied()
+    }
+}

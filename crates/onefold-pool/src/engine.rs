@@ -1,0 +1,188 @@
+//! What an open pool consists of, and who may hold which lock.
+//! Room: onefold-pool.
+//! Lock order: flusher, engine, map; nothing else is held across calls. The index, directories,
+//! read cache and live containers have locks of their own that guard single operations.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use onefold_block::{ContainerId, ContainerStore, Media};
+use onefold_content::{Compressor, Decompressor, Fingerprint, Fingerprinter};
+
+use crate::container::directories::Directories;
+use crate::container::open::OpenContainer;
+use crate::container::table::ContainerTable;
+use crate::counters::Counters;
+use crate::error::PoolError;
+use crate::format::frame::Entries;
+use crate::index::FingerprintIndex;
+use crate::journal::Journal;
+use crate::map::Map;
+use crate::read_cache::ReadCache;
+use crate::settings::{Budgets, PoolIdentity, PoolSettings};
+use crate::space::Space;
+
+/// Everything behind the handles of one open pool.
+pub(crate) struct Inner {
+    pub settings: PoolSettings,
+    pub identity: PoolIdentity,
+    pub budgets: Budgets,
+    pub read_only: bool,
+    pub store: Arc<dyn ContainerStore>,
+    pub map: Map,
+    pub index: FingerprintIndex,
+    pub directories: Directories,
+    pub cache: ReadCache,
+    pub fingerprinter: Fingerprinter,
+    /// Containers that are read from memory.
+    pub live: RwLock<HashMap<ContainerId, Arc<OpenContainer>>>,
+    /// Number of the container made last.
+    pub newest: AtomicU32,
+    pub engine: Mutex<Engine>,
+    pub flusher: Mutex<Flusher>,
+    pub volumes: RwLock<BTreeMap<u32, Arc<VolumeState>>>,
+    pub counters: Counters,
+    /// Why nothing is written any more, if so.
+    pub poison: OnceLock<String>,
+    pub scratch: Mutex<Vec<Box<Scratch>>>,
+    /// What `status` and `check` read beside the structures above.
+    pub files: Files,
+    /// The lock on the pool's folder, held as long as the pool is open.
+    pub _guard: Option<crate::lock::PoolLock>,
+}
+
+/// The pool's files other than containers.
+pub(crate) struct Files {
+    pub supers: [Arc<dyn Media>; 2],
+    pub journal: Arc<dyn Media>,
+    pub map: Arc<dyn Media>,
+}
+
+/// What changes when a write commits.
+pub(crate) struct Engine {
+    pub table: ContainerTable,
+    /// The container being filled.
+    pub open: Option<Arc<OpenContainer>>,
+    /// Sealed containers that are not yet durable.
+    pub unsynced: Vec<Arc<OpenContainer>>,
+    pub next_container: u32,
+    pub next_volume: u32,
+    /// Map changes that no flush has taken yet.
+    pub entries: Entries,
+    /// Counts commits.
+    pub generation: u64,
+    pub space: Space,
+}
+
+/// What changes when something becomes durable.
+pub(crate) struct Flusher {
+    pub journal: Journal,
+    /// Sequence number of the newest durable checkpoint.
+    pub sequence: u64,
+    /// Taken from the engine, but not yet in a durable frame.
+    pub pending: Entries,
+    /// Commits up to this one are durable.
+    pub durable: u64,
+}
+
+/// A volume, shared by all who have it open.
+pub(crate) struct VolumeState {
+    pub number: u32,
+    pub name: String,
+    pub size_bytes: AtomicU64,
+    /// Blocks with stored data; changes under the engine's lock.
+    pub mapped_chunks: AtomicU64,
+    pub deleting: AtomicBool,
+}
+
+/// Buffers that a write or read needs, kept from call to call.
+pub(crate) struct Scratch {
+    pub compressor: Compressor,
+    pub decompressor: Decompressor,
+    pub fingerprints: Vec<Fingerprint>,
+    /// Drafted records, one after another.
+    pub records: Vec<u8>,
+    /// Bytes read from containers.
+    pub stored: Vec<u8>,
+    /// One chunk.
+    pub chunk: Vec<u8>,
+}
+
+impl Inner {
+    pub fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn flusher(&self) -> MutexGuard<'_, Flusher> {
+        self.flusher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn live(&self, id: ContainerId) -> Option<Arc<OpenContainer>> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    pub fn live_mut(
+        &self,
+    ) -> std::sync::RwLockWriteGuard<'_, HashMap<ContainerId, Arc<OpenContainer>>> {
+        self.live.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn newest(&self) -> ContainerId {
+        ContainerId::new(self.newest.load(Ordering::Acquire))
+    }
+
+    pub fn chunk_bytes(&self) -> usize {
+        self.settings.chunk_size.bytes()
+    }
+
+    /// Refuse changes where none are possible.
+    pub fn check_writable(&self) -> Result<(), PoolError> {
+        if self.read_only {
+            return Err(PoolError::ReadOnly);
+        }
+        self.poison.get().map_or(Ok(()), |why| Err(PoolError::Poisoned(why.clone())))
+    }
+
+    /// After a failure that leaves it unknown what is on the media: nothing is written until the
+    /// pool is reopened. A lack of space is no such failure.
+    pub fn poison_unless_no_space(&self, error: PoolError) -> PoolError {
+        if !error.is_no_space() {
+            let why = error.to_string();
+            if self.poison.set(why).is_ok() {
+                tracing::error!("no more writes until the pool is reopened: {error}");
+            }
+        }
+        error
+    }
+
+    /// Buffers for one call.
+    pub fn take_scratch(&self) -> Box<Scratch> {
+        let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| {
+            Box::new(Scratch {
+                compressor: Compressor::new(self.settings.compression),
+                decompressor: Decompressor::new(),
+                fingerprints: Vec::new(),
+                records: Vec::new(),
+                stored: Vec::new(),
+                chunk: vec![0; self.chunk_bytes()],
+            })
+        })
+    }
+
+    /// Keep the buffers for the next call: as many as calls were ever made at once.
+    pub fn give_scratch(&self, scratch: Box<Scratch>) {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+    }
+}
+
+impl VolumeState {
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
+    pub fn blocks(&self, chunk_bytes: usize) -> u64 {
+        self.size_bytes().div_ceil(chunk_bytes as u64)
+    }
+}

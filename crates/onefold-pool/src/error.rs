@@ -1,0 +1,207 @@
+//! Everything that can go wrong in a pool, and how it looks to a block device's user.
+//! Room: onefold-pool.
+
+use std::io;
+
+use onefold_block::{BlockError, ByteSize, ContainerId, Lba, MediaError, StoreError};
+use onefold_content::DecompressError;
+use thiserror::Error;
+
+/// Why a pool operation failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// There is no pool where one was expected.
+    #[error("no pool here: neither super.0 nor super.1 exists")]
+    NoPool,
+    /// There is something already where a pool was to be made.
+    #[error("cannot make a pool here: the folder already holds {0}")]
+    NotEmpty(String),
+    /// Another process has the pool open.
+    #[error("the pool is in use by {holder}")]
+    Locked {
+        /// Who holds it, as far as that is known.
+        holder: String,
+    },
+    /// Written by a newer onefold.
+    #[error("{what} has format version {found}; this onefold reads up to version {supported}")]
+    NewerFormat {
+        /// The file or structure.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// The newest version that is understood.
+        supported: u32,
+    },
+    /// A structure is damaged or not what it should be.
+    #[error("corrupt {what} at byte {offset}: {problem}")]
+    Corrupt {
+        /// The file or structure.
+        what: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What was found, and what was expected.
+        problem: String,
+    },
+    /// Stored data of a volume is damaged.
+    #[error("corrupt data of volume '{volume}' at {lba}, {id} byte {offset}: {problem}")]
+    CorruptChunk {
+        /// The volume that was read.
+        volume: String,
+        /// The chunk that was read.
+        lba: Lba,
+        /// The container that should hold it.
+        id: ContainerId,
+        /// Where in the container, in bytes.
+        offset: u64,
+        /// What was found, and what was expected.
+        problem: String,
+    },
+    /// No volume of that name.
+    #[error("no volume '{name}'; there are: {known}")]
+    NoVolume {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A volume of that name exists.
+    #[error("volume '{0}' already exists")]
+    VolumeExists(String),
+    /// A volume name that is not accepted.
+    #[error(
+        "'{0}' cannot name a volume: use 1 to 255 letters, digits, '.', '_', '-' or ':', \
+         beginning with a letter or digit"
+    )]
+    VolumeName(String),
+    /// A volume size that is not accepted.
+    #[error("{size} cannot be the size of a volume: {reason}")]
+    VolumeSize {
+        /// The size asked for.
+        size: ByteSize,
+        /// What is accepted.
+        reason: String,
+    },
+    /// A shrink that would throw data away.
+    #[error("shrinking '{name}' to {size} would discard {lost} of stored data")]
+    ShrinkLosesData {
+        /// The volume.
+        name: String,
+        /// The size asked for.
+        size: ByteSize,
+        /// How much data lies past it.
+        lost: ByteSize,
+    },
+    /// A volume that is being served cannot be removed.
+    #[error("volume '{0}' is in use")]
+    VolumeBusy(String),
+    /// A setting outside of what is accepted.
+    #[error("{0}")]
+    Setting(String),
+    /// A change was asked of a pool opened read-only.
+    #[error("the pool is open read-only")]
+    ReadOnly,
+    /// No space on the device below.
+    #[error("no space left: {0}")]
+    NoSpace(String),
+    /// Refused after an earlier failure.
+    #[error("refused until the pool is reopened, because of an earlier failure: {0}")]
+    Poisoned(String),
+    /// The media failed.
+    #[error(transparent)]
+    Media(MediaError),
+    /// The container store failed.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The system failed at something that is no media operation.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done.
+        context: String,
+        /// The system's own error.
+        source: io::Error,
+    },
+}
+
+impl PoolError {
+    /// Damage to a named structure.
+    pub(crate) fn corrupt(
+        what: impl Into<String>,
+        offset: u64,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self::Corrupt { what: what.into(), offset, problem: problem.into() }
+    }
+
+    /// Whether this is only a lack of space, which passes once there is some.
+    pub const fn is_no_space(&self) -> bool {
+        matches!(self, Self::NoSpace(_))
+    }
+
+    /// Whether stored bytes are damaged, as opposed to unreachable.
+    pub const fn is_corruption(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::CorruptChunk { .. })
+    }
+}
+
+impl From<MediaError> for PoolError {
+    fn from(error: MediaError) -> Self {
+        match error {
+            MediaError::NoSpace { .. } => Self::NoSpace(error.to_string()),
+            MediaError::Truncated { ref name, len, offset, end } => Self::corrupt(
+                name,
+                len,
+                format!("the file ends here, but bytes {offset}..{end} were expected"),
+            ),
+            other => Self::Media(other),
+        }
+    }
+}
+
+impl From<StoreError> for PoolError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Media { source: MediaError::NoSpace { .. }, .. }
+            | StoreError::Names(MediaError::NoSpace { .. }) => Self::NoSpace(error.to_string()),
+            StoreError::Media { id, source: MediaError::Truncated { len, offset, end, .. } } => {
+                Self::corrupt(
+                    id.to_string(),
+                    len,
+                    format!("the container ends here, but bytes {offset}..{end} were expected"),
+                )
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<PoolError> for BlockError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::ReadOnly => Self::ReadOnly,
+            PoolError::NoSpace(what) => Self::NoSpace(what),
+            PoolError::Poisoned(why) => Self::Poisoned(why),
+            PoolError::Corrupt { .. } | PoolError::CorruptChunk { .. } => {
+                Self::Corrupt(error.to_string())
+            }
+            PoolError::Io { context, source } => Self::Io { context, source },
+            other => Self::Io {
+                context: "pool".to_owned(),
+                source: io::Error::other(other.to_string()),
+            },
+        }
+    }
+}
+
+/// What is wrong with one record, before it is known whose it is.
+#[derive(Debug, Error)]
+pub(crate) enum RecordError {
+    #[error("checksum is {found:08x}, but {expected:08x} was expected")]
+    Checksum { found: u32, expected: u32 },
+    #[error("a record of {units} units of 16 bytes was expected, but its header says {found}")]
+    Length { units: u32, found: u32 },
+    #[error("unknown codec {0}")]
+    Codec(u8),
+    #[error("does not decompress: {0}")]
+    Decompress(#[from] DecompressError),
+}

@@ -1,0 +1,232 @@
+//! Durability: flush, checkpoint, maintenance, and the clean stop.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, section 3, "Flush" and "Checkpoint".
+//! Invariants: (1) a journal frame is written only after the containers it refers to are durable;
+//! (2) nothing that a durable checkpoint or frame refers to is overwritten or removed.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+
+use onefold_block::ContainerId;
+
+use crate::container::open::OpenContainer;
+use crate::counters::count;
+use crate::engine::{Engine, Flusher, Inner};
+use crate::error::PoolError;
+use crate::format::frame::Entries;
+use crate::format::superblock::{Superblock, VolumeRecord};
+use crate::journal;
+
+impl Inner {
+    /// Make every commit so far durable. Flushes that arrive together share the work.
+    pub fn flush(&self) -> Result<(), PoolError> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let wanted = self.engine().generation;
+        let mut flusher = self.flusher();
+        if flusher.durable >= wanted {
+            return self.check_writable();
+        }
+        self.check_writable()?;
+        self.flush_locked(&mut flusher)?;
+        let long = flusher.journal.len_bytes() > journal::CHECKPOINT_BYTES;
+        drop(flusher);
+        if long { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Flush with the flusher's lock held; the engine's is taken only for moments.
+    fn flush_locked(&self, flusher: &mut Flusher) -> Result<(), PoolError> {
+        let taken = take(&mut self.engine(), flusher);
+        self.make_durable(flusher, &taken).inspect_err(|_| taken.put_back(&mut self.engine()))
+    }
+
+    fn make_durable(&self, flusher: &mut Flusher, taken: &Taken) -> Result<(), PoolError> {
+        let result = self.sync_containers(&taken.containers).and_then(|()| {
+            if flusher.pending.is_empty() {
+                return Ok(());
+            }
+            flusher.journal.append(&flusher.pending)?;
+            flusher.pending = Entries::default();
+            Ok(())
+        });
+        // After a lack of space the next flush tries the same again; pending entries are kept.
+        result.map_err(|error| self.poison_unless_no_space(error))?;
+        flusher.durable = taken.generation;
+        count(&self.counters.flushes, 1);
+        Ok(())
+    }
+
+    fn sync_containers(&self, containers: &[Arc<OpenContainer>]) -> Result<(), PoolError> {
+        for container in containers {
+            if container.is_sealed() {
+                self.write_out(container)?;
+            }
+            container.sync(&*self.store)?;
+        }
+        Ok(())
+    }
+
+    /// Write a checkpoint; what it makes superfluous is given back.
+    pub fn checkpoint(&self) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let mut flusher = self.flusher();
+        // Most of the work, while writes go on.
+        self.flush_locked(&mut flusher)?;
+        let mut engine = self.engine();
+        self.check_writable()?;
+        let rest = take(&mut engine, &mut flusher);
+        self.make_durable(&mut flusher, &rest).inspect_err(|_| rest.put_back(&mut engine))?;
+        let dead = self.checkpoint_locked(&mut flusher, &mut engine)?;
+        drop(engine);
+        for id in dead {
+            self.directories.remove(id);
+            self.store.remove(id).map_err(|e| self.poison_unless_no_space(e.into()))?;
+        }
+        Ok(())
+    }
+
+    /// With everything flushed and both locks held: map, checkpoint file, journal. Returns the
+    /// containers that may be removed now.
+    fn checkpoint_locked(
+        &self,
+        flusher: &mut Flusher,
+        engine: &mut Engine,
+    ) -> Result<Vec<ContainerId>, PoolError> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
+        engine.space.supers(engine.table.len(), volumes)?;
+        self.map.write_out().map_err(|error| self.poison_unless_no_space(error))?;
+        let mut table = engine.table.clone();
+        let dead = table.take_dead();
+        let superblock = self.superblock(flusher.sequence + 1, engine, &table);
+        let media = &self.files.supers[superblock.sequence as usize % 2];
+        let written = media.write(0, &superblock.encode()).and_then(|()| media.sync());
+        written.map_err(|error| self.poison_unless_no_space(error.into()))?;
+        flusher.sequence = superblock.sequence;
+        flusher
+            .journal
+            .restart(superblock.sequence)
+            .map_err(|error| self.poison_unless_no_space(error))?;
+        engine.table = table;
+        engine.space.journal_restarted();
+        self.map.checkpoint_is_durable();
+        count(&self.counters.checkpoints, 1);
+        Ok(dead)
+    }
+
+    fn superblock(
+        &self,
+        sequence: u64,
+        engine: &Engine,
+        table: &crate::container::table::ContainerTable,
+    ) -> Superblock {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let record = |volume: &Arc<crate::engine::VolumeState>| {
+            let root = self.map.root(volume.number);
+            VolumeRecord {
+                number: volume.number,
+                name: volume.name.clone(),
+                size_bytes: volume.size_bytes(),
+                height: root.height,
+                root: root.reference,
+                mapped_chunks: volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed),
+                deleting: volume.deleting.load(std::sync::atomic::Ordering::Relaxed),
+            }
+        };
+        Superblock {
+            sequence,
+            identity: self.identity,
+            settings: self.settings,
+            next_container: engine.next_container,
+            next_volume: engine.next_volume,
+            volumes: volumes.values().map(record).collect(),
+            containers: table.to_records(),
+        }
+    }
+
+    /// Stop cleanly: everything durable, files cut to their contents.
+    pub fn close(&self) -> Result<(), PoolError> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.check_writable()?;
+        if self.is_clean() {
+            return self.give_back();
+        }
+        let unused = {
+            let mut engine = self.engine();
+            match engine.open.take() {
+                Some(open) if open.is_unused() => {
+                    engine.table.remove(open.id());
+                    self.live_mut().remove(&open.id());
+                    Some(open.id())
+                }
+                Some(open) => {
+                    engine.generation += 1;
+                    self.seal_open(&mut engine, open);
+                    None
+                }
+                None => None,
+            }
+        };
+        self.checkpoint()?;
+        if let Some(id) = unused {
+            self.store.remove(id)?;
+        }
+        self.give_back()
+    }
+
+    /// Cut files to their contents, after a checkpoint.
+    fn give_back(&self) -> Result<(), PoolError> {
+        let mut flusher = self.flusher();
+        let mut engine = self.engine();
+        self.map.give_back()?;
+        flusher.journal.give_back()?;
+        for (number, media) in self.files.supers.iter().enumerate() {
+            let len = if flusher.sequence as usize % 2 == number {
+                self.superblock(flusher.sequence, &engine, &engine.table).len_bytes() as u64
+            } else {
+                media.len()?
+            };
+            media.set_len(len)?;
+        }
+        engine.space.given_back();
+        Ok(())
+    }
+
+    /// Whether anything happened since the last checkpoint.
+    pub fn is_clean(&self) -> bool {
+        let flusher = self.flusher();
+        let engine = self.engine();
+        engine.open.is_none()
+            && engine.entries.is_empty()
+            && flusher.pending.is_empty()
+            && flusher.journal.holds_nothing()
+            && self.map.dirty().0 == 0
+    }
+}
+
+/// What a flush took from the engine, to make it durable.
+struct Taken {
+    containers: Vec<Arc<OpenContainer>>,
+    generation: u64,
+}
+
+fn take(engine: &mut Engine, flusher: &mut Flusher) -> Taken {
+    let mut containers = std::mem::take(&mut engine.unsynced);
+    containers.extend(engine.open.clone());
+    if !engine.entries.is_empty() {
+        engine.space.frame_begins();
+        flusher.pending.append(&mut engine.entries);
+    }
+    Taken { containers, generation: engine.generation }
+}
+
+impl Taken {
+    /// Return sealed containers that did not become durable; the open one was never taken away.
+    fn put_back(&self, engine: &mut Engine) {
+        let sealed = self.containers.iter().filter(|container| container.is_sealed());
+        engine.unsynced.extend(sealed.cloned());
+    }
+}

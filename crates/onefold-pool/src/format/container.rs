@@ -1,0 +1,288 @@
+//! A container's header, directory and footer.
+//! Room: onefold-pool.
+//! Source: docs/pool-format.md, "Container".
+//!
+//! Header, at byte 0:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | magic `OFCT` |
+//! | 4 | 4 | format version |
+//! | 8 | 4 | container number |
+//! | 12 | 16 | the pool's UUID |
+//! | 28 | 4 | CRC-32 of bytes 0..28 |
+//!
+//! Directory entry, one per record, in order:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 32 | fingerprint |
+//! | 32 | 4 | location |
+//! | 36 | 4 | CRC-32 of bytes 0..36, xor the container number |
+//!
+//! Footer, the last bytes of the file:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | magic `OFCF` |
+//! | 4 | 4 | format version |
+//! | 8 | 4 | container number |
+//! | 12 | 4 | number of records |
+//! | 16 | 4 | byte at which the directory begins |
+//! | 20 | 4 | CRC-32 of the directory |
+//! | 24 | 4 | zero |
+//! | 28 | 4 | CRC-32 of bytes 0..28 |
+
+use onefold_block::ContainerId;
+use onefold_content::Fingerprint;
+
+use super::FORMAT_VERSION;
+use super::bytes::{Reader, Writer};
+use crate::error::PoolError;
+use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, UNIT_BYTES};
+
+/// Bytes before the first record.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of one directory entry.
+pub const ENTRY_BYTES: usize = 40;
+/// Bytes after the directory.
+pub const FOOTER_BYTES: usize = 32;
+
+const HEADER_MAGIC: &[u8; 4] = b"OFCT";
+const FOOTER_MAGIC: &[u8; 4] = b"OFCF";
+
+const _: () = assert!(HEADER_BYTES.is_multiple_of(UNIT_BYTES));
+
+/// One chunk of a container: what it is and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The chunk's full fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its record.
+    pub location: Location,
+}
+
+/// The header's bytes.
+pub fn encode_header(id: ContainerId, uuid: &[u8; 16]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.bytes(HEADER_MAGIC);
+    writer.u32(FORMAT_VERSION);
+    writer.u32(id.get());
+    writer.bytes(uuid);
+    let check = crc32fast::hash(&writer.0);
+    writer.u32(check);
+    writer.0
+}
+
+/// Verify a header.
+pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<(), PoolError> {
+    let corrupt = |offset, problem: String| Err(PoolError::corrupt(id.to_string(), offset, problem));
+    let mut reader = Reader::new(bytes);
+    let fields = (|| {
+        let magic = reader.array::<4>()?;
+        Some((magic, reader.u32()?, reader.u32()?, reader.array::<16>()?, reader.u32()?))
+    })();
+    let Some((magic, version, number, found_uuid, check)) = fields else {
+        return corrupt(0, format!("a header of {HEADER_BYTES} bytes was expected"));
+    };
+    if &magic != HEADER_MAGIC {
+        return corrupt(0, format!("magic is {magic:02x?}, but {HEADER_MAGIC:02x?} was expected"));
+    }
+    check_version(id, version)?;
+    let expected = crc32fast::hash(&bytes[..HEADER_BYTES - 4]);
+    if check != expected {
+        return corrupt(28, format!("header checksum is {check:08x}, not {expected:08x}"));
+    }
+    if number != id.get() {
+        return corrupt(8, format!("the header says container {number}"));
+    }
+    if &found_uuid != uuid {
+        return corrupt(12, "the container belongs to another pool".to_owned());
+    }
+    Ok(())
+}
+
+fn check_version(id: ContainerId, found: u32) -> Result<(), PoolError> {
+    if found > FORMAT_VERSION {
+        let what = id.to_string();
+        return Err(PoolError::NewerFormat { what, found, supported: FORMAT_VERSION });
+    }
+    Ok(())
+}
+
+/// Bytes that `count` entries and the footer take.
+pub const fn directory_bytes(count: usize) -> usize {
+    count * ENTRY_BYTES + FOOTER_BYTES
+}
+
+/// Directory and footer of a container whose records end at `directory_at`.
+pub fn encode_directory(id: ContainerId, entries: &[DirectoryEntry], directory_at: usize) -> Vec<u8> {
+    let mut writer = Writer(Vec::with_capacity(directory_bytes(entries.len())));
+    for entry in entries {
+        let start = writer.0.len();
+        writer.bytes(entry.fingerprint.as_bytes());
+        writer.u32(entry.location.raw());
+        let check = crc32fast::hash(&writer.0[start..]) ^ id.get();
+        writer.u32(check);
+    }
+    let directory_check = crc32fast::hash(&writer.0);
+    let start = writer.0.len();
+    writer.bytes(FOOTER_MAGIC);
+    writer.u32(FORMAT_VERSION);
+    writer.u32(id.get());
+    writer.u32(entries.len() as u32);
+    writer.u32(directory_at as u32);
+    writer.u32(directory_check);
+    writer.u32(0);
+    let check = crc32fast::hash(&writer.0[start..]);
+    writer.u32(check);
+    writer.0
+}
+
+/// What a footer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Number of records.
+    pub count: usize,
+    /// Byte at which the directory begins.
+    pub directory_at: usize,
+    /// CRC-32 of the directory.
+    pub directory_check: u32,
+}
+
+/// Verify and read the footer of a container of `container_len` bytes.
+pub fn decode_footer(bytes: &[u8], id: ContainerId, container_len: u64) -> Result<Footer, PoolError> {
+    let at = container_len.saturating_sub(FOOTER_BYTES as u64);
+    let corrupt = |problem: String| Err(PoolError::corrupt(id.to_string(), at, problem));
+    let mut reader = Reader::new(bytes);
+    let fields = (|| {
+        let magic = reader.array::<4>()?;
+        let (version, number, count) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let (directory_at, directory_check) = (reader.u32()?, reader.u32()?);
+        Some((magic, version, number, count, directory_at, directory_check, reader.u32()?, reader.u32()?))
+    })();
+    let Some((magic, version, number, count, directory_at, directory_check, _, check)) = fields
+    else {
+        return corrupt(format!("a footer of {FOOTER_BYTES} bytes was expected"));
+    };
+    if &magic != FOOTER_MAGIC {
+        return corrupt(format!("magic is {magic:02x?}, but {FOOTER_MAGIC:02x?} was expected"));
+    }
+    check_version(id, version)?;
+    let expected = crc32fast::hash(&bytes[..FOOTER_BYTES - 4]);
+    if check != expected {
+        return corrupt(format!("footer checksum is {check:08x}, not {expected:08x}"));
+    }
+    if number != id.get() {
+        return corrupt(format!("the footer says container {number}"));
+    }
+    let (count, directory_at) = (count as usize, directory_at as usize);
+    let expected = directory_at as u64 + directory_bytes(count) as u64;
+    if count > CHUNKS_PER_CONTAINER_MAX || expected != container_len {
+        return corrupt(format!(
+            "{count} records and a directory at byte {directory_at} make {expected} bytes, \
+             but the container has {container_len}"
+        ));
+    }
+    Ok(Footer { count, directory_at, directory_check })
+}
+
+/// Verify and read a whole directory (without its footer).
+pub fn decode_directory(
+    bytes: &[u8],
+    id: ContainerId,
+    footer: &Footer,
+) -> Result<Vec<DirectoryEntry>, PoolError> {
+    let at = footer.directory_at as u64;
+    let found = crc32fast::hash(bytes);
+    if found != footer.directory_check {
+        let problem =
+            format!("directory checksum is {found:08x}, not {:08x}", footer.directory_check);
+        return Err(PoolError::corrupt(id.to_string(), at, problem));
+    }
+    let entries: Option<Vec<_>> =
+        bytes.chunks(ENTRY_BYTES).map(|entry| decode_entry(entry, id)).collect();
+    let entries = entries.filter(|entries| entries.len() == footer.count).ok_or_else(|| {
+        PoolError::corrupt(id.to_string(), at, "a directory entry fails its checksum")
+    })?;
+    let mut end = HEADER_BYTES;
+    for (ordinal, entry) in entries.iter().enumerate() {
+        if entry.location.offset_bytes() != end {
+            let problem = format!(
+                "record {ordinal} begins at byte {}, but the one before ends at {end}",
+                entry.location.offset_bytes()
+            );
+            return Err(PoolError::corrupt(id.to_string(), at, problem));
+        }
+        end = entry.location.end_bytes();
+    }
+    if end != footer.directory_at || end > CONTAINER_BYTES_MAX {
+        let problem = format!("records end at byte {end}, not where the directory begins");
+        return Err(PoolError::corrupt(id.to_string(), at, problem));
+    }
+    Ok(entries)
+}
+
+/// Verify and read one directory entry by itself.
+pub fn decode_entry(bytes: &[u8], id: ContainerId) -> Option<DirectoryEntry> {
+    let mut reader = Reader::new(bytes);
+    let fingerprint = Fingerprint::from_bytes(reader.array()?);
+    let location = Location::from_raw(reader.u32()?)?;
+    let expected = crc32fast::hash(bytes.get(..ENTRY_BYTES - 4)?) ^ id.get();
+    (reader.u32()? == expected).then_some(DirectoryEntry { fingerprint, location })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: ContainerId = ContainerId::new(77);
+    const UUID: [u8; 16] = [9; 16];
+
+    fn entries() -> Vec<DirectoryEntry> {
+        let mut offset = HEADER_BYTES / UNIT_BYTES;
+        (0..20u8)
+            .map(|n| {
+                let location = Location::new(offset, usize::from(n) + 1);
+                offset += usize::from(n) + 1;
+                DirectoryEntry { fingerprint: Fingerprint::from_bytes([n; 32]), location }
+            })
+            .collect()
+    }
+
+    fn decode(bytes: &[u8], at: usize) -> Result<Vec<DirectoryEntry>, PoolError> {
+        let len = (at + bytes.len()) as u64;
+        let split = bytes.len().saturating_sub(FOOTER_BYTES);
+        let footer = decode_footer(&bytes[split..], ID, len)?;
+        decode_directory(&bytes[..split], ID, &footer)
+    }
+
+    #[test]
+    fn a_directory_comes_back_and_any_flipped_bit_is_noticed() {
+        let entries = entries();
+        let at = entries.last().unwrap().location.end_bytes();
+        let bytes = encode_directory(ID, &entries, at);
+        assert_eq!(bytes.len(), directory_bytes(entries.len()));
+        assert_eq!(decode(&bytes, at).unwrap(), entries);
+        assert_eq!(decode_entry(&bytes[40..80], ID), Some(entries[1]));
+        assert_eq!(decode_entry(&bytes[40..80], ContainerId::new(78)), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged, at).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_damaged_or_newer_header_is_named() {
+        let header = encode_header(ID, &UUID);
+        assert_eq!(header.len(), HEADER_BYTES);
+        check_header(&header, ID, &UUID).unwrap();
+        assert!(check_header(&header, ContainerId::new(1), &UUID).is_err());
+        assert!(check_header(&header, ID, &[8; 16]).is_err());
+        assert!(check_header(&header[..31], ID, &UUID).is_err());
+        let mut newer = header;
+        newer[4] = 2;
+        assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::NewerFormat { .. })));
+    }
+}

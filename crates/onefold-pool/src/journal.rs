@@ -1,0 +1,168 @@
+//! The journal: map changes since the last checkpoint, a frame per flush.
+//! Room: onefold-pool.
+//! Invariants: (1) a frame is written only after the one before is durable, so that a broken frame
+//! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
+//! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
+//! shows that the newest one was lost.
+
+use std::sync::Arc;
+
+use onefold_block::Media;
+
+use crate::error::PoolError;
+use crate::format::FORMAT_VERSION;
+use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+
+/// A journal longer than this asks for a checkpoint.
+pub const CHECKPOINT_BYTES: u64 = 64 << 20;
+
+/// The journal's file, written from the start in every epoch.
+pub struct Journal {
+    media: Arc<dyn Media>,
+    epoch: u64,
+    next_number: u64,
+    end_bytes: u64,
+}
+
+/// What a scan of the journal found.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Number of the next frame.
+    pub next_number: u64,
+    /// Where the next frame begins.
+    pub end_bytes: u64,
+    /// The epoch of the first frame, if there is a good one.
+    pub first_epoch: Option<u64>,
+}
+
+impl Journal {
+    /// A journal that goes on after what a scan found.
+    pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay) -> Self {
+        let (next_number, end_bytes) = (replay.next_number, replay.end_bytes);
+        Self { media, epoch, next_number, end_bytes }
+    }
+
+    /// Length in bytes.
+    pub const fn len_bytes(&self) -> u64 {
+        self.end_bytes
+    }
+
+    /// Length of the empty frame that begins an epoch.
+    pub fn first_frame_bytes(&self) -> u64 {
+        frame::encode(self.epoch, 0, &Entries::default()).len() as u64
+    }
+
+    /// Whether there are no changes in it.
+    pub const fn holds_nothing(&self) -> bool {
+        self.next_number <= 1
+    }
+
+    /// Write a frame and make it durable. Without entries only the first frame of an epoch is
+    /// written.
+    pub fn append(&mut self, entries: &Entries) -> Result<(), PoolError> {
+        debug_assert!(entries.len_bytes() <= PAYLOAD_BYTES_MAX);
+        let bytes = frame::encode(self.epoch, self.next_number, entries);
+        self.media.write(self.end_bytes, &bytes)?;
+        self.media.sync()?;
+        self.end_bytes += bytes.len() as u64;
+        self.next_number += 1;
+        Ok(())
+    }
+
+    /// Begin a new epoch: the checkpoint with this sequence number is durable.
+    pub fn restart(&mut self, epoch: u64) -> Result<(), PoolError> {
+        self.epoch = epoch;
+        self.next_number = 0;
+        self.end_bytes = 0;
+        self.append(&Entries::default())
+    }
+
+    /// Cut the file after the last frame, giving back space that was set aside.
+    pub fn give_back(&mut self) -> Result<(), PoolError> {
+        self.media.set_len(self.end_bytes)?;
+        Ok(())
+    }
+}
+
+/// Read all good frames of `epoch`; `on_change` gets their map changes in order.
+pub fn replay(
+    media: &dyn Media,
+    epoch: u64,
+    on_change: &mut dyn FnMut(Change) -> Result<(), PoolError>,
+) -> Result<Replay, PoolError> {
+    let len = media.len()?;
+    let mut found = Replay::default();
+    let mut buffer = Vec::new();
+    while let Some(frame_len) = read_frame(media, found.end_bytes, len, &mut buffer)? {
+        let frame = frame::decode(&buffer).expect("it was just verified");
+        if found.end_bytes == 0 {
+            found.first_epoch = Some(frame.epoch);
+        }
+        if frame.epoch != epoch || frame.number != found.next_number {
+            break;
+        }
+        if frame.version > FORMAT_VERSION {
+            let what = "journal".to_owned();
+            let (found, supported) = (frame.version, FORMAT_VERSION);
+            return Err(PoolError::NewerFormat { what, found, supported });
+        }
+        let changes = frame::decode_changes(frame.payload).ok_or_else(|| {
+            PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
+        })?;
+        changes.into_iter().try_for_each(&mut *on_change)?;
+        found.next_number += 1;
+        found.end_bytes += frame_len;
+    }
+    refuse_damage(media, epoch, len, &found)?;
+    Ok(found)
+}
+
+/// A good frame of this epoch past the end of the good ones means that one between is damaged.
+fn refuse_damage(
+    media: &dyn Media,
+    epoch: u64,
+    len: u64,
+    found: &Replay,
+) -> Result<(), PoolError> {
+    let mut buffer = Vec::new();
+    let mut at = found.end_bytes + ALIGN_BYTES as u64;
+    while at < len {
+        if let Some(frame_len) = read_frame(media, at, len, &mut buffer)? {
+            let frame = frame::decode(&buffer).expect("it was just verified");
+            if frame.epoch == epoch && frame.number > found.next_number {
+                let problem = format!(
+                    "frame {} is damaged: frame {} follows intact at byte {at}",
+                    found.next_number, frame.number
+                );
+                return Err(PoolError::corrupt("journal", found.end_bytes, problem));
+            }
+            at += frame_len;
+        } else {
+            at += ALIGN_BYTES as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Read the frame at `at` into `buffer`; gives its padded length, or none if there is no good one.
+fn read_frame(
+    media: &dyn Media,
+    at: u64,
+    len: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<u64>, PoolError> {
+    let left = len.saturating_sub(at);
+    if left < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    buffer.resize(HEADER_BYTES, 0);
+    media.read(at, buffer)?;
+    let payload = u32::from_le_bytes([buffer[24], buffer[25], buffer[26], buffer[27]]) as usize;
+    let whole = HEADER_BYTES + payload;
+    if !frame::has_magic(buffer) || payload > PAYLOAD_BYTES_MAX || whole as u64 > left {
+        return Ok(None);
+    }
+    buffer.resize(whole, 0);
+    media.read(at + HEADER_BYTES as u64, &mut buffer[HEADER_BYTES..])?;
+    Ok(frame::decode(buffer).map(|frame| frame.len_bytes() as u64))
+}

@@ -1,0 +1,73 @@
+//! One process at a time: the lock on a pool's folder.
+//! Room: onefold-pool.
+//! An advisory `flock` on the file `lock`: it goes with the process, however that ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::error::PoolError;
+
+/// File that is locked, and holds the number of the process that did.
+pub const LOCK_FILE: &str = "lock";
+
+/// The lock; dropping it gives it up.
+pub struct PoolLock {
+    _file: File,
+}
+
+impl PoolLock {
+    /// Take the lock: alone, or shared with others who only read.
+    pub fn acquire(pool: &Path, shared: bool) -> Result<Self, PoolError> {
+        let path = pool.join(LOCK_FILE);
+        let io = |source| PoolError::Io { context: format!("open {}", path.display()), source };
+        let mut options = OpenOptions::new();
+        let mut file = if shared {
+            match options.read(true).open(&path) {
+                Ok(file) => file,
+                // A pool copied without its lock: make one, unless the place is read-only.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    match OpenOptions::new().read(true).append(true).create(true).open(&path) {
+                        Ok(file) => file,
+                        Err(_) => File::open(pool).map_err(io)?,
+                    }
+                }
+                Err(error) => return Err(io(error)),
+            }
+        } else {
+            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?
+        };
+        let operation = if shared {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        match flock(&file, operation) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                let _ = file.read_to_string(&mut holder);
+                let holder = match holder.trim().parse::<u32>() {
+                    Ok(process) => format!("process {process}"),
+                    Err(_) => "another process".to_owned(),
+                };
+                return Err(PoolError::Locked { holder });
+            }
+            Err(error) => {
+                let context = format!("lock {}", path.display());
+                return Err(PoolError::Io { context, source: error.into() });
+            }
+        }
+        if !shared {
+            let note = format!("{}\n", std::process::id());
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(note.as_bytes()))
+                .map_err(io)?;
+        }
+        Ok(Self { _file: file })
+    }
+}

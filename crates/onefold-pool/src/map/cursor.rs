@@ -1,0 +1,159 @@
+//! Finding and preparing map pages in memory: what is there, what must be read first.
+//! Room: onefold-pool.
+
+use std::collections::HashMap;
+
+use super::cache::PageCache;
+use super::page::{ENTRIES_PER_PAGE, FANOUT_BITS, Page, PageKey, PageRef};
+use super::slots::Slots;
+use crate::error::PoolError;
+
+/// A volume's tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree {
+    pub height: u8,
+    pub root: PageRef,
+    pub blocks: u64,
+}
+
+/// Where a block's entry is to be found.
+pub enum Found {
+    /// In this leaf, which is in memory.
+    Leaf(PageKey),
+    /// There is no leaf: all blocks under this key have this entry.
+    Uniform { key: PageKey, entry: u64 },
+    /// This page must be read first.
+    Missing(Missing),
+}
+
+/// A page that is not in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub key: PageKey,
+    pub slot: u32,
+    pub check: u32,
+}
+
+/// Everything behind the map's lock.
+pub struct State {
+    pub cache: PageCache,
+    pub slots: Slots,
+    pub trees: HashMap<u32, Tree>,
+}
+
+/// Damage to the map file.
+pub fn corrupt_page(missing: &Missing, problem: impl Into<String>) -> PoolError {
+    let Missing { key, slot, .. } = missing;
+    let at = u64::from(*slot) * super::page::PAGE_BYTES as u64;
+    let what = format!(
+        "map page of volume {} (level {}, blocks {}..{})",
+        key.volume,
+        key.level,
+        key.first_block(),
+        key.end_block()
+    );
+    PoolError::corrupt(what, at, problem)
+}
+
+impl State {
+    pub fn tree(&self, volume: u32) -> &Tree {
+        self.trees.get(&volume).expect("callers hold a volume that exists")
+    }
+
+    /// Where the entry of a block is.
+    pub fn locate(&mut self, volume: u32, lba: u64) -> Result<Found, PoolError> {
+        let leaf = PageKey::leaf(volume, lba);
+        if self.cache.get(leaf).is_some() {
+            return Ok(Found::Leaf(leaf));
+        }
+        let tree = *self.tree(volume);
+        let (mut level, mut reference) = (tree.height, tree.root);
+        loop {
+            let key = leaf.ancestor(level);
+            if let Some(frame) = self.cache.get(key) {
+                let slot = frame.slot.unwrap_or(0);
+                let (child, raw) = child_of(&frame.page, leaf, level);
+                reference = PageRef::from_raw(raw).ok_or_else(|| {
+                    let problem = format!("entry {child} is {raw:#x}, which refers to no page");
+                    corrupt_page(&Missing { key, slot, check: 0 }, problem)
+                })?;
+                level -= 1;
+                continue;
+            }
+            return Ok(match reference {
+                PageRef::Uniform(entry) => Found::Uniform { key, entry },
+                PageRef::Slot { slot, check } => Found::Missing(Missing { key, slot, check }),
+            });
+        }
+    }
+
+    /// Take a page that was read into memory, if it is still the one that is missing.
+    pub fn install(
+        &mut self,
+        missing: Missing,
+        read: Result<Box<Page>, PoolError>,
+    ) -> Result<(), PoolError> {
+        if !self.trees.contains_key(&missing.key.volume) {
+            return Ok(());
+        }
+        match self.locate(missing.key.volume, missing.key.first_block())? {
+            Found::Missing(still) if still == missing => {
+                self.cache.insert(missing.key, read?, Some(missing.slot), false);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bring the page `key` and all above it into memory, dirty, making those that do not exist.
+    /// Answers with a page that must be read first, if there is one.
+    pub fn prepare(&mut self, key: PageKey) -> Option<Missing> {
+        if self.cache.is_dirty(key) {
+            return None;
+        }
+        let tree = *self.tree(key.volume);
+        let mut reference = tree.root;
+        for level in (key.level..=tree.height).rev() {
+            let at = key.ancestor(level);
+            if self.cache.get(at).is_none() {
+                match reference {
+                    PageRef::Uniform(entry) => {
+                        self.cache.insert(at, Box::new([entry; ENTRIES_PER_PAGE]), None, true);
+                    }
+                    PageRef::Slot { slot, check } => {
+                        return Some(Missing { key: at, slot, check });
+                    }
+                }
+            }
+            self.cache.mark_dirty(at);
+            if level > key.level {
+                let frame = self.cache.get(at).expect("it was just put there");
+                let (_, raw) = child_of(&frame.page, key, level);
+                // A reference that makes no sense is met as an unreadable slot.
+                reference = PageRef::from_raw(raw)
+                    .unwrap_or(PageRef::Slot { slot: u32::MAX, check: raw as u32 });
+            }
+        }
+        None
+    }
+
+    /// Let the parent of `key` (or the volume, for its root) refer to it so. The parent is in
+    /// memory.
+    pub fn set_reference(&mut self, key: PageKey, reference: PageRef) {
+        let tree = self.trees.get_mut(&key.volume).expect("a page belongs to a volume");
+        if key.level == tree.height {
+            tree.root = reference;
+            return;
+        }
+        let (parent, entry) = key.parent();
+        let frame = self.cache.get(parent).expect("ancestors of a dirty page are in memory");
+        frame.page[entry] = reference.raw();
+    }
+}
+
+/// The entry of an inner page at `level` under which `key` lies, and its number.
+fn child_of(page: &Page, key: PageKey, level: u8) -> (usize, u64) {
+    let shift = u32::from(level - 1 - key.level) * FANOUT_BITS;
+    let child = (key.index >> shift) as usize & (ENTRIES_PER_PAGE - 1);
+    (child, page[child])
+}

@@ -1,0 +1,16 @@
+//! The map of every volume: from LBA to hole, zero or PBA.
+//! Room: onefold-pool.
+//! A copy-on-write radix tree per volume, 512 entries of 8 bytes a page, all pages of all volumes
+//! in one file and one cache. Between checkpoints only memory changes.
+//! Invariants: (1) every ancestor of a dirty page is in memory and dirty; (2) dirty pages are never
+//! evicted; (3) a slot that the durable checkpoint refers to is never written.
+//! Cost: 8 bytes per mapped block where they lie together; memory within `--map-memory`.
+
+mod cache;
+mod cursor;
+mod page;
+mod slots;
+mod tree;
+
+pub use self::page::{ENTRIES_PER_PAGE, PAGE_BYTES, height_for};
+pub use self::tree::{Map, MapStats, Root};

@@ -1,0 +1,415 @@
+//! The map as the engine sees it: look up, change, fill, write out.
+//! Room: onefold-pool.
+//! Only one thread changes the map at a time (the engine's lock sees to that); any number look
+//! things up meanwhile. Pages are read from the media without any lock held.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use onefold_block::{Lba, Media};
+
+use super::cache::PageCache;
+use super::cursor::{Found, Missing, State, Tree, corrupt_page};
+use super::page::{self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, height_for};
+use super::slots::Slots;
+use crate::error::PoolError;
+use crate::format::superblock::RawPageRef;
+use crate::pba::MapEntry;
+
+/// Slots for which space is set aside at a time: 1 MiB.
+const RESERVE_SLOTS: u32 = 256;
+/// Pages written with one call.
+const PAGES_PER_WRITE: usize = 64;
+
+/// A volume's root, as a checkpoint records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Levels above the leaves.
+    pub height: u8,
+    /// The root page.
+    pub reference: RawPageRef,
+}
+
+/// What the map uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MapStats {
+    /// Pages in memory.
+    pub pages: u64,
+    /// Dirty pages in memory.
+    pub dirty_pages: u64,
+    /// Memory in use, in bytes.
+    pub bytes: u64,
+    /// Pages in use on disk.
+    pub disk_pages: u64,
+}
+
+/// The map of all volumes.
+pub struct Map {
+    media: Arc<dyn Media>,
+    state: Mutex<State>,
+    pages_max: usize,
+}
+
+impl Map {
+    /// A map in `media` whose pages take at most `budget_bytes` of memory.
+    pub fn new(media: Arc<dyn Media>, budget_bytes: u64) -> Self {
+        let pages_max = (budget_bytes as usize / (PAGE_BYTES + 64)).max(64);
+        let state = State {
+            cache: PageCache::new(pages_max),
+            slots: Slots::new(),
+            trees: HashMap::new(),
+        };
+        Self { media, state: Mutex::new(state), pages_max }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Add a volume's tree. With `claim`, the slots of its pages are marked used, for which its
+    /// inner pages are read.
+    pub fn add(&self, volume: u32, root: Root, blocks: u64, claim: bool) -> Result<(), PoolError> {
+        let missing =
+            Missing { key: PageKey { volume, level: root.height, index: 0 }, slot: 0, check: 0 };
+        let reference = PageRef::from_raw(root.reference)
+            .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
+        if claim {
+            self.claim(missing.key, reference)?;
+        }
+        self.state().trees.insert(volume, Tree { height: root.height, root: reference, blocks });
+        Ok(())
+    }
+
+    fn claim(&self, key: PageKey, reference: PageRef) -> Result<(), PoolError> {
+        let PageRef::Slot { slot, check } = reference else { return Ok(()) };
+        let missing = Missing { key, slot, check };
+        if slot == 0 || !self.state().slots.claim(slot) {
+            return Err(corrupt_page(&missing, "another page claims the same slot"));
+        }
+        if key.level == 0 {
+            return Ok(());
+        }
+        let page = self.read_page(&missing)?;
+        for (child, &raw) in page.iter().enumerate() {
+            let index = key.index * ENTRIES_PER_PAGE as u64 + child as u64;
+            let child_key = PageKey { level: key.level - 1, index, ..key };
+            let reference = PageRef::from_raw(raw).ok_or_else(|| {
+                corrupt_page(&missing, format!("entry {child} is {raw:#x}, no page reference"))
+            })?;
+            self.claim(child_key, reference)?;
+        }
+        Ok(())
+    }
+
+    /// Forget a volume whose blocks are all holes by now, so that it has no pages but dirty ones.
+    pub fn remove(&self, volume: u32) {
+        let mut state = self.state();
+        for key in state.cache.keys_of(volume) {
+            if let Some(slot) = state.cache.get(key).and_then(|frame| frame.slot) {
+                state.slots.release(slot);
+            }
+            state.cache.remove(key);
+        }
+        state.trees.remove(&volume);
+    }
+
+    /// A volume's root now.
+    pub fn root(&self, volume: u32) -> Root {
+        let state = self.state();
+        let tree = state.tree(volume);
+        Root { height: tree.height, reference: tree.root.raw() }
+    }
+
+    /// Blocks that a volume's tree has room for, at its present height.
+    pub fn blocks_max(&self, volume: u32) -> u64 {
+        page::blocks_under(self.state().tree(volume).height)
+    }
+
+    /// Give a volume this many blocks. Entries past the end must be holes.
+    pub fn resize(&self, volume: u32, blocks: u64) -> Result<(), PoolError> {
+        loop {
+            let mut state = self.state();
+            let tree = *state.tree(volume);
+            if tree.height >= height_for(blocks) {
+                state.trees.get_mut(&volume).expect("it was just seen").blocks = blocks;
+                return Ok(());
+            }
+            // One more level: the old root becomes the first child of a new one, which must be
+            // dirty, and so must the old root if it is in memory and dirty.
+            let above = PageKey { volume, level: tree.height + 1, index: 0 };
+            let mut page = Box::new([PageRef::Uniform(0).raw(); ENTRIES_PER_PAGE]);
+            page[0] = tree.root.raw();
+            state.cache.insert(above, page, None, true);
+            let tree = state.trees.get_mut(&volume).expect("it was just seen");
+            tree.height += 1;
+            tree.root = PageRef::Uniform(0);
+        }
+    }
+
+    /// Append the entries of `count` blocks from `first` to `out`.
+    pub fn entries(
+        &self,
+        volume: u32,
+        first: Lba,
+        count: u64,
+        out: &mut Vec<MapEntry>,
+    ) -> Result<(), PoolError> {
+        let (mut at, end) = (first.get(), first.get() + count);
+        let mut state = self.state();
+        while at < end {
+            match state.locate(volume, at)? {
+                Found::Leaf(key) => {
+                    let upto = end.min(key.end_block());
+                    let frame = state.cache.get(key).expect("it was just found");
+                    for lba in at..upto {
+                        let raw = frame.page[lba as usize % ENTRIES_PER_PAGE];
+                        out.push(MapEntry::from_raw(raw).ok_or_else(|| bad_entry(key, raw))?);
+                    }
+                    at = upto;
+                }
+                Found::Uniform { key, entry } => {
+                    let upto = end.min(key.end_block());
+                    let entry = MapEntry::from_raw(entry).expect("hole or zero");
+                    out.extend(std::iter::repeat_n(entry, (upto - at) as usize));
+                    at = upto;
+                }
+                Found::Missing(missing) => state = self.read_in(state, missing)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The run of equal kind from `first`, for skipping holes: the number of blocks (at most
+    /// `count`) known to be uniform without looking at leaves, or 0.
+    pub fn uniform_run(&self, volume: u32, first: Lba, count: u64) -> Result<(u64, MapEntry), PoolError> {
+        let mut state = self.state();
+        loop {
+            match state.locate(volume, first.get())? {
+                Found::Leaf(_) => return Ok((0, MapEntry::Hole)),
+                Found::Uniform { key, entry } => {
+                    let run = (key.end_block() - first.get()).min(count);
+                    return Ok((run, MapEntry::from_raw(entry).expect("hole or zero")));
+                }
+                Found::Missing(missing) => state = self.read_in(state, missing)?,
+            }
+        }
+    }
+
+    fn read_in<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        missing: Missing,
+    ) -> Result<MutexGuard<'a, State>, PoolError> {
+        drop(state);
+        let read = self.read_page(&missing);
+        let mut state = self.state();
+        state.install(missing, read)?;
+        Ok(state)
+    }
+
+    fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
+        let mut bytes = [0; PAGE_BYTES];
+        let at = u64::from(missing.slot) * PAGE_BYTES as u64;
+        self.media.read(at, &mut bytes).map_err(|error| match PoolError::from(error) {
+            PoolError::Corrupt { problem, .. } => corrupt_page(missing, problem),
+            other => other,
+        })?;
+        let found = crc32fast::hash(&bytes);
+        if found != missing.check {
+            let problem = format!("checksum is {found:08x}, not {:08x}", missing.check);
+            return Err(corrupt_page(missing, problem));
+        }
+        Ok(page::decode(&bytes))
+    }
+
+    /// Set the entries of blocks from `first` on; `on_old` hears of each former entry.
+    pub fn set(
+        &self,
+        volume: u32,
+        first: Lba,
+        entries: &[MapEntry],
+        on_old: &mut dyn FnMut(MapEntry),
+    ) -> Result<(), PoolError> {
+        let (mut at, mut entries) = (first.get(), entries);
+        let mut state = self.state();
+        while !entries.is_empty() {
+            let key = PageKey::leaf(volume, at);
+            if let Some(missing) = state.prepare(key) {
+                state = self.read_in(state, missing)?;
+                continue;
+            }
+            let run = entries.len().min((key.end_block() - at) as usize);
+            let (now, rest) = entries.split_at(run);
+            let frame = state.cache.get(key).expect("it was just prepared");
+            let from = at as usize % ENTRIES_PER_PAGE;
+            for (slot, entry) in frame.page[from..from + run].iter_mut().zip(now) {
+                on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
+                *slot = entry.raw();
+            }
+            at += run as u64;
+            entries = rest;
+        }
+        Ok(())
+    }
+
+    /// Set `count` blocks from `first` to hole or zero, visiting at most `leaves_max` leaves;
+    /// returns how many blocks were set.
+    pub fn fill(
+        &self,
+        volume: u32,
+        first: Lba,
+        count: u64,
+        entry: MapEntry,
+        leaves_max: usize,
+        on_old: &mut dyn FnMut(MapEntry),
+    ) -> Result<u64, PoolError> {
+        let raw = entry.raw();
+        let (start, end) = (first.get(), first.get() + count);
+        let (mut at, mut leaves) = (start, 0);
+        let mut state = self.state();
+        while at < end && leaves < leaves_max {
+            match state.locate(volume, at)? {
+                Found::Missing(missing) => state = self.read_in(state, missing)?,
+                Found::Leaf(key) => {
+                    if let Some(missing) = state.prepare(key) {
+                        state = self.read_in(state, missing)?;
+                        continue;
+                    }
+                    let upto = end.min(key.end_block());
+                    let frame = state.cache.get(key).expect("it was just prepared");
+                    for lba in at..upto {
+                        let slot = &mut frame.page[lba as usize % ENTRIES_PER_PAGE];
+                        on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
+                        *slot = raw;
+                    }
+                    (at, leaves) = (upto, leaves + 1);
+                }
+                Found::Uniform { key, entry } if entry == raw => at = end.min(key.end_block()),
+                Found::Uniform { key, .. } => {
+                    let tree = *state.tree(volume);
+                    let whole = key.first_block() >= at && key.end_block().min(tree.blocks) <= end;
+                    // Either set the subtree's one entry in its parent, or make a page of it.
+                    let below = if whole && key.level < tree.height { key.parent().0 } else { key };
+                    if let Some(missing) = state.prepare(below) {
+                        state = self.read_in(state, missing)?;
+                    } else if below != key {
+                        state.set_reference(key, PageRef::Uniform(raw));
+                        at = end.min(key.end_block());
+                        leaves += 1;
+                    }
+                }
+            }
+        }
+        Ok(at.min(end) - start)
+    }
+
+    /// Set space aside so that everything dirty, and `more` pages, can be written out.
+    pub fn reserve(&self, more: usize) -> Result<(), PoolError> {
+        let mut state = self.state();
+        let needed = (state.cache.dirty() + more) as u32;
+        while state.slots.free() < needed {
+            let from = state.slots.reserved();
+            let upto = from
+                .checked_add(RESERVE_SLOTS.max(needed - state.slots.free()))
+                .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
+            let (at, len) = (u64::from(from), u64::from(upto - from));
+            self.media.reserve(at * PAGE_BYTES as u64, len * PAGE_BYTES as u64)?;
+            state.slots.grow_reserved(upto);
+        }
+        Ok(())
+    }
+
+    /// Dirty pages in memory, and how many there may be before a checkpoint must come.
+    pub fn dirty(&self) -> (usize, usize) {
+        (self.state().cache.dirty(), self.pages_max / 2)
+    }
+
+    /// Write all dirty pages to free slots and sync. What they replace stays until
+    /// [`Map::checkpoint_is_durable`]. No changes may come in between.
+    pub fn write_out(&self) -> Result<(), PoolError> {
+        let keys = self.state().cache.dirty_keys();
+        let mut level_start = 0;
+        // Leaves first: a parent's bytes hold the checksums of its children.
+        while level_start < keys.len() {
+            let level = keys[level_start].level;
+            let of_level = keys[level_start..].iter().take_while(|key| key.level == level).count();
+            for batch in keys[level_start..level_start + of_level].chunks(PAGES_PER_WRITE) {
+                self.write_batch(batch)?;
+            }
+            level_start += of_level;
+        }
+        if !keys.is_empty() {
+            self.media.sync()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&self, keys: &[PageKey]) -> Result<(), PoolError> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let mut bytes = Vec::with_capacity(keys.len() * PAGE_BYTES);
+        let mut placed: Vec<(PageKey, u32, u32)> = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let Some(frame) = state.cache.get(key) else { continue };
+            if let Some(entry) = page::uniform(&frame.page) {
+                let slot = frame.slot;
+                slot.into_iter().for_each(|slot| state.slots.release(slot));
+                state.set_reference(key, PageRef::Uniform(entry));
+                state.cache.remove(key);
+                continue;
+            }
+            let from = bytes.len();
+            page::encode(&frame.page, &mut bytes);
+            placed.push((key, state.slots.allocate(), crc32fast::hash(&bytes[from..])));
+        }
+        let mut from = 0;
+        while from < placed.len() {
+            let slot = placed[from].1;
+            let run = (from..placed.len()).take_while(|&n| placed[n].1 == slot + (n - from) as u32);
+            let upto = from + run.count();
+            let at = u64::from(slot) * PAGE_BYTES as u64;
+            self.media.write(at, &bytes[from * PAGE_BYTES..upto * PAGE_BYTES])?;
+            from = upto;
+        }
+        for (key, slot, check) in placed {
+            if let Some(old) = state.cache.get(key).and_then(|frame| frame.slot) {
+                state.slots.release(old);
+            }
+            state.cache.mark_clean(key, slot);
+            state.set_reference(key, PageRef::Slot { slot, check });
+        }
+        Ok(())
+    }
+
+    /// The checkpoint that refers to what [`Map::write_out`] wrote is durable: what it replaced is
+    /// free.
+    pub fn checkpoint_is_durable(&self) {
+        let mut state = self.state();
+        state.slots.free_released();
+        state.cache.trim();
+    }
+
+    /// Cut the file after the last page, giving back space that was set aside.
+    pub fn give_back(&self) -> Result<(), PoolError> {
+        let mut state = self.state();
+        state.slots.forget_reserved();
+        self.media.set_len(u64::from(state.slots.end()) * PAGE_BYTES as u64)?;
+        Ok(())
+    }
+
+    /// What it uses now.
+    pub fn stats(&self) -> MapStats {
+        let state = self.state();
+        MapStats {
+            pages: state.cache.len() as u64,
+            dirty_pages: state.cache.dirty() as u64,
+            bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64,
+            disk_pages: u64::from(state.slots.used()),
+        }
+    }
+}
+
+fn bad_entry(key: PageKey, raw: u64) -> PoolError {
+    let missing = Missing { key, slot: 0, check: 0 };
+    corrupt_page(&missing, format!("an entry is {raw:#x}, which is neither hole, zero nor address"))
+}

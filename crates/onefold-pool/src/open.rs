@@ -1,0 +1,256 @@
+//! Making a pool and opening it.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, section 5.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use onefold_block::{ContainerStore, Folder, Media, MediaError};
+use onefold_content::Fingerprinter;
+
+use crate::container::directories::Directories;
+use crate::container::folder_store::FolderContainerStore;
+use crate::container::table::ContainerTable;
+use crate::counters::Counters;
+use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::frame::Entries;
+use crate::format::superblock::{Superblock, VolumeRecord};
+use crate::format::{FORMAT_VERSION, bytes};
+use crate::index::FingerprintIndex;
+use crate::journal::{self, Journal};
+use crate::lock::{LOCK_FILE, PoolLock};
+use crate::map::{Map, PAGE_BYTES, Root};
+use crate::read_cache::ReadCache;
+use crate::settings::{Budgets, PoolIdentity, PoolSettings};
+use crate::space::Space;
+
+/// The two checkpoint files.
+pub const SUPER_FILES: [&str; 2] = ["super.0", "super.1"];
+/// The journal.
+pub const JOURNAL_FILE: &str = "journal";
+/// The map pages.
+pub const MAP_FILE: &str = "map";
+/// The folder of containers.
+pub const CONTAINER_FOLDER: &str = "containers";
+
+const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
+
+/// Share of the index memory that is for directories: a quarter.
+const DIRECTORY_SHARE: u64 = 4;
+
+/// How to open a pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing, not even to recover.
+    pub read_only: bool,
+    /// Memory that may be used.
+    pub budgets: Budgets,
+}
+
+/// Make an empty pool in a folder that holds none.
+pub(crate) fn create(
+    folder: &dyn Folder,
+    settings: &PoolSettings,
+    identity: PoolIdentity,
+) -> Result<(), PoolError> {
+    settings.check()?;
+    for name in folder.list()? {
+        // What an interrupted creation leaves behind is no obstacle; a checkpoint is.
+        let ours = name == LOCK_FILE || name == JOURNAL_FILE || name == MAP_FILE;
+        let empty_super = SUPER_FILES.contains(&name.as_str()) && folder.open(&name)?.is_empty()?;
+        if !ours && !empty_super && name != CONTAINER_FOLDER {
+            return Err(PoolError::NotEmpty(name));
+        }
+    }
+    let containers = folder.subfolder(CONTAINER_FOLDER)?;
+    if let Some(name) = containers.list()?.into_iter().next() {
+        return Err(PoolError::NotEmpty(format!("{CONTAINER_FOLDER}/{name}")));
+    }
+    let map = folder.create(MAP_FILE)?;
+    map.write(0, &map_header(&identity))?;
+    map.sync()?;
+    let superblock = Superblock {
+        sequence: 1,
+        identity,
+        settings: *settings,
+        next_container: 1,
+        next_volume: 1,
+        volumes: Vec::new(),
+        containers: Vec::new(),
+    };
+    let journal = folder.create(JOURNAL_FILE)?;
+    Journal::resume(journal, 1, &journal::Replay::default()).restart(1)?;
+    let supers = [folder.create(SUPER_FILES[0])?, folder.create(SUPER_FILES[1])?];
+    folder.sync_names()?;
+    // The pool exists from here on.
+    supers[1].write(0, &superblock.encode())?;
+    supers[1].sync()?;
+    Ok(())
+}
+
+fn map_header(identity: &PoolIdentity) -> Vec<u8> {
+    let mut writer = bytes::Writer::default();
+    writer.bytes(MAP_MAGIC);
+    writer.u32(FORMAT_VERSION);
+    writer.bytes(&identity.uuid);
+    let check = crc32fast::hash(&writer.0);
+    writer.u32(check);
+    writer.0.resize(PAGE_BYTES, 0);
+    writer.0
+}
+
+fn check_map_header(media: &dyn Media, identity: &PoolIdentity) -> Result<(), PoolError> {
+    let mut found = vec![0; PAGE_BYTES];
+    media.read(0, &mut found)?;
+    let mut reader = bytes::Reader::new(&found);
+    let (magic, version) = (reader.array::<8>(), reader.u32().unwrap_or(0));
+    if magic.as_ref() == Some(MAP_MAGIC) && version > FORMAT_VERSION {
+        let what = MAP_FILE.to_owned();
+        return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
+    }
+    if found != map_header(identity) {
+        let problem = "the header is damaged or belongs to another pool";
+        return Err(PoolError::corrupt(MAP_FILE, 0, problem));
+    }
+    Ok(())
+}
+
+/// The newest readable checkpoint, and what is wrong with the other file, if anything.
+pub(crate) fn read_supers(
+    supers: &[Arc<dyn Media>; 2],
+) -> Result<(Superblock, Option<PoolError>), PoolError> {
+    let mut read = Vec::with_capacity(2);
+    for (media, name) in supers.iter().zip(SUPER_FILES) {
+        let mut bytes = vec![0; media.len()? as usize];
+        media.read(0, &mut bytes)?;
+        read.push(if bytes.is_empty() {
+            Err(PoolError::NoPool)
+        } else {
+            Superblock::decode(name, &bytes)
+        });
+    }
+    let (second, first) = (read.pop().expect("two"), read.pop().expect("two"));
+    match (first, second) {
+        (Err(error @ PoolError::NewerFormat { .. }), _)
+        | (_, Err(error @ PoolError::NewerFormat { .. })) => Err(error),
+        (Ok(a), Ok(b)) => Ok((if a.sequence > b.sequence { a } else { b }, None)),
+        (Ok(good), Err(error)) | (Err(error), Ok(good)) => {
+            Ok((good, (!matches!(error, PoolError::NoPool)).then_some(error)))
+        }
+        (Err(PoolError::NoPool), Err(error)) | (Err(error), Err(_)) => Err(error),
+    }
+}
+
+/// Media that must be there in a pool.
+fn existing(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
+    folder.open(name).map_err(|error| match error {
+        MediaError::NotFound { .. } => PoolError::corrupt(name, 0, "the file is missing"),
+        other => other.into(),
+    })
+}
+
+/// Open the files of a pool.
+pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
+    let names = folder.list()?;
+    if !SUPER_FILES.iter().any(|name| names.iter().any(|found| found == name)) {
+        return Err(PoolError::NoPool);
+    }
+    Ok(Files {
+        supers: [existing(folder, SUPER_FILES[0])?, existing(folder, SUPER_FILES[1])?],
+        journal: existing(folder, JOURNAL_FILE)?,
+        map: existing(folder, MAP_FILE)?,
+    })
+}
+
+/// Open a pool. Unless `read_only`, it is recovered and checkpointed if it was not stopped
+/// cleanly.
+pub(crate) fn open(
+    folder: &dyn Folder,
+    options: &OpenOptions,
+    guard: Option<PoolLock>,
+) -> Result<Arc<Inner>, PoolError> {
+    options.budgets.check()?;
+    let files = files(folder)?;
+    let (superblock, damage) = read_supers(&files.supers)?;
+    if let Some(error) = damage {
+        tracing::warn!("one checkpoint is unreadable, as after a power cut: {error}");
+    }
+    check_map_header(&*files.map, &superblock.identity)?;
+    let containers = folder.subfolder(CONTAINER_FOLDER)?;
+    let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
+    let inner = assemble(files, store, &superblock, options, guard);
+    for record in &superblock.volumes {
+        let root = Root { height: record.height, reference: record.root };
+        let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
+        inner.map.add(record.number, root, blocks, !options.read_only)?;
+    }
+    let inner = Arc::new(inner);
+    inner.recover(superblock.sequence)?;
+    Ok(inner)
+}
+
+fn assemble(
+    files: Files,
+    store: Arc<dyn ContainerStore>,
+    superblock: &Superblock,
+    options: &OpenOptions,
+    guard: Option<PoolLock>,
+) -> Inner {
+    let (settings, identity) = (superblock.settings, superblock.identity);
+    let budgets = options.budgets;
+    let directory_bytes = budgets.index_bytes / DIRECTORY_SHARE;
+    let volumes: BTreeMap<u32, Arc<VolumeState>> =
+        superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
+    let engine = Engine {
+        table: ContainerTable::from_records(&superblock.containers),
+        open: None,
+        unsynced: Vec::new(),
+        next_container: superblock.next_container,
+        next_volume: superblock.next_volume,
+        entries: Entries::default(),
+        generation: 0,
+        space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
+    };
+    let empty = journal::Replay::default();
+    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty);
+    let flusher = Flusher {
+        journal,
+        sequence: superblock.sequence,
+        pending: Entries::default(),
+        durable: 0,
+    };
+    Inner {
+        settings,
+        identity,
+        budgets,
+        read_only: options.read_only,
+        store,
+        map: Map::new(Arc::clone(&files.map), budgets.map_bytes),
+        index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
+        directories: Directories::new(directory_bytes as usize),
+        cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
+        fingerprinter: Fingerprinter::with_key(settings.fingerprint, identity.key),
+        live: RwLock::new(HashMap::new()),
+        newest: AtomicU32::new(superblock.next_container - 1),
+        engine: Mutex::new(engine),
+        flusher: Mutex::new(flusher),
+        volumes: RwLock::new(volumes),
+        counters: Counters::default(),
+        poison: OnceLock::new(),
+        scratch: Mutex::default(),
+        files,
+        _guard: guard,
+    }
+}
+
+pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
+    Arc::new(VolumeState {
+        number: record.number,
+        name: record.name.clone(),
+        size_bytes: AtomicU64::new(record.size_bytes),
+        mapped_chunks: AtomicU64::new(record.mapped_chunks),
+        deleting: AtomicBool::new(record.deleting),
+    })
+}

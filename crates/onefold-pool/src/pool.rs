@@ -1,0 +1,93 @@
+//! The handle of an open pool.
+//! Room: onefold-pool.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use onefold_block::{FileFolder, Folder};
+
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::lock::PoolLock;
+use crate::open::{self, OpenOptions};
+use crate::settings::{PoolIdentity, PoolSettings};
+
+/// An open pool. Clones are handles of the same one. Dropping the last handle without
+/// [`Pool::close`] is like a power cut: what was flushed is there at the next opening.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Pool {
+    /// Make a pool in `path`, a folder that does not exist or is empty, without opening it.
+    pub fn create_at(
+        path: &Path,
+        settings: &PoolSettings,
+        identity: PoolIdentity,
+    ) -> Result<(), PoolError> {
+        let folder = FileFolder::create(path)?;
+        let _lock = PoolLock::acquire(path, false)?;
+        open::create(&folder, settings, identity)
+    }
+
+    /// Open the pool at `path` and lock it: alone, or shared with other readers if read-only.
+    pub fn open_at(path: &Path, options: &OpenOptions) -> Result<Self, PoolError> {
+        let folder = FileFolder::open(path)?;
+        open::files(&folder)?;
+        let lock = PoolLock::acquire(path, options.read_only)?;
+        open::open(&folder, options, Some(lock)).map(|inner| Self { inner })
+    }
+
+    /// Whether there is a pool at `path`, readable or not.
+    pub fn exists_at(path: &Path) -> bool {
+        open::SUPER_FILES.iter().any(|name| path.join(name).exists())
+    }
+
+    /// Make a pool in any folder. The caller sees to it that nobody else uses it.
+    pub fn create(
+        folder: &dyn Folder,
+        settings: &PoolSettings,
+        identity: PoolIdentity,
+    ) -> Result<(), PoolError> {
+        open::create(folder, settings, identity)
+    }
+
+    /// Open the pool in any folder. The caller sees to it that nobody else uses it.
+    pub fn open(folder: &dyn Folder, options: &OpenOptions) -> Result<Self, PoolError> {
+        open::open(folder, options, None).map(|inner| Self { inner })
+    }
+
+    /// How it stores.
+    pub fn settings(&self) -> &PoolSettings {
+        &self.inner.settings
+    }
+
+    /// Make everything written so far, to all volumes, durable.
+    pub fn flush(&self) -> Result<(), PoolError> {
+        self.inner.flush()
+    }
+
+    /// Write a checkpoint now: the next opening has no journal to replay, and space of containers
+    /// that nothing refers to is given back.
+    pub fn checkpoint(&self) -> Result<(), PoolError> {
+        self.inner.checkpoint()
+    }
+
+    /// What should happen now and then while the pool is idle or busy: bound what a power cut can
+    /// take, and give dead containers back. Cheap when there is nothing to do.
+    pub fn maintain(&self) -> Result<(), PoolError> {
+        if self.inner.read_only {
+            return Ok(());
+        }
+        self.inner.flush()?;
+        let dead = self.inner.engine().table.dead();
+        if dead > 0 { self.inner.checkpoint() } else { Ok(()) }
+    }
+
+    /// Stop cleanly. Later writes through other handles fail at the next opening's lock or are
+    /// simply part of an unclean stop; callers stop their doors first.
+    pub fn close(self) -> Result<(), PoolError> {
+        self.inner.close()
+    }
+}

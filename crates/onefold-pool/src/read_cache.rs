@@ -1,0 +1,141 @@
+//! Decompressed chunks in memory, by address: a chunk that many blocks share is kept once.
+//! Room: onefold-pool.
+//! Invariant: an address is never given to another chunk, so that nothing here goes stale.
+//! Cost: the chunk and about 32 bytes; memory within `--cache-memory`.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::key_hasher::KeyHasher;
+
+const SHARDS: usize = 64;
+
+/// A bounded cache with second-chance eviction.
+pub struct ReadCache {
+    shards: Vec<Mutex<Shard>>,
+}
+
+struct Shard {
+    by_address: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    slots: Vec<Slot>,
+    /// The chunks, slot after slot, in pieces so that growing copies nothing.
+    pieces: Vec<Box<[u8]>>,
+    slots_max: usize,
+    chunk_bytes: usize,
+    hand: usize,
+}
+
+struct Slot {
+    address: u64,
+    referenced: bool,
+}
+
+/// Chunks in one piece of memory.
+const SLOTS_PER_PIECE: usize = 16;
+
+impl ReadCache {
+    /// A cache of at most `budget_bytes`; with less than a piece per shard, none at all.
+    pub fn new(budget_bytes: u64, chunk_bytes: usize) -> Self {
+        let per_shard = budget_bytes as usize / SHARDS / (chunk_bytes + 32);
+        let slots_max = per_shard / SLOTS_PER_PIECE * SLOTS_PER_PIECE;
+        let shard = || Shard {
+            by_address: HashMap::default(),
+            slots: Vec::new(),
+            pieces: Vec::new(),
+            slots_max,
+            chunk_bytes,
+            hand: 0,
+        };
+        Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect() }
+    }
+
+    fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
+        let mixed = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        self.shards[mixed as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copy the chunk at `address` to `out`, if it is here.
+    pub fn get(&self, address: u64, out: &mut [u8]) -> bool {
+        let mut shard = self.shard(address);
+        let Some(&slot) = shard.by_address.get(&address) else { return false };
+        shard.slots[slot as usize].referenced = true;
+        out.copy_from_slice(shard.chunk(slot as usize));
+        true
+    }
+
+    /// Keep a chunk.
+    pub fn insert(&self, address: u64, chunk: &[u8]) {
+        let mut shard = self.shard(address);
+        if shard.slots_max == 0 || shard.by_address.contains_key(&address) {
+            return;
+        }
+        let slot = shard.free_slot();
+        shard.slots[slot] = Slot { address, referenced: false };
+        shard.by_address.insert(address, slot as u32);
+        let at = slot % SLOTS_PER_PIECE * shard.chunk_bytes;
+        shard.pieces[slot / SLOTS_PER_PIECE][at..at + chunk.len()].copy_from_slice(chunk);
+    }
+
+    /// Memory in use, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.pieces.len() * SLOTS_PER_PIECE * (shard.chunk_bytes + 32)
+        };
+        self.shards.iter().map(bytes).sum::<usize>() as u64
+    }
+}
+
+impl Shard {
+    fn chunk(&self, slot: usize) -> &[u8] {
+        let at = slot % SLOTS_PER_PIECE * self.chunk_bytes;
+        &self.pieces[slot / SLOTS_PER_PIECE][at..at + self.chunk_bytes]
+    }
+
+    /// A slot to put a chunk into; another chunk may leave for it.
+    fn free_slot(&mut self) -> usize {
+        if self.slots.len() < self.slots_max {
+            if self.slots.len().is_multiple_of(SLOTS_PER_PIECE) {
+                let piece = vec![0; SLOTS_PER_PIECE * self.chunk_bytes];
+                self.pieces.push(piece.into_boxed_slice());
+            }
+            self.slots.push(Slot { address: 0, referenced: false });
+            return self.slots.len() - 1;
+        }
+        loop {
+            self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
+            let slot = &mut self.slots[self.hand];
+            if !std::mem::take(&mut slot.referenced) {
+                self.by_address.remove(&slot.address);
+                return self.hand;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_was_put_in_and_memory_is_bounded() {
+        let cache = ReadCache::new(4 << 20, 4096);
+        let chunk = |n: u64| vec![(n % 251) as u8; 4096];
+        let mut out = vec![0; 4096];
+        for n in 0..5000 {
+            cache.insert(n, &chunk(n));
+            assert!(cache.get(n, &mut out) && out == chunk(n));
+        }
+        let held = (0..5000).filter(|&n| cache.get(n, &mut out) && out == chunk(n)).count();
+        assert!((700..=1024).contains(&held), "{held} chunks held");
+        assert!(cache.bytes() <= 4 << 20);
+    }
+
+    #[test]
+    fn no_memory_means_no_cache() {
+        let cache = ReadCache::new(0, 4096);
+        cache.insert(1, &[7; 4096]);
+        assert!(!cache.get(1, &mut [0; 4096]));
+    }
+}

@@ -1,0 +1,230 @@
+//! What opening does after the checkpoint is read: the journal, open containers, strays, index.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, section 5.
+
+use std::sync::atomic::Ordering;
+
+use onefold_block::{ContainerId, Lba};
+use onefold_content::{Decompressor, Fingerprint};
+
+use crate::commit::Tally;
+use crate::container::directories;
+use crate::engine::{Engine, Inner};
+use crate::error::PoolError;
+use crate::format::container::{self, DirectoryEntry};
+use crate::format::frame::Change;
+use crate::format::record;
+use crate::index::Place;
+use crate::journal::{self, Journal, Replay};
+use crate::pba::Pba;
+
+impl Inner {
+    /// Bring memory to the state that is durable, and unless read-only the media too.
+    pub fn recover(&self, sequence: u64) -> Result<(), PoolError> {
+        let mut engine = self.engine();
+        let mut orphans = 0u64;
+        let first_unknown = engine.next_container;
+        let replay = journal::replay(&*self.files.journal, sequence, &mut |change| {
+            self.redo(&mut engine, change, first_unknown, &mut orphans)
+        })?;
+        refuse_lost_checkpoint(&replay, sequence)?;
+        if orphans > 0 {
+            tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
+        }
+        self.newest.store(engine.next_container - 1, Ordering::Release);
+        if self.read_only {
+            return Ok(());
+        }
+        let changed = replay.next_number > 1;
+        engine.space.journal_took(replay.end_bytes);
+        self.flusher().journal =
+            Journal::resume(std::sync::Arc::clone(&self.files.journal), sequence, &replay);
+        let sealed = self.seal_left_open(&mut engine)?;
+        self.remove_strays(&engine)?;
+        drop(engine);
+        self.fill_index();
+        if changed || sealed || replay.next_number == 0 {
+            // Also gives the journal its first frame, if the power went before that was written.
+            self.checkpoint()?;
+        }
+        self.finish_deletions()
+    }
+
+    /// Repeat a map change.
+    fn redo(
+        &self,
+        engine: &mut Engine,
+        change: Change,
+        first_unknown: u32,
+        orphans: &mut u64,
+    ) -> Result<(), PoolError> {
+        let (Change::Run { volume: number, first, .. } | Change::Fill { volume: number, first, .. }) =
+            change;
+        let volume = self.volume_by_number(number);
+        let Some(volume) = volume else {
+            *orphans += 1;
+            return Ok(());
+        };
+        let blocks = match &change {
+            Change::Run { entries, .. } => entries.len() as u64,
+            Change::Fill { count, .. } => *count,
+        };
+        let end = self.map.blocks_max(number);
+        if first.get() + blocks > end {
+            let problem = format!("{first} and {blocks} blocks lie past the end of the volume");
+            return Err(PoolError::corrupt("journal", 0, problem));
+        }
+        let mut tally = Tally::default();
+        match change {
+            Change::Run { entries, .. } => {
+                for entry in &entries {
+                    tally.gained(*entry);
+                    if let Some(pba) = entry.pba() {
+                        engine.know(pba.container, first_unknown);
+                    }
+                }
+                tally.reference(engine)?;
+                self.map.set(number, first, &entries, &mut |old| tally.lost(old))?;
+            }
+            Change::Fill { count, entry, .. } => {
+                let mut done = 0;
+                while done < count {
+                    let from = Lba::new(first.get() + done);
+                    let lost = &mut |old| tally.lost(old);
+                    done += self.map.fill(number, from, count - done, entry, usize::MAX, lost)?;
+                }
+            }
+        }
+        tally.release(engine, &volume)
+    }
+
+    /// Seal the containers that were open when the pool stopped. True if there were any.
+    fn seal_left_open(&self, engine: &mut Engine) -> Result<bool, PoolError> {
+        let left: Vec<(ContainerId, u64)> = engine
+            .table
+            .iter()
+            .filter(|(_, info)| info.len_bytes == 0)
+            .map(|(id, info)| (id, info.references))
+            .collect();
+        for &(id, references) in &left {
+            if references == 0 {
+                self.store.remove(id)?;
+                engine.table.remove(id);
+                continue;
+            }
+            match self.seal_one(id) {
+                Ok((len, chunks)) => engine.table.seal(id, len, chunks),
+                Err(error) if error.is_corruption() || matches!(error, PoolError::Store(_)) => {
+                    // What can be read of it still is; what cannot is named when it is asked for.
+                    tracing::error!("container left open cannot be sealed: {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(!left.is_empty())
+    }
+
+    /// Give a container its directory, by walking its records. Returns length and records.
+    fn seal_one(&self, id: ContainerId) -> Result<(usize, usize), PoolError> {
+        let len = self.store.len(id)?;
+        // It may have been sealed after the checkpoint.
+        if let Ok(entries) = directories::load(&*self.store, id, len) {
+            return Ok((len as usize, entries.len()));
+        }
+        let mut bytes = vec![0; (len as usize).min(self.settings.container_bytes as usize)];
+        self.store.read(id, 0, &mut bytes)?;
+        container::check_header(&bytes, id, &self.identity.uuid)?;
+        let entries = self.walk(id, &bytes)?;
+        let at = entries.last().map_or(container::HEADER_BYTES, |entry| entry.location.end_bytes());
+        let tail = container::encode_directory(id, &entries, at);
+        self.store.append(id, at as u64, &tail)?;
+        self.store.seal(id, (at + tail.len()) as u64)?;
+        self.store.sync(id)?;
+        Ok((at + tail.len(), entries.len()))
+    }
+
+    /// All good records from the start of a container's bytes.
+    pub fn walk(&self, id: ContainerId, bytes: &[u8]) -> Result<Vec<DirectoryEntry>, PoolError> {
+        let chunk_bytes = self.chunk_bytes();
+        let (mut entries, mut at) = (Vec::new(), container::HEADER_BYTES);
+        let mut chunk = vec![0; chunk_bytes];
+        let mut decompressor = Decompressor::new();
+        while let Some(location) = record::probe(bytes, at, id, chunk_bytes) {
+            let pba = Pba { container: id, location };
+            record::decode(&bytes[at..location.end_bytes()], pba, &mut decompressor, &mut chunk)
+                .map_err(|e| PoolError::corrupt(id.to_string(), at as u64, e.to_string()))?;
+            let fingerprint: Fingerprint = self.fingerprinter.hash(&chunk);
+            entries.push(DirectoryEntry { fingerprint, location });
+            at = location.end_bytes();
+        }
+        Ok(entries)
+    }
+
+    /// Remove containers of this pool that nothing refers to: made or given up just before the
+    /// power went.
+    fn remove_strays(&self, engine: &Engine) -> Result<(), PoolError> {
+        for id in self.store.list()? {
+            if engine.table.get(id).is_some() {
+                continue;
+            }
+            let mut header = [0; container::HEADER_BYTES];
+            let readable = self.store.read(id, 0, &mut header).is_ok();
+            let ours = container::check_header(&header, id, &self.identity.uuid).is_ok();
+            let unfinished = !readable || header == [0; container::HEADER_BYTES];
+            if ours || unfinished {
+                self.store.remove(id)?;
+            } else {
+                tracing::warn!("{id} is not part of this pool and was left alone");
+            }
+        }
+        Ok(())
+    }
+
+    /// Fill the index from the directories, newest container first, until its memory is used.
+    fn fill_index(&self) {
+        let containers: Vec<(ContainerId, u64)> = {
+            let engine = self.engine();
+            let sealed = engine.table.iter().rev().filter(|(_, info)| info.len_bytes > 0);
+            sealed.map(|(id, info)| (id, u64::from(info.len_bytes))).collect()
+        };
+        for (id, len) in containers {
+            match directories::load(&*self.store, id, len) {
+                Ok(entries) => {
+                    for (ordinal, entry) in entries.iter().enumerate() {
+                        let place = Place::new(id, ordinal as u16);
+                        self.index.insert(entry.fingerprint.prefix64(), place);
+                    }
+                }
+                Err(error) => tracing::error!("its chunks will not be shared: {error}"),
+            }
+            if self.index.is_full() {
+                return;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// A container that the journal refers to but the checkpoint does not know was made since.
+    fn know(&mut self, id: ContainerId, first_unknown: u32) {
+        if id.get() >= first_unknown && self.table.get(id).is_none() {
+            self.table.open(id);
+            self.next_container = self.next_container.max(id.get() + 1);
+        }
+    }
+}
+
+/// The journal never runs ahead of the checkpoints, unless the newest one is lost.
+fn refuse_lost_checkpoint(replay: &Replay, sequence: u64) -> Result<(), PoolError> {
+    match replay.first_epoch {
+        Some(epoch) if epoch > sequence => Err(PoolError::corrupt(
+            "checkpoint",
+            0,
+            format!(
+                "the journal follows checkpoint {epoch}, but the newest readable one is {sequence}: \
+                 the other super file is damaged"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,116 @@
+//! Giving blocks up: trim, write zeroes, and the tail of a shrunk volume.
+//! Room: onefold-pool.
+
+use onefold_block::{Lba, WriteRequest};
+
+use crate::commit::Tally;
+use crate::engine::{Inner, VolumeState};
+use crate::error::PoolError;
+use crate::pba::MapEntry;
+use crate::space::Purpose;
+
+/// Map leaves changed under one hold of the engine's lock, so that a large trim lets writes by.
+const LEAVES_PER_TURN: usize = 64;
+/// Journal bytes of one fill.
+const FILL_BYTES: u64 = 32;
+
+impl Inner {
+    /// Make whole blocks holes or zeroes.
+    pub fn fill_blocks(
+        &self,
+        volume: &VolumeState,
+        first: Lba,
+        count: u64,
+        entry: MapEntry,
+    ) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let mut done = 0;
+        while done < count {
+            let from = Lba::new(first.get() + done);
+            done += match self.fill_turn(volume, from, count - done, entry) {
+                Err(error) if error.is_no_space() => {
+                    // A checkpoint empties the journal and frees map pages.
+                    self.checkpoint()?;
+                    self.fill_turn(volume, from, count - done, entry)?
+                }
+                turn => turn?,
+            };
+            let (dirty, dirty_max) = self.map.dirty();
+            if dirty > dirty_max {
+                self.checkpoint()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_turn(
+        &self,
+        volume: &VolumeState,
+        first: Lba,
+        count: u64,
+        entry: MapEntry,
+    ) -> Result<u64, PoolError> {
+        let mut engine = self.engine();
+        let engine = &mut *engine;
+        self.check_writable()?;
+        let height = usize::from(self.map.root(volume.number).height);
+        self.map.reserve(LEAVES_PER_TURN.min(count as usize) + 2 * (height + 1))?;
+        engine.space.journal(FILL_BYTES, Purpose::Release)?;
+        let mut tally = Tally::default();
+        let lost = &mut |old| tally.lost(old);
+        let turn = self
+            .map
+            .fill(volume.number, first, count, entry, LEAVES_PER_TURN, lost)
+            .and_then(|done| tally.release(engine, volume).map(|()| done))
+            .map_err(|error| self.poison_unless_no_space(error))?;
+        engine.entries.fill(volume.number, first, turn, entry);
+        engine.space.journal_took(FILL_BYTES);
+        engine.generation += 1;
+        Ok(turn)
+    }
+
+    /// Make a byte range read as zeroes: whole blocks by their map entries, ragged ends by writing.
+    pub fn zero_range(
+        &self,
+        volume: &VolumeState,
+        offset: u64,
+        len: u64,
+        entry: MapEntry,
+    ) -> Result<(), PoolError> {
+        let chunk = self.chunk_bytes() as u64;
+        let end = offset + len;
+        let (first, last) = self.whole_blocks(volume, offset, end);
+        let zeroes = vec![0; self.chunk_bytes()];
+        let write = |from: u64, upto: u64| {
+            let data = &zeroes[..(upto - from) as usize];
+            self.write(volume, &[WriteRequest { offset: from, data, fua: false }])
+        };
+        if first >= last {
+            // Within one chunk, or astride two.
+            let border = offset.next_multiple_of(chunk).clamp(offset, end);
+            if border > offset {
+                write(offset, border)?;
+            }
+            if end > border {
+                write(border, end)?;
+            }
+            return Ok(());
+        }
+        if first * chunk > offset {
+            write(offset, first * chunk)?;
+        }
+        self.fill_blocks(volume, Lba::new(first), last - first, entry)?;
+        if end > last * chunk {
+            write(last * chunk, end)?;
+        }
+        Ok(())
+    }
+
+    /// The blocks that lie wholly inside a byte range, as first and one past the last. The last
+    /// block of a volume may be cut short by its end, and is whole if the range reaches that.
+    pub fn whole_blocks(&self, volume: &VolumeState, offset: u64, end: u64) -> (u64, u64) {
+        let chunk = self.chunk_bytes() as u64;
+        let last = if end == volume.size_bytes() { end.div_ceil(chunk) } else { end / chunk };
+        (offset.div_ceil(chunk), last)
+    }
+}

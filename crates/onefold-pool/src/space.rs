@@ -1,0 +1,99 @@
+//! Space set aside on the media, so that a lack of it is noticed by writes and never by flushes.
+//! Room: onefold-pool.
+//! Invariant: everything accepted so far fits into space that is set aside.
+
+use std::sync::Arc;
+
+use onefold_block::Media;
+
+use crate::error::PoolError;
+use crate::format::frame;
+
+/// Journal space that data writes leave for trims and volume changes, which give space back.
+const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
+/// Journal space is set aside in steps of this.
+const JOURNAL_STEP_BYTES: u64 = 1 << 20;
+/// Checkpoint space is set aside in steps of this.
+const SUPER_STEP_BYTES: u64 = 64 << 10;
+/// Most that a frame adds to its entries.
+const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as u64;
+/// A checkpoint without containers and volumes, generously.
+const SUPER_BASE_BYTES: u64 = 1024;
+/// A container in a checkpoint.
+const SUPER_CONTAINER_BYTES: u64 = 20;
+/// A volume in a checkpoint, with the longest name.
+const SUPER_VOLUME_BYTES: u64 = 300;
+
+/// What a change is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// New data: refused first when space runs out.
+    Data,
+    /// Giving data up, which must still be possible then.
+    Release,
+}
+
+/// Space set aside for journal and checkpoints.
+pub struct Space {
+    journal: Arc<dyn Media>,
+    supers: [Arc<dyn Media>; 2],
+    /// The journal's length once everything accepted is in it, at most.
+    journal_used: u64,
+    journal_reserved: u64,
+    super_reserved: u64,
+}
+
+impl Space {
+    /// Nothing set aside yet; the journal is `journal_used` bytes long.
+    pub fn new(journal: Arc<dyn Media>, supers: [Arc<dyn Media>; 2], journal_used: u64) -> Self {
+        Self { journal, supers, journal_used, journal_reserved: 0, super_reserved: 0 }
+    }
+
+    /// See that `bytes` more of journal entries have space.
+    pub fn journal(&mut self, bytes: u64, purpose: Purpose) -> Result<(), PoolError> {
+        let slack = if purpose == Purpose::Data { JOURNAL_SLACK_BYTES } else { 0 };
+        let needed = self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack;
+        if needed > self.journal_reserved {
+            let upto = needed.next_multiple_of(JOURNAL_STEP_BYTES);
+            self.journal.reserve(self.journal_reserved, upto - self.journal_reserved)?;
+            self.journal_reserved = upto;
+        }
+        Ok(())
+    }
+
+    /// Entries were accepted.
+    pub fn journal_took(&mut self, bytes: u64) {
+        self.journal_used += bytes;
+    }
+
+    /// A frame is about to be made of accepted entries.
+    pub fn frame_begins(&mut self) {
+        self.journal_used += FRAME_OVERHEAD_BYTES;
+    }
+
+    /// The journal began anew.
+    pub fn journal_restarted(&mut self) {
+        self.journal_used = FRAME_OVERHEAD_BYTES;
+    }
+
+    /// See that a checkpoint of so many containers and volumes has space, in both files.
+    pub fn supers(&mut self, containers: usize, volumes: usize) -> Result<(), PoolError> {
+        let needed = SUPER_BASE_BYTES
+            + containers as u64 * SUPER_CONTAINER_BYTES
+            + volumes as u64 * SUPER_VOLUME_BYTES;
+        if needed > self.super_reserved {
+            let upto = needed.next_multiple_of(SUPER_STEP_BYTES);
+            for media in &self.supers {
+                media.reserve(0, upto)?;
+            }
+            self.super_reserved = upto;
+        }
+        Ok(())
+    }
+
+    /// Files were cut to their contents.
+    pub fn given_back(&mut self) {
+        self.journal_reserved = 0;
+        self.super_reserved = 0;
+    }
+}

@@ -1,0 +1,239 @@
+//! What a pool holds and uses.
+//! Room: onefold-pool.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container;
+use crate::index::IndexStats;
+use crate::map::MapStats;
+use crate::pool::Pool;
+use crate::settings::PoolSettings;
+
+/// A volume in a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of blocks with stored data.
+    pub mapped_bytes: u64,
+}
+
+/// What was done since the pool was opened, in chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Written by clients.
+    pub written: u64,
+    /// Of these, zeroes.
+    pub zero: u64,
+    /// Of these, duplicates.
+    pub duplicate: u64,
+    /// Of these, stored.
+    pub stored: u64,
+    /// Of those, without compression because it saved nothing.
+    pub raw: u64,
+    /// Index candidates that were another chunk.
+    pub false_candidates: u64,
+    /// Equal fingerprints with other bytes.
+    pub collisions: u64,
+    /// Read by clients.
+    pub read: u64,
+    /// Of these, from the read cache.
+    pub cache_hits: u64,
+    /// Partial chunks completed by reading.
+    pub completed: u64,
+    /// Flushes with something to do.
+    pub flushes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+}
+
+/// What a pool holds and uses.
+#[derive(Clone, Debug)]
+pub struct PoolStatus {
+    /// How it stores.
+    pub settings: PoolSettings,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Its volumes.
+    pub volumes: Vec<VolumeStatus>,
+    /// Bytes of all volumes' blocks with stored data.
+    pub logical_bytes: u64,
+    /// Bytes of the chunks stored, each counted once and before compression.
+    pub unique_bytes: u64,
+    /// Bytes of these chunks as stored, record headers and padding included.
+    pub compressed_bytes: u64,
+    /// Bytes of all files of the pool.
+    pub stored_bytes: u64,
+    /// Chunks stored.
+    pub chunks: u64,
+    /// Containers, and of these without any reference, waiting for the next checkpoint.
+    pub containers: u64,
+    /// Containers that nothing refers to any more.
+    pub dead_containers: u64,
+    /// Mean fill of a sealed container, from 0 to 1.
+    pub container_fill: f64,
+    /// Fingerprint index.
+    pub index_entries: u64,
+    /// Index entries let go because its memory was used up.
+    pub index_let_go: u64,
+    /// Memory of the index in use and allowed, its directories included.
+    pub index_memory_bytes: u64,
+    /// Memory that the index may use.
+    pub index_memory_max_bytes: u64,
+    /// Memory of map pages in use.
+    pub map_memory_bytes: u64,
+    /// Memory that map pages may use.
+    pub map_memory_max_bytes: u64,
+    /// Memory of the read cache in use.
+    pub cache_memory_bytes: u64,
+    /// Memory that the read cache may use.
+    pub cache_memory_max_bytes: u64,
+    /// Journal length in bytes.
+    pub journal_bytes: u64,
+    /// Why nothing is written any more, if so.
+    pub failure: Option<String>,
+    /// What was done since it was opened.
+    pub activity: Activity,
+}
+
+impl PoolStatus {
+    /// Logical bytes per unique byte; 1 for an empty pool.
+    pub fn dedup_ratio(&self) -> f64 {
+        ratio(self.logical_bytes, self.unique_bytes)
+    }
+
+    /// Unique bytes per compressed byte.
+    pub fn compression_ratio(&self) -> f64 {
+        ratio(self.unique_bytes, self.compressed_bytes)
+    }
+
+    /// Logical bytes per byte of all files: what the pool really saves.
+    pub fn total_ratio(&self) -> f64 {
+        ratio(self.logical_bytes, self.stored_bytes)
+    }
+}
+
+fn ratio(over: u64, under: u64) -> f64 {
+    if over == 0 || under == 0 { 1.0 } else { over as f64 / under as f64 }
+}
+
+impl Pool {
+    /// What it holds and uses now.
+    pub fn status(&self) -> Result<PoolStatus, PoolError> {
+        let inner = &*self.inner;
+        let chunk = inner.chunk_bytes() as u64;
+        let volumes: Vec<VolumeStatus> = inner
+            .visible_volumes()
+            .iter()
+            .map(|volume| VolumeStatus {
+                name: volume.name.clone(),
+                size_bytes: volume.size_bytes(),
+                mapped_bytes: volume.mapped_chunks.load(Ordering::Relaxed) * chunk,
+            })
+            .collect();
+        let stored = stored(inner)?;
+        let index: IndexStats = inner.index.stats();
+        let map: MapStats = inner.map.stats();
+        Ok(PoolStatus {
+            settings: inner.settings,
+            uuid: inner.identity.uuid,
+            logical_bytes: volumes.iter().map(|volume| volume.mapped_bytes).sum(),
+            volumes,
+            unique_bytes: stored.chunks * chunk,
+            compressed_bytes: stored.record_bytes,
+            stored_bytes: stored.container_bytes + stored.file_bytes,
+            chunks: stored.chunks,
+            containers: stored.containers,
+            dead_containers: stored.dead,
+            container_fill: if stored.sealed == 0 {
+                0.0
+            } else {
+                let room = stored.sealed * u64::from(inner.settings.container_bytes);
+                stored.sealed_bytes as f64 / room as f64
+            },
+            index_entries: index.entries,
+            index_let_go: index.let_go,
+            index_memory_bytes: index.bytes + inner.directories.bytes() as u64,
+            index_memory_max_bytes: inner.budgets.index_bytes,
+            map_memory_bytes: map.bytes,
+            map_memory_max_bytes: inner.budgets.map_bytes,
+            cache_memory_bytes: inner.cache.bytes(),
+            cache_memory_max_bytes: inner.budgets.cache_bytes,
+            journal_bytes: stored.journal_bytes,
+            failure: inner.poison.get().cloned(),
+            activity: activity(inner),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Stored {
+    chunks: u64,
+    record_bytes: u64,
+    containers: u64,
+    dead: u64,
+    sealed: u64,
+    sealed_bytes: u64,
+    container_bytes: u64,
+    file_bytes: u64,
+    journal_bytes: u64,
+}
+
+fn stored(inner: &Inner) -> Result<Stored, PoolError> {
+    let mut stored = Stored::default();
+    let left_open: Vec<_> = {
+        let engine = inner.engine();
+        stored.containers = engine.table.len() as u64;
+        stored.dead = engine.table.dead();
+        for (_, info) in engine.table.iter().filter(|(_, info)| info.len_bytes > 0) {
+            let (len, chunks) = (u64::from(info.len_bytes), u64::from(info.chunks));
+            let around = container::HEADER_BYTES + container::directory_bytes(info.chunks as usize);
+            stored.sealed += 1;
+            stored.sealed_bytes += len;
+            stored.container_bytes += len;
+            stored.chunks += chunks;
+            stored.record_bytes += len - around as u64;
+        }
+        engine.table.iter().filter(|(_, info)| info.len_bytes == 0).map(|(id, _)| id).collect()
+    };
+    for id in left_open {
+        if let Some(open) = inner.live(id) {
+            let (bytes, chunks) = open.fill();
+            stored.container_bytes += bytes as u64;
+            stored.record_bytes += (bytes - container::HEADER_BYTES) as u64;
+            stored.chunks += chunks as u64;
+        } else if let Ok(len) = inner.store.len(id) {
+            stored.container_bytes += len;
+            stored.record_bytes += len;
+        }
+    }
+    let files = &inner.files;
+    stored.journal_bytes = inner.flusher().journal.len_bytes();
+    for media in [&files.supers[0], &files.supers[1], &files.journal, &files.map] {
+        stored.file_bytes += media.len()?;
+    }
+    Ok(stored)
+}
+
+fn activity(inner: &Inner) -> Activity {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counters = &inner.counters;
+    Activity {
+        written: get(&counters.written),
+        zero: get(&counters.zero),
+        duplicate: get(&counters.duplicate),
+        stored: get(&counters.stored),
+        raw: get(&counters.raw),
+        false_candidates: get(&counters.false_candidates),
+        collisions: get(&counters.collisions),
+        read: get(&counters.read),
+        cache_hits: get(&counters.cache_hits),
+        completed: get(&counters.completed),
+        flushes: get(&counters.flushes),
+        checkpoints: get(&counters.checkpoints),
+    }
+}

@@ -1,0 +1,129 @@
+//! From a candidate of the index to a chunk that may be shared.
+//! Room: onefold-pool.
+//! Invariant: a [`Verified`] address holds a chunk with the full fingerprint asked for and, where
+//! that is not collision resistant, with the same bytes. Nothing else can be shared.
+//! Source: facts on dm-vdo's index ("advice is verified"); DESIGN section 3, step 5.
+
+use onefold_content::Fingerprint;
+
+use crate::counters::count;
+use crate::engine::{Inner, Scratch};
+use crate::index::Place;
+use crate::pba::Pba;
+
+/// The address of a chunk that was compared with the one at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verified(Pba);
+
+impl Verified {
+    /// The address.
+    pub const fn pba(self) -> Pba {
+        self.0
+    }
+}
+
+impl Inner {
+    /// Find a stored chunk equal to `chunk`, whose fingerprint is `fingerprint`.
+    pub fn find_duplicate(
+        &self,
+        newest: onefold_block::ContainerId,
+        chunk: &[u8],
+        fingerprint: &Fingerprint,
+        scratch: &mut Scratch,
+    ) -> Option<Verified> {
+        let hash = fingerprint.prefix64();
+        for place in self.index.lookup(hash).iter() {
+            match self.place_of(newest, place, fingerprint) {
+                Outcome::Stale => self.index.remove(hash, place),
+                Outcome::Other => count(&self.counters.false_candidates, 1),
+                Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
+                    return Some(Verified(pba));
+                }
+                Outcome::Same(pba) => match self.holds(pba, chunk, scratch) {
+                    Some(true) => return Some(Verified(pba)),
+                    Some(false) => count(&self.counters.collisions, 1),
+                    None => {}
+                },
+            }
+        }
+        None
+    }
+
+    /// A chunk with this fingerprint that another thread has just stored, looked for only in
+    /// memory: this runs under the engine's lock.
+    pub fn find_just_stored(
+        &self,
+        newest: onefold_block::ContainerId,
+        chunk: &[u8],
+        fingerprint: &Fingerprint,
+        scratch: &mut Scratch,
+    ) -> Option<Verified> {
+        for place in self.index.lookup(fingerprint.prefix64()).iter() {
+            let Some(container) = place.container(newest).and_then(|id| self.live(id)) else {
+                continue;
+            };
+            let Some(entry) = container.entry(place.ordinal()) else { continue };
+            if entry.fingerprint != *fingerprint {
+                continue;
+            }
+            let pba = Pba { container: container.id(), location: entry.location };
+            if self.settings.fingerprint.is_strong()
+                || self.holds(pba, chunk, scratch) == Some(true)
+            {
+                return Some(Verified(pba));
+            }
+        }
+        None
+    }
+
+    /// What is at a candidate's place.
+    fn place_of(
+        &self,
+        newest: onefold_block::ContainerId,
+        place: Place,
+        fingerprint: &Fingerprint,
+    ) -> Outcome {
+        let Some(id) = place.container(newest) else { return Outcome::Stale };
+        let entry = if let Some(entries) = self.directories.cached(id) {
+            entries.get(place.ordinal()).copied()
+        } else if let Some(container) = self.live(id) {
+            container.entry(place.ordinal())
+        } else {
+            let info = self.engine().table.get(id).copied();
+            let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
+            match self.directories.entry(&*self.store, id, &info, place.ordinal()) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    // The write goes on without sharing; a read of that container will say so.
+                    tracing::warn!("cannot verify a duplicate: {error}");
+                    return Outcome::Other;
+                }
+            }
+        };
+        match entry {
+            Some(entry) if entry.fingerprint == *fingerprint => {
+                Outcome::Same(Pba { container: id, location: entry.location })
+            }
+            _ => Outcome::Other,
+        }
+    }
+
+    /// Whether the stored chunk has these very bytes; none if it cannot be read.
+    fn holds(&self, pba: Pba, chunk: &[u8], scratch: &mut Scratch) -> Option<bool> {
+        let mut stored = std::mem::take(&mut scratch.chunk);
+        stored.resize(chunk.len(), 0);
+        let read = self.read_one(pba, &mut stored, scratch);
+        let equal = read.map(|()| stored == chunk);
+        scratch.chunk = stored;
+        equal.inspect_err(|error| tracing::warn!("cannot verify a duplicate: {error}")).ok()
+    }
+}
+
+enum Outcome {
+    /// There is no such container any more.
+    Stale,
+    /// Another chunk.
+    Other,
+    /// A chunk with the same fingerprint.
+    Same(Pba),
+}

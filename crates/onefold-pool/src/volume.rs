@@ -1,0 +1,194 @@
+//! A volume as a block device.
+//! Room: onefold-pool.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use onefold_block::device::check_range;
+use onefold_block::{
+    BlockDevice, BlockError, Extent, ExtentKind, Lba, WriteRequest, ZeroOptions,
+};
+
+use crate::engine::{Inner, VolumeState};
+use crate::error::PoolError;
+use crate::pba::MapEntry;
+
+/// Extents in one answer to a block status question; the rest is asked for again.
+const EXTENTS_MAX: usize = 4096;
+/// Blocks looked at for one answer, holes that are known at once aside.
+const STATUS_BLOCKS_MAX: u64 = 1 << 18;
+/// Blocks looked up together.
+const STATUS_BATCH: u64 = 4096;
+
+/// A volume of an open pool.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) state: Arc<VolumeState>,
+}
+
+impl Volume {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), BlockError> {
+        if self.state.deleting.load(Ordering::Acquire) {
+            return Err(BlockError::ShuttingDown);
+        }
+        check_range(offset, len, self.size_bytes())
+    }
+
+    fn settle(&self, fua: bool) -> Result<(), BlockError> {
+        if fua { self.flush() } else { Ok(()) }
+    }
+
+    /// Extents of whole blocks from `first`, merged.
+    fn extents(&self, first: u64, end: u64) -> Result<Vec<Extent>, PoolError> {
+        let chunk = self.inner.chunk_bytes() as u64;
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut push = |blocks: u64, entry: MapEntry| {
+            let kind = match entry {
+                MapEntry::Hole => ExtentKind::Hole,
+                MapEntry::Zero => ExtentKind::Zero,
+                MapEntry::Stored(_) => ExtentKind::Data,
+            };
+            match extents.last_mut() {
+                Some(last) if last.kind == kind => last.len_bytes += blocks * chunk,
+                _ => extents.push(Extent { len_bytes: blocks * chunk, kind }),
+            }
+            extents.len() < EXTENTS_MAX
+        };
+        let (mut at, mut looked_at) = (first, 0);
+        let mut entries = Vec::new();
+        while at < end && looked_at < STATUS_BLOCKS_MAX {
+            let number = self.state.number;
+            let (run, entry) = self.inner.map.uniform_run(number, Lba::new(at), end - at)?;
+            if run > 0 {
+                at += run;
+                if !push(run, entry) {
+                    break;
+                }
+                continue;
+            }
+            // To the end of the leaf, which is in memory now.
+            let batch = STATUS_BATCH.min(end - at).min(leaf_rest(at));
+            entries.clear();
+            self.inner.map.entries(number, Lba::new(at), batch, &mut entries)?;
+            at += batch;
+            looked_at += batch;
+            if !entries.iter().fold(true, |room, entry| push(1, *entry) && room) {
+                break;
+            }
+        }
+        Ok(extents)
+    }
+}
+
+/// Blocks from `lba` to the end of its map leaf.
+const fn leaf_rest(lba: u64) -> u64 {
+    let per_leaf = crate::map::ENTRIES_PER_PAGE as u64;
+    per_leaf - lba % per_leaf
+}
+
+impl BlockDevice for Volume {
+    fn size_bytes(&self) -> u64 {
+        self.state.size_bytes()
+    }
+
+    fn preferred_block_bytes(&self) -> u32 {
+        self.inner.settings.chunk_size.get()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.read_only
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.check(offset, buf.len() as u64)?;
+        Ok(self.inner.read(&self.state, offset, buf)?)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
+        self.check(offset, data.len() as u64)?;
+        self.inner.write(&self.state, &[WriteRequest { offset, data, fua }])?;
+        self.settle(fua)
+    }
+
+    fn write_batch(
+        &self,
+        requests: &[WriteRequest<'_>],
+        results: &mut Vec<Result<(), BlockError>>,
+    ) {
+        let fine = |r: &WriteRequest<'_>| self.check(r.offset, r.data.len() as u64).is_ok();
+        results.clear();
+        if requests.iter().all(fine) && self.inner.write(&self.state, requests).is_ok() {
+            let fua = requests.iter().any(|request| request.fua);
+            if self.settle(fua).is_ok() {
+                results.extend(requests.iter().map(|_| Ok(())));
+                return;
+            }
+        }
+        // One of them failed: the answer of each is its own. Writing again what was written
+        // already changes nothing.
+        results.extend(requests.iter().map(|r| self.write_at(r.offset, r.data, r.fua)));
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
+        self.check(offset, len)?;
+        if self.inner.read_only {
+            return Err(BlockError::ReadOnly);
+        }
+        let (first, last) = self.inner.whole_blocks(&self.state, offset, offset + len);
+        if options.fast_only && first >= last && len > 0 {
+            return Err(BlockError::NotFast);
+        }
+        let entry = if options.no_hole { MapEntry::Zero } else { MapEntry::Hole };
+        self.inner.zero_range(&self.state, offset, len, entry)?;
+        self.settle(options.fua)
+    }
+
+    fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), BlockError> {
+        self.check(offset, len)?;
+        let (first, last) = self.inner.whole_blocks(&self.state, offset, offset + len);
+        if first < last {
+            self.inner.fill_blocks(&self.state, Lba::new(first), last - first, MapEntry::Hole)?;
+        } else {
+            self.inner.check_writable()?;
+        }
+        self.settle(fua)
+    }
+
+    fn flush(&self) -> Result<(), BlockError> {
+        Ok(self.inner.flush()?)
+    }
+
+    fn block_status(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
+        self.check(offset, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let chunk = self.inner.chunk_bytes() as u64;
+        let (first, end) = (offset / chunk, (offset + len).div_ceil(chunk));
+        let mut extents = self.extents(first, end)?;
+        // Cut what reaches before and past the range.
+        if let Some(extent) = extents.first_mut() {
+            extent.len_bytes -= offset - first * chunk;
+        }
+        let mut left = len;
+        for extent in &mut extents {
+            extent.len_bytes = extent.len_bytes.min(left);
+            left -= extent.len_bytes;
+        }
+        Ok(extents)
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) -> Result<(), BlockError> {
+        self.check(offset, len)?;
+        // No more than the cache could keep, and nothing that a hint should wait long for.
+        let len = len.min(self.inner.budgets.cache_bytes / 4).min(4 << 20);
+        let mut buf = vec![0; len as usize];
+        Ok(self.inner.read(&self.state, offset, &mut buf)?)
+    }
+}

@@ -1,0 +1,233 @@
+//! Making, finding, resizing and deleting volumes.
+//! Room: onefold-pool.
+//! Invariant: what these report as done is durable.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use onefold_block::{ByteSize, Lba};
+
+use crate::engine::{Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::superblock::VolumeRecord;
+use crate::map::{Root, height_for};
+use crate::open::volume_state;
+use crate::pba::{MapEntry, RAW_HOLE};
+use crate::pool::Pool;
+use crate::space::Purpose;
+use crate::volume::Volume;
+
+/// Most blocks of a volume: what five levels of the map hold.
+const BLOCKS_MAX: u64 = 1 << 45;
+/// Largest volume of a pool with 4 KiB chunks, in bytes: 128 PiB. NBD sizes end at 8 EiB.
+pub const VOLUME_BYTES_MAX_AT_4K: u64 = BLOCKS_MAX * 4096;
+/// Longest name in bytes.
+const NAME_BYTES_MAX: usize = 255;
+/// Most volumes ever made in a pool: a map page's key has 24 bits for them.
+const VOLUME_NUMBER_MAX: u32 = (1 << 24) - 1;
+
+impl Inner {
+    /// All volumes that are not being deleted, in the order in which they were made.
+    pub fn visible_volumes(&self) -> Vec<Arc<VolumeState>> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let visible = |volume: &&Arc<VolumeState>| !volume.deleting.load(Ordering::Acquire);
+        volumes.values().filter(visible).cloned().collect()
+    }
+
+    /// The volume with this number, deleted or not.
+    pub fn volume_by_number(&self, number: u32) -> Option<Arc<VolumeState>> {
+        self.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    fn volume_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+        let volumes = self.visible_volumes();
+        if let Some(volume) = volumes.iter().find(|volume| volume.name == name) {
+            return Ok(Arc::clone(volume));
+        }
+        let known: Vec<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(PoolError::NoVolume { name: name.to_owned(), known })
+    }
+
+    /// Go on with deletions that a stop interrupted.
+    pub fn finish_deletions(&self) -> Result<(), PoolError> {
+        let all: Vec<_> = {
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            volumes.values().cloned().collect()
+        };
+        for volume in all.iter().filter(|volume| volume.deleting.load(Ordering::Acquire)) {
+            self.delete_blocks(volume)?;
+        }
+        Ok(())
+    }
+
+    /// Give up all blocks of a volume, and then the volume.
+    fn delete_blocks(&self, volume: &VolumeState) -> Result<(), PoolError> {
+        let blocks = volume.blocks(self.chunk_bytes());
+        self.fill_blocks(volume, Lba::new(0), blocks, MapEntry::Hole)?;
+        // This checkpoint takes its map pages away, the next one its record.
+        self.checkpoint()?;
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume.number);
+        self.map.remove(volume.number);
+        self.checkpoint()
+    }
+
+    fn check_size(&self, size: ByteSize) -> Result<u64, PoolError> {
+        let blocks = size.bytes().div_ceil(self.chunk_bytes() as u64);
+        if size.bytes() == 0 {
+            let reason = "it must have at least one byte".to_owned();
+            return Err(PoolError::VolumeSize { size, reason });
+        }
+        let most = (BLOCKS_MAX * self.chunk_bytes() as u64).min(i64::MAX as u64);
+        if size.bytes() > most {
+            let reason = format!("at most {} is possible", ByteSize(most));
+            return Err(PoolError::VolumeSize { size, reason });
+        }
+        Ok(blocks)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), PoolError> {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+    if starts_well && name.len() <= NAME_BYTES_MAX && name.chars().all(fine) {
+        Ok(())
+    } else {
+        Err(PoolError::VolumeName(name.to_owned()))
+    }
+}
+
+impl Pool {
+    /// Make a thin volume.
+    pub fn create_volume(&self, name: &str, size: ByteSize) -> Result<Volume, PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        check_name(name)?;
+        let blocks = inner.check_size(size)?;
+        let record = {
+            let mut engine = inner.engine();
+            let mut volumes = inner.volumes.write().unwrap_or_else(PoisonError::into_inner);
+            if volumes.values().any(|v| v.name == name && !v.deleting.load(Ordering::Acquire)) {
+                return Err(PoolError::VolumeExists(name.to_owned()));
+            }
+            if engine.next_volume > VOLUME_NUMBER_MAX {
+                let most = format!("a pool can have {VOLUME_NUMBER_MAX} volumes in its life");
+                return Err(PoolError::Setting(most));
+            }
+            let containers = engine.table.len();
+            engine.space.supers(containers, volumes.len() + 1)?;
+            let record = VolumeRecord {
+                number: engine.next_volume,
+                name: name.to_owned(),
+                size_bytes: size.bytes(),
+                height: height_for(blocks),
+                root: RAW_HOLE,
+                mapped_chunks: 0,
+                deleting: false,
+            };
+            let root = Root { height: record.height, reference: record.root };
+            inner.map.add(record.number, root, blocks, false)?;
+            engine.next_volume += 1;
+            engine.generation += 1;
+            volumes.insert(record.number, volume_state(&record));
+            record
+        };
+        inner.checkpoint()?;
+        self.volume(&record.name)
+    }
+
+    /// The volume of this name.
+    pub fn volume(&self, name: &str) -> Result<Volume, PoolError> {
+        let state = self.inner.volume_by_name(name)?;
+        Ok(Volume { inner: Arc::clone(&self.inner), state })
+    }
+
+    /// All volumes, in the order in which they were made.
+    pub fn volumes(&self) -> Vec<Volume> {
+        let handle = |state| Volume { inner: Arc::clone(&self.inner), state };
+        self.inner.visible_volumes().into_iter().map(handle).collect()
+    }
+
+    /// Change a volume's size. A shrink that would lose stored data is refused unless `discard`.
+    pub fn resize_volume(
+        &self,
+        name: &str,
+        size: ByteSize,
+        discard: bool,
+    ) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let volume = inner.volume_by_name(name)?;
+        let blocks = inner.check_size(size)?;
+        let before = volume.size_bytes();
+        if size.bytes() < before {
+            let old_blocks = volume.blocks(inner.chunk_bytes());
+            if !discard {
+                let lost = self.stored_past(&volume, size.bytes())?;
+                if lost > 0 {
+                    let (name, lost) = (name.to_owned(), ByteSize(lost));
+                    return Err(PoolError::ShrinkLosesData { name, size, lost });
+                }
+            }
+            // The tail of the last chunk must read as zeroes if the volume grows again.
+            inner.zero_range(&volume, size.bytes(), before - size.bytes(), MapEntry::Hole)?;
+            debug_assert!(old_blocks >= blocks);
+        }
+        {
+            let mut engine = inner.engine();
+            engine.space.journal(0, Purpose::Release)?;
+            inner.map.resize(volume.number, blocks)?;
+            volume.size_bytes.store(size.bytes(), Ordering::Release);
+            engine.generation += 1;
+        }
+        inner.checkpoint()
+    }
+
+    /// Bytes of blocks with stored data that lie wholly or partly past `offset`.
+    fn stored_past(&self, volume: &VolumeState, offset: u64) -> Result<u64, PoolError> {
+        let chunk = self.inner.chunk_bytes() as u64;
+        let (mut at, end) = (offset / chunk, volume.blocks(chunk as usize));
+        let mut stored = 0;
+        let mut entries = Vec::new();
+        while at < end {
+            let (run, _) = self.inner.map.uniform_run(volume.number, Lba::new(at), end - at)?;
+            if run > 0 {
+                at += run;
+                continue;
+            }
+            let batch = 512.min(end - at);
+            entries.clear();
+            self.inner.map.entries(volume.number, Lba::new(at), batch, &mut entries)?;
+            for (lba, entry) in (at..).zip(&entries) {
+                if entry.pba().is_some() && (lba > offset / chunk || self.tail_matters(volume, offset)?)
+                {
+                    stored += chunk;
+                }
+            }
+            at += batch;
+        }
+        Ok(stored)
+    }
+
+    /// Whether the chunk that `offset` cuts holds anything but zeroes from there on.
+    fn tail_matters(&self, volume: &VolumeState, offset: u64) -> Result<bool, PoolError> {
+        let chunk = self.inner.chunk_bytes() as u64;
+        let end = (offset / chunk + 1) * chunk;
+        let mut tail = vec![0; (end.min(volume.size_bytes()) - offset) as usize];
+        self.inner.read(volume, offset, &mut tail)?;
+        Ok(tail.iter().any(|&byte| byte != 0))
+    }
+
+    /// Delete a volume and give up what only it referred to. A crash in between is caught up
+    /// with at the next opening.
+    pub fn delete_volume(&self, name: &str) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let volume = inner.volume_by_name(name)?;
+        volume.deleting.store(true, Ordering::Release);
+        inner.engine().generation += 1;
+        inner.checkpoint()?;
+        inner.delete_blocks(&volume)
+    }
+}

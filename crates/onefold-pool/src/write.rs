@@ -1,0 +1,200 @@
+//! Writing: from byte ranges to batches of chunks, and on to the commit.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, life of a write.
+
+use std::sync::PoisonError;
+
+use onefold_block::{Lba, WriteRequest};
+
+use crate::commit::Committed;
+use crate::counters::count;
+use crate::engine::{Inner, Scratch, VolumeState};
+use crate::error::PoolError;
+use crate::pba::MapEntry;
+use crate::plan::{BATCH_CHUNKS, ChunkWrite};
+
+/// Entries that no flush has taken: beyond this a write flushes.
+const ENTRIES_BYTES_MAX: usize = 4 << 20;
+
+/// A piece of a request inside one chunk.
+struct Piece<'a> {
+    lba: Lba,
+    /// First byte in the chunk.
+    within: usize,
+    data: &'a [u8],
+}
+
+impl Inner {
+    /// Write several ranges, in order. All must lie inside the volume.
+    pub fn write(
+        &self,
+        volume: &VolumeState,
+        requests: &[WriteRequest<'_>],
+    ) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let mut scratch = self.take_scratch();
+        let mut batch: Vec<ChunkWrite<'_>> = Vec::with_capacity(BATCH_CHUNKS);
+        let result = (|| {
+            for request in requests {
+                for piece in pieces(request.offset, request.data, self.chunk_bytes()) {
+                    if piece.data.len() < self.chunk_bytes() {
+                        // What was written before must be seen by the completion.
+                        self.write_whole(volume, &batch, &mut scratch)?;
+                        batch.clear();
+                        self.write_piece(volume, &piece, &mut scratch)?;
+                        continue;
+                    }
+                    batch.push(ChunkWrite { lba: piece.lba, data: piece.data, expected: None });
+                    if batch.len() == BATCH_CHUNKS {
+                        self.write_whole(volume, &batch, &mut scratch)?;
+                        batch.clear();
+                    }
+                }
+            }
+            self.write_whole(volume, &batch, &mut scratch)
+        })();
+        self.give_scratch(scratch);
+        result?;
+        self.relieve()
+    }
+
+    /// Write whole chunks, again where a container vanished under a duplicate.
+    fn write_whole(
+        &self,
+        volume: &VolumeState,
+        writes: &[ChunkWrite<'_>],
+        scratch: &mut Scratch,
+    ) -> Result<(), PoolError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut again: Vec<ChunkWrite<'_>>;
+        let mut todo = writes;
+        loop {
+            let conflicts = self.write_once(volume, todo, scratch)?;
+            if conflicts.is_empty() {
+                return Ok(());
+            }
+            again = conflicts.iter().map(|&number| todo[number]).collect();
+            todo = &again;
+        }
+    }
+
+    /// Write part of a chunk: complete it from what is stored, and start again if that changed
+    /// before the commit.
+    fn write_piece(
+        &self,
+        volume: &VolumeState,
+        piece: &Piece<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), PoolError> {
+        let mut chunk = vec![0; self.chunk_bytes()];
+        loop {
+            let entry = self.read_chunk(volume, piece.lba, &mut chunk, scratch)?;
+            chunk[piece.within..piece.within + piece.data.len()].copy_from_slice(piece.data);
+            count(&self.counters.completed, 1);
+            let write = ChunkWrite { lba: piece.lba, data: &chunk, expected: Some(entry) };
+            if self.write_once(volume, &[write], scratch)?.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One pass of a batch; returns the numbers of the chunks that must start again.
+    fn write_once(
+        &self,
+        volume: &VolumeState,
+        writes: &[ChunkWrite<'_>],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<usize>, PoolError> {
+        let batch = self.plan(writes, scratch);
+        // Map pages are read now, so that the commit need not wait for the media.
+        self.prefault(volume, writes)?;
+        let committed = match self.commit(volume, writes, &batch, scratch) {
+            Err(error) if error.is_no_space() && self.engine().table.dead() > 0 => {
+                self.checkpoint()?;
+                return Ok((0..writes.len()).collect());
+            }
+            other => other?,
+        };
+        let Committed { conflicts, sealed } = committed;
+        for container in sealed {
+            self.write_out(&container)?;
+        }
+        Ok(conflicts)
+    }
+
+    fn prefault(&self, volume: &VolumeState, writes: &[ChunkWrite<'_>]) -> Result<(), PoolError> {
+        let mut entries: Vec<MapEntry> = Vec::with_capacity(1);
+        let mut last = None;
+        for write in writes {
+            let leaf = write.lba.get() / crate::map::ENTRIES_PER_PAGE as u64;
+            if last.replace(leaf) != Some(leaf) {
+                entries.clear();
+                self.map.entries(volume.number, write.lba, 1, &mut entries)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bring a sealed container to the store, which serves it from then on.
+    pub fn write_out(
+        &self,
+        container: &crate::container::open::OpenContainer,
+    ) -> Result<(), PoolError> {
+        container
+            .write_out(&*self.store)
+            .map_err(|error| self.poison_unless_no_space(error))?;
+        if let Some(directory) = container.directory() {
+            self.directories.insert(container.id(), directory);
+        }
+        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&container.id());
+        container.release_memory();
+        Ok(())
+    }
+
+    /// Flush or checkpoint if too much has piled up.
+    fn relieve(&self) -> Result<(), PoolError> {
+        let (dirty, dirty_max) = self.map.dirty();
+        if dirty > dirty_max {
+            return self.checkpoint();
+        }
+        if self.engine().entries.len_bytes() > ENTRIES_BYTES_MAX {
+            return self.flush();
+        }
+        Ok(())
+    }
+}
+
+/// Cut a byte range at chunk boundaries.
+fn pieces(offset: u64, data: &[u8], chunk_bytes: usize) -> impl Iterator<Item = Piece<'_>> {
+    let mut at = offset;
+    let mut rest = data;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let within = (at % chunk_bytes as u64) as usize;
+        let len = rest.len().min(chunk_bytes - within);
+        let (data, later) = rest.split_at(len);
+        let lba = Lba::new(at / chunk_bytes as u64);
+        rest = later;
+        at += len as u64;
+        Some(Piece { lba, within, data })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_at_chunk_boundaries_and_nowhere_else() {
+        let data = vec![0u8; 10_000];
+        let cut: Vec<(u64, usize, usize)> =
+            pieces(4000, &data, 4096).map(|p| (p.lba.get(), p.within, p.data.len())).collect();
+        assert_eq!(cut, [(0, 4000, 96), (1, 0, 4096), (2, 0, 4096), (3, 0, 1712)]);
+        assert_eq!(pieces(4096, &data[..4096], 4096).count(), 1);
+        assert_eq!(pieces(5, &[], 4096).count(), 0);
+    }
+}
