@@ -10,6 +10,8 @@ pub mod container_store;
 pub mod device;
 pub mod file_media;
 pub mod media;
+pub mod seeded;
+pub mod sim_media;
 pub mod size;
 
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
@@ -17,4 +19,6 @@ pub use container_store::{ContainerStore, StoreError};
 pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
 pub use file_media::FileFolder;
 pub use media::{Folder, Media, MediaError};
+pub use seeded::SplitMix64;
+pub use sim_media::{CrashMode, FaultKind, OpKind, SimFolder};
 pub use size::{ByteSize, ChunkSize, ParseSizeError};
