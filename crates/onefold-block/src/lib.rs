@@ -8,11 +8,19 @@
 pub mod address;
 pub mod container_store;
 pub mod device;
+pub mod file_media;
 pub mod media;
+pub mod mem_device;
+pub mod seeded;
+pub mod sim_media;
 pub mod size;
 
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};
 pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
+pub use file_media::FileFolder;
 pub use media::{Folder, Media, MediaError};
+pub use mem_device::MemDevice;
+pub use seeded::SplitMix64;
+pub use sim_media::{CrashMode, FaultKind, OpKind, SimFolder};
 pub use size::{ByteSize, ChunkSize, ParseSizeError};

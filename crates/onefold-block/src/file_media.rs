@@ -1,0 +1,300 @@
+//! Media that are real files, in a folder that is a real directory.
+//! Room: onefold-block.
+//! Invariants: those of [`crate::media`]. A failed `sync` is never [`MediaError::NoSpace`]: the
+//! kernel may have dropped the dirty pages, so callers must not carry on as on a full disk.
+//! Cost: one system call per verb; `sync` is `fdatasync` unless the length changed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::media::{Folder, Media, MediaError};
+
+/// The largest file offset that the system's calls accept, in bytes.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// The largest allocation unit of any file system met so far, in bytes.
+const ALLOCATION_UNIT_MAX: u64 = 64 << 10;
+
+/// The unit of `st_blocks`, in bytes, whatever the file system's own blocks are.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// A directory of the host's file system.
+#[derive(Debug)]
+pub struct FileFolder {
+    path: PathBuf,
+    /// Kept open for `fsync`: it makes names durable even if the directory was renamed.
+    directory: File,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct FileMedia {
+    file: File,
+    path: PathBuf,
+    /// Whether the length may differ from what the last successful `sync` made durable.
+    length_changed: AtomicBool,
+}
+
+impl FileFolder {
+    /// Open a directory that exists. [`MediaError::NotFound`] names the path if it does not.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, MediaError> {
+        let path = path.as_ref().to_owned();
+        let directory = File::open(&path).map_err(|e| changed("open", &path, e))?;
+        let metadata = directory.metadata().map_err(|e| failed("open", &path, e))?;
+        if !metadata.is_dir() {
+            return Err(failed("open", &path, io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(Self { path, directory })
+    }
+
+    /// Make a directory, with its parents where they are missing, and open it. One that exists
+    /// is opened as it is. The new names are durable when this returns.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, MediaError> {
+        let path = path.as_ref();
+        let missing: Vec<&Path> =
+            path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+        fs::create_dir_all(path).map_err(|e| changed("create", path, e))?;
+        for made in missing {
+            let parent = match made.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            File::open(parent)
+                .and_then(|directory| directory.sync_all())
+                .map_err(|e| failed("sync names in", parent, e))?;
+        }
+        Self::open(path)
+    }
+
+    /// Where this folder is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn child(&self, action: &'static str, name: &str) -> Result<PathBuf, MediaError> {
+        let path = self.path.join(name);
+        check_name(name).map_err(|e| failed(action, &path, e))?;
+        Ok(path)
+    }
+}
+
+impl Folder for FileFolder {
+    fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        let path = self.child("open", name)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|e| changed("open", &path, e))?;
+        Ok(Arc::new(FileMedia { file, path, length_changed: AtomicBool::new(false) }))
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        let path = self.child("create", name)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(|e| changed("create", &path, e))?;
+        Ok(Arc::new(FileMedia { file, path, length_changed: AtomicBool::new(true) }))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediaError> {
+        let path = self.child("remove", name)?;
+        fs::remove_file(&path).map_err(|e| changed("remove", &path, e))
+    }
+
+    /// Directories are left out. A name that is no UTF-8 is shown with replacement characters,
+    /// so that a check can report it.
+    fn list(&self) -> Result<Vec<String>, MediaError> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(|e| changed("list", &self.path, e))? {
+            let entry = entry.map_err(|e| failed("list", &self.path, e))?;
+            let kind = entry.file_type().map_err(|e| failed("list", &entry.path(), e))?;
+            if !kind.is_dir() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_names(&self) -> Result<(), MediaError> {
+        self.directory.sync_all().map_err(|e| failed("sync names in", &self.path, e))
+    }
+
+    fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        let path = self.child("open", name)?;
+        match fs::create_dir(&path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(changed("create", &path, e));
+            }
+            _ => {}
+        }
+        Ok(Arc::new(Self::open(path)?))
+    }
+}
+
+impl Media for FileMedia {
+    fn len(&self) -> Result<u64, MediaError> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let wanted = buf.len() as u64;
+        if offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
+            return Err(self.truncated(offset, wanted)?);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => return Err(self.truncated(offset, wanted)?),
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed("read", &self.path, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let end = self.checked_end("write", offset, data.len() as u64)?;
+        if end > self.len()? {
+            self.length_changed.store(true, Ordering::Release);
+        }
+        let mut done = 0;
+        while done < data.len() {
+            match self.file.write_at(&data[done..], offset + done as u64) {
+                Ok(0) => {
+                    return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()));
+                }
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(changed("write", &self.path, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.checked_end("set the length of", 0, len)?;
+        self.length_changed.store(true, Ordering::Release);
+        // Space reserved past the end is given back by cutting or by setting the length that
+        // the file has, but not by growing (ext4, XFS, btrfs and tmpfs alike): so a file that
+        // grows is set twice.
+        let growing = len > self.len()?;
+        for _ in 0..=u8::from(growing) {
+            self.file.set_len(len).map_err(|e| changed("set the length of", &self.path, e))?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediaError> {
+        // Taken before the call: a write that comes meanwhile sets it again for the next one.
+        let length_changed = self.length_changed.swap(false, Ordering::AcqRel);
+        let result = if length_changed { self.file.sync_all() } else { self.file.sync_data() };
+        result.map_err(|e| {
+            self.length_changed.store(true, Ordering::Release);
+            failed("sync", &self.path, e)
+        })
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        self.checked_end("reserve space in", offset, len)?;
+        self.allocate("reserve space in", FallocateFlags::KEEP_SIZE, offset, len)
+    }
+
+    /// Reservations past the end stay: [`Media::set_len`] is what gives those back.
+    fn punch(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        // Ranges that reach far past the end are refused by some file systems; ranges that stop
+        // short of the last allocation unit's end do not free it.
+        let limit = self.len()?.next_multiple_of(ALLOCATION_UNIT_MAX);
+        let end = offset.saturating_add(len).min(limit);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.allocate("punch a hole in", flags, offset, end.saturating_sub(offset))
+    }
+
+    fn allocated_bytes(&self) -> Result<u64, MediaError> {
+        Ok(self.metadata()?.blocks() * STAT_BLOCK_BYTES)
+    }
+}
+
+impl FileMedia {
+    fn metadata(&self) -> Result<fs::Metadata, MediaError> {
+        self.file.metadata().map_err(|e| failed("measure", &self.path, e))
+    }
+
+    fn allocate(
+        &self,
+        action: &'static str,
+        flags: FallocateFlags,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), MediaError> {
+        if len == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fallocate(&self.file, flags, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(e) => Err(changed(action, &self.path, e.into())),
+        }
+    }
+
+    /// One past the last byte of a range to be changed, if the system can address it.
+    fn checked_end(&self, action: &'static str, offset: u64, len: u64) -> Result<u64, MediaError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= OFFSET_MAX => Ok(end),
+            _ => Err(failed(action, &self.path, io::ErrorKind::FileTooLarge.into())),
+        }
+    }
+
+    /// The error for a read past the end; the outer `Err` when not even the length is known.
+    fn truncated(&self, offset: u64, wanted: u64) -> Result<MediaError, MediaError> {
+        Ok(MediaError::Truncated {
+            name: self.path.display().to_string(),
+            len: self.len()?,
+            offset,
+            end: offset.saturating_add(wanted),
+        })
+    }
+}
+
+/// Whether a name is one plain file name. Shared by every implementation of [`Folder`].
+pub(crate) fn check_name(name: &str) -> io::Result<()> {
+    let reason = if name.is_empty() {
+        "a name must not be empty"
+    } else if name == "." || name == ".." {
+        "a name must not be '.' or '..'"
+    } else if name.contains(['/', '\0']) {
+        "a name must not contain '/' or NUL"
+    } else if name.len() > 255 {
+        "a name must be at most 255 bytes long"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// The error of an action that says nothing about names or space.
+fn failed(action: &'static str, path: &Path, source: io::Error) -> MediaError {
+    MediaError::Io { action, name: path.display().to_string(), source }
+}
+
+/// The error of an action that may find no name or no space.
+fn changed(action: &'static str, path: &Path, source: io::Error) -> MediaError {
+    let name = path.display().to_string();
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => MediaError::NoSpace { name },
+        io::ErrorKind::NotFound => MediaError::NotFound { name },
+        _ => MediaError::Io { action, name, source },
+    }
+}

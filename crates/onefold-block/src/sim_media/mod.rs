@@ -1,0 +1,419 @@
+//! Media in memory that lose power, run full, fail and rot on command, the same way every time.
+//! Room: onefold-block.
+//!
+//! What a power cut leaves ([`SimFolder::after_crash`]):
+//! - each 512-byte sector of a file is what it was at the file's last successful sync, or after
+//!   any one of the writes, cuts and punches since: writes tear between sectors, never inside;
+//! - the length of a file is chosen alike, on its own; bytes that were never stored are zeroes;
+//! - each name shows what it showed at the last successful `sync_names` of its folder, or after
+//!   any one of the creations and removals since. Syncing a file does not make its name durable;
+//! - what was pending when a sync failed may survive or not, whatever is synced later.
+//!
+//! Invariants: same calls, same seed: same bytes, names and errors. Cost: one lock over all.
+
+mod crash;
+mod fault;
+mod file;
+mod space;
+mod world;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+pub use crash::CrashMode;
+pub use fault::{FaultKind, OpKind};
+pub use file::SECTOR_BYTES;
+
+use file::SimFile;
+use space::{PAGE_BYTES, touched_pages};
+use world::{Admitted, Dir, NodeKind, ROOT, World, io_error};
+
+use crate::media::{Folder, Media, MediaError};
+
+/// Largest length of a simulated file, in bytes, as on a real system.
+const LEN_MAX: u64 = i64::MAX as u64;
+
+/// A folder of simulated media. Clones are the same folder.
+#[derive(Clone, Debug)]
+pub struct SimFolder {
+    world: Arc<Mutex<World>>,
+    node: u64,
+}
+
+#[derive(Debug)]
+struct SimMedia {
+    world: Arc<Mutex<World>>,
+    node: u64,
+}
+
+impl Default for SimFolder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SimFolder {
+    /// An empty disk without limits or faults.
+    pub fn new() -> Self {
+        Self::of(World::new(None))
+    }
+
+    fn of(world: World) -> Self {
+        Self { world: Arc::new(Mutex::new(world)), node: ROOT }
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// How many operations ([`OpKind::COUNTED`]) there have been; the next has the next number.
+    pub fn op_count(&self) -> u64 {
+        self.world().log.count()
+    }
+
+    /// The operations so far, one a line, for the message of a failing test.
+    pub fn op_log(&self) -> String {
+        self.world().log.to_string()
+    }
+
+    /// Cut the power during operation number `op` (the first ever is 1): it fails, having had
+    /// its effect as something pending, and everything after it fails. If that number has
+    /// passed, the power is gone at once.
+    pub fn crash_at(&self, op: u64) {
+        self.world().crash_at(op);
+    }
+
+    /// Whether the power is gone.
+    pub fn has_crashed(&self) -> bool {
+        self.world().crashed
+    }
+
+    /// The whole disk as a power cut now (or the one that has happened) may leave it, powered on
+    /// again: nothing pending, no faults, operations counted from zero, the same capacity.
+    #[must_use]
+    pub fn after_crash(&self, seed: u64, mode: CrashMode) -> Self {
+        Self::of(crash::after_crash(&self.world(), seed, mode))
+    }
+
+    /// Make the `nth` operation from now among `kinds` fail (1 is the next). A failed write has
+    /// stored the first half of its sectors; a failed sync leaves all that was pending in doubt
+    /// for good; anything else that fails has done nothing.
+    pub fn fail_once(&self, kinds: &[OpKind], nth: u64, fault: FaultKind) {
+        self.world().faults.add(kinds, nth, false, fault);
+    }
+
+    /// Make every operation among `kinds` fail from the `nth` on, until
+    /// [`SimFolder::clear_faults`].
+    pub fn fail_from(&self, kinds: &[OpKind], nth: u64, fault: FaultKind) {
+        self.world().faults.add(kinds, nth, true, fault);
+    }
+
+    /// Forget all planned faults.
+    pub fn clear_faults(&self) {
+        self.world().faults = fault::FaultPlan::default();
+    }
+
+    /// Give the disk a size in bytes, or none. Whole 4 KiB pages are taken by data and by
+    /// reservations; when there are none left, a write stores what fits and fails.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.world().capacity_bytes = bytes;
+    }
+
+    /// Bytes taken by files that have a name or an open handle, reservations included.
+    pub fn used_bytes(&self) -> u64 {
+        self.world().used_bytes()
+    }
+
+    /// Flip one bit at rest: `bit` 0 to 7 of the byte at `offset` of `name` (with its folders,
+    /// as in `a/b`). What was pending in that file becomes durable first.
+    pub fn flip_bit(&self, name: &str, offset: u64, bit: u8) -> Result<(), MediaError> {
+        assert!(bit < 8, "a byte has bits 0 to 7");
+        self.damage(name, |file| {
+            if offset >= file.len() {
+                return Err((file.len(), offset));
+            }
+            let mut byte = [0];
+            file.read(offset, &mut byte);
+            file.write(0, offset, &[byte[0] ^ (1 << bit)]);
+            Ok(())
+        })
+    }
+
+    /// Lose the end of a file at rest, so that `len` bytes stay; a file that is not longer stays
+    /// as it is. What was pending in that file becomes durable first.
+    pub fn truncate(&self, name: &str, len: u64) -> Result<(), MediaError> {
+        self.damage(name, |file| {
+            if len < file.len() {
+                file.set_len(0, len);
+            }
+            Ok(())
+        })
+    }
+
+    fn damage(
+        &self,
+        name: &str,
+        deed: impl FnOnce(&mut SimFile) -> Result<(), (u64, u64)>,
+    ) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let mut node = Some(self.node);
+        for part in name.split('/') {
+            node = node.and_then(|folder| match &world.nodes[&folder].kind {
+                NodeKind::Dir(_) => world.lookup(folder, part),
+                NodeKind::File(_) => None,
+            });
+        }
+        let found = node.and_then(|id| world.nodes.get_mut(&id)).map(|node| &mut node.kind);
+        let Some(NodeKind::File(file)) = found else {
+            return Err(MediaError::NotFound { name: name.to_owned() });
+        };
+        file.settle();
+        let result = deed(file);
+        file.settle();
+        result.map_err(|(len, offset)| MediaError::Truncated {
+            name: name.to_owned(),
+            len,
+            offset,
+            end: offset.saturating_add(1),
+        })
+    }
+
+    fn media(&self, world: &mut World, node: u64) -> Arc<dyn Media> {
+        if let Some(node) = world.nodes.get_mut(&node) {
+            node.handles += 1;
+        }
+        Arc::new(SimMedia { world: Arc::clone(&self.world), node })
+    }
+}
+
+impl Folder for SimFolder {
+    fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Open, self.node, name)?;
+        world.pass(OpKind::Open, &path)?;
+        let node = world
+            .lookup(self.node, name)
+            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
+        refuse_folder(&world, OpKind::Open, node)?;
+        Ok(self.media(&mut world, node))
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Create, self.node, name)?;
+        let old = world.lookup(self.node, name);
+        if let Some(node) = old {
+            refuse_folder(&world, OpKind::Create, node)?;
+        }
+        let admitted = world.admit(OpKind::Create, &path, (0, 0))?;
+        let op = admitted.number();
+        let node = match old {
+            Some(node) => {
+                world.file_mut(node).set_len(op, 0);
+                node
+            }
+            None => world.link(op, self.node, name, NodeKind::File(SimFile::default())),
+        };
+        admitted.finish()?;
+        Ok(self.media(&mut world, node))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Remove, self.node, name)?;
+        world.alive(OpKind::Remove, &path)?;
+        let node = world
+            .lookup(self.node, name)
+            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
+        refuse_folder(&world, OpKind::Remove, node)?;
+        let admitted = world.admit(OpKind::Remove, &path, (0, 0))?;
+        world.set_name(admitted.number(), self.node, name, None);
+        admitted.finish()
+    }
+
+    fn list(&self) -> Result<Vec<String>, MediaError> {
+        let world = self.world();
+        world.alive(OpKind::Open, &world.path(self.node))?;
+        let is_file = |name: &&String| {
+            let node = world.lookup(self.node, name);
+            node.is_some_and(|node| matches!(world.nodes[&node].kind, NodeKind::File(_)))
+        };
+        Ok(world.dir(self.node).names.keys().filter(is_file).cloned().collect())
+    }
+
+    fn sync_names(&self) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        let admitted = world.admit(OpKind::SyncNames, &path, (0, 0))?;
+        match admitted {
+            Admitted::Whole(_) => world.sync_names(self.node),
+            Admitted::Partial(..) if world.crashed => {}
+            Admitted::Partial(..) => world.fail_sync_names(self.node),
+        }
+        admitted.finish()
+    }
+
+    fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Create, self.node, name)?;
+        world.alive(OpKind::Open, &path)?;
+        let node = match world.lookup(self.node, name) {
+            Some(node) if matches!(world.nodes[&node].kind, NodeKind::Dir(_)) => node,
+            Some(_) => return Err(io_error(OpKind::Open, &path, Errno::NOTDIR.into())),
+            None => {
+                let admitted = world.admit(OpKind::Create, &path, (0, 0))?;
+                let kind = NodeKind::Dir(Dir::default());
+                let node = world.link(admitted.number(), self.node, name, kind);
+                admitted.finish()?;
+                node
+            }
+        };
+        Ok(Arc::new(Self { world: Arc::clone(&self.world), node }))
+    }
+}
+
+impl Media for SimMedia {
+    fn len(&self) -> Result<u64, MediaError> {
+        let world = self.world();
+        world.alive(OpKind::Read, &world.path(self.node))?;
+        Ok(world.file(self.node).len())
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        world.pass(OpKind::Read, &path)?;
+        let file = world.file(self.node);
+        let (end, len) = (offset.saturating_add(buf.len() as u64), file.len());
+        if end > len && !buf.is_empty() {
+            return Err(MediaError::Truncated { name: path.to_string(), len, offset, end });
+        }
+        file.read(offset, buf);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        let end = checked_end(OpKind::Write, &path, offset, data.len() as u64)?;
+        let admitted = world.admit(OpKind::Write, &path, (offset, data.len() as u64))?;
+        let fits = writable_prefix(&world, self.node, offset, data.len());
+        let crashed = world.crashed;
+        let stored = match &admitted {
+            Admitted::Partial(..) if !crashed => {
+                // The first half of its sectors; a write inside one sector stores nothing.
+                let sectors = end.div_ceil(SECTOR_BYTES) - offset / SECTOR_BYTES;
+                let stop = (offset / SECTOR_BYTES + sectors / 2) * SECTOR_BYTES;
+                (stop.saturating_sub(offset) as usize).min(fits)
+            }
+            _ => fits,
+        };
+        world.file_mut(self.node).write(admitted.number(), offset, &data[..stored]);
+        admitted.finish()?;
+        if stored < data.len() { Err(world.full(&path)) } else { Ok(()) }
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        checked_end(OpKind::SetLen, &path, 0, len)?;
+        let admitted = world.admit(OpKind::SetLen, &path, (0, len))?;
+        world.file_mut(self.node).set_len(admitted.number(), len);
+        admitted.finish()
+    }
+
+    fn sync(&self) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        let admitted = world.admit(OpKind::Sync, &path, (0, 0))?;
+        let crashed = world.crashed;
+        let file = world.file_mut(self.node);
+        match admitted {
+            Admitted::Whole(_) => file.sync(),
+            Admitted::Partial(..) if crashed => {}
+            Admitted::Partial(..) => file.fail_sync(),
+        }
+        admitted.finish()
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        let end = checked_end(OpKind::Reserve, &path, offset, len)?;
+        let admitted = world.admit(OpKind::Reserve, &path, (offset, len))?;
+        let missing = world.file(self.node).space.missing(touched_pages(offset..end));
+        if world.free_pages().is_some_and(|free| missing > free) {
+            admitted.finish()?;
+            return Err(world.full(&path));
+        }
+        world.file_mut(self.node).reserve(offset..end);
+        admitted.finish()
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.path(self.node);
+        let admitted = world.admit(OpKind::Punch, &path, (offset, len))?;
+        let range = offset..offset.saturating_add(len);
+        world.file_mut(self.node).punch(admitted.number(), range);
+        admitted.finish()
+    }
+
+    fn allocated_bytes(&self) -> Result<u64, MediaError> {
+        let world = self.world();
+        world.alive(OpKind::Read, &world.path(self.node))?;
+        Ok(world.file(self.node).space.count() * PAGE_BYTES)
+    }
+}
+
+impl SimMedia {
+    fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+}
+
+impl Drop for SimMedia {
+    fn drop(&mut self) {
+        let mut world = lock(&self.world);
+        if let Some(node) = world.nodes.get_mut(&self.node) {
+            node.handles -= 1;
+        }
+        world.forget_if_unreachable(self.node);
+    }
+}
+
+/// A test that fails while another thread holds the lock has said why; this one may go on.
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refuse_folder(world: &World, kind: OpKind, node: u64) -> Result<(), MediaError> {
+    match &world.nodes[&node].kind {
+        NodeKind::File(_) => Ok(()),
+        NodeKind::Dir(_) => Err(io_error(kind, &world.path(node), Errno::ISDIR.into())),
+    }
+}
+
+fn checked_end(kind: OpKind, path: &str, offset: u64, len: u64) -> Result<u64, MediaError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= LEN_MAX => Ok(end),
+        _ => Err(io_error(kind, path, Errno::FBIG.into())),
+    }
+}
+
+/// How many bytes of a write there is space for: all, or those up to the first page too many.
+fn writable_prefix(world: &World, node: u64, offset: u64, len: usize) -> usize {
+    let Some(mut free) = world.free_pages() else { return len };
+    let space = &world.file(node).space;
+    for page in touched_pages(offset..offset + len as u64) {
+        if space.contains(page) {
+            continue;
+        }
+        if free == 0 {
+            return (page * PAGE_BYTES).saturating_sub(offset) as usize;
+        }
+        free -= 1;
+    }
+    len
+}

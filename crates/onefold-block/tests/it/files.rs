@@ -1,0 +1,146 @@
+//! Real files: space, names and errors as the system reports them.
+//! Room: onefold-block.
+
+use std::error::Error as _;
+
+use onefold_block::{FileFolder, Folder, MediaError};
+use tempfile::TempDir;
+
+fn folder() -> (TempDir, FileFolder) {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let folder = FileFolder::open(dir.path()).expect("it was just made");
+    (dir, folder)
+}
+
+#[test]
+fn contents_outlive_the_handle() {
+    let (dir, folder) = folder();
+    let media = folder.create("journal").unwrap();
+    media.write(5, b"hello").unwrap();
+    media.sync().unwrap();
+    media.write(5, b"H").unwrap();
+    media.sync().unwrap();
+    folder.sync_names().unwrap();
+    drop((media, folder));
+    let folder = FileFolder::open(dir.path()).unwrap();
+    let mut buf = [9; 10];
+    Folder::open(&folder, "journal").unwrap().read(0, &mut buf).unwrap();
+    assert_eq!(&buf, b"\0\0\0\0\0Hello");
+    assert_eq!(std::fs::read(dir.path().join("journal")).unwrap(), buf);
+}
+
+#[test]
+fn errors_name_the_whole_path() {
+    let (dir, folder) = folder();
+    let path = dir.path().join("absent").display().to_string();
+    match Folder::open(&folder, "absent").err() {
+        Some(MediaError::NotFound { name }) => assert_eq!(name, path),
+        other => panic!("{other:?}"),
+    }
+    let media = folder.create("short").unwrap();
+    media.write(0, &[1; 100]).unwrap();
+    let path = dir.path().join("short").display().to_string();
+    for offset in [99, 100, u64::MAX - 1, u64::MAX, i64::MAX as u64] {
+        match media.read(offset, &mut [0; 2]) {
+            Err(MediaError::Truncated { name, len: 100, offset: at, end }) => {
+                assert_eq!((name, at, end), (path.clone(), offset, offset.saturating_add(2)));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    for result in [media.write(u64::MAX, &[1; 2]), media.set_len(1 << 63)] {
+        let error = result.expect_err("no file is that long");
+        assert!(error.to_string().contains(&path), "{error}");
+    }
+    assert_eq!(media.len().unwrap(), 100);
+}
+
+#[test]
+fn names_that_would_leave_the_folder_are_refused() {
+    let (_dir, folder) = folder();
+    for name in ["", ".", "..", "a/b", "/etc/passwd", "a\0b", &"x".repeat(256)] {
+        for error in [
+            Folder::open(&folder, name).err(),
+            Folder::create(&folder, name).err(),
+            folder.remove(name).err(),
+            folder.subfolder(name).err(),
+        ] {
+            let error = error.expect("refused");
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            assert!(cause.starts_with("a name must"), "{name:?}: {error}");
+        }
+    }
+    assert!(folder.list().unwrap().is_empty());
+}
+
+#[test]
+fn reserved_space_is_given_back_by_every_way_of_setting_the_length() {
+    const RESERVED: u64 = 4 << 20;
+    // What a file system may keep beyond the contents: its last block and an indirect one.
+    const SLACK: u64 = 128 << 10;
+    for new_len in [0, 5000, 10_000, 10_001, 100_000] {
+        let (_dir, folder) = folder();
+        let media = folder.create("container").unwrap();
+        media.write(0, &[7; 10_000]).unwrap();
+        media.reserve(0, RESERVED).unwrap();
+        assert_eq!(media.len().unwrap(), 10_000, "reserving leaves the length");
+        let before = media.allocated_bytes().unwrap();
+        media.set_len(new_len).unwrap();
+        media.sync().unwrap();
+        assert_eq!(media.len().unwrap(), new_len);
+        let after = media.allocated_bytes().unwrap();
+        // A file system without reservations never took the space in the first place.
+        if before >= RESERVED {
+            assert!(after <= new_len + SLACK, "length {new_len}: {after} bytes still taken");
+        }
+    }
+}
+
+#[test]
+fn punched_ranges_take_no_space_and_leave_their_neighbours() {
+    let (_dir, folder) = folder();
+    let media = folder.create("container").unwrap();
+    media.write(0, &vec![7; 1 << 20]).unwrap();
+    media.sync().unwrap();
+    let before = media.allocated_bytes().unwrap();
+    media.punch(65_536, 0).unwrap();
+    media.punch(65_536, 131_072).unwrap();
+    media.punch(983_040, u64::MAX).unwrap();
+    media.punch(u64::MAX, u64::MAX).unwrap();
+    let mut all = vec![0; 1 << 20];
+    media.read(0, &mut all).unwrap();
+    let after = media.allocated_bytes().unwrap();
+    if after < before {
+        assert!(before - after >= 196_608, "{before} to {after}");
+        assert!(all[65_536..196_608].iter().all(|&b| b == 0));
+    }
+    assert!(all[..65_536].iter().chain(&all[196_608..983_040]).all(|&b| b == 7));
+    assert_eq!(media.len().unwrap(), 1 << 20);
+}
+
+#[test]
+fn folders_are_made_with_their_parents_and_files_are_no_folders() {
+    let (dir, folder) = folder();
+    let deep = dir.path().join("a/b/c");
+    FileFolder::create(&deep).unwrap().create("x").unwrap();
+    assert_eq!(FileFolder::create(&deep).unwrap().list().unwrap(), ["x"]);
+    assert!(matches!(
+        FileFolder::open(dir.path().join("nowhere")),
+        Err(MediaError::NotFound { .. })
+    ));
+    let error = FileFolder::open(deep.join("x")).expect_err("a file");
+    assert!(error.to_string().contains("a/b/c/x"), "{error}");
+    assert!(folder.list().unwrap().is_empty(), "directories are not media");
+    assert!(folder.remove("a").is_err());
+}
+
+#[test]
+fn a_full_file_system_says_no_space() {
+    // The device that is always full stands in for a full disk.
+    let Ok(folder) = FileFolder::open("/dev") else { return };
+    let Ok(media) = Folder::open(&folder, "full") else { return };
+    match media.write(0, &[1; 512]) {
+        Err(MediaError::NoSpace { name }) => assert_eq!(name, "/dev/full"),
+        other => panic!("{other:?}"),
+    }
+}

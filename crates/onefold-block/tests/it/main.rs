@@ -1,0 +1,8 @@
+//! Integration tests of the ground floor, as one binary.
+//! Room: onefold-block.
+
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
+mod files;
+mod sim;
+mod sim_crash;
