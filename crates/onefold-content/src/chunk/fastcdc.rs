@@ -13,7 +13,7 @@ const NORMALISATION: u32 = 2;
 
 /// Random-looking words, one per byte value: `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014).
 /// Part of the chunker's definition: other words would cut elsewhere.
-pub(super) static GEAR: [u64; 256] = {
+const GEAR: [u64; 256] = {
     let mut table = [0; 256];
     let mut state: u64 = 0x6F6E_6566_6F6C_6421;
     let mut i = 0;
@@ -22,6 +22,17 @@ pub(super) static GEAR: [u64; 256] = {
         let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         table[i] = z ^ (z >> 31);
+        i += 1;
+    }
+    table
+};
+
+/// [`GEAR`], each word shifted left by one.
+static GEAR_SHIFTED: [u64; 256] = {
+    let mut table = GEAR;
+    let mut i = 0;
+    while i < table.len() {
+        table[i] <<= 1;
         i += 1;
     }
     table
@@ -120,12 +131,26 @@ impl FastCdc {
 
 /// Rolls the gear hash over `data[from..]`: the first position whose byte brings all bits of
 /// `mask` to zero. That byte starts the next chunk.
+///
+/// Two bytes per turn (paper sec. 3.7): after the first, the hash is held shifted left by one,
+/// which the mask follows, so that the second costs an addition only.
 fn gear_scan(data: &[u8], from: usize, mask: u64, hash: &mut u64) -> Option<usize> {
     let mut rolling = *hash;
-    for (i, &byte) in data.iter().enumerate().skip(from) {
+    let (pairs, last) = data[from.min(data.len())..].as_chunks::<2>();
+    for (i, &[first, second]) in pairs.iter().enumerate() {
+        rolling = (rolling << 2).wrapping_add(GEAR_SHIFTED[usize::from(first)]);
+        if rolling & (mask << 1) == 0 {
+            return Some(from + 2 * i);
+        }
+        rolling = rolling.wrapping_add(GEAR[usize::from(second)]);
+        if rolling & mask == 0 {
+            return Some(from + 2 * i + 1);
+        }
+    }
+    if let &[byte] = last {
         rolling = (rolling << 1).wrapping_add(GEAR[usize::from(byte)]);
         if rolling & mask == 0 {
-            return Some(i);
+            return Some(data.len() - 1);
         }
     }
     *hash = rolling;

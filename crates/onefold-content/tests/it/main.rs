@@ -2,3 +2,4 @@
 //! Room: onefold-content.
 
 mod chunk;
+mod compress;
