@@ -140,12 +140,18 @@ impl Pool {
 
 fn check_supers(inner: &Inner, report: &mut CheckReport) {
     let clean = inner.engine().table.iter().all(|(_, info)| info.len_bytes > 0)
-        && inner.files.journal.len().is_ok_and(|len| len == inner.flusher().journal.first_frame_bytes());
+        && inner
+            .files
+            .journal
+            .len()
+            .is_ok_and(|len| len == inner.flusher().journal.first_frame_bytes());
     match open::read_supers(&inner.files.supers) {
         Ok((_, None)) => {}
         Ok((_, Some(error))) if clean => report.found(error.to_string()),
         Ok((_, Some(error))) => {
-            report.notes.push(format!("one checkpoint is unreadable, as after a power cut: {error}"));
+            report
+                .notes
+                .push(format!("one checkpoint is unreadable, as after a power cut: {error}"));
         }
         Err(error) => report.found(error.to_string()),
     }

@@ -155,7 +155,9 @@ impl Inner {
         engine.space.supers(engine.table.len() + 1, volumes + 1)?;
         let id = ContainerId::new(engine.next_container);
         let capacity = self.settings.container_bytes as usize;
-        self.store.create(id, capacity as u64).map_err(|e| self.poison_unless_no_space(e.into()))?;
+        self.store
+            .create(id, capacity as u64)
+            .map_err(|e| self.poison_unless_no_space(e.into()))?;
         engine.next_container += 1;
         engine.table.open(id);
         let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid));
@@ -232,7 +234,8 @@ impl Inner {
     }
 
     fn count_batch(&self, batch: &Batch) {
-        let of = |wanted: fn(&Plan) -> bool| batch.plans.iter().filter(|p| wanted(p)).count() as u64;
+        let of =
+            |wanted: fn(&Plan) -> bool| batch.plans.iter().filter(|p| wanted(p)).count() as u64;
         let counters = &self.counters;
         count(&counters.written, batch.plans.len() as u64);
         count(&counters.zero, of(|plan| matches!(plan, Plan::Hole)));

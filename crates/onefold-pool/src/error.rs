@@ -185,10 +185,9 @@ impl From<PoolError> for BlockError {
                 Self::Corrupt(error.to_string())
             }
             PoolError::Io { context, source } => Self::Io { context, source },
-            other => Self::Io {
-                context: "pool".to_owned(),
-                source: io::Error::other(other.to_string()),
-            },
+            other => {
+                Self::Io { context: "pool".to_owned(), source: io::Error::other(other.to_string()) }
+            }
         }
     }
 }

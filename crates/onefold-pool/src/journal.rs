@@ -118,12 +118,7 @@ pub fn replay(
 }
 
 /// A good frame of this epoch past the end of the good ones means that one between is damaged.
-fn refuse_damage(
-    media: &dyn Media,
-    epoch: u64,
-    len: u64,
-    found: &Replay,
-) -> Result<(), PoolError> {
+fn refuse_damage(media: &dyn Media, epoch: u64, len: u64, found: &Replay) -> Result<(), PoolError> {
     let mut buffer = Vec::new();
     let mut at = found.end_bytes + ALIGN_BYTES as u64;
     while at < len {

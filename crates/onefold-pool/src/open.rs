@@ -215,12 +215,8 @@ fn assemble(
     };
     let empty = journal::Replay::default();
     let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty);
-    let flusher = Flusher {
-        journal,
-        sequence: superblock.sequence,
-        pending: Entries::default(),
-        durable: 0,
-    };
+    let flusher =
+        Flusher { journal, sequence: superblock.sequence, pending: Entries::default(), durable: 0 };
     Inner {
         settings,
         identity,

@@ -142,8 +142,7 @@ mod tests {
                     let location = Location::new(offset, len);
                     assert_eq!(location.offset_bytes(), offset * UNIT_BYTES);
                     assert_eq!(location.len_units(), len);
-                    let entry =
-                        MapEntry::Stored(Pba { container: ContainerId::new(id), location });
+                    let entry = MapEntry::Stored(Pba { container: ContainerId::new(id), location });
                     assert_eq!(MapEntry::from_raw(entry.raw()), Some(entry));
                 }
             }

@@ -35,10 +35,9 @@ struct Slot {
 const SLOTS_PER_PIECE: usize = 16;
 
 impl ReadCache {
-    /// A cache of at most `budget_bytes`; with less than a piece per shard, none at all.
+    /// A cache of at most `budget_bytes`.
     pub fn new(budget_bytes: u64, chunk_bytes: usize) -> Self {
-        let per_shard = budget_bytes as usize / SHARDS / (chunk_bytes + 32);
-        let slots_max = per_shard / SLOTS_PER_PIECE * SLOTS_PER_PIECE;
+        let slots_max = budget_bytes as usize / SHARDS / (chunk_bytes + 32);
         let shard = || Shard {
             by_address: HashMap::default(),
             slots: Vec::new(),
@@ -81,7 +80,7 @@ impl ReadCache {
     pub fn bytes(&self) -> u64 {
         let bytes = |shard: &Mutex<Shard>| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.pieces.len() * SLOTS_PER_PIECE * (shard.chunk_bytes + 32)
+            shard.pieces.iter().map(|piece| piece.len()).sum::<usize>() + shard.slots.len() * 32
         };
         self.shards.iter().map(bytes).sum::<usize>() as u64
     }
@@ -97,7 +96,8 @@ impl Shard {
     fn free_slot(&mut self) -> usize {
         if self.slots.len() < self.slots_max {
             if self.slots.len().is_multiple_of(SLOTS_PER_PIECE) {
-                let piece = vec![0; SLOTS_PER_PIECE * self.chunk_bytes];
+                let slots = SLOTS_PER_PIECE.min(self.slots_max - self.slots.len());
+                let piece = vec![0; slots * self.chunk_bytes];
                 self.pieces.push(piece.into_boxed_slice());
             }
             self.slots.push(Slot { address: 0, referenced: false });

@@ -58,8 +58,8 @@ impl Inner {
         first_unknown: u32,
         orphans: &mut u64,
     ) -> Result<(), PoolError> {
-        let (Change::Run { volume: number, first, .. } | Change::Fill { volume: number, first, .. }) =
-            change;
+        let (Change::Run { volume: number, first, .. }
+        | Change::Fill { volume: number, first, .. }) = change;
         let volume = self.volume_by_number(number);
         let Some(volume) = volume else {
             *orphans += 1;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onefold_block::device::check_range;
-use onefold_block::{
-    BlockDevice, BlockError, Extent, ExtentKind, Lba, WriteRequest, ZeroOptions,
-};
+use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, Lba, WriteRequest, ZeroOptions};
 
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;

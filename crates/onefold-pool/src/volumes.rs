@@ -200,7 +200,8 @@ impl Pool {
             entries.clear();
             self.inner.map.entries(volume.number, Lba::new(at), batch, &mut entries)?;
             for (lba, entry) in (at..).zip(&entries) {
-                if entry.pba().is_some() && (lba > offset / chunk || self.tail_matters(volume, offset)?)
+                if entry.pba().is_some()
+                    && (lba > offset / chunk || self.tail_matters(volume, offset)?)
                 {
                     stored += chunk;
                 }

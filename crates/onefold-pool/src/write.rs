@@ -142,9 +142,7 @@ impl Inner {
         &self,
         container: &crate::container::open::OpenContainer,
     ) -> Result<(), PoolError> {
-        container
-            .write_out(&*self.store)
-            .map_err(|error| self.poison_unless_no_space(error))?;
+        container.write_out(&*self.store).map_err(|error| self.poison_unless_no_space(error))?;
         if let Some(directory) = container.directory() {
             self.directories.insert(container.id(), directory);
         }

@@ -76,7 +76,8 @@ pub fn encode_header(id: ContainerId, uuid: &[u8; 16]) -> Vec<u8> {
 
 /// Verify a header.
 pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<(), PoolError> {
-    let corrupt = |offset, problem: String| Err(PoolError::corrupt(id.to_string(), offset, problem));
+    let corrupt =
+        |offset, problem: String| Err(PoolError::corrupt(id.to_string(), offset, problem));
     let mut reader = Reader::new(bytes);
     let fields = (|| {
         let magic = reader.array::<4>()?;
@@ -116,7 +117,11 @@ pub const fn directory_bytes(count: usize) -> usize {
 }
 
 /// Directory and footer of a container whose records end at `directory_at`.
-pub fn encode_directory(id: ContainerId, entries: &[DirectoryEntry], directory_at: usize) -> Vec<u8> {
+pub fn encode_directory(
+    id: ContainerId,
+    entries: &[DirectoryEntry],
+    directory_at: usize,
+) -> Vec<u8> {
     let mut writer = Writer(Vec::with_capacity(directory_bytes(entries.len())));
     for entry in entries {
         let start = writer.0.len();
@@ -151,7 +156,11 @@ pub struct Footer {
 }
 
 /// Verify and read the footer of a container of `container_len` bytes.
-pub fn decode_footer(bytes: &[u8], id: ContainerId, container_len: u64) -> Result<Footer, PoolError> {
+pub fn decode_footer(
+    bytes: &[u8],
+    id: ContainerId,
+    container_len: u64,
+) -> Result<Footer, PoolError> {
     let at = container_len.saturating_sub(FOOTER_BYTES as u64);
     let corrupt = |problem: String| Err(PoolError::corrupt(id.to_string(), at, problem));
     let mut reader = Reader::new(bytes);
@@ -159,7 +168,16 @@ pub fn decode_footer(bytes: &[u8], id: ContainerId, container_len: u64) -> Resul
         let magic = reader.array::<4>()?;
         let (version, number, count) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let (directory_at, directory_check) = (reader.u32()?, reader.u32()?);
-        Some((magic, version, number, count, directory_at, directory_check, reader.u32()?, reader.u32()?))
+        Some((
+            magic,
+            version,
+            number,
+            count,
+            directory_at,
+            directory_check,
+            reader.u32()?,
+            reader.u32()?,
+        ))
     })();
     let Some((magic, version, number, count, directory_at, directory_check, _, check)) = fields
     else {

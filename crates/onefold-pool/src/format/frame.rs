@@ -243,13 +243,13 @@ mod tests {
     fn entries_that_make_no_sense_are_refused() {
         let word = |w: u64| w.to_le_bytes();
         for words in [
-            vec![9, 0, 1, 0],                       // unknown kind
-            vec![1, 0, 5, 0],                       // run longer than the payload
-            vec![1, 0, u64::MAX, 0],                // absurd count
-            vec![2, u64::MAX, 2, 0],                // past the last LBA
-            vec![2, 0, 1, 5],                       // no such map entry
-            vec![2 | 1 << 60, 0, 1, 0],             // volume number too large
-            vec![2, 0, 1],                          // cut short
+            vec![9, 0, 1, 0],           // unknown kind
+            vec![1, 0, 5, 0],           // run longer than the payload
+            vec![1, 0, u64::MAX, 0],    // absurd count
+            vec![2, u64::MAX, 2, 0],    // past the last LBA
+            vec![2, 0, 1, 5],           // no such map entry
+            vec![2 | 1 << 60, 0, 1, 0], // volume number too large
+            vec![2, 0, 1],              // cut short
         ] {
             let bytes: Vec<u8> = words.into_iter().flat_map(word).collect();
             assert_eq!(decode_changes(&bytes), None, "{bytes:?}");

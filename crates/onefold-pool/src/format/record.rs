@@ -95,9 +95,9 @@ pub(crate) fn verify(record: &[u8], pba: Pba) -> Result<(Codec, &[u8]), RecordEr
 
 /// Stored length and codec number of a record, unverified; zeroes where it has no header.
 fn header_fields(record: &[u8]) -> (usize, u8) {
-    let word = record.get(4..HEADER_BYTES).map_or(0, |bytes| {
-        u32::from_le_bytes(bytes.try_into().expect("four bytes were taken"))
-    });
+    let word = record
+        .get(4..HEADER_BYTES)
+        .map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes were taken")));
     ((word & 0x00FF_FFFF) as usize, (word >> 24) as u8)
 }
 

@@ -153,6 +153,9 @@ impl Superblock {
             let what = name.to_owned();
             return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
         }
+        if version == 0 {
+            return corrupt(8, "there is no format version 0");
+        }
         if len > PAYLOAD_BYTES_MAX {
             return corrupt(24, "the length is larger than any checkpoint's");
         }
@@ -236,7 +239,10 @@ mod tests {
         Superblock {
             sequence: 12,
             identity: PoolIdentity { uuid: [1; 16], key: [2; 32] },
-            settings: PoolSettings { compression: Compression::Zstd(-3), ..PoolSettings::default() },
+            settings: PoolSettings {
+                compression: Compression::Zstd(-3),
+                ..PoolSettings::default()
+            },
             next_container: 9,
             next_volume: 4,
             volumes: vec![VolumeRecord {

@@ -7,11 +7,11 @@ use super::bucket::{Bucket, SLOTS};
 use super::{Place, TAG_BITS};
 
 /// Buckets looked at for one tag.
-const PROBE_MAX: usize = 6;
+const PROBE_MAX: usize = 16;
 /// Buckets of a new shard.
 const BUCKETS_MIN: usize = 4;
 /// A table that is fuller than this grows, in hundredths.
-const LOAD_PERCENT_MAX: usize = 85;
+const LOAD_PERCENT_MAX: usize = 82;
 
 /// Places that a lookup found, at most four: more equal tags than that are bad luck, and the
 /// chunk is then stored again.
@@ -35,11 +35,13 @@ impl Candidates {
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether this place is among them.
+    #[cfg(test)]
     pub fn contains(&self, place: &Place) -> bool {
         self.iter().any(|p| p == *place)
     }

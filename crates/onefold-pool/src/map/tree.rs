@@ -33,14 +33,8 @@ pub struct Root {
 /// What the map uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapStats {
-    /// Pages in memory.
-    pub pages: u64,
-    /// Dirty pages in memory.
-    pub dirty_pages: u64,
     /// Memory in use, in bytes.
     pub bytes: u64,
-    /// Pages in use on disk.
-    pub disk_pages: u64,
 }
 
 /// The map of all volumes.
@@ -54,11 +48,8 @@ impl Map {
     /// A map in `media` whose pages take at most `budget_bytes` of memory.
     pub fn new(media: Arc<dyn Media>, budget_bytes: u64) -> Self {
         let pages_max = (budget_bytes as usize / (PAGE_BYTES + 64)).max(64);
-        let state = State {
-            cache: PageCache::new(pages_max),
-            slots: Slots::new(),
-            trees: HashMap::new(),
-        };
+        let state =
+            State { cache: PageCache::new(pages_max), slots: Slots::new(), trees: HashMap::new() };
         Self { media, state: Mutex::new(state), pages_max }
     }
 
@@ -181,7 +172,12 @@ impl Map {
 
     /// The run of equal kind from `first`, for skipping holes: the number of blocks (at most
     /// `count`) known to be uniform without looking at leaves, or 0.
-    pub fn uniform_run(&self, volume: u32, first: Lba, count: u64) -> Result<(u64, MapEntry), PoolError> {
+    pub fn uniform_run(
+        &self,
+        volume: u32,
+        first: Lba,
+        count: u64,
+    ) -> Result<(u64, MapEntry), PoolError> {
         let mut state = self.state();
         loop {
             match state.locate(volume, first.get())? {
@@ -400,12 +396,7 @@ impl Map {
     /// What it uses now.
     pub fn stats(&self) -> MapStats {
         let state = self.state();
-        MapStats {
-            pages: state.cache.len() as u64,
-            dirty_pages: state.cache.dirty() as u64,
-            bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64,
-            disk_pages: u64::from(state.slots.used()),
-        }
+        MapStats { bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64 }
     }
 }
 
