@@ -100,6 +100,7 @@ impl Inner {
         let mut table = engine.table.clone();
         let dead = table.take_dead();
         let superblock = self.superblock(flusher.sequence + 1, engine, &table);
+        flusher.journal.expect_checkpoint().map_err(|error| self.poison_unless_no_space(error))?;
         let media = &self.files.supers[superblock.sequence as usize % 2];
         let written = media.write(0, &superblock.encode()).and_then(|()| media.sync());
         written.map_err(|error| self.poison_unless_no_space(error.into()))?;
@@ -202,7 +203,7 @@ impl Inner {
         engine.open.is_none()
             && engine.entries.is_empty()
             && flusher.pending.is_empty()
-            && flusher.journal.holds_nothing()
+            && flusher.journal.is_clean()
             && self.map.dirty().0 == 0
     }
 }

@@ -3,7 +3,8 @@
 //! Invariants: (1) a frame is written only after the one before is durable, so that a broken frame
 //! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
 //! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
-//! shows that the newest one was lost.
+//! shows that the newest one was lost; (3) a checkpoint is written only when its epoch has a second
+//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash.
 
 use std::sync::Arc;
 
@@ -47,18 +48,18 @@ impl Journal {
         self.end_bytes
     }
 
-    /// Length of the empty frame that begins an epoch.
-    pub fn first_frame_bytes(&self) -> u64 {
-        frame::encode(self.epoch, 0, &Entries::default()).len() as u64
+    /// Whether nothing followed the frame that begins the epoch: no change, and no checkpoint
+    /// that a power cut may have torn.
+    pub const fn is_clean(&self) -> bool {
+        self.next_number == 1
     }
 
-    /// Whether there are no changes in it.
-    pub const fn holds_nothing(&self) -> bool {
-        self.next_number <= 1
+    /// A checkpoint is about to be written: from here on one that is torn is no surprise.
+    pub fn expect_checkpoint(&mut self) -> Result<(), PoolError> {
+        if self.is_clean() { self.append(&Entries::default()) } else { Ok(()) }
     }
 
-    /// Write a frame and make it durable. Without entries only the first frame of an epoch is
-    /// written.
+    /// Write a frame and make it durable.
     pub fn append(&mut self, entries: &Entries) -> Result<(), PoolError> {
         debug_assert!(entries.len_bytes() <= PAYLOAD_BYTES_MAX);
         let bytes = frame::encode(self.epoch, self.next_number, entries);

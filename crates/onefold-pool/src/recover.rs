@@ -3,6 +3,7 @@
 //! Source: ARCHITECTURE.md, section 5.
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use onefold_block::{ContainerId, Lba};
 use onefold_content::{Decompressor, Fingerprint};
@@ -21,6 +22,7 @@ use crate::pba::Pba;
 impl Inner {
     /// Bring memory to the state that is durable, and unless read-only the media too.
     pub fn recover(&self, sequence: u64) -> Result<(), PoolError> {
+        let mut flusher = self.flusher();
         let mut engine = self.engine();
         let mut orphans = 0u64;
         let first_unknown = engine.next_container;
@@ -32,19 +34,18 @@ impl Inner {
             tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
         }
         self.newest.store(engine.next_container - 1, Ordering::Release);
+        flusher.journal = Journal::resume(Arc::clone(&self.files.journal), sequence, &replay);
+        drop(flusher);
         if self.read_only {
             return Ok(());
         }
-        let changed = replay.next_number > 1;
         engine.space.journal_took(replay.end_bytes);
-        self.flusher().journal =
-            Journal::resume(std::sync::Arc::clone(&self.files.journal), sequence, &replay);
         let sealed = self.seal_left_open(&mut engine)?;
         self.remove_strays(&engine)?;
         drop(engine);
         self.fill_index();
-        if changed || sealed || replay.next_number == 0 {
-            // Also gives the journal its first frame, if the power went before that was written.
+        if replay.next_number != 1 || sealed {
+            // Without any frame the power went before the epoch's first was written.
             self.checkpoint()?;
         }
         self.finish_deletions()

@@ -1,0 +1,102 @@
+//! The power goes at every operation, and what was flushed is there.
+//!
+//! A failure prints the seed, the operation and the way the cut fell; `replay` below runs one.
+
+use onefold_block::{CrashMode, SimFolder, SplitMix64};
+use onefold_pool::Pool;
+
+use crate::model::{Model, main_volume, step};
+use crate::support::{IDENTITY, assert_sound, options, small};
+
+const BLOCKS: usize = 300;
+
+/// Run a seeded workload until the power goes at media operation `cut`; true if it went.
+fn run(seed: u64, steps: usize, cut: u64, mode: CrashMode) -> bool {
+    let context = format!("seed {seed}, cut at {cut}, {mode:?}");
+    let mut folder = SimFolder::new();
+    folder.crash_at(cut);
+    let mut model = Model::new(BLOCKS);
+    let mut random = SplitMix64::new(seed);
+    let reached = drive(&folder, &mut model, &mut random, steps);
+    if reached == Reached::End {
+        return false;
+    }
+    // Twice: recovery itself loses power too.
+    for again in 0..2u64 {
+        folder = folder.after_crash(seed ^ cut << 8 ^ again, mode);
+        if again == 0 {
+            folder.crash_at(folder.op_count() + cut % 23);
+            let _ = Pool::open(&folder, &options());
+        }
+    }
+    if reached == Reached::Nothing {
+        return true;
+    }
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert!(report.is_sound(), "{context}: before recovery: {:#?}", report.findings);
+    let pool = Pool::open(&folder, &options()).unwrap_or_else(|e| panic!("{context}: {e}"));
+    if let Ok(volume) = pool.volume("main") {
+        model.adopt(&volume, &context);
+        // Life goes on.
+        for _ in 0..10 {
+            step(&pool, &volume, &mut model, &mut random).unwrap_or_else(|e| panic!("{context}: {e}"));
+        }
+        model.assert_current(&volume, &context);
+        drop(volume);
+    } else {
+        assert_eq!(reached, Reached::Pool, "{context}: the volume is gone");
+    }
+    pool.close().unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert_sound(&folder, &context);
+    true
+}
+
+/// What had been acknowledged when the power went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    Nothing,
+    Pool,
+    Volume,
+    End,
+}
+
+fn drive(folder: &SimFolder, model: &mut Model, random: &mut SplitMix64, steps: usize) -> Reached {
+    if Pool::create(folder, &small(), IDENTITY).is_err() {
+        return Reached::Nothing;
+    }
+    let Ok(pool) = Pool::open(folder, &options()) else { return Reached::Pool };
+    let Ok(volume) = main_volume(&pool, BLOCKS) else { return Reached::Pool };
+    for _ in 0..steps {
+        if step(&pool, &volume, model, random).is_err() {
+            return Reached::Volume;
+        }
+    }
+    drop(volume);
+    match pool.close() {
+        Ok(()) => Reached::End,
+        Err(_) => Reached::Volume,
+    }
+}
+
+#[test]
+fn power_cuts_at_every_operation_lose_nothing_that_was_flushed() {
+    for seed in 0..5 {
+        for mode in [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything] {
+            let mut cut = 0;
+            while run(seed, 150, cut, mode) {
+                cut += 1;
+            }
+            assert!(cut > 100, "the workload has only {cut} operations");
+        }
+    }
+}
+
+#[test]
+fn power_cuts_in_long_runs_lose_nothing_that_was_flushed() {
+    let mut random = SplitMix64::new(0xC0FFEE);
+    for seed in 100..140 {
+        for _ in 0..5 {
+            run(seed, 300, random.below(1500), CrashMode::Random);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A volume's contents as a plain vector, with every state that a crash may leave.
+
+use onefold_block::{BlockDevice, ByteSize, SplitMix64, ZeroOptions};
+use onefold_pool::{Pool, PoolError};
+
+use crate::support::content;
+
+pub const CHUNK: usize = 4096;
+
+/// The states of one chunk since it was last durable, oldest first.
+type History = Vec<Vec<u8>>;
+
+/// What a volume must hold.
+pub struct Model {
+    pub blocks: Vec<History>,
+}
+
+impl Model {
+    pub fn new(blocks: usize) -> Self {
+        Self { blocks: vec![vec![vec![0; CHUNK]]; blocks] }
+    }
+
+    pub fn size(&self) -> u64 {
+        (self.blocks.len() * CHUNK) as u64
+    }
+
+    /// Change a byte range.
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        let (mut at, mut rest) = (offset as usize, data);
+        while !rest.is_empty() {
+            let within = at % CHUNK;
+            let len = rest.len().min(CHUNK - within);
+            let history = &mut self.blocks[at / CHUNK];
+            let mut state = history.last().unwrap().clone();
+            state[within..within + len].copy_from_slice(&rest[..len]);
+            history.push(state);
+            rest = &rest[len..];
+            at += len;
+        }
+    }
+
+    /// Everything so far is durable.
+    pub fn settle(&mut self) {
+        for history in &mut self.blocks {
+            history.drain(..history.len() - 1);
+        }
+    }
+
+    /// The device holds the newest state.
+    pub fn assert_current(&self, device: &dyn BlockDevice, context: &str) {
+        let mut found = vec![0; CHUNK];
+        for (number, history) in self.blocks.iter().enumerate() {
+            device.read_at((number * CHUNK) as u64, &mut found).unwrap();
+            assert!(found == *history.last().unwrap(), "{context}: block {number} differs");
+        }
+    }
+
+    /// The device holds one of the states of each block; from now on only that one counts.
+    pub fn adopt(&mut self, device: &dyn BlockDevice, context: &str) {
+        let mut found = vec![0; CHUNK];
+        for (number, history) in self.blocks.iter_mut().enumerate() {
+            device.read_at((number * CHUNK) as u64, &mut found).unwrap();
+            assert!(
+                history.contains(&found),
+                "{context}: block {number} holds none of its {} states",
+                history.len()
+            );
+            *history = vec![found.clone()];
+        }
+    }
+}
+
+/// One random operation on pool and model. An error is the device's: the caller knows whether it
+/// had to come.
+pub fn step(
+    pool: &Pool,
+    device: &dyn BlockDevice,
+    model: &mut Model,
+    random: &mut SplitMix64,
+) -> Result<(), String> {
+    let size = model.size();
+    let mut range = |longest: u64, align: u64| {
+        let offset = random.below(size / align) * align;
+        let len = ((1 + random.below(longest)) * align).min(size - offset);
+        (offset, len, random.next_u64())
+    };
+    match range(16, 1).2 % 16 {
+        0..=6 => {
+            let (offset, len, seed) = range(24, CHUNK as u64);
+            // Few contents, so that there are duplicates.
+            let data: Vec<u8> = (0..len as usize / CHUNK)
+                .flat_map(|n| match (seed + n as u64) % 40 {
+                    0 => vec![0; CHUNK],
+                    kind => content(kind, CHUNK),
+                })
+                .collect();
+            model.write(offset, &data);
+            let fua = seed.is_multiple_of(8);
+            device.write_at(offset, &data, fua).map_err(|e| e.to_string())?;
+            if fua {
+                model.settle();
+            }
+        }
+        7..=8 => {
+            let (offset, len, seed) = range(9000, 1);
+            let data = content(seed % 50, len as usize);
+            model.write(offset, &data);
+            device.write_at(offset, &data, false).map_err(|e| e.to_string())?;
+        }
+        9 => {
+            let (offset, len, _) = range(20, CHUNK as u64);
+            model.write(offset, &vec![0; len as usize]);
+            device.trim(offset, len, false).map_err(|e| e.to_string())?;
+        }
+        10 => {
+            let (offset, len, seed) = range(20_000, 1);
+            model.write(offset, &vec![0; len as usize]);
+            let options = ZeroOptions { no_hole: seed.is_multiple_of(2), ..ZeroOptions::default() };
+            device.write_zeroes(offset, len, options).map_err(|e| e.to_string())?;
+        }
+        11..=12 => {
+            device.flush().map_err(|e| e.to_string())?;
+            model.settle();
+        }
+        13 => {
+            let (offset, len, _) = range(60_000, 1);
+            let mut found = vec![0; len as usize];
+            device.read_at(offset, &mut found).map_err(|e| e.to_string())?;
+            for (n, byte) in found.iter().enumerate() {
+                let at = offset as usize + n;
+                let expected = model.blocks[at / CHUNK].last().unwrap()[at % CHUNK];
+                assert_eq!(*byte, expected, "byte {at} differs");
+            }
+        }
+        14 => {
+            pool.maintain().map_err(|e| e.to_string())?;
+            model.settle();
+        }
+        _ => {
+            pool.checkpoint().map_err(|e| e.to_string())?;
+            model.settle();
+        }
+    }
+    Ok(())
+}
+
+/// Open the volume `main`, or make it.
+pub fn main_volume(pool: &Pool, blocks: usize) -> Result<onefold_pool::Volume, PoolError> {
+    match pool.volume("main") {
+        Err(PoolError::NoVolume { .. }) => {
+            pool.create_volume("main", ByteSize((blocks * CHUNK) as u64))
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn a_volume_is_a_plain_array_of_bytes() {
+    use crate::support::{assert_sound, new_pool, options, small};
+    for seed in 0..30 {
+        let (folder, pool) = new_pool(&small());
+        let mut model = Model::new(600);
+        let mut random = SplitMix64::new(seed);
+        let mut pool = pool;
+        for round in 0..3 {
+            let volume = main_volume(&pool, 600).unwrap();
+            for number in 0..120 {
+                step(&pool, &volume, &mut model, &mut random)
+                    .unwrap_or_else(|e| panic!("seed {seed} round {round} step {number}: {e}"));
+            }
+            let context = format!("seed {seed} round {round}");
+            model.assert_current(&volume, &context);
+            drop(volume);
+            pool.close().unwrap();
+            assert_sound(&folder, &context);
+            pool = Pool::open(&folder, &options()).unwrap();
+            model.assert_current(&pool.volume("main").unwrap(), &format!("{context} reopened"));
+        }
+    }
+}

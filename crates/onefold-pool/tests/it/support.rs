@@ -1,0 +1,45 @@
+//! Small pools on simulated media, and seeded data.
+
+use onefold_block::{SimFolder, SplitMix64};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+/// A chunk's worth of bytes that depend on `seed` alone; half of it compresses well.
+pub fn content(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = SplitMix64::new(seed ^ 77);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&random.next_u64().to_le_bytes());
+        bytes.extend_from_slice(&[seed as u8; 8]);
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+pub const IDENTITY: PoolIdentity = PoolIdentity { uuid: [3; 16], key: [5; 32] };
+
+pub fn small() -> PoolSettings {
+    PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() }
+}
+
+pub fn options() -> OpenOptions {
+    let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 1 << 20 };
+    OpenOptions { read_only: false, budgets }
+}
+
+pub fn read_only() -> OpenOptions {
+    OpenOptions { read_only: true, ..options() }
+}
+
+/// A new pool of small containers on a simulated disk.
+pub fn new_pool(settings: &PoolSettings) -> (SimFolder, Pool) {
+    let folder = SimFolder::new();
+    Pool::create(&folder, settings, IDENTITY).unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    (folder, pool)
+}
+
+/// The pool is sound: a check finds nothing.
+pub fn assert_sound(folder: &SimFolder, context: &str) {
+    let report = Pool::check_in(folder, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{context}: {:#?}", report.findings);
+}
