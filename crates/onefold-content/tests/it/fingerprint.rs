@@ -68,7 +68,10 @@ proptest! {
     #[test]
     fn batches_equal_single_calls(
         runs in prop::collection::vec(
-            (prop_oneof![Just(512), Just(1024), Just(4096), Just(8192), 0..5000_usize], 1..40_usize),
+            (
+                prop_oneof![Just(512), Just(1024), Just(4096), Just(8192), 0..5000_usize],
+                1..40_usize,
+            ),
             0..6,
         ),
         key: Option<[u8; 32]>,
