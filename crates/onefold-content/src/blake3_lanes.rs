@@ -47,6 +47,17 @@ pub(crate) struct Blake3Lanes {
     platform: Platform,
 }
 
+/// Fewest blocks of `len` bytes that are faster across lanes than one by one: a longer block has
+/// more chunks to fill the lanes by itself (measured with 16 lanes).
+const fn group_min(len: usize) -> usize {
+    match len / CHUNK_LEN {
+        0..=1 => 2,
+        2..=4 => 4,
+        5..=8 => 7,
+        _ => 11,
+    }
+}
+
 /// The chaining values of one level of the tree, of each block of a group in turn.
 type Level = [[u8; OUT_LEN]; GROUP * CHUNKS_MAX];
 
@@ -82,17 +93,28 @@ impl Blake3Lanes {
         let len = blocks.first().map_or(0, |block| block.len());
         let whole_chunks = len.is_multiple_of(CHUNK_LEN) && len / CHUNK_LEN <= CHUNKS_MAX;
         for (blocks, out) in blocks.chunks(GROUP).zip(out.chunks_mut(GROUP)) {
+            // The last block fills idle lanes: the kernels take 16, 8 or 4 inputs at a time, and
+            // the rest one by one.
+            let mut lanes = [blocks[blocks.len() - 1]; GROUP];
+            lanes[..blocks.len()].copy_from_slice(blocks);
+            let lanes = match blocks.len() {
+                0..=4 => &lanes[..4],
+                5..=8 => &lanes[..8],
+                _ => &lanes[..],
+            };
             match len {
-                _ if blocks.len() == 1 => out[0] = Fingerprint::from_bytes(self.hash(blocks[0])),
-                512 => self.single_chunks::<512>(blocks, out),
-                CHUNK_LEN => self.single_chunks::<CHUNK_LEN>(blocks, out),
-                1.. if whole_chunks => self.trees(blocks, len / CHUNK_LEN, out),
-                _ => {
-                    for (block, out) in blocks.iter().zip(out) {
-                        *out = Fingerprint::from_bytes(self.hash(block));
-                    }
-                }
+                _ if blocks.len() < group_min(len) => self.one_by_one(blocks, out),
+                512 => self.single_chunks::<512>(lanes, out),
+                CHUNK_LEN => self.single_chunks::<CHUNK_LEN>(lanes, out),
+                1.. if whole_chunks => self.trees(lanes, len / CHUNK_LEN, out),
+                _ => self.one_by_one(blocks, out),
             }
+        }
+    }
+
+    fn one_by_one(&self, blocks: &[&[u8]], out: &mut [Fingerprint]) {
+        for (block, out) in blocks.iter().zip(out) {
+            *out = Fingerprint::from_bytes(self.hash(block));
         }
     }
 
@@ -200,7 +222,7 @@ mod tests {
         let key = [7; 32];
         let lens = (0..=66).map(|chunks| chunks * CHUNK_LEN).chain([1, 511, 512, 513, 1023, 1025]);
         for len in lens {
-            for count in [1, 2, 3, 15, 16, 17, 33] {
+            for count in [1, 2, 4, 7, 8, 11, 16, 17, 43] {
                 let blocks: Vec<&[u8]> = (0..count).map(|i| &data[i * 37..][..len]).collect();
                 for platform in platforms() {
                     if matches!(platform, Platform::Portable) && len > 9 * CHUNK_LEN {

@@ -4,14 +4,15 @@
 //! with a growing step on misses is that of the C library's fast mode.
 //! Invariants: (1) any LZ4 decoder gives the block back  (2) the encoding depends on the block
 //! alone: the table is cleared every time.
-//! Cost, against `LZ4_compress_default` in one run (`benches/kernels`, 4 KiB blocks): 1.25x on half
-//! random data at 0.7 % fewer bytes, 1.2x on files at 0.3 % more, 1.1x to 1.3x on random data; 64 KiB blocks of
-//! files: 1.2x at 1 % fewer bytes. The gains: a table of 16-bit positions filled by an inlined loop,
+//! Cost, against `LZ4_compress_default` in one run (`benches/kernels`): at 4 KiB 1.25x on half
+//! random data at 0.7 % fewer bytes, 1.2x on files at 0.3 % more, 1.1x to 1.3x on random data;
+//! at 64 KiB 1.2x on files at 1 % fewer bytes. The gains: a table cleared and probed in place,
 //! hashes of 5 bytes (fewer short matches, whose mispredicted branches cost most), 16 bytes per
 //! comparison, and backward extension without a loop. Tried and dropped: the library's own
-//! fast-reset stream (0.5x: stale entries mislead its branches), a table that is never cleared
-//! (0.9x), four positions at a time (0.8x).
-//! Unsafe because a bounds check per access costs a quarter of the speed; debug builds check all.
+//! fast-reset stream (0.4x to 0.9x), a table of ever-growing positions that needs no clearing
+//! (0.9x on files), probing four positions at a time (0.8x).
+//! Unsafe for reads without bounds checks and short copies of fixed length; debug builds check
+//! every access.
 
 use std::ptr;
 

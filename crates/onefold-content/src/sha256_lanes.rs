@@ -13,6 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::sha256_x86;
 
 /// Bytes per compression.
+#[cfg(target_arch = "x86_64")]
 const BLOCK_LEN: usize = 64;
 
 /// SHA-256 with the kernel that suits this machine.
@@ -42,7 +43,7 @@ impl Kernel {
         {
             let avx2 = sha256_x86::Avx2::detect().map(Self::Avx2);
             kernels.extend(sha256_x86::Avx512::detect().map(Self::Avx512));
-            if std::arch::is_x86_feature_detected!("sha") {
+            if has_sha_instructions() {
                 kernels.push(Self::Single);
                 kernels.extend(avx2);
             } else {
@@ -55,6 +56,12 @@ impl Kernel {
         }
         kernels
     }
+}
+
+/// Whether `sha2` runs on SHA instructions here.
+#[cfg(target_arch = "x86_64")]
+fn has_sha_instructions() -> bool {
+    std::arch::is_x86_feature_detected!("sha")
 }
 
 impl Sha256Lanes {
@@ -98,8 +105,10 @@ impl Sha256Lanes {
         compress: impl Fn(&[&[u8]; LANES], usize, &mut States<LANES>),
     ) {
         for (blocks, out) in blocks.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            // Idle lanes cost as much as busy ones; below a quarter, one by one is as fast.
-            if blocks.len() * 4 < LANES {
+            // Idle lanes cost as much as busy ones. SHA instructions hash one block at half the
+            // speed of 16 lanes, plain ones at a tenth.
+            let busy_min = if has_sha_instructions() { LANES / 2 } else { LANES / 8 };
+            if blocks.len() < busy_min {
                 self.one_by_one(blocks, out);
                 continue;
             }
@@ -123,9 +132,11 @@ impl Sha256Lanes {
 }
 
 /// The eight state words, each for all lanes.
+#[cfg(target_arch = "x86_64")]
 pub(crate) type States<const LANES: usize> = [[u32; LANES]; 8];
 
 /// The initial state (FIPS 180-4 sec. 5.3.3).
+#[cfg(target_arch = "x86_64")]
 const INITIAL: [u32; 8] = [
     0x6A09_E667,
     0xBB67_AE85,
@@ -138,8 +149,10 @@ const INITIAL: [u32; 8] = [
 ];
 
 /// The bytes after the last whole 64, with the padding: one 64-byte block or two.
+#[cfg(target_arch = "x86_64")]
 struct Tail([u8; 2 * BLOCK_LEN]);
 
+#[cfg(target_arch = "x86_64")]
 impl Tail {
     /// 64-byte blocks in the tail of a message of `len` bytes: the rest, 0x80, the bit length.
     const fn blocks(len: usize) -> usize {

@@ -43,6 +43,9 @@ fn main() {
         for block in [512, 4096, 8192, 65536] {
             hashes(settings, &random, block);
         }
+        for kind in [FingerprintKind::Blake3, FingerprintKind::Sha256] {
+            batches(settings, &random, 4096, kind);
+        }
     }
     if want("lz4") {
         for block in [4096, 8192, 65536] {
@@ -111,6 +114,37 @@ fn hashes(settings: Settings, set: &DataSet, block: usize) {
         }));
     }
     table(settings, &format!("fingerprints, {block}-byte blocks"), set.bytes(), candidates);
+}
+
+/// How the speed grows with the blocks handed over at once.
+fn batches(settings: Settings, set: &DataSet, block: usize, kind: FingerprintKind) {
+    let blocks = set.blocks(block);
+    let rows = [
+        (1, "batches of 1"),
+        (2, "2"),
+        (3, "3"),
+        (4, "4"),
+        (6, "6"),
+        (8, "8"),
+        (12, "12"),
+        (16, "16"),
+        (20, "20"),
+        (64, "64"),
+    ];
+    let candidates = rows
+        .into_iter()
+        .map(|(batch, name)| {
+            let engine = Fingerprinter::new(kind);
+            let blocks = &blocks;
+            let mut out = vec![Fingerprint::ZERO; batch];
+            Candidate::new(name, move |()| {
+                for blocks in blocks.chunks(batch) {
+                    engine.hash_many(blocks, &mut out[..blocks.len()]);
+                }
+            })
+        })
+        .collect();
+    table(settings, &format!("{kind}, {block}-byte blocks"), set.bytes(), candidates);
 }
 
 /// LZ4 encoders against `LZ4_compress_default`, speed and size.
@@ -222,7 +256,7 @@ fn skip(settings: Settings, set: &DataSet, block: usize) {
     }
     let share = |part: usize, whole: usize| 100.0 * part as f64 / (whole.max(1)) as f64;
     println!(
-        "skip test, {block}-byte blocks, {}: skips {:.2} % of blocks ({:.2} % are hopeless for lz4), \
+        "skip test, {block}-byte blocks, {}: skips {:.2} % of blocks, {:.2} % are hopeless, \
          lost saving lz4 {:.4} %, zstd:3 {:.4} %",
         set.name,
         share(refused, blocks.len()),

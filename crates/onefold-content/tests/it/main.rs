@@ -3,3 +3,6 @@
 
 mod chunk;
 mod compress;
+mod fingerprint;
+mod lz4_format;
+mod samples;
