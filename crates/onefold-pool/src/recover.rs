@@ -2,8 +2,8 @@
 //! Room: onefold-pool.
 //! Source: ARCHITECTURE.md, section 5.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba};
 use onefold_content::{Decompressor, Fingerprint};
@@ -128,14 +128,16 @@ impl Inner {
     /// Give a container its directory, by walking its records. Returns length and records.
     fn seal_one(&self, id: ContainerId) -> Result<(usize, usize), PoolError> {
         let len = self.store.len(id)?;
-        // It may have been sealed after the checkpoint.
-        if let Ok(entries) = directories::load(&*self.store, id, len) {
-            return Ok((len as usize, entries.len()));
-        }
         let mut bytes = vec![0; (len as usize).min(self.settings.container_bytes as usize)];
         self.store.read(id, 0, &mut bytes)?;
         container::check_header(&bytes, id, &self.identity.uuid)?;
         let entries = self.walk(id, &bytes)?;
+        // It may have been sealed after the checkpoint. A directory alone proves nothing: it may
+        // have reached the media when a record before it did not.
+        if directories::load(&*self.store, id, len).is_ok_and(|found| found == entries) {
+            self.store.sync(id)?;
+            return Ok((len as usize, entries.len()));
+        }
         let at = entries.last().map_or(container::HEADER_BYTES, |entry| entry.location.end_bytes());
         let tail = container::encode_directory(id, &entries, at);
         self.store.append(id, at as u64, &tail)?;

@@ -59,14 +59,15 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Option<Verified> {
         for place in self.index.lookup(fingerprint.prefix64()).iter() {
-            let Some(container) = place.container(newest).and_then(|id| self.live(id)) else {
+            let Some(id) = place.container(newest) else { continue };
+            let entry = match self.live(id) {
+                Some(container) => container.entry(place.ordinal()),
+                None => self.directories.cached(id).and_then(|d| d.get(place.ordinal()).copied()),
+            };
+            let Some(entry) = entry.filter(|entry| entry.fingerprint == *fingerprint) else {
                 continue;
             };
-            let Some(entry) = container.entry(place.ordinal()) else { continue };
-            if entry.fingerprint != *fingerprint {
-                continue;
-            }
-            let pba = Pba { container: container.id(), location: entry.location };
+            let pba = Pba { container: id, location: entry.location };
             if self.settings.fingerprint.is_strong()
                 || self.holds(pba, chunk, scratch) == Some(true)
             {

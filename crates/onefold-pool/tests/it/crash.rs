@@ -8,7 +8,8 @@ use onefold_pool::Pool;
 use crate::model::{Model, main_volume, step};
 use crate::support::{IDENTITY, assert_sound, options, small};
 
-const BLOCKS: usize = 300;
+/// Three map leaves and the page above them.
+const BLOCKS: usize = 1100;
 
 /// Run a seeded workload until the power goes at media operation `cut`; true if it went.
 fn run(seed: u64, steps: usize, cut: u64, mode: CrashMode) -> bool {
@@ -32,14 +33,16 @@ fn run(seed: u64, steps: usize, cut: u64, mode: CrashMode) -> bool {
     if reached == Reached::Nothing {
         return true;
     }
-    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap_or_else(|e| panic!("{context}: {e}"));
+    let report =
+        Pool::check_in(&folder, &mut |_, _| {}).unwrap_or_else(|e| panic!("{context}: {e}"));
     assert!(report.is_sound(), "{context}: before recovery: {:#?}", report.findings);
     let pool = Pool::open(&folder, &options()).unwrap_or_else(|e| panic!("{context}: {e}"));
     if let Ok(volume) = pool.volume("main") {
         model.adopt(&volume, &context);
         // Life goes on.
         for _ in 0..10 {
-            step(&pool, &volume, &mut model, &mut random).unwrap_or_else(|e| panic!("{context}: {e}"));
+            step(&pool, &volume, &mut model, &mut random)
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
         }
         model.assert_current(&volume, &context);
         drop(volume);

@@ -46,26 +46,32 @@ impl Model {
         }
     }
 
+    /// All bytes of the device.
+    fn read_all(&self, device: &dyn BlockDevice) -> Vec<u8> {
+        let mut found = vec![0; self.blocks.len() * CHUNK];
+        device.read_at(0, &mut found).unwrap();
+        found
+    }
+
     /// The device holds the newest state.
     pub fn assert_current(&self, device: &dyn BlockDevice, context: &str) {
-        let mut found = vec![0; CHUNK];
-        for (number, history) in self.blocks.iter().enumerate() {
-            device.read_at((number * CHUNK) as u64, &mut found).unwrap();
-            assert!(found == *history.last().unwrap(), "{context}: block {number} differs");
+        let found = self.read_all(device);
+        for (number, (history, found)) in self.blocks.iter().zip(found.chunks(CHUNK)).enumerate() {
+            assert!(found == history.last().unwrap(), "{context}: block {number} differs");
         }
     }
 
     /// The device holds one of the states of each block; from now on only that one counts.
     pub fn adopt(&mut self, device: &dyn BlockDevice, context: &str) {
-        let mut found = vec![0; CHUNK];
-        for (number, history) in self.blocks.iter_mut().enumerate() {
-            device.read_at((number * CHUNK) as u64, &mut found).unwrap();
+        let found = self.read_all(device);
+        let blocks = self.blocks.iter_mut().zip(found.chunks(CHUNK));
+        for (number, (history, found)) in blocks.enumerate() {
             assert!(
-                history.contains(&found),
+                history.iter().any(|state| state == found),
                 "{context}: block {number} holds none of its {} states",
                 history.len()
             );
-            *history = vec![found.clone()];
+            *history = vec![found.to_vec()];
         }
     }
 }

@@ -1,0 +1,225 @@
+//! Damage anywhere is named, and never returned as data.
+
+use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
+use onefold_pool::{Pool, PoolError};
+
+use crate::support::{content, new_pool, options, read_only, small};
+
+const CHUNKS: u64 = 300;
+
+fn expected(n: u64) -> Vec<u8> {
+    if n.is_multiple_of(7) { vec![0; 4096] } else { content(n % 200, 4096) }
+}
+
+/// A pool that was used for a while and stopped cleanly, or left as it was.
+fn used_pool(clean: bool) -> SimFolder {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
+    for n in 0..CHUNKS {
+        volume.write_at(n * 4096, &expected(n), n % 50 == 0).unwrap();
+        if n == CHUNKS / 2 {
+            pool.checkpoint().unwrap();
+        }
+    }
+    volume.flush().unwrap();
+    drop(volume);
+    if clean {
+        pool.close().unwrap();
+    }
+    folder
+}
+
+/// Names of all files with their lengths.
+fn files(folder: &SimFolder) -> Vec<(String, u64)> {
+    let mut files = Vec::new();
+    for name in folder.list().unwrap() {
+        if let Ok(media) = folder.open(&name) {
+            files.push((name.clone(), media.len().unwrap()));
+        }
+    }
+    let containers = folder.subfolder("containers").unwrap();
+    for name in containers.list().unwrap() {
+        let len = containers.open(&name).unwrap().len().unwrap();
+        files.push((format!("containers/{name}"), len));
+    }
+    files
+}
+
+/// Reads give the right bytes or an error.
+fn assert_never_wrong(folder: &SimFolder, context: &str) {
+    let Ok(pool) = Pool::open(folder, &read_only()) else { return };
+    let Ok(volume) = pool.volume("main") else { return };
+    let mut found = vec![0; 4096];
+    for n in 0..CHUNKS {
+        if volume.read_at(n * 4096, &mut found).is_ok() {
+            assert!(found == expected(n), "{context}: chunk {n} is wrong");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_file_is_found_by_check_and_never_read() {
+    let mut random = SplitMix64::new(11);
+    let pristine = used_pool(true);
+    let files = files(&pristine);
+    assert!(files.len() >= 6, "{files:?}");
+    for (name, len) in &files {
+        for _ in 0..60 {
+            let folder = used_pool(true);
+            let (offset, bit) = (random.below(*len), random.below(8) as u8);
+            folder.flip_bit(name, offset, bit).unwrap();
+            let context = format!("{name} byte {offset} bit {bit}");
+            let report = Pool::check_in(&folder, &mut |_, _| {});
+            let noticed = match &report {
+                Ok(report) => !report.is_sound() || !report.notes.is_empty(),
+                Err(_) => true,
+            };
+            let meaningless = || match name.as_str() {
+                // A slot that no page is in.
+                "map" => all_reads_succeed(&folder),
+                _ => is_padding(&folder, name, offset),
+            };
+            assert!(noticed || meaningless(), "{context} was not noticed");
+            assert_never_wrong(&folder, &context);
+        }
+    }
+}
+
+fn all_reads_succeed(folder: &SimFolder) -> bool {
+    let pool = Pool::open(folder, &read_only()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    (0..CHUNKS).all(|n| volume.read_at(n * 4096, &mut [0; 4096]).is_ok())
+}
+
+/// Bytes that mean nothing: the padding of records and frames.
+fn is_padding(folder: &SimFolder, name: &str, offset: u64) -> bool {
+    if name == "journal" {
+        return offset >= 32;
+    }
+    // A flip in a record's padding leaves a byte other than zero among zeroes.
+    let containers = folder.subfolder("containers").unwrap();
+    let Some(name) = name.strip_prefix("containers/") else { return false };
+    let media = containers.open(name).unwrap();
+    let mut byte = [0];
+    media.read(offset, &mut byte).unwrap();
+    byte[0].is_power_of_two()
+}
+
+#[test]
+fn a_flipped_bit_after_a_power_cut_never_gives_wrong_data() {
+    let mut random = SplitMix64::new(12);
+    for (name, len) in files(&used_pool(false)) {
+        for _ in 0..40 {
+            let folder = used_pool(false);
+            let (offset, bit) = (random.below(len.max(1)), random.below(8) as u8);
+            if folder.flip_bit(&name, offset, bit).is_ok() && name != "journal" {
+                assert_never_wrong(&folder, &format!("{name} byte {offset} bit {bit}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_is_named_and_the_rest_can_be_read() {
+    let mut random = SplitMix64::new(13);
+    for (name, len) in files(&used_pool(true)) {
+        for _ in 0..10 {
+            let folder = used_pool(true);
+            let short = random.below(len);
+            folder.truncate(&name, short).unwrap();
+            let context = format!("{name} cut to {short} of {len}");
+            match Pool::check_in(&folder, &mut |_, _| {}) {
+                // A journal without its first frame is what a power cut in a checkpoint leaves.
+                Ok(report) => assert!(
+                    !report.is_sound() || name == "journal" || !report.notes.is_empty(),
+                    "{context}"
+                ),
+                Err(error) => assert!(error.to_string().len() > 10, "{context}"),
+            }
+            assert_never_wrong(&folder, &context);
+        }
+    }
+}
+
+#[test]
+fn a_missing_container_is_named_and_the_rest_can_be_read() {
+    let folder = used_pool(true);
+    let containers = folder.subfolder("containers").unwrap();
+    let victim = containers.list().unwrap().remove(0);
+    containers.remove(&victim).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(report.findings.iter().any(|f| f.problem.contains("container 1")), "{report:?}");
+    assert_never_wrong(&folder, "missing container");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    let errors: Vec<String> = (0..CHUNKS)
+        .filter_map(|n| volume.read_at(n * 4096, &mut [0; 4096]).err())
+        .map(|error| error.to_string())
+        .collect();
+    assert!(!errors.is_empty() && errors.len() < CHUNKS as usize);
+    assert!(errors[0].contains("volume 'main'") && errors[0].contains("LBA"), "{}", errors[0]);
+}
+
+#[test]
+fn a_damaged_frame_with_a_good_one_after_it_is_corruption_and_not_a_crash() {
+    let folder = used_pool(false);
+    // The first bytes of the second frame's payload: frames 2 and later follow intact.
+    folder.flip_bit("journal", 64 + 40, 3).unwrap();
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(error.to_string().contains("frame 1 is damaged"), "{error}");
+    assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
+
+#[test]
+fn losing_the_newest_checkpoint_is_noticed() {
+    let folder = used_pool(true);
+    let newest = ["super.0", "super.1"]
+        .into_iter()
+        .max_by_key(|name| {
+            let media = folder.open(name).unwrap();
+            let mut sequence = [0; 8];
+            media.read(16, &mut sequence).unwrap();
+            u64::from_le_bytes(sequence)
+        })
+        .unwrap();
+    folder.flip_bit(newest, 100, 0).unwrap();
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(error.to_string().contains("newest readable one"), "{error}");
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let folder = used_pool(true);
+    for name in ["super.0", "super.1"] {
+        folder.flip_bit(name, 8, 1).unwrap();
+    }
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(matches!(error, PoolError::NewerFormat { .. }), "{error}");
+}
+
+#[test]
+fn a_container_of_another_pool_is_left_alone_and_named() {
+    let folder = used_pool(true);
+    let containers = folder.subfolder("containers").unwrap();
+    let names = containers.list().unwrap();
+    let source = containers.open(&names[0]).unwrap();
+    let mut bytes = vec![0; source.len().unwrap() as usize];
+    source.read(0, &mut bytes).unwrap();
+    bytes[12] ^= 1; // the UUID, with a checksum that fits
+    let check = {
+        let mut state = u32::MAX;
+        for byte in &bytes[..28] {
+            state ^= u32::from(*byte);
+            for _ in 0..8 {
+                state = state >> 1 ^ if state & 1 == 1 { 0xEDB8_8320 } else { 0 };
+            }
+        }
+        !state
+    };
+    bytes[28..32].copy_from_slice(&check.to_le_bytes());
+    containers.create("0000ffff.container").unwrap().write(0, &bytes).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("65535")), "{report:?}");
+    Pool::open(&folder, &options()).unwrap().close().unwrap();
+    assert!(containers.list().unwrap().contains(&"0000ffff.container".to_owned()));
+}

@@ -1,0 +1,167 @@
+//! Volumes come, grow, shrink and go.
+
+use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, SimFolder};
+use onefold_pool::{Pool, PoolError};
+
+use crate::support::{IDENTITY, assert_sound, content, new_pool, options, read_only, small};
+
+#[test]
+fn names_and_sizes_are_checked() {
+    let (_, pool) = new_pool(&small());
+    let long = "x".repeat(256);
+    for name in ["", " ", "a b", "../x", ".hidden", "-x", "ä", "a/b", long.as_str()] {
+        let error = pool.create_volume(name, ByteSize(4096)).err().expect(name);
+        assert!(matches!(error, PoolError::VolumeName(_)), "{error}");
+    }
+    for size in [0, u64::MAX, (1 << 57) + 1] {
+        let error = pool.create_volume("v", ByteSize(size)).err().expect("refused");
+        assert!(matches!(error, PoolError::VolumeSize { .. }), "{error}");
+    }
+    for name in ["v", "vm-1.disk", "a:b", "0"] {
+        pool.create_volume(name, ByteSize(1)).unwrap();
+    }
+    let error = pool.create_volume("v", ByteSize(4096)).err().expect("taken");
+    assert!(matches!(error, PoolError::VolumeExists(_)));
+    let error = pool.volume("w").err().expect("unknown");
+    assert_eq!(error.to_string(), "no volume 'w'; there are: v, vm-1.disk, a:b, 0");
+}
+
+#[test]
+fn ranges_outside_are_refused_without_overflow() {
+    let (_, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(10_000)).unwrap();
+    for (offset, len) in [(10_000, 1), (9_999, 2), (u64::MAX, 1), (u64::MAX - 1, 4096)] {
+        let mut buf = vec![0; len];
+        let range = |e: BlockError| matches!(e, BlockError::OutOfRange { .. });
+        assert!(range(volume.read_at(offset, &mut buf).unwrap_err()));
+        assert!(range(volume.write_at(offset, &buf, false).unwrap_err()));
+        assert!(range(volume.trim(offset, len as u64, false).unwrap_err()));
+        assert!(range(volume.block_status(offset, len as u64).unwrap_err()));
+    }
+    volume.write_at(9_999, &[7], true).unwrap();
+    volume.read_at(10_000, &mut []).unwrap();
+}
+
+#[test]
+fn growing_keeps_data_and_shrinking_asks_first() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &content(1, 4096), false).unwrap();
+    volume.write_at(1_000_000, &content(2, 5_000), false).unwrap();
+    // Past 512 blocks and past 512 x 512: the map grows two levels.
+    for size in [3 << 20, 4u64 << 30, 3 << 40] {
+        pool.resize_volume("v", ByteSize(size), false).unwrap();
+        assert_eq!(volume.size_bytes(), size);
+        let mut found = vec![0; 5_000];
+        volume.read_at(1_000_000, &mut found).unwrap();
+        assert!(found == content(2, 5_000));
+        volume.read_at(size - 5_000, &mut found).unwrap();
+        assert!(found.iter().all(|&byte| byte == 0));
+    }
+    volume.write_at((3 << 40) - 4096, &content(3, 4096), true).unwrap();
+    let error = pool.resize_volume("v", ByteSize(1_002_000), false).unwrap_err();
+    assert!(matches!(error, PoolError::ShrinkLosesData { .. }), "{error}");
+    assert_eq!(volume.size_bytes(), 3 << 40);
+    pool.resize_volume("v", ByteSize(1_002_000), true).unwrap();
+    pool.resize_volume("v", ByteSize(2 << 20), false).unwrap();
+    let mut found = vec![0; 5_000];
+    volume.read_at(1_000_000, &mut found).unwrap();
+    assert!(found[..2_000] == content(2, 5_000)[..2_000], "what is inside stays");
+    assert!(found[2_000..].iter().all(|&byte| byte == 0), "what was cut off is gone");
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "after resizing");
+}
+
+#[test]
+fn deleting_gives_back_what_only_that_volume_held() {
+    let (folder, pool) = new_pool(&small());
+    let data: Vec<u8> = (0..800).flat_map(|n| content(n, 4096)).collect();
+    for name in ["a", "b"] {
+        let volume = pool.create_volume(name, ByteSize(8 << 20)).unwrap();
+        volume.write_at(0, &data, true).unwrap();
+    }
+    let only: Vec<u8> = (5000..5800).flat_map(|n| content(n, 4096)).collect();
+    let a = pool.volume("a").unwrap();
+    a.write_at(4 << 20, &only, true).unwrap();
+    let before = pool.status().unwrap();
+    pool.delete_volume("a").unwrap();
+    assert!(matches!(a.read_at(0, &mut [0; 1]), Err(BlockError::ShuttingDown)));
+    let after = pool.status().unwrap();
+    assert_eq!(after.logical_bytes, 800 * 4096);
+    assert!(after.containers < before.containers);
+    let mut found = vec![0; data.len()];
+    pool.volume("b").unwrap().read_at(0, &mut found).unwrap();
+    assert!(found == data);
+    drop(a);
+    pool.close().unwrap();
+    assert_sound(&folder, "after deleting");
+    let names: Vec<String> = Pool::open(&folder, &read_only())
+        .unwrap()
+        .volumes()
+        .iter()
+        .map(|volume| volume.name().to_owned())
+        .collect();
+    assert_eq!(names, ["b"]);
+}
+
+/// Volume operations, each acknowledged by a step forward.
+fn script(folder: &SimFolder) -> Result<(), (usize, PoolError)> {
+    let at = |step| move |error| (step, error);
+    Pool::create(folder, &small(), IDENTITY).map_err(at(0))?;
+    let pool = Pool::open(folder, &options()).map_err(at(1))?;
+    let a = pool.create_volume("a", ByteSize(8 << 20)).map_err(at(1))?;
+    let data: Vec<u8> = (0..150).flat_map(|n| content(n, 4096)).collect();
+    let write = a.write_at(0, &data, true);
+    write.map_err(|_| PoolError::ReadOnly).map_err(at(2))?;
+    let b = pool.create_volume("b", ByteSize(8 << 20)).map_err(at(3))?;
+    let write = b.write_at(0, &data, true);
+    write.map_err(|_| PoolError::ReadOnly).map_err(at(4))?;
+    pool.resize_volume("b", ByteSize(16 << 30), false).map_err(at(5))?;
+    pool.delete_volume("a").map_err(at(6))?;
+    pool.resize_volume("b", ByteSize(100 << 12), true).map_err(at(7))?;
+    pool.close().map_err(at(8))
+}
+
+#[test]
+fn volume_operations_are_whole_or_not_at_all_at_every_power_cut() {
+    for mode in [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything] {
+        for cut in 0.. {
+            let folder = SimFolder::new();
+            folder.crash_at(cut);
+            let Err((reached, _)) = script(&folder) else {
+                assert!(cut > 60, "only {cut} operations");
+                break;
+            };
+            if reached == 0 {
+                continue;
+            }
+            let context = format!("cut at {cut}, step {reached}, {mode:?}");
+            let folder = folder.after_crash(cut, mode);
+            let pool = Pool::open(&folder, &options()).unwrap_or_else(|e| panic!("{context}: {e}"));
+            let size = |name: &str| pool.volume(name).ok().map(|volume| volume.size_bytes());
+            let (a, b) = (size("a"), size("b"));
+            assert!(a.is_some() || reached <= 1 || reached >= 6, "{context}: a is gone");
+            assert!(a.is_none() || reached <= 6, "{context}: a is back");
+            assert!(b.is_some() || reached <= 3, "{context}: b is gone");
+            let sizes = [Some(8 << 20), Some(16 << 30), Some(100 << 12)];
+            assert!(b.is_none() || sizes.contains(&b), "{context}: {b:?}");
+            if reached >= 6 {
+                assert!(b != Some(8 << 20), "{context}: the resize is undone");
+            }
+            for (name, since) in [("a", 3), ("b", 5)] {
+                if let Ok(volume) = pool.volume(name)
+                    && reached >= since
+                {
+                    for n in 0..100 {
+                        let mut found = vec![0; 4096];
+                        volume.read_at(n * 4096, &mut found).unwrap();
+                        assert!(found == content(n, 4096), "{context}: {name} chunk {n}");
+                    }
+                }
+            }
+            pool.close().unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_sound(&folder, &context);
+        }
+    }
+}
