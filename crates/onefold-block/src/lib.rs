@@ -6,6 +6,7 @@
 //! containers, [`Media`] and [`Folder`] are the bytes underneath.
 
 pub mod address;
+pub mod conformance;
 pub mod container_store;
 pub mod device;
 pub mod file_media;

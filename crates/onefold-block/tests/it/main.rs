@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod conformance;
 mod files;
 mod sim;
 mod sim_crash;
