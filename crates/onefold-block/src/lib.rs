@@ -15,6 +15,7 @@ pub mod mem_device;
 pub mod seeded;
 pub mod sim_media;
 pub mod size;
+pub mod wrappers;
 
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};

@@ -7,3 +7,4 @@ mod conformance;
 mod files;
 mod sim;
 mod sim_crash;
+mod wrappers;
