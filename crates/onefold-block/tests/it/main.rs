@@ -5,6 +5,9 @@
 
 mod conformance;
 mod files;
+mod laws;
+mod mem_container_store;
+mod mutants;
 mod sim;
 mod sim_crash;
 mod wrappers;
