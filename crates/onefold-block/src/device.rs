@@ -56,7 +56,10 @@ pub struct Extent {
 #[non_exhaustive]
 pub enum BlockError {
     /// The range does not lie inside the device.
-    #[error("bytes {offset}..{end} are outside the device of {size} bytes", end = offset.saturating_add(*.len))]
+    #[error(
+        "bytes {offset}..{end} are outside the device of {size} bytes",
+        end = offset.saturating_add(*.len)
+    )]
     OutOfRange {
         /// First byte asked for.
         offset: u64,

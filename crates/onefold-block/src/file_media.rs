@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::media::{Folder, Media, MediaError};
@@ -209,7 +209,8 @@ impl Media for FileMedia {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {
-        self.checked_end("reserve space in", offset, len)?;
+        let end = self.checked_end("reserve space in", offset, len)?;
+        self.refuse_hopeless(end, len)?;
         self.allocate("reserve space in", FallocateFlags::KEEP_SIZE, offset, len)
     }
 
@@ -231,6 +232,21 @@ impl Media for FileMedia {
 impl FileMedia {
     fn metadata(&self) -> Result<fs::Metadata, MediaError> {
         self.file.metadata().map_err(|e| failed("measure", &self.path, e))
+    }
+
+    /// Answer a reservation that cannot succeed before the file system tries: ext4 keeps what it
+    /// took until it ran out, which leaves nothing for anybody else.
+    fn refuse_hopeless(&self, end: u64, len: u64) -> Result<(), MediaError> {
+        let file_system =
+            fstatvfs(&self.file).map_err(|e| failed("measure", &self.path, e.into()))?;
+        // What the file has already may lie in the range; past it, all is to be taken anew.
+        let needed = len.min(end.saturating_sub(self.allocated_bytes()?));
+        let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+        // A file system without a size (some networks and memories) does not say what is free.
+        if file_system.f_blocks > 0 && needed > free {
+            return Err(MediaError::NoSpace { name: self.path.display().to_string() });
+        }
+        Ok(())
     }
 
     fn allocate(

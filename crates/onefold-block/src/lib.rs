@@ -6,6 +6,7 @@
 //! containers, [`Media`] and [`Folder`] are the bytes underneath.
 
 pub mod address;
+pub mod conformance;
 pub mod container_store;
 pub mod device;
 pub mod file_media;
@@ -14,6 +15,7 @@ pub mod mem_device;
 pub mod seeded;
 pub mod sim_media;
 pub mod size;
+pub mod wrappers;
 
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};

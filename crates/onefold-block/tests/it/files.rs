@@ -144,3 +144,18 @@ fn a_full_file_system_says_no_space() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_reservation_that_cannot_succeed_takes_nothing() {
+    let (_dir, folder) = folder();
+    let media = folder.create("container").unwrap();
+    media.write(0, &[1; 8192]).unwrap();
+    media.sync().unwrap();
+    let before = media.allocated_bytes().unwrap();
+    // More than any disk has, less than what a file system refuses for being no length at all.
+    match media.reserve(0, 1 << 62) {
+        Err(MediaError::NoSpace { name }) => assert!(name.ends_with("/container"), "{name}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(media.allocated_bytes().unwrap(), before);
+}

@@ -3,6 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod conformance;
 mod files;
+mod laws;
+mod mem_container_store;
+mod mutants;
 mod sim;
 mod sim_crash;
+mod wrappers;
