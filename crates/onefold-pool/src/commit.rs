@@ -135,7 +135,8 @@ impl Inner {
                 done += 1;
             }
             if done < ranges.len() {
-                committed.sealed.push(self.seal_open(engine, container));
+                engine.seal_open(&container);
+                committed.sealed.push(container);
             }
         }
         scratch.records = records;
@@ -165,19 +166,6 @@ impl Inner {
         self.newest.store(id.get(), Ordering::Release);
         engine.open = Some(Arc::clone(&open));
         Ok(open)
-    }
-
-    /// The container being filled takes no more.
-    pub fn seal_open(
-        &self,
-        engine: &mut Engine,
-        container: Arc<OpenContainer>,
-    ) -> Arc<OpenContainer> {
-        let (len, chunks) = container.seal();
-        engine.table.seal(container.id(), len, chunks);
-        engine.unsynced.push(Arc::clone(&container));
-        engine.open = None;
-        container
     }
 
     /// Change map, reference totals and journal.
@@ -241,6 +229,16 @@ impl Inner {
         count(&counters.zero, of(|plan| matches!(plan, Plan::Hole)));
         count(&counters.duplicate, of(|plan| matches!(plan, Plan::Shared(_) | Plan::SameAs(_))));
         count(&counters.stored, batch.drafts.len() as u64);
+    }
+}
+
+impl Engine {
+    /// The container being filled takes no more.
+    pub fn seal_open(&mut self, container: &Arc<OpenContainer>) {
+        let (len, chunks) = container.seal();
+        self.table.seal(container.id(), len, chunks);
+        self.unsynced.push(Arc::clone(container));
+        self.open = None;
     }
 }
 

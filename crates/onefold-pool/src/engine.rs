@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     pub counters: Counters,
     /// Why nothing is written any more, if so.
     pub poison: OnceLock<String>,
-    pub scratch: Mutex<Vec<Box<Scratch>>>,
+    pub scratch: Mutex<Vec<Scratch>>,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
     /// The lock on the pool's folder, held as long as the pool is open.
@@ -157,22 +157,20 @@ impl Inner {
     }
 
     /// Buffers for one call.
-    pub fn take_scratch(&self) -> Box<Scratch> {
+    pub fn take_scratch(&self) -> Scratch {
         let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| {
-            Box::new(Scratch {
-                compressor: Compressor::new(self.settings.compression),
-                decompressor: Decompressor::new(),
-                fingerprints: Vec::new(),
-                records: Vec::new(),
-                stored: Vec::new(),
-                chunk: vec![0; self.chunk_bytes()],
-            })
+        kept.unwrap_or_else(|| Scratch {
+            compressor: Compressor::new(self.settings.compression),
+            decompressor: Decompressor::new(),
+            fingerprints: Vec::new(),
+            records: Vec::new(),
+            stored: Vec::new(),
+            chunk: vec![0; self.chunk_bytes()],
         })
     }
 
     /// Keep the buffers for the next call: as many as calls were ever made at once.
-    pub fn give_scratch(&self, scratch: Box<Scratch>) {
+    pub fn give_scratch(&self, scratch: Scratch) {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 }

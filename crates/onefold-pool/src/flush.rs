@@ -165,7 +165,7 @@ impl Inner {
                 }
                 Some(open) => {
                     engine.generation += 1;
-                    self.seal_open(&mut engine, open);
+                    engine.seal_open(&open);
                     None
                 }
                 None => None,

@@ -132,9 +132,9 @@ pub(crate) fn read_supers(
         });
     }
     let (second, first) = (read.pop().expect("two"), read.pop().expect("two"));
+    let newer = |error: &PoolError| matches!(error, PoolError::NewerFormat { .. });
     match (first, second) {
-        (Err(error @ PoolError::NewerFormat { .. }), _)
-        | (_, Err(error @ PoolError::NewerFormat { .. })) => Err(error),
+        (Err(error), _) | (_, Err(error)) if newer(&error) => Err(error),
         (Ok(a), Ok(b)) => Ok((if a.sequence > b.sequence { a } else { b }, None)),
         (Ok(good), Err(error)) | (Err(error), Ok(good)) => {
             Ok((good, (!matches!(error, PoolError::NoPool)).then_some(error)))

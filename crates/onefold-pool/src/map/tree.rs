@@ -349,7 +349,9 @@ impl Map {
             let Some(frame) = state.cache.get(key) else { continue };
             if let Some(entry) = page::uniform(&frame.page) {
                 let slot = frame.slot;
-                slot.into_iter().for_each(|slot| state.slots.release(slot));
+                if let Some(slot) = slot {
+                    state.slots.release(slot);
+                }
                 state.set_reference(key, PageRef::Uniform(entry));
                 state.cache.remove(key);
                 continue;
