@@ -161,7 +161,7 @@ impl Inner {
             .map_err(|e| self.poison_unless_no_space(e.into()))?;
         engine.next_container += 1;
         engine.table.open(id);
-        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid));
+        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
         self.live_mut().insert(id, Arc::clone(&open));
         self.newest.store(id.get(), Ordering::Release);
         engine.open = Some(Arc::clone(&open));

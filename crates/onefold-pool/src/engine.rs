@@ -23,6 +23,9 @@ use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
 
+/// Buffers kept for later containers: one is enough for each thread that fills one.
+const BUFFERS_KEPT_MAX: usize = 4;
+
 /// Everything behind the handles of one open pool.
 pub(crate) struct Inner {
     pub settings: PoolSettings,
@@ -46,6 +49,8 @@ pub(crate) struct Inner {
     /// Why nothing is written any more, if so.
     pub poison: OnceLock<String>,
     pub scratch: Mutex<Vec<Scratch>>,
+    /// Buffers of former open containers: fresh memory costs more than writing to it.
+    pub buffers: Mutex<Vec<Vec<u8>>>,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
     /// The lock on the pool's folder, held as long as the pool is open.
@@ -167,6 +172,19 @@ impl Inner {
             stored: Vec::new(),
             chunk: vec![0; self.chunk_bytes()],
         })
+    }
+
+    /// The buffer of a former container, if one is kept.
+    pub fn take_buffer(&self) -> Option<Vec<u8>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keep a buffer for the next container. A flush may have been here before: then it is empty.
+    pub fn give_buffer(&self, buffer: Vec<u8>) {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.capacity() > 0 && buffers.len() < BUFFERS_KEPT_MAX {
+            buffers.push(buffer);
+        }
     }
 
     /// Keep the buffers for the next call: as many as calls were ever made at once.

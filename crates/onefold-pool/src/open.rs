@@ -236,6 +236,7 @@ fn assemble(
         counters: Counters::default(),
         poison: OnceLock::new(),
         scratch: Mutex::default(),
+        buffers: Mutex::default(),
         files,
         _guard: guard,
     }
