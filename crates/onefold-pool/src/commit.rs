@@ -44,6 +44,10 @@ impl Inner {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
+        // A deletion sets the mark and then takes this lock once: after that nothing is added.
+        if volume.deleting.load(Ordering::Acquire) {
+            return Err(PoolError::VolumeDeleted);
+        }
         self.set_aside(engine, volume, writes.len())?;
         let mut committed = Committed::default();
         let mut entries: Vec<Option<MapEntry>> = vec![None; writes.len()];
@@ -83,7 +87,7 @@ impl Inner {
         volume: &VolumeState,
         chunks: usize,
     ) -> Result<(), PoolError> {
-        let height = usize::from(self.map.root(volume.number).height);
+        let height = usize::from(self.map.root(volume.number)?.height);
         let pages = chunks.min(2 + chunks / 2) * (height + 1);
         self.map.reserve(pages + MAP_SLACK_PAGES)?;
         engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), Purpose::Data)
@@ -161,7 +165,8 @@ impl Inner {
             .map_err(|e| self.poison_unless_no_space(e.into()))?;
         engine.next_container += 1;
         engine.table.open(id);
-        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
+        let open =
+            Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
         self.live_mut().insert(id, Arc::clone(&open));
         self.newest.store(id.get(), Ordering::Release);
         engine.open = Some(Arc::clone(&open));

@@ -150,9 +150,9 @@ impl Inner {
     }
 
     /// After a failure that leaves it unknown what is on the media: nothing is written until the
-    /// pool is reopened. A lack of space is no such failure.
+    /// pool is reopened. A lack of space is no such failure, nor is a volume that was deleted.
     pub fn poison_unless_no_space(&self, error: PoolError) -> PoolError {
-        if !error.is_no_space() {
+        if !error.is_no_space() && !matches!(error, PoolError::VolumeDeleted) {
             let why = error.to_string();
             if self.poison.set(why).is_ok() {
                 tracing::error!("no more writes until the pool is reopened: {error}");

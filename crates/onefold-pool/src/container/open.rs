@@ -40,12 +40,7 @@ struct Progress {
 
 impl OpenContainer {
     /// An empty container of at most `capacity` bytes, in the memory of `buffer`.
-    pub fn new(
-        id: ContainerId,
-        capacity: usize,
-        uuid: &[u8; 16],
-        buffer: Option<Vec<u8>>,
-    ) -> Self {
+    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], buffer: Option<Vec<u8>>) -> Self {
         let mut bytes = buffer.unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(capacity);
