@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub fingerprinter: Fingerprinter,
     /// Containers that are read from memory.
     pub live: RwLock<HashMap<ContainerId, Arc<OpenContainer>>>,
+    /// Counts commits that stored something: a plan made since the last of them is complete.
+    pub stores: AtomicU64,
     /// Number of the container made last.
     pub newest: AtomicU32,
     pub engine: Mutex<Engine>,

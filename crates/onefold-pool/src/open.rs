@@ -229,6 +229,7 @@ fn assemble(
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
         fingerprinter: Fingerprinter::with_key(settings.fingerprint, identity.key),
         live: RwLock::new(HashMap::new()),
+        stores: AtomicU64::new(0),
         newest: AtomicU32::new(superblock.next_container - 1),
         engine: Mutex::new(engine),
         flusher: Mutex::new(flusher),
