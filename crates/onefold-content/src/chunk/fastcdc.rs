@@ -1,0 +1,133 @@
+//! `FastCDC`: content-defined chunking with the gear hash and normalised chunk sizes.
+//! Room: onefold-content.   In: a byte stream.   Out: cut points that move with the content.
+//! Source: Xia et al., `FastCDC`, IEEE TPDS 31(9), 2020, sec. 3: minimum-size skip (3.3) and
+//! normalised chunking at level 2 (3.4). Differs: the gear table and the masks are generated
+//! here, since the paper prints neither in full.
+//! Invariants: a cut depends on the 64 bytes before it and its distance from the last cut only.
+//! Cost: one table look-up, shift and add per byte after the skipped minimum.
+
+use super::{ChunkSizes, Cut, Progress};
+
+/// Steps by which the masks differ from the average in bits (normalisation level).
+const NORMALISATION: u32 = 2;
+
+/// Random-looking words, one per byte value: `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014).
+/// Part of the chunker's definition: other words would cut elsewhere.
+pub(super) static GEAR: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut state: u64 = 0x6F6E_6566_6F6C_6421;
+    let mut i = 0;
+    while i < table.len() {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        table[i] = z ^ (z >> 31);
+        i += 1;
+    }
+    table
+};
+
+/// `ones` set bits, spread evenly from bit 62 downwards over 48 bits: a byte leaves the hash
+/// upwards after 64 steps, so the high bits see the widest window. Bit 63 stays clear so that
+/// implementations that test a hash shifted left by one find the same cuts.
+const fn spread_mask(ones: u32) -> u64 {
+    let mut mask = 0;
+    let mut i = 0;
+    while i < ones {
+        mask |= 1 << (62 - i * 48 / ones);
+        i += 1;
+    }
+    mask
+}
+
+/// The `FastCDC` chunker.
+#[derive(Clone, Debug)]
+pub struct FastCdc {
+    sizes: ChunkSizes,
+    /// Tested below the average size: `NORMALISATION` bits more than the average asks for.
+    mask_small: u64,
+    /// Tested from the average size on: `NORMALISATION` bits fewer.
+    mask_large: u64,
+    progress: Progress,
+    hash: u64,
+}
+
+impl FastCdc {
+    /// A chunker with these bounds.
+    pub const fn new(sizes: ChunkSizes) -> Self {
+        let bits = sizes.avg.ilog2();
+        Self {
+            sizes,
+            mask_small: spread_mask(bits + NORMALISATION),
+            mask_large: spread_mask(bits - NORMALISATION),
+            progress: Progress { offset: 0, len: 0 },
+            hash: 0,
+        }
+    }
+
+    /// The bounds it was made with.
+    pub const fn sizes(&self) -> ChunkSizes {
+        self.sizes
+    }
+
+    /// The chunks of `data`, as `(offset, len)`.
+    pub fn cuts<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let mut chunker = Self { progress: Progress::default(), hash: 0, ..self.clone() };
+        let mut offset = 0;
+        std::iter::from_fn(move || {
+            let rest = &data[offset..];
+            let cut = match chunker.scan(rest) {
+                Some(_) => chunker.progress.cut(),
+                None => chunker.progress.finish()?,
+            };
+            let start = offset;
+            offset += cut.len;
+            Some((start, cut.len))
+        })
+    }
+
+    /// Feeds the next piece of the stream and reports each chunk that ends inside it.
+    pub fn push(&mut self, mut piece: &[u8], mut found: impl FnMut(Cut)) {
+        while let Some(used) = self.scan(piece) {
+            piece = &piece[used..];
+            found(self.progress.cut());
+        }
+    }
+
+    /// Ends the stream: the last chunk, if any bytes are left. The chunker is then as new.
+    pub fn finish(&mut self) -> Option<Cut> {
+        self.hash = 0;
+        self.progress.finish()
+    }
+
+    /// Adds `data` to the open chunk up to the next cut: how many bytes that took, or `None` if
+    /// the chunk is still open after all of them.
+    fn scan(&mut self, data: &[u8]) -> Option<usize> {
+        let ChunkSizes { min, avg, max } = self.sizes;
+        let before = self.progress.len;
+        // Positions below are relative to `data`; a bound already passed becomes 0.
+        let at = |size: usize| size.saturating_sub(before).min(data.len());
+        let (skip, middle, end) = (at(min), at(avg), at(max));
+        let mut hash = self.hash;
+        let found = gear_scan(&data[..middle], skip, self.mask_small, &mut hash)
+            .or_else(|| gear_scan(&data[..end], skip.max(middle), self.mask_large, &mut hash));
+        let cut = found.or((before + end == max).then_some(end));
+        self.progress.len += cut.unwrap_or(data.len());
+        self.hash = if cut.is_some() { 0 } else { hash };
+        cut
+    }
+}
+
+/// Rolls the gear hash over `data[from..]`: the first position whose byte brings all bits of
+/// `mask` to zero. That byte starts the next chunk.
+fn gear_scan(data: &[u8], from: usize, mask: u64, hash: &mut u64) -> Option<usize> {
+    let mut rolling = *hash;
+    for (i, &byte) in data.iter().enumerate().skip(from) {
+        rolling = (rolling << 1).wrapping_add(GEAR[usize::from(byte)]);
+        if rolling & mask == 0 {
+            return Some(i);
+        }
+    }
+    *hash = rolling;
+    None
+}

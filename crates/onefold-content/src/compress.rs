@@ -1,0 +1,269 @@
+//! Compressors: a chunk's stored form and back.
+//! Room: onefold-content.   In: chunks.   Out: their stored bytes and the [`Codec`] used.
+//! Invariants: (1) decompressing what was compressed gives the same bytes  (2) the stored form is
+//! never longer than the caller allowed  (3) corrupt input gives an error, never a panic.
+//! (4) The same bytes give the same stored form, whatever was compressed before.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::lz4;
+
+/// How new chunks are to be compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Chunks are stored as they are.
+    None,
+    /// LZ4 block format: fast, about 2:1 on mixed files.
+    #[default]
+    Lz4,
+    /// Zstandard at a level from [`Compression::ZSTD_LEVELS`].
+    Zstd(i32),
+}
+
+impl Compression {
+    /// The levels accepted for zstd.
+    pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = -7..=19;
+    /// The level meant by plain `zstd`.
+    pub const ZSTD_DEFAULT_LEVEL: i32 = 3;
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.pad("none"),
+            Self::Lz4 => f.pad("lz4"),
+            Self::Zstd(level) => f.pad(&format!("zstd:{level}")),
+        }
+    }
+}
+
+/// A text that names no compression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseCompressionError {
+    /// The name before the colon is unknown.
+    #[error("unknown compression `{0}`: expected none, lz4, zstd or zstd:LEVEL")]
+    UnknownName(String),
+    /// The level is not a number, or outside [`Compression::ZSTD_LEVELS`].
+    #[error("bad zstd level `{0}`: expected a whole number from -7 to 19")]
+    BadLevel(String),
+}
+
+impl FromStr for Compression {
+    type Err = ParseCompressionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::None),
+            "lz4" => Ok(Self::Lz4),
+            "zstd" => Ok(Self::Zstd(Self::ZSTD_DEFAULT_LEVEL)),
+            _ => {
+                let level = text
+                    .strip_prefix("zstd:")
+                    .ok_or_else(|| ParseCompressionError::UnknownName(text.to_owned()))?;
+                level
+                    .parse()
+                    .ok()
+                    .filter(|level| Self::ZSTD_LEVELS.contains(level))
+                    .map(Self::Zstd)
+                    .ok_or_else(|| ParseCompressionError::BadLevel(level.to_owned()))
+            }
+        }
+    }
+}
+
+/// What the stored bytes of one chunk are encoded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// The chunk's own bytes.
+    Raw = 0,
+    /// One LZ4 block, without a frame.
+    Lz4 = 1,
+    /// One zstd frame.
+    Zstd = 2,
+}
+
+impl Codec {
+    /// The number that stands for this codec on disk.
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The codec that a number on disk stands for; `None` if there is none.
+    pub const fn from_id(id: u8) -> Option<Self> {
+        match id {
+            0 => Some(Self::Raw),
+            1 => Some(Self::Lz4),
+            2 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Raw => "raw",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
+/// Compresses chunks; owns all scratch memory, so each thread needs its own.
+pub struct Compressor {
+    engine: CompressEngine,
+    compression: Compression,
+}
+
+enum CompressEngine {
+    None,
+    Lz4(lz4::Encoder),
+    Zstd(zstd::bulk::Compressor<'static>),
+}
+
+impl Compressor {
+    /// A compressor. A zstd level outside [`Compression::ZSTD_LEVELS`] is taken to its nearest end.
+    pub fn new(compression: Compression) -> Self {
+        let engine = match compression {
+            Compression::None => CompressEngine::None,
+            Compression::Lz4 => CompressEngine::Lz4(lz4::Encoder::new()),
+            Compression::Zstd(level) => {
+                let levels = Compression::ZSTD_LEVELS;
+                let level = level.clamp(*levels.start(), *levels.end());
+                let engine = zstd::bulk::Compressor::new(level)
+                    .expect("a level in range is accepted by every zstd version");
+                CompressEngine::Zstd(engine)
+            }
+        };
+        Self { engine, compression }
+    }
+
+    /// The setting this was made with.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Appends the compressed form of `data` to `out` if it takes at most `max_len` bytes, and
+    /// says which codec it is. Otherwise leaves `out` as it was and returns [`Codec::Raw`],
+    /// which means: store `data` itself.
+    pub fn compress_into(&mut self, data: &[u8], out: &mut Vec<u8>, max_len: usize) -> Codec {
+        if max_len == 0 || data.is_empty() {
+            return Codec::Raw;
+        }
+        match &mut self.engine {
+            CompressEngine::None => Codec::Raw,
+            CompressEngine::Lz4(encoder) => {
+                if encoder.compress_into(data, out, max_len) {
+                    Codec::Lz4
+                } else {
+                    Codec::Raw
+                }
+            }
+            CompressEngine::Zstd(encoder) => {
+                let start = out.len();
+                let bound = max_len.min(zstd::zstd_safe::compress_bound(data.len()));
+                out.resize(start + bound, 0);
+                // The only error on this path is a destination that is too small.
+                let written = encoder.compress_to_buffer(data, &mut out[start..]).ok();
+                out.truncate(start + written.unwrap_or(0));
+                if written.is_some() { Codec::Zstd } else { Codec::Raw }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compressor({})", self.compression)
+    }
+}
+
+/// Stored bytes that are not the compressed form of a chunk of the expected length.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecompressError {
+    /// A raw chunk whose stored and expected lengths differ.
+    #[error("raw chunk holds {stored} bytes, expected {expected}")]
+    RawLength {
+        /// Bytes stored.
+        stored: usize,
+        /// Bytes expected.
+        expected: usize,
+    },
+    /// The bytes are no valid encoding in this codec.
+    #[error("{stored} stored bytes are not valid {codec}")]
+    Malformed {
+        /// The codec they were said to be encoded with.
+        codec: Codec,
+        /// Bytes stored.
+        stored: usize,
+    },
+    /// The bytes decode, but to another length.
+    #[error("{codec} chunk decodes to {decoded} bytes, expected {expected}")]
+    Length {
+        /// The codec.
+        codec: Codec,
+        /// Bytes decoded.
+        decoded: usize,
+        /// Bytes expected.
+        expected: usize,
+    },
+}
+
+/// Decompresses chunks of any codec; owns its scratch memory, so each thread needs its own.
+#[derive(Default)]
+pub struct Decompressor {
+    /// Made when the first zstd chunk comes: most pools have none.
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Decompressor {
+    /// A decompressor.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decodes `stored` into `out`, which must have exactly the chunk's length. After an error
+    /// the contents of `out` are unspecified.
+    pub fn decompress_into(
+        &mut self,
+        codec: Codec,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), DecompressError> {
+        let expected = out.len();
+        let malformed = DecompressError::Malformed { codec, stored: stored.len() };
+        let decoded = match codec {
+            Codec::Raw => {
+                if stored.len() != expected {
+                    return Err(DecompressError::RawLength { stored: stored.len(), expected });
+                }
+                out.copy_from_slice(stored);
+                expected
+            }
+            Codec::Lz4 => lz4::decompress(stored, out).ok_or(malformed)?,
+            Codec::Zstd => {
+                let decoder = match &mut self.zstd {
+                    Some(decoder) => decoder,
+                    None => self.zstd.insert(
+                        zstd::bulk::Decompressor::new().expect("no dictionary to be refused"),
+                    ),
+                };
+                decoder.decompress_to_buffer(stored, out).map_err(|_| malformed)?
+            }
+        };
+        if decoded == expected {
+            Ok(())
+        } else {
+            Err(DecompressError::Length { codec, decoded, expected })
+        }
+    }
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decompressor")
+    }
+}

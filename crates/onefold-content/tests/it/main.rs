@@ -1,0 +1,4 @@
+//! Integration tests of onefold-content, one binary.
+//! Room: onefold-content.
+
+mod chunk;
