@@ -60,13 +60,13 @@ pub(crate) fn next_run(file: &File, start: u64, end: u64) -> Run {
         Err(Errno::NXIO) => end,
         Err(_) => return Run::Data { start, end },
     };
-    let data = if data == end { end } else { data / block * block };
-    if data > start {
-        return Run::Hole { start, end: data };
+    let whole = if data == end { end } else { data / block * block };
+    if whole > start {
+        return Run::Hole { start, end: whole };
     }
-    match rustix::fs::seek(file, SeekFrom::Hole(start)) {
-        Ok(hole) => Run::Data { start, end: hole.next_multiple_of(block).clamp(start + 1, end) },
-        Err(_) => Run::Data { start, end },
+    match rustix::fs::seek(file, SeekFrom::Hole(data)) {
+        Ok(hole) if hole > data => Run::Data { start, end: hole.next_multiple_of(block).min(end) },
+        _ => Run::Data { start, end },
     }
 }
 

@@ -123,7 +123,8 @@ impl<'a> Dealer<'a> {
 
     fn is_mine(&self, place: u64, segment: u64) -> bool {
         let Shard { index, count } = self.shard;
-        count == 1 || hash_bytes(place, &segment.to_le_bytes()) % u64::from(count) == index.into()
+        let hash = hash_bytes(place, &segment.to_le_bytes());
+        hash % u64::from(count) == u64::from(index)
     }
 
     fn deal(&mut self) {

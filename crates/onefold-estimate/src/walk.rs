@@ -337,14 +337,15 @@ fn list(
     Ok((names, resume_after))
 }
 
-/// FNV-1a over bytes, with a final mix so that all bits depend on all bytes.
+/// FNV-1a over bytes, then the finalizer of `SplitMix64` so that all bits depend on all bytes.
 pub(crate) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = seed ^ 0xCBF2_9CE4_8422_2325;
     for &byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
     }
-    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash ^ (hash >> 29)
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    hash ^ (hash >> 31)
 }
 
 #[cfg(test)]

@@ -229,26 +229,22 @@ impl<'a> Worker<'a> {
                     at = end;
                 }
                 Run::Data { start, end } => {
-                    let stop = self.read_run(&handle, start, end);
-                    at = end;
-                    if stop < end {
-                        break self.gone(planned - stop);
+                    at = self.read_run(&handle, start, end);
+                    if at < end {
+                        break;
                     }
                 }
             }
         }
         if self.progress.is_cancelled() {
             self.current().content.is_broken = true;
-        } else if end < planned && at == end {
-            self.gone(planned - end);
+        } else if at < planned {
+            self.gone(planned - at);
         }
     }
 
     /// The file ended earlier than when it was found.
     fn gone(&mut self, missing: u64) {
-        if self.progress.is_cancelled() {
-            return;
-        }
         let reason = format!("became {missing} bytes shorter while it was read");
         self.problem(ProblemKind::Changed, &reason, 0);
         self.progress.done(0, missing);
