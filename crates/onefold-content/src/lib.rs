@@ -16,7 +16,10 @@ pub mod zero;
 
 mod blake3_lanes;
 mod lz4;
+mod lz4_encode;
 mod sha256_lanes;
+#[cfg(target_arch = "x86_64")]
+mod sha256_x86;
 
 pub use chunk::{ChunkSizes, ChunkSizesError, Chunker, Cut, FastCdc, FixedChunker, Rabin};
 pub use compress::{

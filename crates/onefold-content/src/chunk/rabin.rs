@@ -194,3 +194,64 @@ impl Rabin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a * b mod MODULUS` over GF(2), bit by bit.
+    fn multiply(a: u64, b: u64) -> u64 {
+        (0..=DEGREE)
+            .rev()
+            .fold(0, |product, bit| reduce(product << 1) ^ if b >> bit & 1 == 1 { a } else { 0 })
+    }
+
+    /// `x^(2^n) mod MODULUS`.
+    fn x_to_the_two_to_the(n: u32) -> u64 {
+        (0..n).fold(2, |power, _| multiply(power, power))
+    }
+
+    #[test]
+    fn the_modulus_is_irreducible() {
+        // Rabin's test: x^(2^53) = x, and since 53 is prime, gcd(x^2 - x, MODULUS) = 1: neither 0
+        // nor 1 is a root.
+        assert_eq!(MODULUS.ilog2(), DEGREE);
+        assert_eq!(x_to_the_two_to_the(DEGREE), 2);
+        assert_eq!(MODULUS & 1, 1, "0 is no root");
+        assert_eq!(MODULUS.count_ones() % 2, 1, "1 is no root");
+    }
+
+    /// The definition: the polynomial of each window from scratch.
+    fn slow_cuts(chunker: &Rabin, data: &[u8]) -> Vec<(usize, usize)> {
+        let ChunkSizes { min, max, .. } = chunker.sizes;
+        let (mut cuts, mut start) = (Vec::new(), 0);
+        while start < data.len() {
+            let left = data.len() - start;
+            let is_cut = |len: &usize| {
+                let window = &data[start + len - WINDOW..start + len];
+                let hash = window.iter().fold(0, |h, &b| reduce(h << 8 | u64::from(b)));
+                hash & chunker.mask == chunker.mask
+            };
+            let len = (min..=max.min(left)).find(is_cut).unwrap_or(max.min(left));
+            cuts.push((start, len));
+            start += len;
+        }
+        cuts
+    }
+
+    #[test]
+    fn equals_its_definition() {
+        let data: Vec<u8> = (0..60_000_u64)
+            .map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8)
+            .map(|b| b ^ (b >> 3))
+            .collect();
+        for (min, avg, max) in [(64, 256, 1024), (65, 512, 700), (1000, 2048, 9000)] {
+            let chunker = Rabin::new(ChunkSizes::new(min, avg, max).expect("valid"));
+            for len in [0, 1, 63, 64, 65, min, max + 1, data.len()] {
+                let data = &data[..len];
+                let cuts: Vec<_> = chunker.cuts(data).collect();
+                assert_eq!(cuts, slow_cuts(&chunker, data), "{min}/{avg}/{max}, {len} bytes");
+            }
+        }
+    }
+}

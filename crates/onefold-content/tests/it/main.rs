@@ -2,3 +2,7 @@
 //! Room: onefold-content.
 
 mod chunk;
+mod compress;
+mod fingerprint;
+mod lz4_format;
+mod samples;

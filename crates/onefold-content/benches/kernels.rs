@@ -1,2 +1,0 @@
-//! Kernel speeds; see below.
-fn main() {}
