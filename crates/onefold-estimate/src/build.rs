@@ -2,7 +2,6 @@
 //! Room: onefold-estimate.   In: [`Partial`].   Out: [`Report`].
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 
 use onefold_block::{ByteSize, ChunkSize};
 
@@ -237,16 +236,9 @@ fn ratio(before: u64, after: u64) -> Option<f64> {
     }
 }
 
-fn visit(table: &Table, mut each: impl FnMut(usize, &Entry<'_>)) {
-    let Ok(()) = table.for_each(|part, entry| {
-        each(part, entry);
-        Ok::<(), Infallible>(())
-    });
-}
-
 fn sample(table: &Table) -> Sample {
     let mut sample = Sample::new(table.level());
-    visit(table, |part, entry| sample.add(part, entry));
+    table.visit(|part, entry| sample.add(part, entry));
     sample
 }
 
@@ -278,7 +270,7 @@ impl Primary {
             folders: vec![Own::default(); breakdown.folders.names.len()],
             owned: partial.files.records().map(|record| (record.first.number, 0)).collect(),
         };
-        visit(table, |part, entry| primary.add(part, entry));
+        table.visit(|part, entry| primary.add(part, entry));
         primary
     }
 

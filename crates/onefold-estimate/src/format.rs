@@ -82,7 +82,7 @@ impl Partial {
         writer.json(KIND_HEADER, &self.header)?;
         for (number, table) in self.tables.iter().enumerate() {
             let mut payload = vec![number as u8];
-            table.for_each(|_, entry| {
+            table.visit_sorted(|entry| {
                 encode(entry, &mut payload);
                 if payload.len() >= ENTRIES_BYTES {
                     writer.frame(KIND_ENTRIES, &payload)?;

@@ -5,7 +5,7 @@
 //! [`Partial`] result can be written, merged with others, and reported on. In data-flow order:
 //! - `options`: the question, its limits and the plan;
 //! - `walk`, `queue`, `read`: which files, in which order, and their bytes;
-//! - `worker`, `tree`, `content_defined`: bytes to chunks to fingerprints;
+//! - `worker`, `tree`, `content_defined`, `quick_hash`: bytes to chunks to fingerprints;
 //! - `table`, `files`, `groups`, `problems`: what is remembered;
 //! - `partial`, `format`: the result, as a file too, and merging;
 //! - `sample`: from a sample to numbers with intervals;
@@ -30,6 +30,7 @@ mod read;
 mod walk;
 
 mod content_defined;
+mod quick_hash;
 mod scan;
 mod tree;
 mod worker;

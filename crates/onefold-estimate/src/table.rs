@@ -18,6 +18,8 @@ use crate::options::{PARTS, entry_words};
 const PART_SHIFT: u32 = 64 - PARTS.trailing_zeros();
 /// Slots that a partition starts with.
 const SLOTS_MIN: usize = 16;
+/// Entries that are brought into the processor's cache together.
+const AHEAD: usize = 16;
 /// A compressed size that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -149,9 +151,12 @@ impl Table {
             let order = &scratch.order[starts[part] as usize..starts[part + 1] as usize];
             if !order.is_empty() {
                 self.with_part(part, |held| {
-                    for &i in order {
-                        if held.observe(&batch[i as usize], self.words, self.slots_max) {
-                            fresh.push(i);
+                    for some in order.chunks(AHEAD) {
+                        held.touch(some.iter().map(|&i| batch[i as usize].fp), self.words);
+                        for &i in some {
+                            if held.observe(&batch[i as usize], self.words, self.slots_max) {
+                                fresh.push(i);
+                            }
                         }
                     }
                 });
@@ -219,13 +224,22 @@ impl Table {
         }
     }
 
-    /// Visit every entry, partition by partition and in ascending order of fingerprints: a
-    /// canonical order. The partition's number comes along.
-    pub(crate) fn for_each<E>(
-        &self,
-        mut visit: impl FnMut(usize, &Entry<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Visit every entry in no particular order. The partition's number comes along.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(usize, &Entry<'_>)) {
         for (number, part) in self.parts.iter().enumerate() {
+            let held = lock(part);
+            for slot in (0..held.slots).filter(|slot| held.data[slot * self.words + COUNT] > 0) {
+                visit(number, &held.entry(slot, self.words));
+            }
+        }
+    }
+
+    /// Visit every entry in ascending order of fingerprints: a canonical order.
+    pub(crate) fn visit_sorted<E>(
+        &self,
+        mut visit: impl FnMut(&Entry<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for part in &self.parts {
             let held = lock(part);
             let mut order: Vec<(u64, u32)> = (0..held.slots)
                 .filter(|slot| held.data[slot * self.words + COUNT] > 0)
@@ -233,7 +247,7 @@ impl Table {
                 .collect();
             order.sort_unstable();
             for (_, slot) in order {
-                visit(number, &held.entry(slot as usize, self.words))?;
+                visit(&held.entry(slot as usize, self.words))?;
             }
         }
         Ok(())
@@ -245,11 +259,25 @@ fn fp_of(entry: &[u32]) -> u64 {
 }
 
 impl Part {
+    /// Where the search for `fp` starts: the bits below those that chose the partition, spread
+    /// over the slots.
+    fn home(&self, fp: u64) -> usize {
+        let spread = fp << PARTS.trailing_zeros();
+        ((u128::from(spread) * self.slots as u128) >> 64) as usize
+    }
+
+    /// Read where the searches for some fingerprints start. The reads do not wait for each other,
+    /// so that the searches find their entries in the cache.
+    fn touch(&self, fps: impl Iterator<Item = u64>, words: usize) {
+        if self.slots > 0 {
+            let sum = fps.fold(0, |sum, fp| sum ^ self.data[self.home(fp) * words]);
+            std::hint::black_box(sum);
+        }
+    }
+
     /// The slot that holds `fp`, or the free one where it belongs. There must be a free slot.
     fn slot(&self, fp: u64, words: usize) -> usize {
-        // The bits below those that chose the partition, spread over the slots.
-        let spread = fp << PARTS.trailing_zeros();
-        let mut slot = ((u128::from(spread) * self.slots as u128) >> 64) as usize;
+        let mut slot = self.home(fp);
         let (low, high) = (fp as u32, (fp >> 32) as u32);
         loop {
             let entry = &self.data[slot * words..][..4];
@@ -399,11 +427,11 @@ mod tests {
 
     fn rows(table: &Table) -> Vec<Row> {
         let mut rows = Vec::new();
-        let visit = |_: usize, e: &Entry<'_>| -> Result<(), Infallible> {
+        let visit = |e: &Entry<'_>| -> Result<(), Infallible> {
             rows.push((e.fp, e.count, e.len, e.first, e.group));
             Ok(())
         };
-        let Ok(()) = table.for_each(visit);
+        let Ok(()) = table.visit_sorted(visit);
         rows
     }
 
@@ -465,16 +493,10 @@ mod tests {
             let (left, right) = seen.split_at(split.min(seen.len()));
             let (left, right) = (fill(left), fill(right));
             left.raise_to(right.level());
-            let Ok(()) = right.for_each(|_, e| -> Result<(), Infallible> {
-                left.absorb(e);
-                Ok(())
-            });
+            right.visit(|_, e| left.absorb(e));
             prop_assert_eq!(left.level(), level);
             prop_assert_eq!(rows(&left), expected);
-            let Ok(()) = left.for_each(|_, e| -> Result<(), Infallible> {
-                assert_eq!(e.stored, &[e.len]);
-                Ok(())
-            });
+            left.visit(|_, e| assert_eq!(e.stored, &[e.len]));
         }
     }
 

@@ -1,15 +1,28 @@
-//! One strong hash per finest chunk; every larger chunk's fingerprint is made of its halves'.
+//! One strong hash per finest chunk; every larger chunk's name is a weighted sum of its halves'.
 //! Room: onefold-estimate.   In: blocks of up to 128 KiB.   Out: a [`Level`] per chunk size.
-//! Invariants: at each size, two chunks have equal fingerprints if and only if they have equal
-//! bytes and equal length (up to collisions of the hash): by induction, because a node's message
-//! is its two children, a full zero child is [`Fingerprint::ZERO`] and a missing one is `ABSENT`,
-//! which no digest is expected to be.
-//! Cost: the data is hashed once; all larger sizes together hash one 64-byte message per leaf.
+//! Invariants: at each size, two chunks have equal names if and only if they have equal bytes and
+//! equal length, but for chance: unrolled, a name is the sum over the chunk's leaves of 128 bits
+//! of BLAKE3 times a fixed odd number for the leaf's place, modulo 2^128. Two different chunks
+//! differ in a leaf, whose digest is as good as random, so that the sums are equal once in 2^128
+//! and the 64 bits that tables keep once in 2^64. (Somebody who wants collisions can make some:
+//! this serves counting, and no data is ever shared because of it.)
+//! Cost: the data is hashed once; all larger sizes together cost a multiplication per leaf.
 
 use onefold_content::{Fingerprint, Fingerprinter, is_zero};
 
-/// Stands for the half of a chunk that the file is too short for.
-const ABSENT: Fingerprint = Fingerprint::from_bytes([0xFF; 32]);
+/// The name of a chunk of full length that is all zero, at every size.
+pub(crate) const ZERO: u128 = 0;
+/// Stands, times an odd number for its size, for the half of a chunk that the file is too short
+/// for: digits of pi. Without the number, a missing half would look the same as a zero quarter
+/// and a missing one.
+const ABSENT: u128 = 0x243F_6A88_85A3_08D3_1319_8A2E_0370_7344;
+/// Weight of the left half: digits of e, odd. Its powers weigh the leaves.
+const LEFT: u128 = 0xB7E1_5162_8AED_2A6A_BF71_5880_9CF4_F3C7;
+
+/// 128 bits of a digest.
+fn name_of(digest: &Fingerprint) -> u128 {
+    u128::from_le_bytes(*digest.as_bytes().first_chunk().expect("a digest has 32 bytes"))
+}
 
 /// A run of bytes in a batch that is cut into chunks from its start; at most 128 KiB.
 #[derive(Clone, Copy, Debug)]
@@ -29,16 +42,16 @@ pub(crate) struct Block {
 /// The chunks of one size of all blocks of a batch, in order.
 #[derive(Default)]
 pub(crate) struct Level {
-    /// Fingerprints; [`Fingerprint::ZERO`] for a chunk of full length that is all zero.
-    pub fps: Vec<Fingerprint>,
+    /// Names; [`ZERO`] for a chunk of full length that is all zero.
+    pub names: Vec<u128>,
     /// Whether all bytes present are zero.
     pub zero: Vec<bool>,
 }
 
 impl Level {
     fn reset(&mut self, len: usize) {
-        self.fps.clear();
-        self.fps.resize(len, Fingerprint::ZERO);
+        self.names.clear();
+        self.names.resize(len, ZERO);
         self.zero.clear();
         self.zero.resize(len, true);
     }
@@ -70,49 +83,30 @@ pub(crate) fn hash_leaves(
             messages.push(leaf);
         }
     }
-    scatter(hasher, &messages, &places, out);
-}
-
-fn scatter(hasher: &Fingerprinter, messages: &[&[u8]], places: &[usize], out: &mut Level) {
     let mut digests = vec![Fingerprint::ZERO; messages.len()];
-    hasher.hash_many(messages, &mut digests);
-    for (&place, digest) in places.iter().zip(digests) {
-        out.fps[place] = digest;
+    hasher.hash_many(&messages, &mut digests);
+    for (place, digest) in places.into_iter().zip(&digests) {
+        out.names[place] = name_of(digest);
     }
 }
 
 /// From the chunks of `size / 2` bytes to those of `size`.
-pub(crate) fn hash_parents(
-    hasher: &Fingerprinter,
-    below: &Level,
-    blocks: &[Block],
-    size: usize,
-    out: &mut Level,
-) {
-    let total = blocks.iter().map(|block| chunks_of(block, size)).sum();
-    out.reset(total);
-    let mut places = Vec::with_capacity(total);
-    let mut pairs: Vec<[u8; 64]> = Vec::with_capacity(total);
+pub(crate) fn join_halves(below: &Level, blocks: &[Block], size: usize, out: &mut Level) {
+    out.reset(blocks.iter().map(|block| chunks_of(block, size)).sum());
+    let absent = ABSENT.wrapping_mul(2 * size as u128 + 1);
     let (mut place, mut child) = (0, 0);
     for block in blocks {
         let end = child + chunks_of(block, size / 2);
         while child < end {
-            let left = below.fps[child];
-            let right = if child + 1 < end { below.fps[child + 1] } else { ABSENT };
-            out.zero[place] = below.zero[child] && (child + 1 == end || below.zero[child + 1]);
-            if left != Fingerprint::ZERO || right != Fingerprint::ZERO {
-                let mut pair = [0; 64];
-                pair[..32].copy_from_slice(left.as_bytes());
-                pair[32..].copy_from_slice(right.as_bytes());
-                pairs.push(pair);
-                places.push(place);
-            }
+            let left = below.names[child].wrapping_mul(LEFT);
+            let is_pair = child + 1 < end;
+            let right = if is_pair { below.names[child + 1] } else { absent };
+            out.names[place] = left.wrapping_add(right);
+            out.zero[place] = below.zero[child] && (!is_pair || below.zero[child + 1]);
             place += 1;
             child = (child + 2).min(end);
         }
     }
-    let messages: Vec<&[u8]> = pairs.iter().map(<[u8; 64]>::as_slice).collect();
-    scatter(hasher, &messages, &places, out);
 }
 
 #[cfg(test)]
@@ -135,7 +129,7 @@ mod tests {
         hash_leaves(&hasher, &buffer, &blocks, 512, &mut levels[0]);
         for size in [1024, 2048, 4096] {
             let mut next = Level::default();
-            hash_parents(&hasher, levels.last().unwrap(), &blocks, size, &mut next);
+            join_halves(levels.last().unwrap(), &blocks, size, &mut next);
             levels.push(next);
         }
         levels
@@ -158,16 +152,16 @@ mod tests {
         ) {
             for (level, size) in levels(&files).iter().zip([512, 1024, 2048, 4096]) {
                 let chunks: Vec<&[u8]> = files.iter().flat_map(|file| file.chunks(size)).collect();
-                prop_assert_eq!(chunks.len(), level.fps.len());
+                prop_assert_eq!(chunks.len(), level.names.len());
                 for (i, chunk) in chunks.iter().enumerate() {
                     let zero = chunk.iter().all(|&b| b == 0);
                     prop_assert_eq!(level.zero[i], zero);
                     prop_assert_eq!(
-                        level.fps[i] == Fingerprint::ZERO,
+                        level.names[i] == ZERO,
                         zero && chunk.len() == size
                     );
                     for (j, other) in chunks.iter().enumerate() {
-                        prop_assert_eq!(level.fps[i] == level.fps[j], chunk == other);
+                        prop_assert_eq!(level.names[i] == level.names[j], chunk == other);
                     }
                 }
             }

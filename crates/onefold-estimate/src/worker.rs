@@ -10,7 +10,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_content::{
-    Codec, Compressor, Fingerprint, FingerprintKind, Fingerprinter, is_zero,
+    Codec, Compressor, FingerprintKind, Fingerprinter, is_zero,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,10 @@ use crate::groups::{GroupTally, unpack};
 use crate::options::{CHUNK_MAX_BYTES, Plan, SEGMENT_BYTES};
 use crate::problems::{ProblemKind, Problems};
 use crate::progress::Progress;
+use crate::quick_hash::quick_hash;
 use crate::read::{self, Run};
 use crate::table::{Scratch, Seen, Table};
-use crate::tree::{Block, Level, chunks_of, hash_leaves, hash_parents};
+use crate::tree::{Block, Level, chunks_of, hash_leaves, join_halves};
 use crate::walk::{Breakdown, FileRef};
 
 /// Files are cut into blocks of this size first.
@@ -353,7 +354,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             size *= 2;
-            hash_parents(&self.hasher, &level, &blocks, size as usize, &mut next);
+            join_halves(&level, &blocks, size as usize, &mut next);
             std::mem::swap(&mut level, &mut next);
         }
         self.name_files(&blocks, &level, size as usize);
@@ -381,7 +382,7 @@ impl<'a> Worker<'a> {
         let lists = &mut self.lists;
         lists.seen.clear();
         lists.places.clear();
-        let mut tally = Tally { chunks: level.fps.len() as u64, ..Tally::default() };
+        let mut tally = Tally { chunks: level.names.len() as u64, ..Tally::default() };
         let mut chunk = 0;
         for block in blocks {
             let current = &mut self.pieces[block.piece as usize];
@@ -395,7 +396,7 @@ impl<'a> Worker<'a> {
                         current.content.zero_bytes += len as u64;
                     }
                 } else {
-                    let fp = level.fps[chunk].prefix64();
+                    let fp = level.names[chunk] as u64;
                     lists.seen.push(Seen { fp, len: len as u32, file, group });
                     if is_primary {
                         lists.places.push((block.start + within, len));
@@ -447,7 +448,7 @@ impl<'a> Worker<'a> {
             for within in 0..chunks_of(block, size) {
                 if !level.zero[chunk] {
                     let place = first + within as u64;
-                    *sum = sum.wrapping_add(weighed(&level.fps[chunk], place));
+                    *sum = sum.wrapping_add(weighed(level.names[chunk], place));
                 }
                 chunk += 1;
             }
@@ -461,22 +462,26 @@ impl<'a> Worker<'a> {
             let tally = &mut self.facts.tallies[first + i];
             let lists = &mut self.lists;
             lists.seen.clear();
-            for (block, &is_hole) in blocks.iter().zip(&lists.zero_blocks) {
+            let mut rest = blocks.iter().zip(&lists.zero_blocks).peekable();
+            while let Some((block, &is_hole)) = rest.next() {
                 let file = &self.pieces[block.piece as usize].piece.file;
-                let mut sink = Sink {
-                    hasher: &self.hasher,
-                    file,
-                    tally: &mut *tally,
-                    seen: &mut lists.seen,
-                };
+                let mut sink = Sink { file, tally: &mut *tally, seen: &mut lists.seen };
                 if is_hole {
                     stream.finish(|chunk| sink.chunk(chunk));
                     let len = block.len as u64;
                     tally.add(Tally { chunks: 1, zero_chunks: 1, zero_bytes: len });
                     continue;
                 }
-                stream.push(&self.buffer[block.start..][..block.len], |chunk| sink.chunk(chunk));
-                if block.ends_stream {
+                // The blocks of one stream lie side by side: they are one piece of it.
+                let (mut end, mut ends_stream) = (block.start + block.len, block.ends_stream);
+                while !ends_stream
+                    && let Some((next, _)) = rest.next_if(|&(_, &is_hole)| !is_hole)
+                {
+                    end = next.start + next.len;
+                    ends_stream = next.ends_stream;
+                }
+                stream.push(&self.buffer[block.start..end], |chunk| sink.chunk(chunk));
+                if ends_stream {
                     stream.finish(|chunk| sink.chunk(chunk));
                 }
             }
@@ -492,7 +497,6 @@ impl<'a> Worker<'a> {
         for (i, stream) in self.streams.iter_mut().enumerate() {
             self.lists.seen.clear();
             let mut sink = Sink {
-                hasher: &self.hasher,
                 file: &current.piece.file,
                 tally: &mut self.facts.tallies[first + i],
                 seen: &mut self.lists.seen,
@@ -532,7 +536,6 @@ impl<'a> Worker<'a> {
 
 /// Where content-defined chunks of one file go.
 struct Sink<'a> {
-    hasher: &'a Fingerprinter,
     file: &'a FileRef,
     tally: &'a mut Tally,
     seen: &'a mut Vec<Seen>,
@@ -546,18 +549,17 @@ impl Sink<'_> {
             self.tally.zero_chunks += 1;
             self.tally.zero_bytes += u64::from(len);
         } else {
-            let fp = self.hasher.hash(chunk).prefix64();
+            let fp = quick_hash(chunk);
             self.seen.push(Seen { fp, len, file: self.file.number, group: self.file.group });
         }
     }
 }
 
-/// 128 bits of a fingerprint times an odd number that depends on its place, so that a sum over a
-/// file's blocks tells their order.
-fn weighed(fp: &Fingerprint, place: u64) -> u128 {
-    let bytes = fp.as_bytes().first_chunk().expect("a fingerprint has 32 bytes");
+/// The name of a chunk times an odd number that depends on its place, so that a sum over a file's
+/// chunks tells their order.
+fn weighed(name: u128, place: u64) -> u128 {
     let spread = (u128::from(place) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    u128::from_le_bytes(*bytes).wrapping_mul((spread ^ (spread >> 64)) | 1)
+    name.wrapping_mul((spread ^ (spread >> 64)) | 1)
 }
 
 #[cfg(test)]
@@ -565,11 +567,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_block_matters_to_the_name_of_its_file() {
-        let hasher = Fingerprinter::new(FingerprintKind::Blake3);
-        let (a, b) = (hasher.hash(b"a"), hasher.hash(b"b"));
+    fn the_place_of_a_chunk_matters_to_the_name_of_its_file() {
+        let (a, b) = (u128::MAX / 3, u128::MAX / 7);
         let sum = |x, y| weighed(x, 0).wrapping_add(weighed(y, 1));
-        assert_ne!(sum(&a, &b), sum(&b, &a));
-        assert_ne!(sum(&a, &a), weighed(&a, 0));
+        assert_ne!(sum(a, b), sum(b, a));
+        assert_ne!(sum(a, a), weighed(a, 0));
     }
 }
