@@ -1,14 +1,17 @@
 //! One strong hash per finest chunk; every larger chunk's name is a weighted sum of its halves'.
 //! Room: onefold-estimate.   In: blocks of up to 128 KiB.   Out: a [`Level`] per chunk size.
 //! Invariants: at each size, two chunks have equal names if and only if they have equal bytes and
-//! equal length, but for chance: unrolled, a name is the sum over the chunk's leaves of 128 bits
-//! of BLAKE3 times a fixed odd number for the leaf's place, modulo 2^128. Two different chunks
-//! differ in a leaf, whose digest is as good as random, so that the sums are equal once in 2^128
-//! and the 64 bits that tables keep once in 2^64. (Somebody who wants collisions can make some:
-//! this serves counting, and no data is ever shared because of it.)
+//! equal length, but for chance: unrolled, a name is a polynomial in `LEFT` modulo 2^128 whose
+//! coefficients are 128 bits of BLAKE3 of the chunk's leaves. Two different chunks differ in a
+//! leaf, whose digest is as good as random; it is multiplied by sums of powers of an odd number,
+//! which may clear some low bits, so that tables keep the upper 64 bits, equal by chance once in
+//! 2^64. (Somebody who wants collisions can make some: this serves counting, and no data is ever
+//! shared because of it.)
 //! Cost: the data is hashed once; all larger sizes together cost a multiplication per leaf.
 
 use onefold_content::{Fingerprint, Fingerprinter, is_zero};
+
+use crate::options::CHUNK_MIN_BYTES;
 
 /// The name of a chunk of full length that is all zero, at every size.
 pub(crate) const ZERO: u128 = 0;
@@ -16,8 +19,13 @@ pub(crate) const ZERO: u128 = 0;
 /// for: digits of pi. Without the number, a missing half would look the same as a zero quarter
 /// and a missing one.
 const ABSENT: u128 = 0x243F_6A88_85A3_08D3_1319_8A2E_0370_7344;
-/// Weight of the left half: digits of e, odd. Its powers weigh the leaves.
+/// The weight of a leaf is a power of this: digits of e, odd.
 const LEFT: u128 = 0xB7E1_5162_8AED_2A6A_BF71_5880_9CF4_F3C7;
+
+/// The 64 bits of a name that tables keep.
+pub(crate) const fn key(name: u128) -> u64 {
+    (name >> 64) as u64
+}
 
 /// 128 bits of a digest.
 fn name_of(digest: &Fingerprint) -> u128 {
@@ -93,12 +101,15 @@ pub(crate) fn hash_leaves(
 /// From the chunks of `size / 2` bytes to those of `size`.
 pub(crate) fn join_halves(below: &Level, blocks: &[Block], size: usize, out: &mut Level) {
     out.reset(blocks.iter().map(|block| chunks_of(block, size)).sum());
+    // With this exponent, every leaf of a chunk has a power of its own: its distance from the
+    // chunk's end.
+    let weight = LEFT.wrapping_pow((size / (2 * CHUNK_MIN_BYTES as usize)) as u32);
     let absent = ABSENT.wrapping_mul(2 * size as u128 + 1);
     let (mut place, mut child) = (0, 0);
     for block in blocks {
         let end = child + chunks_of(block, size / 2);
         while child < end {
-            let left = below.names[child].wrapping_mul(LEFT);
+            let left = below.names[child].wrapping_mul(weight);
             let is_pair = child + 1 < end;
             let right = if is_pair { below.names[child + 1] } else { absent };
             out.names[place] = left.wrapping_add(right);

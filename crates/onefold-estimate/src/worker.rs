@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::quick_hash::quick_hash;
 use crate::read::{self, Run};
 use crate::table::{Scratch, Seen, Table};
-use crate::tree::{Block, Level, chunks_of, hash_leaves, join_halves};
+use crate::tree::{Block, Level, chunks_of, hash_leaves, join_halves, key};
 use crate::walk::{Breakdown, FileRef};
 
 /// Files are cut into blocks of this size first.
@@ -396,7 +396,7 @@ impl<'a> Worker<'a> {
                         current.content.zero_bytes += len as u64;
                     }
                 } else {
-                    let fp = level.names[chunk] as u64;
+                    let fp = key(level.names[chunk]);
                     lists.seen.push(Seen { fp, len: len as u32, file, group });
                     if is_primary {
                         lists.places.push((block.start + within, len));
