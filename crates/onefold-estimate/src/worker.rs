@@ -566,6 +566,72 @@ fn weighed(name: u128, place: u64) -> u128 {
 mod tests {
     use super::*;
 
+    use std::path::Path;
+
+    use crate::options::Options;
+
+    /// Run one worker on one file that is said to have `size` bytes.
+    fn work(path: &Path, size: u64, read: impl FnOnce(&mut Worker<'_>)) -> ScanFacts {
+        let plan = Plan::new(&Options::default()).unwrap();
+        let (shared, progress) = (Shared::new(&plan), Progress::new());
+        let mut worker = Worker::new(&plan, &shared, &progress);
+        let file = FileRef {
+            number: 0,
+            path: path.into(),
+            group: 0,
+            size,
+            is_sparse: false,
+            place: 0,
+            is_input: false,
+        };
+        let piece = Piece { file: Arc::new(file), segment: 0 };
+        worker.pieces.push(Current { piece, content: Content::default() });
+        read(&mut worker);
+        worker.end_stream();
+        worker.process();
+        worker.commit();
+        worker.finish();
+        assert_eq!(progress.snapshot().bytes_done, size, "all of it is dealt with");
+        assert_eq!(lock(&shared.files).records().count(), 0, "it cannot be compared");
+        crate::scan::into_inner(shared.scan)
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_counts_with_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        for (left, said) in [(0, 10), (5000, 5001), (300_000, 20 << 20)] {
+            std::fs::write(&path, vec![1; left]).unwrap();
+            let facts = work(&path, said, |worker| worker.read_piece());
+            assert_eq!((facts.bytes, facts.unread_bytes), (left as u64, 0));
+            assert_eq!(facts.problems.count(ProblemKind::Changed), 1);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_became_something_else_is_unreadable() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().join("gone"), folder.path().to_path_buf()] {
+            let facts = work(&path, 5000, |worker| worker.read_piece());
+            assert_eq!((facts.bytes, facts.unread_bytes), (0, 5000));
+            assert_eq!(facts.problems.count(ProblemKind::UnreadableFile), 1);
+        }
+    }
+
+    #[test]
+    fn blocks_that_cannot_be_read_are_left_out_one_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        // Reading a folder as a file fails on every block.
+        let handle = File::open(folder.path()).unwrap();
+        for size in [5, BLOCK, 3 * BLOCK + 1, 30 << 20] {
+            let facts = work(folder.path(), size, |worker| {
+                assert_eq!(worker.read_run(&handle, 0, size), size);
+            });
+            assert_eq!((facts.bytes, facts.unread_bytes), (0, size));
+            assert_eq!(facts.problems.count(ProblemKind::ReadError), 1);
+        }
+    }
+
     #[test]
     fn the_place_of_a_chunk_matters_to_the_name_of_its_file() {
         let (a, b) = (u128::MAX / 3, u128::MAX / 7);
