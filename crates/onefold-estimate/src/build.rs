@@ -10,8 +10,8 @@ use crate::options::Method;
 use crate::partial::Partial;
 use crate::problems::{Problem, ProblemKind};
 use crate::report::{
-    Answer, Compressed, Copies, DuplicateFile, Group, InputReport, ProblemReport, RepeatedFile,
-    Report, SCHEMA_VERSION, SizeReport, Skew,
+    Answer, Compressed, Copies, DuplicateFile, Group, InputReport, Interval, ProblemReport,
+    RepeatedFile, Report, SCHEMA_VERSION, SizeReport, Skew,
 };
 use crate::sample::{BYTES, COLD_BYTES, DUPLICATED, FPS, HOT, STORED, Sample};
 use crate::table::{Entry, Table, is_known};
@@ -110,6 +110,7 @@ impl Partial {
         let duplicate_bytes = filled - unique_bytes;
         let fraction = |part: u64| if bytes == 0 { 0.0 } else { part as f64 / bytes as f64 };
         let distinct = unique_chunks as f64;
+        let floor = if filled == 0 { 1.0 } else { bytes as f64 / filled as f64 };
         SizeReport {
             method: self.plan.tables[table].method,
             chunks: tally.chunks,
@@ -121,7 +122,10 @@ impl Partial {
             duplicate_bytes,
             duplicate_fraction: fraction(duplicate_bytes),
             dedup_ratio: ratio(bytes, unique_bytes),
-            dedup_ratio_interval: sample.interval(|sums| bytes as f64 / sums[BYTES]),
+            // Neither end can be below what leaving out zeroes gives.
+            dedup_ratio_interval: sample
+                .interval(|sums| bytes as f64 / sums[BYTES])
+                .map(|i| Interval { low: i.low.max(floor), high: i.high.max(floor) }),
             index_memory_bytes: unique_chunks * INDEX_BYTES_PER_CHUNK,
             sampled_one_in: sample.one_in(),
             sampled_chunks: sample.len(),
@@ -133,8 +137,8 @@ impl Partial {
         let bytes = self.header.scan.bytes;
         let tally = self.header.scan.tallies[self.plan.primary];
         let mapped = tally.chunks - tally.zero_chunks;
-        let metadata_bytes =
-            sample.total(FPS) * CONTAINER_ENTRY_BYTES + mapped * MAP_ENTRY_BYTES;
+        let unique_bytes = sample.total(BYTES).min(bytes - tally.zero_bytes);
+        let metadata_bytes = sample.total(FPS) * CONTAINER_ENTRY_BYTES + mapped * MAP_ENTRY_BYTES;
         let one = |(codec, name): (usize, &String)| {
             let which = STORED + codec;
             let stored_bytes = sample.total(which);
@@ -142,7 +146,7 @@ impl Partial {
                 compression: name.clone(),
                 stored_bytes,
                 stored_bytes_interval: sample.interval(|sums| sums[which]),
-                compress_ratio: ratio(sample.total(BYTES), stored_bytes),
+                compress_ratio: ratio(unique_bytes, stored_bytes),
                 compress_ratio_interval: sample.interval(|sums| sums[BYTES] / sums[which]),
                 total_ratio: ratio(bytes, stored_bytes),
                 total_ratio_interval: sample.interval(|sums| bytes as f64 / sums[which]),
@@ -195,9 +199,7 @@ impl Partial {
                 Some((record.first.number, file))
             })
             .collect();
-        files.sort_by(|a, b| {
-            b.1.duplicate_bytes.cmp(&a.1.duplicate_bytes).then(a.0.cmp(&b.0))
-        });
+        files.sort_by(|a, b| b.1.duplicate_bytes.cmp(&a.1.duplicate_bytes).then(a.0.cmp(&b.0)));
         files.into_iter().map(|(_, file)| file).take(rows).collect()
     }
 
@@ -366,19 +368,19 @@ fn answer(size: &SizeReport, compressed: &Compressed, bytes: u64) -> Answer {
     let stored = compressed.stored_bytes;
     let saved_fraction = if bytes == 0 { 0.0 } else { 1.0 - stored as f64 / bytes as f64 };
     let show = |ratio: Option<f64>| ratio.map_or("all".to_owned(), |r| format!("{r:.2}x"));
-    let mut line = format!(
-        "dedup {}  compress {}  total {} ({:.1} % saved)",
+    let about = match (compressed.total_ratio_interval, compressed.total_ratio) {
+        (Some(interval), Some(total)) => {
+            format!("  +-{:.1} %", (interval.high - interval.low) / 2.0 / total * 100.0)
+        }
+        _ => String::new(),
+    };
+    let line = format!(
+        "dedup {}  compress {}  total {} ({:.1} % saved){about}",
         show(size.dedup_ratio),
         show(compressed.compress_ratio),
         show(compressed.total_ratio),
         saved_fraction * 100.0
     );
-    if let (Some(interval), Some(total)) =
-        (compressed.total_ratio_interval, compressed.total_ratio)
-    {
-        let percent = (interval.high - interval.low) / 2.0 / total * 100.0;
-        line.push_str(&format!("  +-{percent:.1} %"));
-    }
     Answer {
         chunk_bytes: size.method.mean_bytes(),
         compression: compressed.compression.clone(),
@@ -398,20 +400,20 @@ fn next(report: &Report) -> String {
     if report.shard.is_some() {
         return "onefold estimate merge SHARD...".to_owned();
     }
-    let mut command = "onefold serve ./pool".to_owned();
+    let mut words = vec!["onefold serve ./pool".to_owned()];
     let chunk = ByteSize(u64::from(report.answer.chunk_bytes));
     if chunk.bytes() != ChunkSize::default().bytes64() && ChunkSize::new(chunk).is_ok() {
-        command.push_str(&format!(" --chunk-size {}K", chunk.bytes() >> 10));
+        words.push(format!("--chunk-size {}K", chunk.bytes() >> 10));
     }
     if report.answer.compression != "lz4" {
-        command.push_str(&format!(" --compression {}", report.answer.compression));
+        words.push(format!("--compression {}", report.answer.compression));
     }
     // A volume that the input fits with some air; 64 GiB is what one gets without saying so.
     let size = (report.input.bytes / 4 * 5).next_power_of_two();
     if size > 64 << 30 {
-        command.push_str(&format!(" --size {}G", size >> 30));
+        words.push(format!("--size {}G", size >> 30));
     }
-    command
+    words.join(" ")
 }
 
 impl Report {

@@ -13,22 +13,22 @@ impl Report {
     /// One row per chunk size; the compression columns are filled in the primary row only, where
     /// there is one row per compression. Ends with a line feed.
     pub fn to_csv(&self) -> String {
-        let mut text = format!("{HEAD}\n");
+        let mut lines = vec![HEAD.to_owned()];
         for size in &self.chunk_sizes {
             let start = self.size_columns(size);
             if size.method == (Method::Fixed { chunk_bytes: self.primary_chunk_bytes }) {
                 for row in &self.compression {
                     let (compress, total) = (number(row.compress_ratio), number(row.total_ratio));
-                    text.push_str(&format!(
-                        "{start},{},{},{compress},{total},{}\n",
+                    lines.push(format!(
+                        "{start},{},{},{compress},{total},{}",
                         row.compression, row.stored_bytes, row.metadata_bytes
                     ));
                 }
             } else {
-                text.push_str(&format!("{start},,,,,\n"));
+                lines.push(format!("{start},,,,,"));
             }
         }
-        text
+        lines.join("\n") + "\n"
     }
 
     fn size_columns(&self, size: &SizeReport) -> String {

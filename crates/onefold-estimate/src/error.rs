@@ -100,7 +100,9 @@ pub enum EstimateError {
         what: String,
     },
     /// Some shards of a set are not there.
-    #[error("of {inputs}, shard {missing} of {count} is missing: merge all shards of a tree at once")]
+    #[error(
+        "of {inputs}, shard {missing} of {count} is missing: merge all shards of a tree at once"
+    )]
     MissingShard {
         /// The inputs of the set.
         inputs: String,

@@ -201,7 +201,9 @@ mod tests {
 
     fn table(files: &[OpenFile], capacity: usize) -> (u64, Vec<Record>) {
         let mut table = FileTable::new(capacity);
-        files.iter().for_each(|file| table.add_segment(file.clone()));
+        for file in files {
+            table.add_segment(file.clone());
+        }
         let mut records: Vec<Record> = table.records().cloned().collect();
         records.sort_by_key(|record| (record.size, record.sum));
         (table.least_bytes(), records)

@@ -271,7 +271,9 @@ impl Reader {
                 match self.from.read(&mut rest) {
                     Ok(0) => Ok(None),
                     Ok(_) => Err(self.bad("there are bytes after the last frame")),
-                    Err(source) => Err(EstimateError::PartialIo { path: self.path.clone(), source }),
+                    Err(source) => {
+                        Err(EstimateError::PartialIo { path: self.path.clone(), source })
+                    }
                 }
             }
             kind => Err(self.bad(&format!("unknown kind of frame {kind}"))),

@@ -35,8 +35,7 @@ pub(crate) struct Groups {
 
 impl Default for Groups {
     fn default() -> Self {
-        let mut groups =
-            Self { names: Vec::new(), tallies: Vec::new(), numbers: HashMap::new() };
+        let mut groups = Self { names: Vec::new(), tallies: Vec::new(), numbers: HashMap::new() };
         groups.push(OTHER);
         groups
     }

@@ -275,14 +275,14 @@ pub(crate) fn entry_words(owner: Option<usize>) -> usize {
 }
 
 /// Entries per table that fit the bytes set aside for all. Accuracy needs equal entries for all
-/// sizes, exactness on small inputs needs twice as many at half the size: the square root of the
-/// chunk size is between the two.
+/// sizes, exactness on small inputs needs twice as many at half the size: the fourth root of the
+/// chunk size is between the two, nearer to accuracy.
 fn capacities(options: &Options, methods: &[Method], bytes: u64) -> Vec<u64> {
     let is_primary =
         |method: Method| method == Method::Fixed { chunk_bytes: options.primary_bytes };
     let weight = |method: Method| {
         let favour = if is_primary(method) { PRIMARY_WEIGHT } else { 1.0 };
-        favour / f64::from(method.mean_bytes()).sqrt()
+        favour / f64::from(method.mean_bytes()).sqrt().sqrt()
     };
     let sum: f64 = methods.iter().map(|&m| weight(m)).sum();
     let entries = |&method: &Method| {
@@ -328,7 +328,8 @@ fn least_memory(options: &Options, methods: &[Method]) -> u64 {
                 .iter()
                 .all(|&entries| entries / parts >= PART_ENTRIES_MIN)
     };
-    (2..).map(|mib| mib << 20).find(|&memory| enough(memory)).expect("grows past any need")
+    let some = (2..1 << 20).map(|mib| mib << 20).find(|&memory| enough(memory));
+    some.expect("a TiB is enough for any accepted settings")
 }
 
 #[cfg(test)]
@@ -368,9 +369,8 @@ mod tests {
         let one = Plan::new(&options).unwrap();
         options.threads = 64;
         let many = Plan::new(&options).unwrap();
-        let capacities = |plan: &Plan| -> Vec<u64> {
-            plan.tables.iter().map(|table| table.capacity).collect()
-        };
+        let capacities =
+            |plan: &Plan| -> Vec<u64> { plan.tables.iter().map(|table| table.capacity).collect() };
         assert_eq!(capacities(&one), capacities(&many));
         let slots = |t: &TableSpec| t.capacity * 4 / 3 * 4 * entry_words(t.owner) as u64;
         let bytes: u64 = one.tables.iter().map(slots).sum();

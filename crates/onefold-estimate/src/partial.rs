@@ -206,10 +206,9 @@ impl Partial {
                 }
                 Frame::Records(records) => {
                     for mut record in records {
-                        for name in [Some(&mut record.first), record.second.as_mut()] {
-                            if let Some(name) = name {
-                                name.number = name.number.saturating_add(base);
-                            }
+                        let names = [Some(&mut record.first), record.second.as_mut()];
+                        for name in names.into_iter().flatten() {
+                            name.number = name.number.saturating_add(base);
                         }
                         self.files.add(record);
                     }

@@ -1,6 +1,7 @@
 //! A fast 64-bit hash for content-defined chunks, whose odd lengths would leave vector lanes idle.
 //! Room: onefold-estimate.   In: bytes.   Out: 64 well-mixed bits.
-//! Source: folded multiplication (the upper half of a 128-bit product XORed onto the lower), as
+//! Source: folded multiplication (the upper half of a 128-bit product added onto the lower
+//! without carry), as
 //! in Wang Yi's wyhash; the arrangement here is our own. Not proof against malice, and not meant
 //! to be: it serves counting, and no data is ever shared because of it.
 //! Cost: four multiplications per 64 bytes, about the speed of memory.
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn every_changed_bit_every_length_and_every_order_gives_another_hash() {
         let mut known = HashSet::new();
-        let mut data: Vec<u8> = (0..700_u32).map(|i| (i * i >> 3) as u8).collect();
+        let mut data: Vec<u8> = (0..700_u32).map(|i| ((i * i) >> 3) as u8).collect();
         for len in 0..=data.len() {
             assert!(known.insert(quick_hash(&data[..len])));
         }

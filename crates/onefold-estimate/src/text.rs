@@ -1,6 +1,8 @@
 //! The report for people: tables of at most 100 columns, the answer in the last lines.
 //! Room: onefold-estimate.
 
+use std::fmt::Write as _;
+
 use onefold_block::ByteSize;
 
 use crate::options::Method;
@@ -14,29 +16,30 @@ const PROBLEMS: usize = 10;
 impl Report {
     /// As text for people, with `rows` rows in each list. Ends with a line feed.
     pub fn to_text(&self, rows: usize) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         self.input_text(&mut out);
         self.problem_text(&mut out);
         if self.input.bytes > 0 {
             self.size_text(&mut out);
             self.compression_text(&mut out);
             self.copies_text(&mut out);
-            group_text(&mut out, "By extension", &self.by_extension, rows);
-            group_text(&mut out, "By top folder", &self.by_folder, rows);
+            group_text(&mut out, "extension", &self.by_extension, rows);
+            group_text(&mut out, "top folder", &self.by_folder, rows);
             self.file_text(&mut out, rows);
         }
         self.note_text(&mut out);
-        out.push_str(&format!("\n{}\n", self.answer.line));
-        out.push_str(&format!("next: {}\n", self.answer.next));
-        out
+        out.push(String::new());
+        out.push(self.answer.line.clone());
+        out.push(format!("next: {}\n", self.answer.next));
+        out.join("\n")
     }
 
-    fn input_text(&self, out: &mut String) {
+    fn input_text(&self, out: &mut Vec<String>) {
         let input = &self.input;
         let (bytes, seconds) = (size(input.bytes), self.elapsed_ns as f64 / 1e9);
         let rate = if seconds > 0.0 { input.bytes as f64 / seconds } else { 0.0 };
-        out.push_str(&format!(
-            "{bytes} in {} and {}, read in {} ({}/s)\n",
+        out.push(format!(
+            "{bytes} in {} and {}, read in {} ({}/s)",
             plural(input.files, "file"),
             plural(input.folders, "folder"),
             duration(seconds),
@@ -54,11 +57,11 @@ impl Report {
             also.push(format!("{} not followed", plural(input.symlinks, "symbolic link")));
         }
         for line in also {
-            out.push_str(&format!("  {line}\n"));
+            out.push(format!("  {line}"));
         }
     }
 
-    fn problem_text(&self, out: &mut String) {
+    fn problem_text(&self, out: &mut Vec<String>) {
         let p = &self.problems;
         let counts = [
             (p.unreadable_files, "unreadable file"),
@@ -76,21 +79,22 @@ impl Report {
             0 => String::new(),
             bytes => format!(" ({} not read)", size(bytes)),
         };
-        out.push_str(&format!("  skipped: {}{unread}\n", some.join(", ")));
+        out.push(format!("  skipped: {}{unread}", some.join(", ")));
         for problem in p.named.iter().take(PROBLEMS) {
             let reason = &problem.reason;
             let room = (WIDTH - 6).saturating_sub(reason.chars().count()).max(30);
-            out.push_str(&format!("    {}: {reason}\n", shortened(&problem.path, room)));
+            out.push(format!("    {}: {reason}", shortened(&problem.path, room)));
         }
         let total: u64 = counts.iter().map(|(n, _)| n).sum();
         if total > PROBLEMS as u64 && p.named.len() > PROBLEMS {
-            out.push_str(&format!("    and {} more\n", number(total - PROBLEMS as u64)));
+            out.push(format!("    and {} more", number(total - PROBLEMS as u64)));
         }
     }
 
-    fn size_text(&self, out: &mut String) {
+    fn size_text(&self, out: &mut Vec<String>) {
         let sampled = !self.exact;
-        let mut head = vec!["chunks", "number", "zero", "duplicate", "unique", "dedup", "index RAM"];
+        let mut head =
+            vec!["chunks", "number", "zero", "duplicate", "unique", "dedup", "index RAM"];
         if sampled {
             head.extend(["95 % interval", "kept"]);
         }
@@ -116,11 +120,12 @@ impl Report {
             cells
         };
         let rows: Vec<Vec<String>> = self.chunk_sizes.iter().map(row).collect();
-        out.push_str("\nDeduplication by chunk size (* what the rest is for)\n");
+        out.push(String::new());
+        out.push("Deduplication by chunk size (* what the rest is for)".to_owned());
         table(out, &head, &rows);
     }
 
-    fn compression_text(&self, out: &mut String) {
+    fn compression_text(&self, out: &mut Vec<String>) {
         let unique = self.primary().unique_bytes;
         let sampled = self.compression.iter().any(|row| row.total_ratio_interval.is_some());
         let mut head = vec!["compression", "stored", "compress", "total", "metadata", "total with"];
@@ -147,11 +152,12 @@ impl Report {
             .collect();
         let chunk = ByteSize(u64::from(self.primary_chunk_bytes));
         let unique = size(unique);
-        out.push_str(&format!("\nCompression of the {unique} that are unique at {chunk}\n"));
+        out.push(String::new());
+        out.push(format!("Compression of the {unique} that are unique at {chunk}"));
         table(out, &head, &rows);
     }
 
-    fn copies_text(&self, out: &mut String) {
+    fn copies_text(&self, out: &mut Vec<String>) {
         let cells = |name: String, row: &Copies| {
             vec![
                 name,
@@ -178,41 +184,41 @@ impl Report {
         rows.push(cells("total".to_owned(), &total));
         let head = ["copies from", "unique", "size", "stored", "in use", "size", "stored"];
         let about = if self.primary().sampled_one_in > 1 { ", from a sample" } else { "" };
-        out.push_str(&format!("\nCopies per chunk, zeroes left out{about}\n"));
+        out.push(String::new());
+        out.push(format!("Copies per chunk, zeroes left out{about}"));
         table(out, &head, &rows);
         if let (Some(hot), Some(share)) =
             (self.skew.hot_fraction, self.skew.hot_redundancy_fraction)
         {
-            out.push_str(&format!(
+            out.push(format!(
                 "  {} of the duplicated chunks have more than two copies; \
-                 they hold {} of the redundancy\n",
+                 they hold {} of the redundancy",
                 percent(hot),
                 percent(share)
             ));
         }
     }
 
-    fn file_text(&self, out: &mut String, rows: usize) {
+    fn file_text(&self, out: &mut Vec<String>, rows: usize) {
         let least = match self.file_lists_least_bytes {
             1 => String::new(),
             bytes => format!(" (files of at least {})", size(bytes)),
         };
         if !self.duplicate_files.is_empty() && rows > 0 {
-            out.push_str(&format!("\nLargest duplicate files{least}\n"));
+            out.push(String::new());
+            out.push(format!("Largest duplicate files{least}"));
+            out.push("  wasted    copies".to_owned());
             for file in self.duplicate_files.iter().take(rows) {
-                let wasted = format!("{:>8} twice", size(file.duplicate_bytes));
-                let wasted = match file.copies {
-                    2 => wasted,
-                    copies => {
-                        format!("{:>8} in {copies} copies", size(file.duplicate_bytes))
-                    }
-                };
-                out.push_str(&format!("  {wasted}: {}\n", shortened(&file.first, WIDTH - 30)));
-                out.push_str(&format!("{:>20} {}\n", "=", shortened(&file.second, WIDTH - 22)));
+                let (wasted, copies) = (size(file.duplicate_bytes), number(file.copies));
+                let [first, second] =
+                    [&file.first, &file.second].map(|path| shortened(path, WIDTH - 20));
+                out.push(format!("  {wasted:>8}  {copies:>6}  {first}"));
+                out.push(format!("{:20}{second}", ""));
             }
         }
         if !self.repeated_files.is_empty() && rows > 0 {
-            out.push_str(&format!("\nFiles with most chunks seen before{least}\n"));
+            out.push(String::new());
+            out.push(format!("Files with most chunks seen before{least}"));
             let cells = |file: &crate::RepeatedFile| {
                 vec![
                     shortened(&file.path, WIDTH - 40),
@@ -226,29 +232,29 @@ impl Report {
         }
     }
 
-    fn note_text(&self, out: &mut String) {
+    fn note_text(&self, out: &mut Vec<String>) {
         if !self.exact || !self.complete || !self.notes.is_empty() {
-            out.push('\n');
+            out.push(String::new());
         }
         for note in &self.notes {
-            out.push_str(&format!("note: {note}\n"));
+            out.push(format!("note: {note}"));
         }
         if !self.exact {
             let memory = ByteSize(self.memory_bytes);
-            out.push_str(&format!(
+            out.push(format!(
                 "note: more distinct chunks than {memory} of memory hold: \
-                 sampled by fingerprint, see the intervals\n"
+                 sampled by fingerprint, see the intervals"
             ));
         }
         if let Some(shard) = self.shard {
-            out.push_str(&format!("note: this is shard {shard} only\n"));
+            out.push(format!("note: this is shard {shard} only"));
         } else if !self.complete {
-            out.push_str("note: stopped before the end; this is what was known by then\n");
+            out.push("note: stopped before the end; this is what was known by then".to_owned());
         }
     }
 }
 
-fn group_text(out: &mut String, title: &str, groups: &[Group], rows: usize) {
+fn group_text(out: &mut Vec<String>, what: &str, groups: &[Group], rows: usize) {
     if groups.is_empty() || rows == 0 {
         return;
     }
@@ -264,16 +270,17 @@ fn group_text(out: &mut String, title: &str, groups: &[Group], rows: usize) {
         ]
     };
     let shown: Vec<Vec<String>> = groups.iter().take(rows).map(cells).collect();
-    out.push_str(&format!("\n{title}\n"));
-    table(out, &["", "files", "bytes", "unique", "stored", "saved"], &shown);
+    out.push(String::new());
+    out.push(format!("By {what}"));
+    table(out, &[what, "files", "bytes", "unique", "stored", "saved"], &shown);
     if groups.len() > rows {
         let rest: u64 = groups[rows..].iter().map(|group| group.bytes).sum();
-        out.push_str(&format!("  and {} in smaller ones\n", size(rest)));
+        out.push(format!("  and {} in smaller ones", size(rest)));
     }
 }
 
 /// Columns as wide as their widest cell, the first one flush left, the others flush right.
-fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
+fn table(out: &mut Vec<String>, head: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].len()]).max().unwrap_or(0)
@@ -282,14 +289,14 @@ fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let mut line = |cells: &[&str]| {
         let mut text = String::from(" ");
         for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
+            // Writing to a text cannot fail.
             if column == 0 {
-                text.push_str(&format!(" {cell:<width$}"));
+                let _ = write!(text, " {cell:<width$}");
             } else {
-                text.push_str(&format!("  {cell:>width$}"));
+                let _ = write!(text, "  {cell:>width$}");
             }
         }
-        out.push_str(text.trim_end());
-        out.push('\n');
+        out.push(text.trim_end().to_owned());
     };
     line(head);
     for row in rows {
@@ -393,9 +400,9 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut out = String::new();
+        let mut out = Vec::new();
         let rows = vec![vec!["a".to_owned(), "1".to_owned()], vec!["bbb".into(), "100".into()]];
         table(&mut out, &["x", "yy"], &rows);
-        assert_eq!(out, "  x     yy\n  a      1\n  bbb  100\n");
+        assert_eq!(out, ["  x     yy", "  a      1", "  bbb  100"]);
     }
 }

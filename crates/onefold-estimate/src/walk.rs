@@ -194,7 +194,7 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
             let Some(name) = frame.names.pop() else {
                 let frame = stack.pop().expect("there is a last one");
                 if frame.resume_after.is_some() {
-                    stack.push(self.open_folder(frame.path, frame.resume_after));
+                    stack.push(self.open_folder(frame.path, frame.resume_after.as_ref()));
                 }
                 continue;
             };
@@ -232,11 +232,11 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
         }
     }
 
-    fn open_folder(&mut self, path: PathBuf, after: Option<OsString>) -> Frame {
+    fn open_folder(&mut self, path: PathBuf, after: Option<&OsString>) -> Frame {
         if after.is_none() {
             self.facts.folders += 1;
         }
-        match list(&path, after.as_ref(), WINDOW) {
+        match list(&path, after, WINDOW) {
             Ok((names, resume_after)) => Frame { path, names, resume_after },
             Err(error) => {
                 self.problem(&path, ProblemKind::UnreadableFolder, &error);

@@ -9,9 +9,7 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use onefold_content::{
-    Codec, Compressor, FingerprintKind, Fingerprinter, is_zero,
-};
+use onefold_content::{Codec, Compressor, FingerprintKind, Fingerprinter, is_zero};
 use serde::{Deserialize, Serialize};
 
 use crate::content_defined::Stream;
@@ -474,8 +472,7 @@ impl<'a> Worker<'a> {
                 }
                 // The blocks of one stream lie side by side: they are one piece of it.
                 let (mut end, mut ends_stream) = (block.start + block.len, block.ends_stream);
-                while !ends_stream
-                    && let Some((next, _)) = rest.next_if(|&(_, &is_hole)| !is_hole)
+                while !ends_stream && let Some((next, _)) = rest.next_if(|&(_, &is_hole)| !is_hole)
                 {
                     end = next.start + next.len;
                     ends_stream = next.ends_stream;
@@ -570,8 +567,12 @@ mod tests {
 
     use crate::options::Options;
 
+    fn read_piece(worker: &mut Worker<'_>) {
+        worker.read_piece();
+    }
+
     /// Run one worker on one file that is said to have `size` bytes.
-    fn work(path: &Path, size: u64, read: impl FnOnce(&mut Worker<'_>)) -> ScanFacts {
+    fn work(path: &Path, size: u64, read: impl Fn(&mut Worker<'_>)) -> ScanFacts {
         let plan = Plan::new(&Options::default()).unwrap();
         let (shared, progress) = (Shared::new(&plan), Progress::new());
         let mut worker = Worker::new(&plan, &shared, &progress);
@@ -602,7 +603,7 @@ mod tests {
         let path = folder.path().join("log");
         for (left, said) in [(0, 10), (5000, 5001), (300_000, 20 << 20)] {
             std::fs::write(&path, vec![1; left]).unwrap();
-            let facts = work(&path, said, |worker| worker.read_piece());
+            let facts = work(&path, said, read_piece);
             assert_eq!((facts.bytes, facts.unread_bytes), (left as u64, 0));
             assert_eq!(facts.problems.count(ProblemKind::Changed), 1);
         }
@@ -612,7 +613,7 @@ mod tests {
     fn a_file_that_is_gone_or_became_something_else_is_unreadable() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().join("gone"), folder.path().to_path_buf()] {
-            let facts = work(&path, 5000, |worker| worker.read_piece());
+            let facts = work(&path, 5000, read_piece);
             assert_eq!((facts.bytes, facts.unread_bytes), (0, 5000));
             assert_eq!(facts.problems.count(ProblemKind::UnreadableFile), 1);
         }

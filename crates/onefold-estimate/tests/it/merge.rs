@@ -10,18 +10,18 @@ use crate::tree::{Tree, mixed, noise, options, report, run, timeless};
 
 fn save(partial: &Partial, folder: &Tree, name: &str) -> PathBuf {
     let path = folder.at(name);
-    partial.write(&path).unwrap();
+    partial.write(&path).expect("the folder takes it");
     path
 }
 
 fn merge(paths: &[PathBuf]) -> Report {
-    timeless(&Partial::merge(paths, None).unwrap())
+    timeless(&Partial::merge(paths, None).expect("they belong together"))
 }
 
 fn shards(tree: &Path, options: &Options, count: u32, folder: &Tree) -> Vec<PathBuf> {
     (0..count)
         .map(|index| {
-            let shard = Shard::new(index, count).unwrap();
+            let shard = Shard::new(index, count).expect("it is one of them");
             let partial = run(&[tree], &Options { shard, ..options.clone() });
             assert!(!partial.is_complete() || count == 1);
             save(&partial, folder, &format!("{index}-of-{count}"))
@@ -142,8 +142,7 @@ fn small_result(folder: &Tree) -> Vec<u8> {
     tree.file("a", &noise(1, 20_000));
     tree.file("b", &noise(1, 20_000));
     let few = Options { chunk_sizes: vec![4096], content_defined: Vec::new(), ..options() };
-    let shard = Shard::new(0, 1).unwrap();
-    fs::read(save(&run(&[&tree.path()], &Options { shard, ..few }), folder, "good")).unwrap()
+    fs::read(save(&run(&[&tree.path()], &few), folder, "good")).expect("it was just written")
 }
 
 #[test]

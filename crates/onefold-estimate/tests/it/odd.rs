@@ -133,7 +133,7 @@ fn a_file_without_permission_is_named() {
     let tree = Tree::new();
     let path = tree.file("secret.key", &noise(1, 5000));
     tree.file("open.txt", &noise(2, 3000));
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
     let report = report(&[&tree.path()], &options());
     if fs::File::open(&path).is_ok() {
         // A superuser reads everything.
