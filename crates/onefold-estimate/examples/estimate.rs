@@ -19,6 +19,7 @@ use onefold_estimate::{Options, Partial, Progress, Report, Shard, content_define
 
 /// What deduplication and compression would save. Reads only.
 #[derive(Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Args {
     /// Files, folders, disk images and block devices; with --merge, partial results.
     #[arg(required = true)]

@@ -218,6 +218,9 @@ impl Plan {
         let fixed = &options.chunk_sizes;
         let primary = fixed.iter().position(|&b| b == options.primary_bytes).expect("checked");
         let (threads, batch_bytes) = workers(&options, memory / 4);
+        let buffers = threads as u64 * worker_bytes(&options, batch_bytes);
+        // What few workers leave over lets the walk run ahead, so that the end is known sooner.
+        let spare = (memory / 4).saturating_sub(buffers);
         let tables = methods.iter().zip(capacities).enumerate().map(|(i, (&method, capacity))| {
             let owner = (i == primary).then_some(options.compressions.len());
             TableSpec { method, capacity, owner }
@@ -229,7 +232,7 @@ impl Plan {
             top_bytes: fixed[fixed.len() - 1],
             threads,
             batch_bytes,
-            queue_bytes: (memory / 32) as usize,
+            queue_bytes: (memory / 32 + spare) as usize,
             file_records: (memory / 8) as usize / crate::files::RECORD_BYTES_MAX,
             link_records: (memory / 32) as usize / 48,
             options,

@@ -22,8 +22,16 @@ fn two_copies_of_a_tree_give_exactly_two_at_every_size() {
     assert_eq!(report.skew.hot_fraction, Some(0.0));
     assert_eq!(report.copies.len(), 1);
     assert_eq!((report.copies[0].copies_min, report.copies[0].referenced_bytes), (2, 1_871_362));
-    let left = report.by_folder.iter().find(|group| group.name.ends_with("/left")).unwrap();
-    let right = report.by_folder.iter().find(|group| group.name.ends_with("/right")).unwrap();
+    let left = report
+        .by_folder
+        .iter()
+        .find(|group| group.name.ends_with("/left"))
+        .expect("the test set it up");
+    let right = report
+        .by_folder
+        .iter()
+        .find(|group| group.name.ends_with("/right"))
+        .expect("the test set it up");
     assert_eq!((left.unique_bytes, right.unique_bytes), (report.input.bytes / 2, 0));
     assert_eq!((right.stored_bytes, right.saved_bytes), (0, report.input.bytes as i64 / 2));
     assert_eq!(report.duplicate_files.len(), 6);
@@ -66,13 +74,14 @@ fn the_report_does_not_depend_on_threads_or_batches() {
 fn json_reads_back_and_csv_has_its_columns() {
     let tree = mixed();
     let report = report(&[&tree.path()], &options());
-    let back: Report = serde_json::from_str(&report.to_json()).unwrap();
+    let back: Report = serde_json::from_str(&report.to_json()).expect("the test set it up");
     assert_eq!(back, report);
     assert!(report.to_json().contains("\"schema_version\": 1"));
     let csv = report.to_csv();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(columns, vec![20; 11]);
-    let primary = csv.lines().find(|line| line.contains(",fixed,4096,")).unwrap();
+    let primary =
+        csv.lines().find(|line| line.contains(",fixed,4096,")).expect("the test set it up");
     assert!(primary.contains(&format!(",lz4,{},", report.compression[0].stored_bytes)));
 }
 
@@ -84,7 +93,8 @@ fn the_text_fits_a_hundred_columns_and_ends_with_the_answer() {
     for options in [options(), Options { memory_bytes: 4 << 20, ..options() }] {
         let report = report(&[&tree.path()], &options);
         let text = report.to_text(10);
-        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        let widest =
+            text.lines().map(|line| line.chars().count()).max().expect("the test set it up");
         assert!(widest <= 100, "{widest} columns:\n{text}");
         assert!(text.is_ascii());
         let tail: Vec<&str> = text.lines().rev().take(2).collect();
@@ -116,7 +126,7 @@ fn a_cancelled_run_reports_what_it_knows() {
     let tree = mixed();
     let progress = Progress::new();
     progress.cancel();
-    let partial = scan(&[tree.path()], &options(), &progress).unwrap();
+    let partial = scan(&[tree.path()], &options(), &progress).expect("the test set it up");
     let early = timeless(&partial);
     assert!(!early.complete && !early.is_clean());
     assert!(early.to_text(5).contains("note: stopped before the end"));
@@ -128,7 +138,7 @@ fn a_cancelled_run_reports_what_it_knows() {
             std::thread::yield_now();
         }
         progress.cancel();
-        work.join().unwrap().unwrap()
+        work.join().expect("the test set it up").expect("the test set it up")
     });
     let some = timeless(&partial);
     let whole = report(&[&tree.path()], &options());
@@ -141,7 +151,7 @@ fn a_cancelled_run_reports_what_it_knows() {
 fn progress_ends_at_what_was_found() {
     let tree = mixed();
     let progress = Progress::new();
-    scan(&[tree.path()], &options(), &progress).unwrap();
+    scan(&[tree.path()], &options(), &progress).expect("the test set it up");
     let end = progress.snapshot();
     assert!(end.found_all);
     assert_eq!((end.bytes_done, end.files_done), (end.bytes_found, end.files_found));

@@ -49,7 +49,7 @@ fn merged_shards_equal_one_run_exactly() {
 fn merged_results_of_disjoint_inputs_equal_one_run_over_all() {
     let folder = Tree::new();
     let (left, right) = (mixed(), Tree::new());
-    right.file("other/base.txt", &fs::read(left.at("a/base.txt")).unwrap());
+    right.file("other/base.txt", &fs::read(left.at("a/base.txt")).expect("the test set it up"));
     right.file("other/new.bin", &noise(77, 200_000));
     right.file("loose.cfg", b"key = value\n");
     let whole = report(&[&left.path(), &right.path()], &options());
@@ -60,7 +60,7 @@ fn merged_results_of_disjoint_inputs_equal_one_run_over_all() {
     let mut parts = shards(&left.path(), &options(), 2, &folder);
     parts.push(two.clone());
     assert_eq!(merge(&parts), whole);
-    let again = Partial::merge(&[one], None).unwrap();
+    let again = Partial::merge(&[one], None).expect("the test set it up");
     let again = save(&again, &folder, "again");
     assert_eq!(merge(&[again, two]), whole);
 }
@@ -70,13 +70,13 @@ fn the_same_result_gives_the_same_file() {
     let (tree, folder) = (mixed(), Tree::new());
     let partial = run(&[&tree.path()], &options());
     let (a, b) = (save(&partial, &folder, "a"), save(&partial, &folder, "b"));
-    assert_eq!(fs::read(a).unwrap(), fs::read(b).unwrap());
+    assert_eq!(fs::read(a).expect("the test set it up"), fs::read(b).expect("the test set it up"));
 }
 
 #[test]
 fn a_shard_says_what_it_is_and_what_to_do_next() {
     let tree = mixed();
-    let shard = Shard::new(1, 3).unwrap();
+    let shard = Shard::new(1, 3).expect("the test set it up");
     let report = report(&[&tree.path()], &Options { shard, ..options() });
     assert!(!report.complete);
     assert_eq!(report.shard, Some(shard));
@@ -99,7 +99,7 @@ fn results_that_do_not_belong_together_are_refused() {
     let other = save(&run(&[&tree.path()], &other), &folder, "other");
     let mixed = error(&[parts[0].clone(), parts[1].clone(), parts[2].clone(), other]);
     assert!(matches!(mixed, EstimateError::Mismatch { .. }), "{mixed}");
-    let again = Options { shard: Shard::new(1, 3).unwrap(), ..options() };
+    let again = Options { shard: Shard::new(1, 3).expect("the test set it up"), ..options() };
     let again = save(&run(&[&tree.path()], &again), &folder, "again");
     let mut all = parts.clone();
     all.push(again);
@@ -112,7 +112,7 @@ fn results_that_do_not_belong_together_are_refused() {
 fn a_tree_that_changed_between_its_shards_is_noted() {
     let (tree, folder) = (mixed(), Tree::new());
     let part = |index| {
-        let shard = Shard::new(index, 2).unwrap();
+        let shard = Shard::new(index, 2).expect("the test set it up");
         let partial = run(&[&tree.path()], &Options { shard, ..options() });
         save(&partial, &folder, &index.to_string())
     };

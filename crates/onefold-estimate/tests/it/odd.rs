@@ -68,7 +68,7 @@ fn holes_are_zeroes_that_need_no_reading() {
     let (small, dense) = (Tree::new(), Tree::new());
     let cut = 3 << 20;
     let path = small.sparse("image", cut, &[(0, &data), (1_234_567, &data), (cut - 7, &data[..7])]);
-    dense.file("image", &fs::read(path).unwrap());
+    dense.file("image", &fs::read(path).expect("the test set it up"));
     let (small, dense) =
         (report(&[&small.path()], &options()), report(&[&dense.path()], &options()));
     assert_eq!(small.chunk_sizes, dense.chunk_sizes);
@@ -81,14 +81,16 @@ fn links_and_special_files_are_counted_and_named() {
     let tree = Tree::new();
     let data = noise(1, 10_000);
     let file = tree.file("a/file", &data);
-    fs::hard_link(&file, tree.at("a/hard")).unwrap();
-    fs::hard_link(&file, tree.at("z")).unwrap();
-    symlink(&file, tree.at("soft")).unwrap();
-    symlink(tree.path(), tree.at("loop")).unwrap();
-    symlink("nowhere", tree.at("dangling")).unwrap();
-    let folder = rustix::fs::open(tree.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    fs::hard_link(&file, tree.at("a/hard")).expect("the test set it up");
+    fs::hard_link(&file, tree.at("z")).expect("the test set it up");
+    symlink(&file, tree.at("soft")).expect("the test set it up");
+    symlink(tree.path(), tree.at("loop")).expect("the test set it up");
+    symlink("nowhere", tree.at("dangling")).expect("the test set it up");
+    let folder = rustix::fs::open(tree.path(), OFlags::DIRECTORY, Mode::empty())
+        .expect("the test set it up");
     let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(&folder, "pipe", kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(&folder, "pipe", kind, Mode::RUSR | Mode::WUSR, 0)
+        .expect("the test set it up");
     let report = report(&[&tree.path()], &options());
     let input = &report.input;
     assert_eq!((input.files, input.bytes, input.symlinks), (1, 10_000, 3));
@@ -110,11 +112,12 @@ fn what_cannot_be_reached_is_counted_named_and_skipped() {
     tree.file("good", &noise(1, 5000));
     let name = "d".repeat(250);
     let open = |at: BorrowedFd<'_>, name: &str| {
-        rustix::fs::openat(at, name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+        rustix::fs::openat(at, name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .expect("the test set it up")
     };
-    let mut folder = open(rustix::fs::CWD, tree.path().to_str().unwrap());
+    let mut folder = open(rustix::fs::CWD, tree.path().to_str().expect("the test set it up"));
     for _ in 0..17 {
-        rustix::fs::mkdirat(&folder, &name, Mode::RWXU).unwrap();
+        rustix::fs::mkdirat(&folder, &name, Mode::RWXU).expect("the test set it up");
         let next = open(folder.as_fd(), &name);
         folder = next;
     }
@@ -133,7 +136,8 @@ fn a_file_without_permission_is_named() {
     let tree = Tree::new();
     let path = tree.file("secret.key", &noise(1, 5000));
     tree.file("open.txt", &noise(2, 3000));
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o0))
+        .expect("the test set it up");
     let report = report(&[&tree.path()], &options());
     if fs::File::open(&path).is_ok() {
         // A superuser reads everything.
@@ -161,8 +165,8 @@ fn names_that_are_no_text_do_not_disturb() {
     use std::os::unix::ffi::OsStrExt;
     let tree = Tree::new();
     let name = std::ffi::OsStr::from_bytes(b"caf\xE9.\xFF");
-    fs::write(tree.path().join(name), noise(1, 5000)).unwrap();
-    fs::write(tree.at("new\nline\x1b[31m.txt"), noise(1, 5000)).unwrap();
+    fs::write(tree.path().join(name), noise(1, 5000)).expect("the test set it up");
+    fs::write(tree.at("new\nline\x1b[31m.txt"), noise(1, 5000)).expect("the test set it up");
     let report = report(&[&tree.path()], &options());
     assert_eq!((report.input.files, report.answer.dedup_ratio), (2, Some(2.0)));
     let text = report.to_text(5);

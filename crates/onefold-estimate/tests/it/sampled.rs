@@ -35,7 +35,7 @@ fn holds(report: &Report, truth: &Report) {
     };
     for (row, exact) in report.chunk_sizes.iter().zip(&truth.chunk_sizes) {
         assert_eq!((row.chunks, row.zero_bytes), (exact.chunks, exact.zero_bytes));
-        let truth = exact.dedup_ratio.unwrap();
+        let truth = exact.dedup_ratio.expect("the test set it up");
         match row.dedup_ratio_interval {
             None => assert_eq!(row.dedup_ratio, exact.dedup_ratio, "{}", row.method),
             Some(i) => assert!(within(i.low, i.high, truth), "{}: {truth} {i:?}", row.method),
@@ -43,12 +43,12 @@ fn holds(report: &Report, truth: &Report) {
     }
     for (row, exact) in report.compression.iter().zip(&truth.compression) {
         let i = row.total_ratio_interval.expect("the primary table is sampled");
-        assert!(within(i.low, i.high, exact.total_ratio.unwrap()));
-        let i = row.compress_ratio_interval.unwrap();
-        assert!(within(i.low, i.high, exact.compress_ratio.unwrap()));
+        assert!(within(i.low, i.high, exact.total_ratio.expect("the test set it up")));
+        let i = row.compress_ratio_interval.expect("the test set it up");
+        assert!(within(i.low, i.high, exact.compress_ratio.expect("the test set it up")));
     }
-    let i = report.skew.hot_redundancy_fraction_interval.unwrap();
-    assert!(within(i.low, i.high, truth.skew.hot_redundancy_fraction.unwrap()));
+    let i = report.skew.hot_redundancy_fraction_interval.expect("the test set it up");
+    assert!(within(i.low, i.high, truth.skew.hot_redundancy_fraction.expect("the test set it up")));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn sampled_numbers_stay_near_the_exact_ones_and_say_how_near() {
     assert!(sampled.primary().sampled_one_in >= 2);
     holds(&sampled, &truth);
     assert!(sampled.answer.line.contains("+-"), "{}", sampled.answer.line);
-    let relative = |r: &Report| r.answer.total_ratio.unwrap();
+    let relative = |r: &Report| r.answer.total_ratio.expect("the test set it up");
     assert!((relative(&sampled) / relative(&truth) - 1.0).abs() < 0.05);
     assert!(sampled.to_text(5).contains("sampled by fingerprint"));
     // Threads change nothing, though they may raise the level at other moments.

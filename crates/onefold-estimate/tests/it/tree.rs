@@ -26,18 +26,19 @@ impl Tree {
     /// Write a file, making its folders.
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.at(name);
-        fs::create_dir_all(path.parent().expect("it is inside the tree")).unwrap();
-        fs::write(&path, bytes).unwrap();
+        fs::create_dir_all(path.parent().expect("it is inside the tree"))
+            .expect("the test set it up");
+        fs::write(&path, bytes).expect("the test set it up");
         path
     }
 
     /// Write a file with holes around some data.
     pub fn sparse(&self, name: &str, len: u64, data: &[(u64, &[u8])]) -> PathBuf {
         let path = self.file(name, b"");
-        let file = File::options().write(true).open(&path).unwrap();
-        file.set_len(len).unwrap();
+        let file = File::options().write(true).open(&path).expect("the test set it up");
+        file.set_len(len).expect("the test set it up");
         for &(offset, bytes) in data {
-            file.write_all_at(bytes, offset).unwrap();
+            file.write_all_at(bytes, offset).expect("the test set it up");
         }
         path
     }
@@ -93,7 +94,10 @@ pub fn mixed() -> Tree {
     tree.file("b/shifted.log", &base[777..]);
     tree.file("b/noise.bin", &noise(2, 150_000));
     tree.file("b/zeroes.bin", &vec![0; 300_001]);
-    tree.file("c/deep/er/mix.dat", &[&noise(3, 5000)[..], &[0; 70_000], &base[..9000]].concat());
+    tree.file(
+        "c/deep/er/mix.dat",
+        &[&noise(3, 5000)[..], &vec![0; 70_000], &base[..9000]].concat(),
+    );
     tree.file("c/repeat.dat", &noise(4, 4096).repeat(40));
     tree.file("empty", b"");
     tree.file("one", b"1");

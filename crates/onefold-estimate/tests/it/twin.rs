@@ -16,8 +16,10 @@ const BLOCK: usize = 128 << 10;
 
 /// Regular files in walk order, by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the test set it up")
+        .map(|entry| entry.expect("the test set it up").path())
+        .collect();
     entries.sort();
     let each = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
     entries.into_iter().flat_map(each).collect()
@@ -30,7 +32,7 @@ fn cdc_chunks(data: &[u8], avg: u32) -> Vec<Vec<u8>> {
     for segment in data.chunks(SEGMENT_BYTES as usize) {
         let mut stream = Vec::new();
         let cut = |stream: &mut Vec<u8>, chunks: &mut Vec<Vec<u8>>| {
-            let mut chunker = FastCdc::new(content_defined(avg).unwrap());
+            let mut chunker = FastCdc::new(content_defined(avg).expect("the test set it up"));
             let mut add = |c: onefold_content::Cut| {
                 chunks.push(stream[c.offset as usize..c.offset as usize + c.len].to_vec());
             };
@@ -190,7 +192,7 @@ fn check_skew(report: &Report, counted: &Counted) {
     let redundant = |(copies, len): &(u64, u64)| (copies - 1) * len;
     let all: u64 = duplicated.iter().map(redundant).sum();
     let share = hot().map(redundant).sum::<u64>() as f64 / all as f64;
-    let reported = report.skew.hot_redundancy_fraction.unwrap();
+    let reported = report.skew.hot_redundancy_fraction.expect("the test set it up");
     assert!((reported - share).abs() < 1e-12, "{reported} and {share}");
 }
 
@@ -242,7 +244,8 @@ fn check_files(report: &Report, names: &[PathBuf], contents: &[Vec<u8>]) {
 fn check(folder: &Path, options: &Options) {
     let report = report(&[folder], options);
     let names = files(folder);
-    let contents: Vec<Vec<u8>> = names.iter().map(|name| fs::read(name).unwrap()).collect();
+    let contents: Vec<Vec<u8>> =
+        names.iter().map(|name| fs::read(name).expect("the test set it up")).collect();
     let bytes: u64 = contents.iter().map(|content| content.len() as u64).sum();
     assert_eq!((report.input.files, report.input.bytes), (names.len() as u64, bytes));
     assert!(report.exact && report.complete && report.is_clean());
@@ -268,7 +271,10 @@ fn every_number_equals_the_twins_with_other_sizes_and_batches() {
     let few = Options {
         chunk_sizes: vec![4096, 65536],
         primary_bytes: 65536,
-        content_defined: vec![content_defined(1024).unwrap(), content_defined(32768).unwrap()],
+        content_defined: vec![
+            content_defined(1024).expect("the test set it up"),
+            content_defined(32768).expect("the test set it up"),
+        ],
         // So little that batches shrink to one block.
         memory_bytes: 6 << 20,
         threads: 1,
