@@ -25,7 +25,10 @@ pub enum EstimateError {
         source: io::Error,
     },
     /// An input that is neither file, folder nor block device.
-    #[error("{}: is a {kind}; accepted are files, folders, disk images and block devices", path.display())]
+    #[error(
+        "{}: is a {kind}; accepted are files, folders, disk images and block devices",
+        path.display()
+    )]
     InputKind {
         /// The input as it was named.
         path: PathBuf,
