@@ -122,7 +122,9 @@ impl Channel {
 
     /// Say goodbye where the protocol has a word for it, and close.
     pub fn close(&self) {
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = &self.tls
+            && !self.broken.load(Ordering::Relaxed)
+        {
             let mut connection = locked(&tls.connection);
             connection.send_close_notify();
             // The peer may be gone; then there is nobody to tell.

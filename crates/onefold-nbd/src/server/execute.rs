@@ -19,8 +19,9 @@ use super::replies::ReplyBuffer;
 use crate::protocol::constants::{MAX_EXTENTS, SIMPLE_REPLY_BYTES};
 use crate::protocol::{Errno, Op, Refused, Session, errno_of, reply};
 
-/// Longest piece of a read that is answered in several chunks, in bytes.
-const READ_PIECE_BYTES: u32 = 1 << 20;
+/// Longest piece of a read that is answered in several chunks, in bytes: the client takes one in
+/// while the next is read.
+const READ_PIECE_BYTES: u32 = 256 << 10;
 /// Shortest hole told as such in a read, in bytes; a chunk of its own for less saves nothing.
 const MIN_HOLE_BYTES: u32 = 32 << 10;
 /// Bytes of trim, zeroing or block status from which the request may take long.
