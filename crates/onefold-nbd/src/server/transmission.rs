@@ -17,7 +17,7 @@ use super::execute::{Accepted, Executor, waits};
 use super::helpers::{Helpers, MAX_HELD_BYTES, MAX_HELPERS};
 use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
 use super::replies::{KEPT_BYTES, ReplyBuffer};
-use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_REQUEST_BYTES, REQUEST_BYTES};
+use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES};
 use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
 
 /// Most requests decoded before the first of them is done.
@@ -31,14 +31,14 @@ const SPLIT_OVER: usize = 16;
 const PIECE_BYTES: usize = 4 << 20;
 
 /// The most memory a connection uses for requests and replies, in bytes: the receive buffer,
-/// what helpers hold, a reply buffer for each thread, and one reply that must be in one piece.
+/// what helpers hold, a reply buffer for each thread, and one long reply in one piece.
 /// A connection that sends small requests uses about 0.5 MiB.
 pub const CONNECTION_BYTES_MAX: usize = PIECE_BYTES
     + REQUEST_BYTES
     + RECEIVE_BUFFER_BYTES
     + MAX_HELD_BYTES
     + (1 + MAX_HELPERS) * KEPT_BYTES
-    + MAX_REQUEST_BYTES as usize;
+    + MAX_WHOLE_READ_BYTES as usize;
 
 /// How a connection ended without anything having gone wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,7 +116,9 @@ fn holes_cross_the_wire_as_holes() {
     let (data, holes) = read(&mut raw, 0, 0, 8 << 20);
     assert!(data == device.contents());
     assert_eq!(holes, 7 << 20);
-    let (data, holes) = read(&mut raw, command_flag::DF, 0, 8 << 20);
-    assert!(data == device.contents());
+    let (data, holes) = read(&mut raw, command_flag::DF, 1 << 20, 4 << 20);
+    assert!(data == device.contents()[1 << 20..5 << 20]);
     assert_eq!(holes, 0);
+    raw.request(command::READ, command_flag::DF, 9, 0, (4 << 20) + 1);
+    assert_eq!(raw.chunk().payload[..4], [0, 0, 0, 75], "too long for one chunk");
 }

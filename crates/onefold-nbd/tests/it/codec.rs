@@ -233,7 +233,7 @@ fn refusals_have_the_numbers_the_protocol_prescribes() {
         (open, command::WRITE_ZEROES, 0, end, 1, Errno::NoSpace),
         (open, command::TRIM, 0, end, 1, Errno::Invalid),
         (open, command::READ, 0, 0, too_long, Errno::Invalid),
-        (open, command::READ, 4, 0, too_long, Errno::Overflow),
+        (open, command::READ, 4, 0, (4 << 20) + 1, Errno::Overflow),
         (open, command::WRITE, 0, 0, too_long, Errno::Invalid),
         (plain, command::READ, 4, 0, 1, Errno::Invalid),
         (plain, command::BLOCK_STATUS, 0, 0, 1, Errno::Invalid),

@@ -84,8 +84,8 @@ fn a_request_without_its_magic_ends_the_connection() {
 
 #[test]
 fn a_sick_device_fails_requests_not_connections() {
-    let (device, fixture) = fixture(4 << 20);
-    device.write_at(0, &pattern(5, 4 << 20), false).unwrap();
+    let (device, fixture) = fixture(9 << 20);
+    device.write_at(0, &pattern(5, 9 << 20), false).unwrap();
     device.set_mood(300, Mood::Corrupt);
     device.set_mood(400, Mood::Panic);
     device.set_mood(500, Mood::NoSpace);
@@ -123,8 +123,10 @@ fn a_sick_device_fails_requests_not_connections() {
     assert_eq!(raw.chunk().payload[8..], device.contents()[..16]);
 
     let mut simple = fixture.ready(false);
-    simple.request(command::READ, 0, 6, 0, 4 << 20);
-    assert_eq!(simple.simple(), (5, 6));
+    for len in [2 << 20, 8 << 20] {
+        simple.request(command::READ, 0, 6, 0, len);
+        assert_eq!(simple.simple(), (5, 6), "no data before the error");
+    }
     // Several writes in one batch, of which one panics: all that were in the call fail.
     let writes = (398..402).flat_map(|block| {
         let header = request(command::WRITE, 0, block, block * BLOCK, 4096);

@@ -107,6 +107,31 @@ fn every_request_in_a_flood_is_answered_once_with_its_own_data() {
 }
 
 #[test]
+fn nothing_comes_between_the_pieces_of_a_long_simple_reply() {
+    let (device, fixture) = fixture(9 << 20);
+    device.write_at(0, &pattern(4, 9 << 20), false).unwrap();
+    let contents = device.contents();
+    let mut raw = fixture.ready(false);
+    let mut writer = raw.another_hand();
+    let sending = std::thread::spawn(move || {
+        for cookie in 0..8 {
+            writer.request(command::FLUSH, 0, 100 + cookie, 0, 0);
+            writer.request(command::READ, 0, cookie, cookie, 9 << 20 >> 1);
+            writer.request(command::CACHE, 0, 200 + cookie, 0, 512);
+        }
+    });
+    for _ in 0..24 {
+        let (errno, cookie) = raw.simple();
+        assert_eq!(errno, 0);
+        if cookie < 100 {
+            let at = cookie as usize;
+            assert!(raw.bytes(9 << 20 >> 1) == contents[at..at + (9 << 20 >> 1)]);
+        }
+    }
+    sending.join().unwrap();
+}
+
+#[test]
 fn requests_of_every_length_keep_their_bytes() {
     let (device, fixture) = fixture(40 << 20);
     for structured in [false, true] {
