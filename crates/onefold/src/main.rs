@@ -12,6 +12,7 @@ mod open_pool;
 mod output;
 mod progress;
 mod reference;
+mod serve;
 mod settings_file;
 mod status_view;
 mod table;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<ExitCode> {
     use commands as c;
     match &parsed.args.command {
-        Command::Serve(_) => Ok(()),
+        Command::Serve(args) => return c::serve::run(parsed, args, printer),
         Command::Pool(PoolCommand::Create(args)) => c::pool_create::run(args, printer),
         Command::Pool(PoolCommand::Status(args)) => c::pool_status::run(args, printer),
         Command::Pool(PoolCommand::Check(args)) => c::pool_check::run(args, printer),

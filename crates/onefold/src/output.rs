@@ -88,6 +88,11 @@ impl Printer {
         }
     }
 
+    /// What is said even when notes are not.
+    pub fn always(&self, text: &str) {
+        self.err(text);
+    }
+
     /// Something to look at.
     pub fn warning(&self, text: &str) {
         self.err(&format!("{} {text}", paint("warning:", Style::Warning, self.colour_err)));

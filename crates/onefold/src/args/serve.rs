@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use onefold_block::ByteSize;
+use onefold_nbd::ListenAddr;
 
 use super::{MemoryArgs, StoreArgs};
 
@@ -27,10 +28,10 @@ pub struct ServeArgs {
     /// Where to accept clients: unix:PATH or tcp:HOST:PORT; may be repeated
     ///
     /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
-    /// a Unix socket nor loopback needs TLS.
+    /// a Unix socket nor loopback needs TLS. Port 0 takes any free one.
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
-    pub listen: Vec<String>,
+    pub listen: Vec<ListenAddr>,
     /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,

@@ -6,6 +6,7 @@ pub mod man;
 pub mod pool_check;
 pub mod pool_create;
 pub mod pool_status;
+pub mod serve;
 pub mod volume_create;
 pub mod volume_delete;
 pub mod volume_export;
