@@ -20,7 +20,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, PoolCommand, VolumeCommand};
+use args::{Command, EstimateCommand, PoolCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -47,6 +47,10 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
     use commands as c;
     match &parsed.args.command {
         Command::Serve(args) => return c::serve::run(parsed, args, printer),
+        Command::Estimate(args) => match &args.merge {
+            Some(EstimateCommand::Merge(args)) => return c::estimate::merge(args, printer),
+            None => return c::estimate::run(args, printer),
+        },
         Command::Pool(PoolCommand::Create(args)) => c::pool_create::run(args, printer),
         Command::Pool(PoolCommand::Status(args)) => c::pool_status::run(args, printer),
         Command::Pool(PoolCommand::Check(args)) => c::pool_check::run(args, printer),

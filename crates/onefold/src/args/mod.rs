@@ -3,6 +3,7 @@
 //! Invariant: a flag is defined here and nowhere else. Help, completions, the manual pages,
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
+mod estimate;
 mod pool;
 mod serve;
 mod store;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs};
@@ -70,6 +72,8 @@ pub struct GlobalArgs {
 pub enum Command {
     /// Serve a pool's volumes over NBD, and make the pool on first use
     Serve(Box<ServeArgs>),
+    /// Tell what deduplication and compression would save on your data
+    Estimate(Box<EstimateArgs>),
     /// Make, inspect and check pools
     #[command(subcommand, arg_required_else_help = true)]
     Pool(PoolCommand),

@@ -2,6 +2,7 @@
 //! Room: onefold.
 
 pub mod completions;
+pub mod estimate;
 pub mod man;
 pub mod pool_check;
 pub mod pool_create;
