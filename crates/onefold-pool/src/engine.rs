@@ -23,6 +23,9 @@ use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
 
+/// Buffers kept for later containers: one is enough for each thread that fills one.
+const BUFFERS_KEPT_MAX: usize = 4;
+
 /// Everything behind the handles of one open pool.
 pub(crate) struct Inner {
     pub settings: PoolSettings,
@@ -37,6 +40,8 @@ pub(crate) struct Inner {
     pub fingerprinter: Fingerprinter,
     /// Containers that are read from memory.
     pub live: RwLock<HashMap<ContainerId, Arc<OpenContainer>>>,
+    /// Counts commits that stored something: a plan made since the last of them is complete.
+    pub stores: AtomicU64,
     /// Number of the container made last.
     pub newest: AtomicU32,
     pub engine: Mutex<Engine>,
@@ -45,7 +50,9 @@ pub(crate) struct Inner {
     pub counters: Counters,
     /// Why nothing is written any more, if so.
     pub poison: OnceLock<String>,
-    pub scratch: Mutex<Vec<Box<Scratch>>>,
+    pub scratch: Mutex<Vec<Scratch>>,
+    /// Buffers of former open containers: fresh memory costs more than writing to it.
+    pub buffers: Mutex<Vec<Vec<u8>>>,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
     /// The lock on the pool's folder, held as long as the pool is open.
@@ -145,9 +152,9 @@ impl Inner {
     }
 
     /// After a failure that leaves it unknown what is on the media: nothing is written until the
-    /// pool is reopened. A lack of space is no such failure.
+    /// pool is reopened. A lack of space is no such failure, nor is a volume that was deleted.
     pub fn poison_unless_no_space(&self, error: PoolError) -> PoolError {
-        if !error.is_no_space() {
+        if !error.is_no_space() && !matches!(error, PoolError::VolumeDeleted) {
             let why = error.to_string();
             if self.poison.set(why).is_ok() {
                 tracing::error!("no more writes until the pool is reopened: {error}");
@@ -157,22 +164,33 @@ impl Inner {
     }
 
     /// Buffers for one call.
-    pub fn take_scratch(&self) -> Box<Scratch> {
+    pub fn take_scratch(&self) -> Scratch {
         let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| {
-            Box::new(Scratch {
-                compressor: Compressor::new(self.settings.compression),
-                decompressor: Decompressor::new(),
-                fingerprints: Vec::new(),
-                records: Vec::new(),
-                stored: Vec::new(),
-                chunk: vec![0; self.chunk_bytes()],
-            })
+        kept.unwrap_or_else(|| Scratch {
+            compressor: Compressor::new(self.settings.compression),
+            decompressor: Decompressor::new(),
+            fingerprints: Vec::new(),
+            records: Vec::new(),
+            stored: Vec::new(),
+            chunk: vec![0; self.chunk_bytes()],
         })
     }
 
+    /// The buffer of a former container, if one is kept.
+    pub fn take_buffer(&self) -> Option<Vec<u8>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keep a buffer for the next container. A flush may have been here before: then it is empty.
+    pub fn give_buffer(&self, buffer: Vec<u8>) {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.capacity() > 0 && buffers.len() < BUFFERS_KEPT_MAX {
+            buffers.push(buffer);
+        }
+    }
+
     /// Keep the buffers for the next call: as many as calls were ever made at once.
-    pub fn give_scratch(&self, scratch: Box<Scratch>) {
+    pub fn give_scratch(&self, scratch: Scratch) {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 }

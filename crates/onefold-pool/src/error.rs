@@ -92,9 +92,9 @@ pub enum PoolError {
         /// How much data lies past it.
         lost: ByteSize,
     },
-    /// A volume that is being served cannot be removed.
-    #[error("volume '{0}' is in use")]
-    VolumeBusy(String),
+    /// The volume was deleted while it was in use.
+    #[error("the volume was deleted")]
+    VolumeDeleted,
     /// A setting outside of what is accepted.
     #[error("{0}")]
     Setting(String),
@@ -179,6 +179,7 @@ impl From<PoolError> for BlockError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::ReadOnly => Self::ReadOnly,
+            PoolError::VolumeDeleted => Self::ShuttingDown,
             PoolError::NoSpace(what) => Self::NoSpace(what),
             PoolError::Poisoned(why) => Self::Poisoned(why),
             PoolError::Corrupt { .. } | PoolError::CorruptChunk { .. } => {

@@ -99,7 +99,7 @@ impl Inner {
         self.map.write_out().map_err(|error| self.poison_unless_no_space(error))?;
         let mut table = engine.table.clone();
         let dead = table.take_dead();
-        let superblock = self.superblock(flusher.sequence + 1, engine, &table);
+        let superblock = self.superblock(flusher.sequence + 1, engine, &table)?;
         flusher.journal.expect_checkpoint().map_err(|error| self.poison_unless_no_space(error))?;
         let media = &self.files.supers[superblock.sequence as usize % 2];
         let written = media.write(0, &superblock.encode()).and_then(|()| media.sync());
@@ -121,11 +121,11 @@ impl Inner {
         sequence: u64,
         engine: &Engine,
         table: &crate::container::table::ContainerTable,
-    ) -> Superblock {
+    ) -> Result<Superblock, PoolError> {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let record = |volume: &Arc<crate::engine::VolumeState>| {
-            let root = self.map.root(volume.number);
-            VolumeRecord {
+            let root = self.map.root(volume.number)?;
+            Ok(VolumeRecord {
                 number: volume.number,
                 name: volume.name.clone(),
                 size_bytes: volume.size_bytes(),
@@ -133,17 +133,18 @@ impl Inner {
                 root: root.reference,
                 mapped_chunks: volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed),
                 deleting: volume.deleting.load(std::sync::atomic::Ordering::Relaxed),
-            }
+            })
         };
-        Superblock {
+        let volumes: Result<Vec<VolumeRecord>, PoolError> = volumes.values().map(record).collect();
+        Ok(Superblock {
             sequence,
             identity: self.identity,
             settings: self.settings,
             next_container: engine.next_container,
             next_volume: engine.next_volume,
-            volumes: volumes.values().map(record).collect(),
+            volumes: volumes?,
             containers: table.to_records(),
-        }
+        })
     }
 
     /// Stop cleanly: everything durable, files cut to their contents.
@@ -165,7 +166,7 @@ impl Inner {
                 }
                 Some(open) => {
                     engine.generation += 1;
-                    self.seal_open(&mut engine, open);
+                    engine.seal_open(&open);
                     None
                 }
                 None => None,
@@ -186,7 +187,7 @@ impl Inner {
         flusher.journal.give_back()?;
         for (number, media) in self.files.supers.iter().enumerate() {
             let len = if flusher.sequence as usize % 2 == number {
-                self.superblock(flusher.sequence, &engine, &engine.table).len_bytes() as u64
+                self.superblock(flusher.sequence, &engine, &engine.table)?.len_bytes() as u64
             } else {
                 media.len()?
             };

@@ -132,9 +132,9 @@ pub(crate) fn read_supers(
         });
     }
     let (second, first) = (read.pop().expect("two"), read.pop().expect("two"));
+    let newer = |error: &PoolError| matches!(error, PoolError::NewerFormat { .. });
     match (first, second) {
-        (Err(error @ PoolError::NewerFormat { .. }), _)
-        | (_, Err(error @ PoolError::NewerFormat { .. })) => Err(error),
+        (Err(error), _) | (_, Err(error)) if newer(&error) => Err(error),
         (Ok(a), Ok(b)) => Ok((if a.sequence > b.sequence { a } else { b }, None)),
         (Ok(good), Err(error)) | (Err(error), Ok(good)) => {
             Ok((good, (!matches!(error, PoolError::NoPool)).then_some(error)))
@@ -229,6 +229,7 @@ fn assemble(
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
         fingerprinter: Fingerprinter::with_key(settings.fingerprint, identity.key),
         live: RwLock::new(HashMap::new()),
+        stores: AtomicU64::new(0),
         newest: AtomicU32::new(superblock.next_container - 1),
         engine: Mutex::new(engine),
         flusher: Mutex::new(flusher),
@@ -236,6 +237,7 @@ fn assemble(
         counters: Counters::default(),
         poison: OnceLock::new(),
         scratch: Mutex::default(),
+        buffers: Mutex::default(),
         files,
         _guard: guard,
     }

@@ -4,6 +4,7 @@
 //! Source: ARCHITECTURE.md, life of a write, steps 3 to 5.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use onefold_block::Lba;
 use onefold_content::{Fingerprint, is_zero};
@@ -53,6 +54,8 @@ pub(crate) struct Draft {
 pub(crate) struct Batch {
     pub plans: Vec<Plan>,
     pub drafts: Vec<Draft>,
+    /// What [`Inner::stores`] was before the index was asked.
+    pub stores: u64,
 }
 
 impl Inner {
@@ -67,7 +70,11 @@ impl Inner {
         self.fingerprinter.hash_many(&blocks, &mut fingerprints);
 
         scratch.records.clear();
-        let mut batch = Batch { plans: Vec::with_capacity(writes.len()), drafts: Vec::new() };
+        let mut batch = Batch {
+            plans: Vec::with_capacity(writes.len()),
+            drafts: Vec::with_capacity(blocks.len()),
+            stores: self.stores.load(Ordering::Acquire),
+        };
         let mut seen = Seen::default();
         let mut next = fingerprints.iter();
         for (number, write) in writes.iter().enumerate() {

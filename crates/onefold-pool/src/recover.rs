@@ -70,7 +70,7 @@ impl Inner {
             Change::Run { entries, .. } => entries.len() as u64,
             Change::Fill { count, .. } => *count,
         };
-        let end = self.map.blocks_max(number);
+        let end = self.map.blocks_max(number)?;
         if first.get() + blocks > end {
             let problem = format!("{first} and {blocks} blocks lie past the end of the volume");
             return Err(PoolError::corrupt("journal", 0, problem));

@@ -53,7 +53,7 @@ impl Inner {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
-        let height = usize::from(self.map.root(volume.number).height);
+        let height = usize::from(self.map.root(volume.number)?.height);
         self.map.reserve(LEAVES_PER_TURN.min(count as usize) + 2 * (height + 1))?;
         engine.space.journal(FILL_BYTES, Purpose::Release)?;
         let mut tally = Tally::default();

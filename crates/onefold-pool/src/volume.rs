@@ -76,7 +76,11 @@ impl Volume {
             self.inner.map.entries(number, Lba::new(at), batch, &mut entries)?;
             at += batch;
             looked_at += batch;
-            if !entries.iter().fold(true, |room, entry| push(1, *entry) && room) {
+            let mut room = true;
+            for entry in &entries {
+                room &= push(1, *entry);
+            }
+            if !room {
                 break;
             }
         }

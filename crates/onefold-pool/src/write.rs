@@ -147,7 +147,7 @@ impl Inner {
             self.directories.insert(container.id(), directory);
         }
         self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&container.id());
-        container.release_memory();
+        self.give_buffer(container.release_memory());
         Ok(())
     }
 

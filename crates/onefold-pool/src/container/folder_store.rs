@@ -25,6 +25,9 @@ struct State {
     order: VecDeque<ContainerId>,
     /// Created, but their names are not known to be durable.
     unnamed: HashSet<ContainerId>,
+    /// Sealed by this process, as far as their files are still open: an append to one of these is
+    /// a mistake of the caller's.
+    sealed: HashSet<ContainerId>,
 }
 
 impl FolderContainerStore {
@@ -54,6 +57,7 @@ impl FolderContainerStore {
         while state.open.len() > OPEN_FILES_MAX {
             let Some(oldest) = state.order.pop_front() else { break };
             state.open.remove(&oldest);
+            state.sealed.remove(&oldest);
         }
     }
 }
@@ -94,7 +98,13 @@ impl ContainerStore for FolderContainerStore {
     }
 
     fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.media(id)?.write(offset, data).map_err(|e| wrap(id, e))
+        let media = self.media(id)?;
+        if self.state().sealed.contains(&id) {
+            let source = std::io::ErrorKind::ReadOnlyFilesystem.into();
+            let error = MediaError::Io { action: "append to sealed", name: file_name(id), source };
+            return Err(wrap(id, error));
+        }
+        media.write(offset, data).map_err(|e| wrap(id, e))
     }
 
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -125,12 +135,15 @@ impl ContainerStore for FolderContainerStore {
     }
 
     fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.media(id)?.set_len(len).map_err(|e| wrap(id, e))
+        self.media(id)?.set_len(len).map_err(|e| wrap(id, e))?;
+        self.state().sealed.insert(id);
+        Ok(())
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         let mut state = self.state();
         state.open.remove(&id);
+        state.sealed.remove(&id);
         state.order.retain(|&other| other != id);
         state.unnamed.remove(&id);
         drop(state);

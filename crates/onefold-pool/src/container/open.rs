@@ -39,9 +39,11 @@ struct Progress {
 }
 
 impl OpenContainer {
-    /// An empty container of at most `capacity` bytes.
-    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16]) -> Self {
-        let mut bytes = Vec::with_capacity(capacity);
+    /// An empty container of at most `capacity` bytes, in the memory of `buffer`.
+    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], buffer: Option<Vec<u8>>) -> Self {
+        let mut bytes = buffer.unwrap_or_default();
+        bytes.clear();
+        bytes.reserve_exact(capacity);
         bytes.extend_from_slice(&container::encode_header(id, uuid));
         let content = Content { bytes, directory: Vec::new(), directory_at: None };
         Self { id, capacity, content: RwLock::new(content), progress: Mutex::default() }
@@ -165,13 +167,13 @@ impl OpenContainer {
         Some(content.directory.as_slice().into())
     }
 
-    /// The store has everything: reads go there from now on.
-    pub fn release_memory(&self) {
+    /// The store has everything: reads go there from now on. Gives the buffer up for the next one.
+    pub fn release_memory(&self) -> Vec<u8> {
         let sealed = self.progress().sealed;
         assert!(sealed, "only what is written out may leave memory");
         let mut content = self.content_mut();
-        content.bytes = Vec::new();
         content.directory = Vec::new();
+        std::mem::take(&mut content.bytes)
     }
 
     /// Copy bytes from `offset`; false if they are not (or no longer) here.

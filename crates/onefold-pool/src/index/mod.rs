@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((stats.entries, stats.let_go), (count, 0));
         assert!(stats.bytes <= 15 * count, "{} bytes per entry", stats.bytes as f64 / count as f64);
         for n in 0..count {
-            assert!(index.lookup(mix(n)).contains(&place(n)), "entry {n}");
+            assert!(index.lookup(mix(n)).contains(place(n)), "entry {n}");
         }
         let strangers: usize = (count..2 * count).map(|n| index.lookup(mix(n)).len()).sum();
         assert!(strangers < count as usize / 100, "{strangers} false candidates");
@@ -176,7 +176,7 @@ mod tests {
         assert!(stats.bytes <= 1 << 20);
         assert!(stats.entries > (1 << 20) / 64 * 6, "only {} entries held", stats.entries);
         assert_eq!(stats.entries + stats.let_go, count);
-        let held = |n: u64| index.lookup(mix(n)).contains(&place(n));
+        let held = |n: u64| index.lookup(mix(n)).contains(place(n));
         let used = (0..1000).filter(|&n| held(n)).count();
         let newest = (count - 50_000..count).filter(|&n| held(n)).count();
         let oldest = (1000..201_000).filter(|&n| held(n)).count();
@@ -203,7 +203,7 @@ mod tests {
         }
         for (key, places) in model {
             let found = index.lookup(key);
-            assert!(places.iter().all(|p| found.contains(p)), "{key:x}");
+            assert!(places.iter().all(|p| found.contains(*p)), "{key:x}");
         }
     }
 

@@ -42,8 +42,8 @@ impl Candidates {
 
     /// Whether this place is among them.
     #[cfg(test)]
-    pub fn contains(&self, place: &Place) -> bool {
-        self.iter().any(|p| p == *place)
+    pub fn contains(&self, place: Place) -> bool {
+        self.iter().any(|p| p == place)
     }
 }
 

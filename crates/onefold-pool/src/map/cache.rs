@@ -1,7 +1,7 @@
 //! Map pages in memory.
 //! Room: onefold-pool.
 //! Invariant: the number of pages stays within the budget unless all that could go are dirty.
-//! Cost: PAGE_BYTES and about 40 bytes a page.
+//! Cost: a page and about 40 bytes beside it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -56,8 +56,8 @@ pub fn corrupt_page(missing: &Missing, problem: impl Into<String>) -> PoolError 
 }
 
 impl State {
-    pub fn tree(&self, volume: u32) -> &Tree {
-        self.trees.get(&volume).expect("callers hold a volume that exists")
+    pub fn tree(&self, volume: u32) -> Result<Tree, PoolError> {
+        self.trees.get(&volume).copied().ok_or(PoolError::VolumeDeleted)
     }
 
     /// Where the entry of a block is.
@@ -66,7 +66,7 @@ impl State {
         if self.cache.get(leaf).is_some() {
             return Ok(Found::Leaf(leaf));
         }
-        let tree = *self.tree(volume);
+        let tree = self.tree(volume)?;
         let (mut level, mut reference) = (tree.height, tree.root);
         loop {
             let key = leaf.ancestor(level);
@@ -107,11 +107,11 @@ impl State {
 
     /// Bring the page `key` and all above it into memory, dirty, making those that do not exist.
     /// Answers with a page that must be read first, if there is one.
-    pub fn prepare(&mut self, key: PageKey) -> Option<Missing> {
+    pub fn prepare(&mut self, key: PageKey) -> Result<Option<Missing>, PoolError> {
         if self.cache.is_dirty(key) {
-            return None;
+            return Ok(None);
         }
-        let tree = *self.tree(key.volume);
+        let tree = self.tree(key.volume)?;
         let mut reference = tree.root;
         for level in (key.level..=tree.height).rev() {
             let at = key.ancestor(level);
@@ -121,7 +121,7 @@ impl State {
                         self.cache.insert(at, Box::new([entry; ENTRIES_PER_PAGE]), None, true);
                     }
                     PageRef::Slot { slot, check } => {
-                        return Some(Missing { key: at, slot, check });
+                        return Ok(Some(Missing { key: at, slot, check }));
                     }
                 }
             }
@@ -134,7 +134,7 @@ impl State {
                     .unwrap_or(PageRef::Slot { slot: u32::MAX, check: raw as u32 });
             }
         }
-        None
+        Ok(None)
     }
 
     /// Let the parent of `key` (or the volume, for its root) refer to it so. The parent is in

@@ -105,22 +105,21 @@ impl Map {
     }
 
     /// A volume's root now.
-    pub fn root(&self, volume: u32) -> Root {
-        let state = self.state();
-        let tree = state.tree(volume);
-        Root { height: tree.height, reference: tree.root.raw() }
+    pub fn root(&self, volume: u32) -> Result<Root, PoolError> {
+        let tree = self.state().tree(volume)?;
+        Ok(Root { height: tree.height, reference: tree.root.raw() })
     }
 
     /// Blocks that a volume's tree has room for, at its present height.
-    pub fn blocks_max(&self, volume: u32) -> u64 {
-        page::blocks_under(self.state().tree(volume).height)
+    pub fn blocks_max(&self, volume: u32) -> Result<u64, PoolError> {
+        Ok(page::blocks_under(self.state().tree(volume)?.height))
     }
 
     /// Give a volume this many blocks. Entries past the end must be holes.
     pub fn resize(&self, volume: u32, blocks: u64) -> Result<(), PoolError> {
         loop {
             let mut state = self.state();
-            let tree = *state.tree(volume);
+            let tree = state.tree(volume)?;
             if tree.height >= height_for(blocks) {
                 state.trees.get_mut(&volume).expect("it was just seen").blocks = blocks;
                 return Ok(());
@@ -230,7 +229,7 @@ impl Map {
         let mut state = self.state();
         while !entries.is_empty() {
             let key = PageKey::leaf(volume, at);
-            if let Some(missing) = state.prepare(key) {
+            if let Some(missing) = state.prepare(key)? {
                 state = self.read_in(state, missing)?;
                 continue;
             }
@@ -267,7 +266,7 @@ impl Map {
             match state.locate(volume, at)? {
                 Found::Missing(missing) => state = self.read_in(state, missing)?,
                 Found::Leaf(key) => {
-                    if let Some(missing) = state.prepare(key) {
+                    if let Some(missing) = state.prepare(key)? {
                         state = self.read_in(state, missing)?;
                         continue;
                     }
@@ -282,11 +281,11 @@ impl Map {
                 }
                 Found::Uniform { key, entry } if entry == raw => at = end.min(key.end_block()),
                 Found::Uniform { key, .. } => {
-                    let tree = *state.tree(volume);
+                    let tree = state.tree(volume)?;
                     let whole = key.first_block() >= at && key.end_block().min(tree.blocks) <= end;
                     // Either set the subtree's one entry in its parent, or make a page of it.
                     let below = if whole && key.level < tree.height { key.parent().0 } else { key };
-                    if let Some(missing) = state.prepare(below) {
+                    if let Some(missing) = state.prepare(below)? {
                         state = self.read_in(state, missing)?;
                     } else if below != key {
                         state.set_reference(key, PageRef::Uniform(raw));
@@ -349,7 +348,9 @@ impl Map {
             let Some(frame) = state.cache.get(key) else { continue };
             if let Some(entry) = page::uniform(&frame.page) {
                 let slot = frame.slot;
-                slot.into_iter().for_each(|slot| state.slots.release(slot));
+                if let Some(slot) = slot {
+                    state.slots.release(slot);
+                }
                 state.set_reference(key, PageRef::Uniform(entry));
                 state.cache.remove(key);
                 continue;

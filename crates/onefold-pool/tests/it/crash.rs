@@ -96,7 +96,7 @@ fn power_cuts_at_every_operation_lose_nothing_that_was_flushed() {
 
 #[test]
 fn power_cuts_in_long_runs_lose_nothing_that_was_flushed() {
-    let mut random = SplitMix64::new(0xC0FFEE);
+    let mut random = SplitMix64::new(0x00C0_FFEE);
     for seed in 100..140 {
         for _ in 0..5 {
             run(seed, 300, random.below(1500), CrashMode::Random);

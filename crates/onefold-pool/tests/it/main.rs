@@ -1,8 +1,11 @@
 //! The pool against a plain model: reads, crashes, faults, damage.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod collisions;
 mod crash;
 mod damage;
+mod device;
 mod faults;
 mod model;
 mod parallel;

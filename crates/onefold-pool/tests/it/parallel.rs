@@ -8,11 +8,13 @@ use onefold_pool::Pool;
 
 use crate::support::{assert_sound, content, new_pool, options, small};
 
+/// Chunks of each thread's region.
+const REGION: u64 = 700;
+
 #[test]
 fn threads_in_their_own_regions_do_not_disturb_each_other() {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
-    const REGION: u64 = 700;
     let contents: Vec<Vec<u64>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4u64)
             .map(|thread| {

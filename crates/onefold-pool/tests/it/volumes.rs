@@ -165,3 +165,40 @@ fn volume_operations_are_whole_or_not_at_all_at_every_power_cut() {
         }
     }
 }
+
+#[test]
+fn a_volume_deleted_under_its_users_answers_and_leaves_nothing_behind() {
+    let (folder, pool) = new_pool(&small());
+    for round in 0..10u64 {
+        let volume = pool.create_volume("v", ByteSize(8 << 20)).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..2u64 {
+                let volume = &volume;
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let at = (n * 2 + thread) % 2000 * 4096;
+                        let chunk = content(round * 10_000 + n, 4096);
+                        let gone = |e: BlockError| assert!(matches!(e, BlockError::ShuttingDown));
+                        if let Err(error) = volume.write_at(at, &chunk, false) {
+                            return gone(error);
+                        }
+                        if n % 5 == 4
+                            && let Err(error) = volume.trim(at, 40_960.min((8 << 20) - at), false)
+                        {
+                            return gone(error);
+                        }
+                        if let Err(error) = volume.read_at(at, &mut [0; 4096]) {
+                            return gone(error);
+                        }
+                    }
+                });
+            }
+            pool.delete_volume("v").unwrap();
+        });
+    }
+    assert_eq!(pool.status().unwrap().logical_bytes, 0);
+    pool.close().unwrap();
+    assert_sound(&folder, "after deleting under load");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    assert_eq!(pool.status().unwrap().containers, 0);
+}
