@@ -102,7 +102,6 @@ fn is_about_the_request(error: &PoolError) -> bool {
             | PoolError::VolumeExists(_)
             | PoolError::VolumeName(_)
             | PoolError::VolumeSize { .. }
-            | PoolError::VolumeBusy(_)
             | PoolError::Setting(_)
             | PoolError::ReadOnly
     )

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use onefold_block::ByteSize;
@@ -29,10 +30,14 @@ pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&interrupted)))
         .map_err(|e| Failure::nothing_done(format!("cannot handle signals: {e}")))?;
     let partial = std::thread::scope(|scope| {
-        let work = scope.spawn(|| scan(&args.paths, &options, &counters));
+        let (done, is_done) = channel::<()>();
+        let work = scope.spawn(|| {
+            let _done = done;
+            scan(&args.paths, &options, &counters)
+        });
         let bar = progress::bytes(printer, "reading", Some(0));
-        while !work.is_finished() {
-            std::thread::sleep(REDRAW);
+        // The scan's end of the channel closes when it returns.
+        while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
             if interrupted.load(Ordering::Relaxed) {
                 counters.cancel();
             }

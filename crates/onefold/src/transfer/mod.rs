@@ -204,7 +204,7 @@ mod tests {
         let bar = ProgressBar::hidden();
         let pipe = Source::stream(Box::new(std::io::Cursor::new(bytes.clone())));
         for (source, sparse) in [(Source::open(&input).unwrap(), true), (pipe, false)] {
-            let volume = MemDevice::new(6 << 20, 4096);
+            let volume = MemDevice::new(6 << 20);
             // Old data must not shine through holes.
             volume.write_at(0, &vec![0xee; 6 << 20], false).unwrap();
             let moved = import(source, &volume, "v", false, &bar).unwrap();
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_source_that_turns_out_too_long_is_refused_at_the_end() {
-        let volume = MemDevice::new(2 << 20, 4096);
+        let volume = MemDevice::new(2 << 20);
         let source = Source::stream(Box::new(std::io::repeat(7)));
         let failure =
             import(source, &volume, "v", true, &ProgressBar::hidden()).unwrap_err().message;
