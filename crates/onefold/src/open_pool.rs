@@ -35,7 +35,7 @@ pub fn must_exist(pool: &Path) -> Result<()> {
     let at = pool.display();
     match std::fs::metadata(pool) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(Failure::nothing_done(format!("'{at}' is no pool: a pool is a folder"))),
+        Ok(_) => Err(Failure::nothing_done(format!("'{at}' is a file, but a pool is a folder"))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Failure::nothing_done(format!("there is no pool at '{at}'"))
                 .hint(format!("make one with: onefold pool create {at}")))
@@ -63,6 +63,10 @@ fn must_be_free(pool: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(pool) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(_) if pool.is_file() => {
+            let message = format!("'{}' is a file, but a pool is a folder", pool.display());
+            return Err(Failure::nothing_done(message));
+        }
         Err(error) => return Err(Failure::unusable("make a pool in", pool, error)),
     };
     for entry in entries {
@@ -115,7 +119,7 @@ fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()>
 
 /// A UUID as people write it.
 pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     parts.join("-")
 }

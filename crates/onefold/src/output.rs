@@ -1,7 +1,7 @@
 //! Where words go: data to stdout, everything else to stderr.
 //! Room: onefold.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
 
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -13,6 +13,8 @@ pub const JSON_SCHEMA_VERSION: u32 = 1;
 
 /// Says things to people and programs.
 pub struct Printer {
+    out: Stdout,
+    err: Stderr,
     quiet: bool,
     colour_out: bool,
     colour_err: bool,
@@ -52,6 +54,8 @@ impl Printer {
     /// For this process's streams; `quiet` drops notes and progress.
     pub fn new(quiet: bool) -> Self {
         Self {
+            out: std::io::stdout(),
+            err: std::io::stderr(),
             quiet,
             colour_out: colour(std::io::stdout().is_terminal()),
             colour_err: colour(std::io::stderr().is_terminal()),
@@ -60,7 +64,7 @@ impl Printer {
 
     /// What was asked for, to stdout. A reader that has gone away has read enough.
     pub fn data(&self, text: &str) -> Result<()> {
-        let mut out = std::io::stdout().lock();
+        let mut out = self.out.lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(Failure::bad(format!("cannot write to stdout: {error}")))
@@ -114,7 +118,7 @@ impl Printer {
 
     fn err(&self, text: &str) {
         // There is nobody left to tell when stderr is gone.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let _ = writeln!(self.err.lock(), "{text}");
     }
 }
 

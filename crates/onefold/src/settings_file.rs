@@ -79,8 +79,11 @@ fn leaf(mut matches: &ArgMatches) -> &ArgMatches {
     matches
 }
 
+/// Keys that are allowed in a file; `None` stands for all of them.
+type Allowed = Option<&'static [&'static str]>;
+
 /// The files to read, the strongest last, and the keys that are allowed in each.
-fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Option<&'static [&'static str]>)>> {
+fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Allowed)>> {
     let mut files = Vec::new();
     let named = leaf.get_one::<PathBuf>("config");
     if let Some(path) = named {
@@ -124,7 +127,7 @@ fn setting_names(command: &Command, names: &mut BTreeSet<String>) {
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
-    allowed: Option<&'static [&'static str]>,
+    allowed: Allowed,
 }
 
 impl File<'_> {
@@ -223,13 +226,11 @@ impl File<'_> {
 
     fn unknown(&self, name: &str, scope: &str, known: &BTreeSet<String>, at: usize) -> Failure {
         let failure = self.wrong(at, &format!("unknown key '{scope}{name}'"));
-        match edit_distance::nearest(name, known.iter().map(String::as_str)) {
-            Some(near) => failure.hint(format!("did you mean '{scope}{near}'?")),
-            None => {
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                failure.hint(format!("accepted here: {}", known.join(", ")))
-            }
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        if let Some(near) = edit_distance::nearest(name, known.iter().copied()) {
+            return failure.hint(format!("did you mean '{scope}{near}'?"));
         }
+        failure.hint(format!("accepted here: {}", known.join(", ")))
     }
 
     fn wrong(&self, at: usize, message: &str) -> Failure {
@@ -243,7 +244,7 @@ impl File<'_> {
 mod tests {
     use super::*;
 
-    fn apply(text: &str, allowed: Option<&'static [&'static str]>) -> Result<Command> {
+    fn apply(text: &str, allowed: Allowed) -> Result<Command> {
         File { path: Path::new("x.toml"), text, allowed }.apply(Args::command())
     }
 

@@ -76,14 +76,14 @@ fn memory_table(status: &PoolStatus) -> Table {
 }
 
 fn containers_line(status: &PoolStatus) -> String {
-    let mut line = plural(status.containers, "container", "containers");
+    let mut parts = vec![plural(status.containers, "container", "containers")];
     if status.container_fill > 0.0 {
-        line += &format!(", sealed ones {} full", percent(status.container_fill));
+        parts.push(format!("sealed ones {} full", percent(status.container_fill)));
     }
     if status.dead_containers > 0 {
-        line += &format!(", {} without use and soon gone", count(status.dead_containers));
+        parts.push(format!("{} without use and soon gone", count(status.dead_containers)));
     }
-    format!("{line}; journal {}", ByteSize(status.journal_bytes))
+    format!("{}; journal {}", parts.join(", "), ByteSize(status.journal_bytes))
 }
 
 /// The status for people. `heading` dresses up headings.
@@ -180,6 +180,7 @@ struct IndexJson {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "units belong into the names of fields")]
 struct MemoryJson {
     index_bytes: u64,
     index_max_bytes: u64,

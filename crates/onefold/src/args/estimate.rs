@@ -35,7 +35,7 @@ pub struct EstimateArgs {
     pub paths: Vec<PathBuf>,
     /// Memory for tables and buffers; past it, a sample is kept and intervals are printed
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_MEMORY", hide_env = true)]
-    #[arg(default_value = "256M")]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
     pub memory: ByteSize,
     /// Chunk sizes from 512 to 128K, and means of content-defined ones, such as 4K,64K,cdc:8K
     ///
@@ -80,7 +80,7 @@ pub struct EstimateMergeArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Memory for the combination; without it, the most that any part was allowed
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory: Option<ByteSize>,
     /// Keep the combination in FILE
     #[arg(long, value_name = "FILE")]

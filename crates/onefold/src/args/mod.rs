@@ -53,7 +53,7 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL_HEADING)]
 pub struct GlobalArgs {
-    /// Settings file; without it, `onefold/config.toml` in $XDG_CONFIG_HOME or ~/.config
+    /// Settings file; without it, `onefold/config.toml` in `$XDG_CONFIG_HOME` or ~/.config
     #[arg(long, value_name = "FILE", global = true, env = "ONEFOLD_CONFIG")]
     #[arg(hide_env = true)]
     pub config: Option<PathBuf>,

@@ -43,7 +43,7 @@ pub struct ServeArgs {
     pub run: Option<String>,
     /// Size of the volume `main` of a new pool
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_SIZE", hide_env = true)]
-    #[arg(default_value = "64G", help_heading = "A new pool")]
+    #[arg(default_value = "64G", allow_negative_numbers = true, help_heading = "A new pool")]
     pub size: ByteSize,
     /// How a new pool stores.
     #[command(flatten)]
@@ -62,15 +62,15 @@ pub struct ServeArgs {
 pub struct TlsArgs {
     /// This server's certificate chain (PEM); with it, TCP clients must use TLS
     #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_CERT", hide_env = true)]
-    #[arg(requires = "tls_key")]
+    #[arg(requires_all = ["tls_key", "tls_ca"])]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_KEY", hide_env = true)]
-    #[arg(requires = "tls_cert")]
+    #[arg(requires_all = ["tls_cert", "tls_ca"])]
     pub tls_key: Option<PathBuf>,
     /// Certificate authority (PEM) that must have signed the clients' certificates
     #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_CA", hide_env = true)]
-    #[arg(requires = "tls_cert")]
+    #[arg(requires_all = ["tls_cert", "tls_key"])]
     pub tls_ca: Option<PathBuf>,
     /// Let anyone who reaches a TCP address read and overwrite all volumes, unencrypted
     #[arg(long)]

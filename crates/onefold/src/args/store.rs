@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 pub struct StoreArgs {
     /// Size of the blocks that are stored once: 4K, 8K, 16K, 32K or 64K
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CHUNK_SIZE", hide_env = true)]
-    #[arg(default_value = "4K")]
+    #[arg(default_value = "4K", allow_negative_numbers = true)]
     pub chunk_size: ChunkSize,
     /// How blocks are told apart: blake3, sha256, sha1 or crc32
     ///
@@ -28,7 +28,7 @@ pub struct StoreArgs {
     pub compression: Compression,
     /// Size of a container file: a power of two from 256K to 4M
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CONTAINER_SIZE", hide_env = true)]
-    #[arg(default_value = "4M", hide_short_help = true)]
+    #[arg(default_value = "4M", allow_negative_numbers = true, hide_short_help = true)]
     pub container_size: ByteSize,
 }
 
@@ -50,18 +50,19 @@ impl StoreArgs {
 /// Memory that an open pool may use. It is taken as it is needed.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Memory")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub struct MemoryArgs {
     /// Memory for finding duplicates; past it, the least recently used entries are let go
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_INDEX_MEMORY", hide_env = true)]
-    #[arg(default_value = "256M")]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
     pub index_memory: ByteSize,
     /// Memory for the maps of volumes
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_MAP_MEMORY", hide_env = true)]
-    #[arg(default_value = "128M")]
+    #[arg(default_value = "128M", allow_negative_numbers = true)]
     pub map_memory: ByteSize,
     /// Memory for decompressed blocks that were read lately
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_MEMORY", hide_env = true)]
-    #[arg(default_value = "256M")]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
     pub cache_memory: ByteSize,
 }
 

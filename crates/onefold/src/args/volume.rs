@@ -35,7 +35,7 @@ pub struct VolumeCreateArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Size that clients see, such as 64G
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: ByteSize,
 }
 
@@ -49,7 +49,7 @@ pub struct VolumeResizeArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// The new size, such as 128G
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: ByteSize,
     /// Shrink even if stored data lies past the new end, and throw that data away
     #[arg(long)]
@@ -97,7 +97,7 @@ pub struct VolumeImportArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Size of the volume if it is made; without it, that of FILE
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: Option<ByteSize>,
     /// What the pool may use.
     #[command(flatten)]

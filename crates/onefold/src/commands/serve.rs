@@ -31,26 +31,19 @@ const SOCKET: &str = "socket";
 
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
-    let tls = tls_files(args)?;
+    let tls = tls_files(args);
     let events = Events::listen()?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
     };
-    let pool = open_or_create(parsed, args, printer)?;
-    let mut addresses = args.listen.clone();
-    if let Some(folder) = &private {
-        addresses.push(ListenAddr::Unix(folder.path().join(SOCKET)));
-    } else if addresses.is_empty() {
-        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
+    let how = listening(args, private.as_ref(), tls);
+    if !args.read_only && !Pool::exists_at(&args.pool) {
+        // Nothing is made for a server that could not listen.
+        Servers::probe(&how)?;
     }
+    let pool = open_or_create(parsed, args, printer)?;
     let (exports, volumes) = exports(&pool, &args.pool)?;
-    let how = Listening {
-        addresses,
-        tls,
-        allow_insecure: args.tls.allow_unencrypted_network_access,
-        read_only: args.read_only,
-    };
     let servers = match Servers::start(&exports, &how) {
         Ok(servers) => servers,
         Err(failure) => {
@@ -59,15 +52,12 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
             return Err(failure);
         }
     };
-    let command = match (&args.run, &private) {
-        (Some(command), Some(folder)) => {
-            let socket = folder.path().join(SOCKET);
-            Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
-        }
-        _ => {
-            introduce(args, &servers, &volumes, printer);
-            None
-        }
+    let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
+        let socket = folder.path().join(SOCKET);
+        Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
+    } else {
+        introduce(args, &servers, &volumes, printer);
+        None
     };
     let ended = wait(&events, &pool, args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
@@ -88,18 +78,29 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     }
 }
 
-/// All three TLS files, or none.
-fn tls_files(args: &ServeArgs) -> Result<Option<TlsFiles>> {
-    match (&args.tls.tls_cert, &args.tls.tls_key, &args.tls.tls_ca) {
-        (Some(certificate), Some(key), Some(client_ca)) => Ok(Some(TlsFiles {
-            certificate: certificate.clone(),
-            key: key.clone(),
-            client_ca: client_ca.clone(),
-        })),
-        (None, None, None) => Ok(None),
-        _ => Err(Failure::nothing_done("--tls-cert, --tls-key and --tls-ca go together")
-            .hint("all three are needed: clients must show a certificate as well (docs/tls.md)")),
+/// Where and how to listen.
+fn listening(
+    args: &ServeArgs,
+    private: Option<&tempfile::TempDir>,
+    tls: Option<TlsFiles>,
+) -> Listening {
+    let mut addresses = args.listen.clone();
+    if let Some(folder) = private {
+        addresses.push(ListenAddr::Unix(folder.path().join(SOCKET)));
+    } else if addresses.is_empty() {
+        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
     }
+    let allow_insecure = args.tls.allow_unencrypted_network_access;
+    Listening { addresses, tls, allow_insecure, read_only: args.read_only }
+}
+
+/// All three TLS files, or none; the command line asks for them together.
+fn tls_files(args: &ServeArgs) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: args.tls.tls_cert.clone()?,
+        key: args.tls.tls_key.clone()?,
+        client_ca: args.tls.tls_ca.clone()?,
+    })
 }
 
 fn private_folder() -> Result<tempfile::TempDir> {
@@ -165,8 +166,11 @@ fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
     Ok(())
 }
 
-/// Every volume under its name, and names with sizes in bytes for the greeting.
-fn exports(pool: &Pool, path: &Path) -> Result<(Arc<dyn Exports>, Vec<(String, u64)>)> {
+/// Names of volumes and their sizes in bytes, for the greeting.
+type Names = Vec<(String, u64)>;
+
+/// Every volume under its name.
+fn exports(pool: &Pool, path: &Path) -> Result<(Arc<dyn Exports>, Names)> {
     let volumes = pool.volumes();
     if volumes.is_empty() {
         let at = path.display();

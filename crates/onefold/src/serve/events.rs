@@ -4,7 +4,7 @@
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -75,9 +75,6 @@ impl Events {
 
     /// The next event within a time.
     pub fn within(&self, time: Duration) -> Option<Event> {
-        match self.receiver.recv_timeout(time) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.receiver.recv_timeout(time).ok()
     }
 }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_nbd::{Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode};
+use onefold_nbd::{
+    ExportTable, Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode,
+};
 
 use crate::failure::{Failure, Result};
 
@@ -51,6 +53,14 @@ impl Servers {
         Ok(Self { servers })
     }
 
+    /// Whether servers could be started so: start them with nothing on offer, and stop them.
+    pub fn probe(how: &Listening) -> Result<()> {
+        let nothing: Arc<dyn Exports> = Arc::new(ExportTable::new());
+        Self::start(&nothing, how).map(|servers| {
+            servers.stop(Duration::ZERO);
+        })
+    }
+
     /// Where they listen, and whether clients must use TLS there.
     pub fn addresses(&self) -> impl Iterator<Item = (&ListenAddr, bool)> {
         self.servers
@@ -84,6 +94,10 @@ fn refused(error: ServerError) -> Failure {
         ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             Failure::nothing_done(error.to_string())
                 .hint("another server listens there; choose another place with --listen")
+        }
+        ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Failure::nothing_done(error.to_string())
+                .hint("the folder of a socket must exist, and the name of a host be known")
         }
         error => Failure::nothing_done(error.to_string()),
     }

@@ -2,9 +2,9 @@
 //! Room: onefold.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use super::harness::{Sandbox, tool};
+use super::harness::{Sandbox, nbdsh, run};
 
 /// Blocks of the test volume; writes go round.
 const PATTERN: &str = "
@@ -47,8 +47,7 @@ fn what_was_flushed_outlives_kill_at_any_moment() {
     for round in 1..=4 {
         let server = sandbox.serve("pool", &["--size", "16M"]);
         let writer = format!("{PATTERN}{}", WRITER.replace("START", &end.to_string()));
-        let mut client = Command::new("nbdsh")
-            .args(["-u", &server.uri("main"), "-c", &writer])
+        let mut client = nbdsh(&["-u", &server.uri("main"), "-c", &writer])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -72,7 +71,7 @@ fn what_was_flushed_outlives_kill_at_any_moment() {
              if i % 64 == 0: written.add(i); i += 16\n{}",
             READER.replace("END", &end.to_string())
         );
-        assert_eq!(tool("nbdsh", &["-u", &server.uri("main"), "-c", &reader]).text(), "read\n");
+        assert_eq!(run(&mut nbdsh(&["-u", &server.uri("main"), "-c", &reader])).text(), "read\n");
         server.stop();
     }
 }

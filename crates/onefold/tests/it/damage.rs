@@ -1,60 +1,46 @@
 //! A bit flips in a file of a pool: the check names it and changes nothing.
 //! Room: onefold.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::harness::{Sandbox, noise, tool};
+use super::harness::{Sandbox, nbdsh, noise, run};
 
-/// Every file below a folder, with its bytes.
-pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(contents(&path));
-        } else {
-            let bytes = fs::read(&path).unwrap();
-            found.insert(path, bytes);
-        }
-    }
-    found
-}
-
-fn pool_with_data(sandbox: &Sandbox) -> PathBuf {
+fn pool_with_data(sandbox: &Sandbox) {
     let mut data = noise(1, 5 << 20);
     data.extend_from_slice(&b"repeating words, ".repeat(1 << 16));
     fs::write(sandbox.path("data"), data).unwrap();
     sandbox.ok(&["pool", "create", "pool"]);
     sandbox.ok(&["volume", "import", "pool", "v", "data"]);
-    sandbox.path("pool")
 }
 
 #[test]
 fn a_flipped_bit_in_any_file_is_found_named_and_left_alone() {
     let sandbox = Sandbox::new();
-    let pool = pool_with_data(&sandbox);
+    pool_with_data(&sandbox);
     sandbox.check("pool");
-    let files = contents(&pool);
-    assert!(files.len() >= 7, "{:?}", files.keys());
+    let files = sandbox.files("pool");
+    assert!(files.len() >= 6, "{:?}", files.keys());
     for (path, bytes) in &files {
         let name = path.file_name().unwrap().to_str().unwrap();
-        if name == "lock" || name == "onefold.toml" {
-            continue;
-        }
         for at in [9, bytes.len() / 2, bytes.len() - 1] {
             let mut broken = bytes.clone();
             broken[at] ^= 0x10;
             fs::write(path, &broken).unwrap();
-            let before = contents(&pool);
+            let before = sandbox.files("pool");
             let said = sandbox.onefold(&["pool", "check", "pool"]);
             let told = format!("{name} byte {at}: {}{}", said.text(), said.err);
-            assert!(before == contents(&pool), "changed: {told}");
+            assert!(before == sandbox.files("pool"), "changed: {told}");
+            if name == "journal" && said.code == Some(0) {
+                // After a clean stop it holds nothing: a power cut may have left it like this.
+                assert!(said.err.contains("1,552 references"), "{told}");
+                continue;
+            }
             assert_eq!(said.code, Some(1), "not found: {told}");
-            let container = name.trim_end_matches(".ofc").trim_start_matches('0');
-            let named = said.text().contains(name) || said.text().contains(container);
-            assert!(named, "not named: {told}");
+            let number = name.trim_end_matches(".container").trim_start_matches('0');
+            let shown =
+                if number == name { name.to_owned() } else { format!("container {number}") };
+            assert!(said.text().contains(&shown), "not named: {told}");
             let json = sandbox.onefold(&["pool", "check", "pool", "--json"]);
             assert_eq!((json.code, &json.json()["sound"]), (Some(1), &false.into()));
         }
@@ -66,12 +52,9 @@ fn a_flipped_bit_in_any_file_is_found_named_and_left_alone() {
 #[test]
 fn missing_short_and_foreign_files_are_named() {
     let sandbox = Sandbox::new();
-    let pool = pool_with_data(&sandbox);
-    for (path, bytes) in contents(&pool) {
+    pool_with_data(&sandbox);
+    for (path, bytes) in sandbox.files("pool") {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name == "lock" {
-            continue;
-        }
         for change in ["gone", "short", "foreign"] {
             match change {
                 "gone" => fs::remove_file(&path).unwrap(),
@@ -79,6 +62,12 @@ fn missing_short_and_foreign_files_are_named() {
                 _ => fs::write(&path, b"something else entirely\n".repeat(200)).unwrap(),
             }
             let said = sandbox.onefold(&["pool", "check", "pool"]);
+            if name == "journal" && said.code == Some(0) {
+                // After a clean stop it holds nothing: a power cut may have left it like this.
+                assert!(said.err.contains("1,552 references"), "{change}: {}", said.err);
+                fs::write(&path, &bytes).unwrap();
+                continue;
+            }
             assert_eq!(said.code, Some(1), "{name} {change}: {}{}", said.text(), said.err);
             assert!(!said.out.is_empty(), "{name} {change} is not named");
             fs::write(&path, &bytes).unwrap();
@@ -90,8 +79,8 @@ fn missing_short_and_foreign_files_are_named() {
 #[test]
 fn intact_data_of_a_damaged_pool_can_still_be_read() {
     let sandbox = Sandbox::new();
-    let pool = pool_with_data(&sandbox);
-    let containers: Vec<PathBuf> = contents(&pool.join("containers")).into_keys().collect();
+    pool_with_data(&sandbox);
+    let containers: Vec<PathBuf> = sandbox.files("pool/containers").into_keys().collect();
     let mut bytes = fs::read(&containers[0]).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -107,11 +96,41 @@ for at in range(0, h.get_size() // 4096):
         bad.append(e.errno)
 print(good > 1000, bad)
 ";
-    let said = tool("nbdsh", &["-u", &server.uri("v"), "-c", script]);
+    let said = run(&mut nbdsh(&["-u", &server.uri("v"), "-c", script]));
     assert_eq!(said.text(), "True ['EIO']\n");
     server.stop();
     let said = sandbox.onefold(&["volume", "export", "pool", "v", "out"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("corrupt"), "{}", said.err);
     assert!(!sandbox.path("out").exists());
+}
+
+#[test]
+fn a_damaged_journal_that_holds_flushed_data_is_never_taken_for_a_power_cut() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "16M"]);
+    let script = "
+for i in range(8):
+    h.pwrite(bytes([i + 1]) * 4096, i * 4096)
+    h.flush()
+";
+    let said = run(&mut nbdsh(&["-u", &server.uri("main"), "-c", script]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    server.kill();
+    sandbox.check("pool");
+    let path = sandbox.path("pool/journal");
+    let bytes = fs::read(&path).unwrap();
+    // All but the last frame are followed by good ones.
+    for at in (0..bytes.len() / 2).step_by(bytes.len() / 32) {
+        let mut broken = bytes.clone();
+        broken[at] ^= 1;
+        fs::write(&path, broken).unwrap();
+        let said = sandbox.onefold(&["pool", "check", "pool"]);
+        // Padding between frames holds nothing; whatever else breaks must be told.
+        let lost_nothing = said.code == Some(0) && said.err.contains(" 8 references");
+        let told = said.code == Some(1) && said.text().contains("journal");
+        assert!(lost_nothing || told, "byte {at} of {}: {}{}", bytes.len(), said.text(), said.err);
+    }
+    fs::write(&path, bytes).unwrap();
+    sandbox.check("pool");
 }

@@ -76,7 +76,7 @@ fn a_file_system_is_made_filled_killed_checked_and_filled_again() {
     let server = sandbox.serve("pool", &["--size", "128M"]);
     {
         let fuse = Fuse::mount(&sandbox, &server);
-        tool("mkfs.ext4", &["-q", "-F", &fuse.file()]);
+        tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &fuse.file()]);
         let (device, _loop) = loop_device(&fuse.file());
         let _mount = mounted(&device, &point);
         tool("cp", &["-r", tree_text, &format!("{point}/kept")]);

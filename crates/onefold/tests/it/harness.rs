@@ -1,6 +1,7 @@
 //! A folder of one's own, the binary, a server in it, and other people's programs.
 //! Room: onefold.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,14 @@ pub fn tool(name: &str, args: &[&str]) -> Said {
     let said = run(Command::new(name).args(args));
     assert_eq!(said.code, Some(0), "{name} {args:?}: {}\n{}", said.err, said.text());
     said
+}
+
+/// `nbdsh`, by the distribution's Python: others on the search path lack its module.
+pub fn nbdsh(args: &[&str]) -> Command {
+    let mut command = Command::new("nbdsh");
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.args(args).env("PATH", format!("/usr/bin:{path}"));
+    command
 }
 
 /// A folder that goes away with the test, and `onefold` running in it.
@@ -90,6 +99,13 @@ impl Sandbox {
 
     pub fn status(&self, pool: &str) -> serde_json::Value {
         self.ok(&["pool", "status", pool, "--json"]).json()
+    }
+
+    /// The files of a pool, with their bytes; the note of who locked it last is left out.
+    pub fn files(&self, pool: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = contents(&self.path(pool));
+        files.remove(&self.path(pool).join("lock"));
+        files
     }
 
     /// The pool must be sound.
@@ -222,7 +238,7 @@ pub fn tree_image(sandbox: &Sandbox, name: &str) -> PathBuf {
     copy_tree(Path::new("/usr"), &tree, &mut (tree_mib() * 3 / 4 << 20));
     let (tree, image_text) = (tree.to_str().unwrap(), image.to_str().unwrap());
     let size = format!("{}M", tree_mib());
-    tool("mkfs.ext4", &["-q", "-F", "-d", tree, image_text, &size]);
+    tool("mkfs.ext4", &["-q", "-F", "-b", "4096", "-d", tree, image_text, &size]);
     fs::remove_dir_all(tree).unwrap();
     image
 }
@@ -248,6 +264,21 @@ pub fn copy_tree(from: &Path, to: &Path, left: &mut u64) {
             *left -= cost;
         }
     }
+}
+
+/// Every file below a folder, with its bytes.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            found.insert(path, bytes);
+        }
+    }
+    found
 }
 
 /// Whether two files hold the same bytes.

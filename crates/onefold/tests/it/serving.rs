@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::harness::{Sandbox, Server, run, tool};
+use super::harness::{Sandbox, Server, nbdsh, run, tool};
 
 #[test]
 fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
@@ -50,8 +50,7 @@ fn both_signals_stop_it_in_order_with_a_client_connected() {
         let sandbox = Sandbox::new();
         let mut server = sandbox.serve("pool", &["--size", "16M"]);
         let script = "h.pwrite(b'x' * 65536, 0); print('written', flush=True); input()";
-        let mut client = Command::new("nbdsh")
-            .args(["-u", &server.uri("main"), "-c", script])
+        let mut client = nbdsh(&["-u", &server.uri("main"), "-c", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -135,7 +134,7 @@ fn read_only_refuses_changes_and_makes_nothing() {
     assert!(!sandbox.path("pool").exists());
 
     sandbox.ok(&["serve", "pool", "--size", "8M", "--run", "true"]);
-    let before = super::damage::contents(&sandbox.path("pool"));
+    let before = sandbox.files("pool");
     let server = sandbox.serve("pool", &["--read-only"]);
     let info = tool("nbdinfo", &["--json", &server.uri("main")]).json();
     assert_eq!(info["exports"][0]["is_read_only"], true);
@@ -143,9 +142,9 @@ fn read_only_refuses_changes_and_makes_nothing() {
                   print(e.errno)\n";
     let script = script.replace('U', &format!("{:?}", server.uri("main")));
     let set = "h.set_strict_mode(0)";
-    assert_eq!(tool("nbdsh", &["-c", set, "-c", &script]).text(), "EPERM\n");
+    assert_eq!(run(&mut nbdsh(&["-c", set, "-c", &script])).text(), "EPERM\n");
     server.stop();
-    assert!(before == super::damage::contents(&sandbox.path("pool")));
+    assert!(before == sandbox.files("pool"));
 }
 
 #[test]

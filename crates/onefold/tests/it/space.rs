@@ -1,9 +1,7 @@
 //! A disk that runs full under the pool.
 //! Room: onefold.
 
-use std::process::Command;
-
-use super::harness::{Cleanup, Sandbox, machine, run, tool};
+use super::harness::{Cleanup, Sandbox, machine, nbdsh, run, tool};
 
 const FILL: &str = "
 import os, time
@@ -53,7 +51,7 @@ fn a_full_disk_says_so_keeps_what_was_flushed_and_goes_on_after_a_trim() {
     tool("mount", &["-t", "tmpfs", "-o", "size=40M", "tmpfs", &disk]);
     let _mount = Cleanup(["umount", "-l", &disk].map(str::to_owned).to_vec());
     let server = sandbox.serve("disk/pool", &["--size", "1G"]);
-    let said = run(Command::new("nbdsh").args(["-u", &server.uri("main"), "-c", FILL]));
+    let said = run(&mut nbdsh(&["-u", &server.uri("main"), "-c", FILL]));
     assert_eq!(said.code, Some(0), "{}{}", said.text(), said.err);
     assert_eq!(said.text(), "full: ENOSPC\nflushed and lost: []\nthen lost: []\n");
     server.stop();
