@@ -36,6 +36,11 @@ fn a_flipped_bit_in_any_file_is_found_named_and_left_alone() {
                 assert!(said.err.contains("1,552 references"), "{told}");
                 continue;
             }
+            if said.code == Some(2) {
+                // A flip in a version number looks like a later version, which is refused by name.
+                assert!(said.err.contains(&format!("{name} has format version")), "{told}");
+                continue;
+            }
             assert_eq!(said.code, Some(1), "not found: {told}");
             let number = name.trim_end_matches(".container").trim_start_matches('0');
             let shown =

@@ -235,7 +235,7 @@ pub fn tree_mib() -> u64 {
 /// An ext4 image with a real tree in it, made without mounting.
 pub fn tree_image(sandbox: &Sandbox, name: &str) -> PathBuf {
     let (tree, image) = (sandbox.path("tree"), sandbox.path(name));
-    copy_tree(Path::new("/usr"), &tree, &mut (tree_mib() * 3 / 4 << 20));
+    copy_tree(Path::new("/usr"), &tree, &mut ((tree_mib() << 20) / 4 * 3));
     let (tree, image_text) = (tree.to_str().unwrap(), image.to_str().unwrap());
     let size = format!("{}M", tree_mib());
     tool("mkfs.ext4", &["-q", "-F", "-b", "4096", "-d", tree, image_text, &size]);
