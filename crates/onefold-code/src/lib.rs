@@ -1,1 +1,21 @@
 //! Craft: GF(2) algebra, LFSR scramblers and their recovery, LDPC and BCH codes, parity fingerprints.
+//! Room: onefold-code.   In: pages and dumps as byte slices.   Out: scrambled pages, parity,
+//! corrected data, fingerprints, descriptions of scramblers.
+//! Invariants: pure functions of their arguments: no files, no clock, no threads.
+
+pub mod gf2;
+
+mod cpu;
+mod crc64;
+mod error;
+mod rng;
+mod scramble;
+
+pub use cpu::Kernel;
+pub use crc64::crc64;
+pub use error::CodeError;
+pub use rng::Rng;
+pub use scramble::{
+    BitOrder, Form, GeneratorSpec, Lfsr, LfsrSpec, PRESET_NAMES, PageAddress, Scrambler,
+    ScramblerSpec, SeedMap, SeedSource, preset,
+};

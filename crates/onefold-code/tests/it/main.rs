@@ -1,0 +1,3 @@
+//! Integration tests of onefold-code: laws, known answers, twins.
+
+mod scramblers;
