@@ -5,15 +5,22 @@
 
 pub mod gf2;
 
+mod clmul;
+#[cfg(target_arch = "x86_64")]
+mod clmul_x86;
 mod cpu;
 mod crc64;
 mod error;
+mod ldpc;
 mod rng;
 mod scramble;
 
 pub use cpu::Kernel;
 pub use crc64::crc64;
 pub use error::CodeError;
+pub use ldpc::{
+    Decoded, DistanceReport, Entry, LDPC_NAMES, LdpcDecoder, QcLdpc, Shape, ldpc_by_name,
+};
 pub use rng::Rng;
 pub use scramble::{
     BitOrder, Form, GeneratorSpec, Lfsr, LfsrSpec, PRESET_NAMES, PageAddress, Scrambler,
