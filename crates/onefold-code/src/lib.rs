@@ -5,6 +5,7 @@
 
 pub mod gf2;
 
+mod bch;
 mod clmul;
 #[cfg(target_arch = "x86_64")]
 mod clmul_x86;
@@ -15,6 +16,7 @@ mod ldpc;
 mod rng;
 mod scramble;
 
+pub use bch::Bch;
 pub use cpu::Kernel;
 pub use crc64::crc64;
 pub use error::CodeError;

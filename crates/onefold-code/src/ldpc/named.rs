@@ -36,10 +36,10 @@ pub fn ldpc_by_name(name: &str) -> Result<QcLdpc, CodeError> {
     };
     let shape = match name {
         "ses-33x256" => {
-            Shape { circulant: 256, rows: 1, data_blocks: 32, weight: 3, seed: 1 }
+            Shape { circulant: 256, rows: 1, data_blocks: 32, weight: 3, seed: 3 }
         }
-        "qc-1k-32/33" => shape(4, 128, 3, 1),
-        "qc-2k-32/33" => shape(8, 256, 3, 1),
+        "qc-1k-32/33" => shape(4, 128, 3, 3),
+        "qc-2k-32/33" => shape(8, 256, 4, 1),
         "qc-4k-32/33" => shape(16, 512, 4, 1),
         "qc-1k-15/16" => shape(9, 128, 4, 1),
         "qc-2k-15/16" => shape(17, 256, 4, 1),
