@@ -12,7 +12,9 @@ mod clmul_x86;
 mod cpu;
 mod crc64;
 mod error;
+mod fingerprint;
 mod ldpc;
+mod page_code;
 mod rng;
 mod scramble;
 
@@ -20,9 +22,11 @@ pub use bch::Bch;
 pub use cpu::Kernel;
 pub use crc64::crc64;
 pub use error::CodeError;
+pub use fingerprint::{KEPT_BYTES, ParityFingerprint, Truncation};
 pub use ldpc::{
     Decoded, DistanceReport, Entry, LDPC_NAMES, LdpcDecoder, QcLdpc, Shape, ldpc_by_name,
 };
+pub use page_code::{PageCode, PageCodec, PageStatus};
 pub use rng::Rng;
 pub use scramble::{
     BitOrder, Form, GeneratorSpec, Lfsr, LfsrSpec, PRESET_NAMES, PageAddress, Scrambler,

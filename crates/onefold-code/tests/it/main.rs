@@ -1,5 +1,6 @@
 //! Integration tests of onefold-code: laws, known answers, twins.
 
 mod bch;
+mod fingerprints;
 mod ldpc;
 mod scramblers;
