@@ -145,9 +145,12 @@ pub(crate) fn wide_sum(kernel: Kernel, table: &WideTable, data: &[u8]) -> [u64; 
         Level::Avx512 => crate::clmul_x86::wide_sum_vpclmul(kernel, &table.pairs, data),
         _ => {
             let mut sum = [0u64; 5];
-            for (bytes, pair) in data.chunks_exact(8).zip(table.pairs.iter().flat_map(|p| {
-                [[p[0], p[2], p[4], p[6]], [p[1], p[3], p[5], p[7]]]
-            })) {
+            for (bytes, pair) in data.chunks_exact(8).zip(
+                table
+                    .pairs
+                    .iter()
+                    .flat_map(|p| [[p[0], p[2], p[4], p[6]], [p[1], p[3], p[5], p[7]]]),
+            ) {
                 let word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
                 for (i, &p) in pair.iter().enumerate() {
                     let (lo, hi) = clmul64(word, p);

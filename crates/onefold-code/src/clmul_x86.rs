@@ -7,7 +7,7 @@ use core::arch::x86_64::{
     __m128i, __m512i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_loadu_si128,
     _mm_set_epi64x, _mm_set1_epi64x, _mm_setzero_si128, _mm_xor_si128, _mm256_loadu_si256,
     _mm512_broadcast_i32x4, _mm512_castsi256_si512, _mm512_clmulepi64_epi128, _mm512_loadu_si512,
-    _mm512_permutexvar_epi64, _mm512_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512,
+    _mm512_permutexvar_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_setzero_si512,
     _mm512_storeu_si512, _mm512_xor_si512,
 };
 
@@ -43,7 +43,8 @@ fn dense256_pclmul_inner(table: &[[u64; 4]], data: &[u8]) -> [u64; 4] {
     let mut sum = [_mm_setzero_si128(); 4];
     for (block, b) in data.chunks_exact(32).zip(table) {
         let a = load4(block);
-        let b = [_mm_set_epi64x(b[1] as i64, b[0] as i64), _mm_set_epi64x(b[3] as i64, b[2] as i64)];
+        let b =
+            [_mm_set_epi64x(b[1] as i64, b[0] as i64), _mm_set_epi64x(b[3] as i64, b[2] as i64)];
         for i in 0..4 {
             let x = _mm_set_epi64x(0, a[i] as i64);
             for (j, y) in b.iter().enumerate() {
@@ -146,16 +147,13 @@ fn wide_sum_vpclmul_inner(pairs: &[[u64; 8]], data: &[u8]) -> [u64; 5] {
                 )
             };
             let (low, high) = (2 * k, 2 * k + 1);
-            sums[low] =
-                _mm512_xor_si512(sums[low], _mm512_clmulepi64_epi128::<0x00>(words, entry));
+            sums[low] = _mm512_xor_si512(sums[low], _mm512_clmulepi64_epi128::<0x00>(words, entry));
             sums[high] =
                 _mm512_xor_si512(sums[high], _mm512_clmulepi64_epi128::<0x11>(words, entry));
         }
     }
-    let sum = _mm512_xor_si512(
-        _mm512_xor_si512(sums[0], sums[1]),
-        _mm512_xor_si512(sums[2], sums[3]),
-    );
+    let sum =
+        _mm512_xor_si512(_mm512_xor_si512(sums[0], sums[1]), _mm512_xor_si512(sums[2], sums[3]));
     lanes_to_words(to_lanes(sum))
 }
 

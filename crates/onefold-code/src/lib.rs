@@ -13,6 +13,7 @@ mod cpu;
 mod crc64;
 mod error;
 mod fingerprint;
+pub mod infer;
 mod ldpc;
 mod page_code;
 mod rng;

@@ -61,9 +61,8 @@ impl PageCode {
         if parity.len() != accepted {
             return Err(CodeError::Length { what: "page parity", got: parity.len(), accepted });
         }
-        let pairs = page
-            .chunks_exact(self.data_bytes())
-            .zip(parity.chunks_exact_mut(self.parity_bytes()));
+        let pairs =
+            page.chunks_exact(self.data_bytes()).zip(parity.chunks_exact_mut(self.parity_bytes()));
         for (data, parity) in pairs {
             match self {
                 Self::Ldpc(code) => code.encode(data, parity)?,

@@ -67,8 +67,7 @@ pub fn svg(points: &[Point]) -> String {
     }
     for (curve, decoder) in curves {
         let (colour, dash, label) = style(curve, decoder);
-        let on_curve =
-            || points.iter().filter(|p| (p.curve, p.decoder) == (curve, decoder));
+        let on_curve = || points.iter().filter(|p| (p.curve, p.decoder) == (curve, decoder));
         let visible = || on_curve().filter(|p| p.fer >= 10f64.powf(Y_RANGE.0));
         let line: Vec<String> =
             visible().map(|p| format!("{:.1},{:.1}", x(p.rber), y(p.fer))).collect();

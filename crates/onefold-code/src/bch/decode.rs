@@ -132,9 +132,8 @@ fn massey(
     (locator[0], previous[0]) = (1, 1);
     let (mut degree, mut gap, mut last) = (0usize, 1usize, 1u16);
     for n in (0..2 * t).step_by(2) {
-        let discrepancy = (0..=degree.min(n)).fold(0, |sum, i| {
-            sum ^ field.mul(locator[i], syndromes[n + 1 - i])
-        });
+        let discrepancy =
+            (0..=degree.min(n)).fold(0, |sum, i| sum ^ field.mul(locator[i], syndromes[n + 1 - i]));
         if discrepancy == 0 {
             gap += 2;
             continue;

@@ -160,6 +160,29 @@ impl AffineFit {
         self.basis.len() + usize::from(self.origin.is_some())
     }
 
+    /// A linear map that agrees with every point: the input bits that vary, and their images.
+    /// Where the points leave a choice, the lower bit of a dependent group gets 0.
+    pub fn columns(&self) -> (u64, Vec<u64>) {
+        // Reduced echelon form: no leading bit occurs in another row.
+        let mut rows = self.basis.clone();
+        for i in 0..rows.len() {
+            let (x, y) = rows[i];
+            let lead = 1u64 << x.ilog2();
+            for (j, row) in rows.iter_mut().enumerate() {
+                if j != i && row.0 & lead != 0 {
+                    row.0 ^= x;
+                    row.1 ^= y;
+                }
+            }
+        }
+        let mask = rows.iter().fold(0, |mask, (x, _)| mask | x);
+        let mut columns = vec![0; (64 - mask.leading_zeros()) as usize];
+        for (x, y) in rows {
+            columns[x.ilog2() as usize] = y;
+        }
+        (mask, columns)
+    }
+
     /// Image of the single input bit `bit`, if the points determine it.
     pub fn column(&self, bit: u32) -> Option<u64> {
         let (rest, image) = self.reduce(1 << bit);

@@ -239,12 +239,7 @@ fn invert(
             .iter()
             .map(|column| {
                 let mut product = [0; 4];
-                circulant_mul_acc(
-                    kernel,
-                    &mut product,
-                    &inverse,
-                    &circulants(z, 1, column)[0],
-                );
+                circulant_mul_acc(kernel, &mut product, &inverse, &circulants(z, 1, column)[0]);
                 product
             })
             .collect();

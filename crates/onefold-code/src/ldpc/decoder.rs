@@ -125,11 +125,16 @@ impl LdpcDecoder {
     ///
     /// # Errors
     /// [`CodeError::Length`].
-    pub fn decode_flip(&mut self, data: &mut [u8], parity: &mut [u8]) -> Result<Decoded, CodeError> {
+    pub fn decode_flip(
+        &mut self,
+        data: &mut [u8],
+        parity: &mut [u8],
+    ) -> Result<Decoded, CodeError> {
         if self.load(data, parity)? {
             return Ok(Decoded::Clean);
         }
-        let (iterations, converged) = self.flip.run(&self.code, self.max_iterations, &mut self.hard);
+        let (iterations, converged) =
+            self.flip.run(&self.code, self.max_iterations, &mut self.hard);
         self.minsum.iterations = iterations;
         Ok(self.finish(converged, data, parity))
     }

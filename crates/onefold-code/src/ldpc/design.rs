@@ -123,9 +123,9 @@ impl Pairs {
 
     /// The checks of bit `place` of block column `column`.
     pub(crate) fn checks(&self, column: u32, place: u16) -> impl Iterator<Item = Check> + '_ {
-        self.columns[column as usize].iter().map(move |e| {
-            (e.row, ((usize::from(place) + usize::from(e.shift)) % self.z) as u16)
-        })
+        self.columns[column as usize]
+            .iter()
+            .map(move |e| (e.row, ((usize::from(place) + usize::from(e.shift)) % self.z) as u16))
     }
 
     /// 6-cycles through bit 0 of the last column, and codewords of weight 4 through it (only
@@ -175,8 +175,7 @@ impl Pairs {
             return false;
         }
         self.join(c, e).is_some_and(|(column, place)| {
-            self.columns[column as usize].len() == 3
-                && self.checks(column, place).any(|x| x == f)
+            self.columns[column as usize].len() == 3 && self.checks(column, place).any(|x| x == f)
         })
     }
 }

@@ -105,7 +105,5 @@ impl FlipScratch {
 /// Bits whose count equals `level`.
 #[inline]
 fn at_level(count: &[u64; 3], level: u32) -> u64 {
-    (0..3).fold(u64::MAX, |all, p| {
-        all & if level >> p & 1 == 1 { count[p] } else { !count[p] }
-    })
+    (0..3).fold(u64::MAX, |all, p| all & if level >> p & 1 == 1 { count[p] } else { !count[p] })
 }

@@ -42,9 +42,7 @@ impl MinSum {
             .pairs
             .by_row
             .iter()
-            .map(|row| {
-                row.iter().map(|&(block, s)| Edge { block, shift: u32::from(s) }).collect()
-            })
+            .map(|row| row.iter().map(|&(block, s)| Edge { block, shift: u32::from(s) }).collect())
             .collect();
         let edges: usize = layers.iter().map(Vec::len).sum();
         let widest = layers.iter().map(Vec::len).max().unwrap_or(0);
@@ -122,8 +120,7 @@ impl MinSum {
             for (byte, totals) in bytes.iter_mut().zip(block[..z].chunks_exact(8)) {
                 let lanes = u64::from_le_bytes(core::array::from_fn(|i| totals[i] as u8));
                 // The sign bits of eight lanes, gathered by a multiplication.
-                *byte = ((lanes >> 7 & 0x0101_0101_0101_0101)
-                    .wrapping_mul(0x0102_0408_1020_4080)
+                *byte = ((lanes >> 7 & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080)
                     >> 56) as u8;
             }
         }

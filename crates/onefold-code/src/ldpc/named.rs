@@ -27,17 +27,10 @@ pub const LDPC_NAMES: [&str; 10] = [
 /// # Errors
 /// [`CodeError::NoSuchCode`] with the list of names.
 pub fn ldpc_by_name(name: &str) -> Result<QcLdpc, CodeError> {
-    let shape = |rows, data_blocks, weight, seed| Shape {
-        circulant: 64,
-        rows,
-        data_blocks,
-        weight,
-        seed,
-    };
+    let shape =
+        |rows, data_blocks, weight, seed| Shape { circulant: 64, rows, data_blocks, weight, seed };
     let shape = match name {
-        "ses-33x256" => {
-            Shape { circulant: 256, rows: 1, data_blocks: 32, weight: 3, seed: 3 }
-        }
+        "ses-33x256" => Shape { circulant: 256, rows: 1, data_blocks: 32, weight: 3, seed: 3 },
         "qc-1k-32/33" => shape(4, 128, 3, 3),
         "qc-2k-32/33" => shape(8, 256, 4, 1),
         "qc-4k-32/33" => shape(16, 512, 4, 1),

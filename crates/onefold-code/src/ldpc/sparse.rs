@@ -65,9 +65,8 @@ impl SparsePlan {
                 let row = usize::from(e.row);
                 entries[row].push((block as u32, u32::from(e.shift)));
                 let (group, lane) = ((block / 8) as u16, block % 8);
-                let free = ops[row]
-                    .iter()
-                    .rposition(|op| op.group == group && op.mask >> lane & 1 == 0);
+                let free =
+                    ops[row].iter().rposition(|op| op.group == group && op.mask >> lane & 1 == 0);
                 let at = free.unwrap_or_else(|| {
                     ops[row].push(WordOp { group, mask: 0, shifts: [0; 8] });
                     ops[row].len() - 1
@@ -155,8 +154,7 @@ mod tests {
                 let at = block * z + bit;
                 if data[at / 8] >> (at % 8) & 1 == 1 {
                     for e in column {
-                        let check =
-                            usize::from(e.row) * z + (bit + usize::from(e.shift)) % z;
+                        let check = usize::from(e.row) * z + (bit + usize::from(e.shift)) % z;
                         out[check / 64] ^= 1 << (check % 64);
                     }
                 }

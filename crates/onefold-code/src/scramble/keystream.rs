@@ -215,7 +215,7 @@ fn run<const N: usize>(
 }
 
 #[inline(always)]
-pub(super) fn lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, inverted: bool) {
+pub(crate) fn lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, inverted: bool) {
     if order == BitOrder::Msb {
         for w in &mut *words {
             let x = (*w >> 4 & 0x0f0f_0f0f_0f0f_0f0f) | (*w & 0x0f0f_0f0f_0f0f_0f0f) << 4;

@@ -18,3 +18,5 @@ pub use lfsr::Lfsr;
 pub use presets::{PRESET_NAMES, preset};
 pub use scrambler::Scrambler;
 pub use spec::ScramblerSpec;
+
+pub(crate) use keystream::{Tables as KeyStream, lay_out_body as lay_out_words};

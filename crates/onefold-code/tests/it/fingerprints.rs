@@ -45,9 +45,8 @@ fn same_data_same_fingerprint_under_every_scrambler_and_code() {
         for spec in scramblers() {
             let scrambler = spec.compile().unwrap();
             for (truncation, name) in Truncation::ALL {
-                let fp =
-                    ParityFingerprint::new(code.clone(), scrambler.clone(), 8192, truncation)
-                        .unwrap();
+                let fp = ParityFingerprint::new(code.clone(), scrambler.clone(), 8192, truncation)
+                    .unwrap();
                 let mut data = vec![0u8; 8192];
                 rng.fill(&mut data);
                 let mut plain = vec![0u8; fp.parity_bytes()];
@@ -66,7 +65,12 @@ fn same_data_same_fingerprint_under_every_scrambler_and_code() {
                     let mut parity = vec![0u8; fp.parity_bytes()];
                     code.encode_page(&flash, &mut parity).unwrap();
                     assert_ne!(parity, plain);
-                    assert_eq!(fp.of_stored(seed, &parity).unwrap(), expect, "{name} {}", spec.name);
+                    assert_eq!(
+                        fp.of_stored(seed, &parity).unwrap(),
+                        expect,
+                        "{name} {}",
+                        spec.name
+                    );
                     let mut full = vec![0u8; fp.kept_bytes()];
                     fp.full_of_stored(seed, &parity, &mut full).unwrap();
                     assert_eq!(truncation.shorten(&full), expect);
@@ -119,14 +123,8 @@ fn the_basis_is_a_few_kib() {
 #[test]
 fn truncations_take_the_bytes_they_say() {
     let kept: Vec<u8> = (0..32).collect();
-    assert_eq!(
-        Truncation::Byte8.shorten(&kept),
-        u64::from_le_bytes([0, 4, 8, 12, 16, 20, 24, 28])
-    );
-    assert_eq!(
-        Truncation::Cw2.shorten(&kept),
-        u64::from_le_bytes([0, 1, 2, 3, 16, 17, 18, 19])
-    );
+    assert_eq!(Truncation::Byte8.shorten(&kept), u64::from_le_bytes([0, 4, 8, 12, 16, 20, 24, 28]));
+    assert_eq!(Truncation::Cw2.shorten(&kept), u64::from_le_bytes([0, 1, 2, 3, 16, 17, 18, 19]));
     assert_eq!(Truncation::Crc64.shorten(&kept), onefold_code::crc64(&kept));
     assert_eq!(Truncation::Byte8.shorten(&kept[..8]), u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7]));
     assert_eq!(Truncation::Cw2.shorten(&kept[..4]), 0x0302_0100);

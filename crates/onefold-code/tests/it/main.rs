@@ -3,4 +3,5 @@
 mod bch;
 mod fingerprints;
 mod ldpc;
+mod recovery;
 mod scramblers;
