@@ -52,7 +52,7 @@ pub fn svg(points: &[Point]) -> String {
     let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n\
+         font-family=\"Helvetica, Arial, DejaVu Sans, sans-serif\" font-size=\"13\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"28\" font-size=\"17\" font-weight=\"bold\">Frame error rate at \
          rate 32/33, by raw bit error rate</text>"

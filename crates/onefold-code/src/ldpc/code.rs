@@ -3,10 +3,10 @@
 //! Invariants: (1) H (data, parity) = 0; (2) parity(d xor s) = parity(d) xor parity(s);
 //! (3) the sparse and the dense way give the same parity.
 
-use super::design::{Entry, Pairs, Shape, columns};
+use super::design::{Entry, Pairs, Shape, check_shape, columns};
 use super::sparse::SparsePlan;
 use crate::clmul::{Dense256, circulant_inverse, circulant_mul_acc, dense64, dense256};
-use crate::cpu::Kernel;
+use crate::cpu::{Kernel, Level};
 use crate::error::CodeError;
 
 /// Most words of parity: 64 block rows of 64 bits.
@@ -56,6 +56,7 @@ impl QcLdpc {
         shape: Shape,
         columns: Vec<Vec<Entry>>,
     ) -> Result<Self, CodeError> {
+        check_shape(&shape)?;
         let (z, rows) = (shape.circulant, shape.rows);
         let in_range = |e: &Entry| usize::from(e.row) < rows && usize::from(e.shift) < z;
         if columns.len() != shape.data_blocks + rows || !columns.iter().flatten().all(in_range) {
@@ -134,7 +135,7 @@ impl QcLdpc {
         Ok(())
     }
 
-    /// Writes the parity of `data`.
+    /// Writes the parity of `data`, whichever way is fastest here.
     ///
     /// # Errors
     /// [`CodeError::Length`].
@@ -160,8 +161,30 @@ impl QcLdpc {
         Ok(())
     }
 
-    /// Parity of checked `data` as words, sparse way.
-    pub(crate) fn parity_words(&self, data: &[u8], out: &mut [u64; MAX_PARITY_WORDS]) {
+    /// Writes the parity of `data` by the sparse matrix and the inverse of its parity part.
+    ///
+    /// # Errors
+    /// [`CodeError::Length`].
+    pub fn encode_sparse(&self, data: &[u8], parity: &mut [u8]) -> Result<(), CodeError> {
+        self.check_lengths(data.len(), parity.len())?;
+        let mut words = [0u64; MAX_PARITY_WORDS];
+        self.parity_words_sparse(data, &mut words);
+        store_words(&words, parity);
+        Ok(())
+    }
+
+    /// Parity of checked `data` as words.
+    fn parity_words(&self, data: &[u8], out: &mut [u64; MAX_PARITY_WORDS]) {
+        match &self.inverse {
+            // With four multipliers at once the dense generator wins over unaligned rotations.
+            Inverse::Quad { generator, .. } if self.kernel.level() == Level::Avx512 => {
+                out[..4].copy_from_slice(&dense256(self.kernel, generator, data));
+            }
+            _ => self.parity_words_sparse(data, out),
+        }
+    }
+
+    fn parity_words_sparse(&self, data: &[u8], out: &mut [u64; MAX_PARITY_WORDS]) {
         let mut syndrome = [0u64; MAX_PARITY_WORDS];
         let used = self.words();
         self.plan.run(self.kernel, data, &mut syndrome[..used]);

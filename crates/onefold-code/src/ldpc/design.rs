@@ -263,11 +263,14 @@ pub(crate) fn columns(shape: &Shape) -> Result<Pairs, CodeError> {
     Ok(pairs)
 }
 
-fn check_shape(shape: &Shape) -> Result<(), CodeError> {
+pub(super) fn check_shape(shape: &Shape) -> Result<(), CodeError> {
     let &Shape { circulant: z, rows, data_blocks, weight, .. } = shape;
     let refuse = |reason: String| Err(CodeError::NoSuchCode { reason });
     if z != 64 && z != 256 {
         return refuse(format!("circulant: {z} bits; accepted: 64 or 256"));
+    }
+    if z == 256 && data_blocks > 32 {
+        return refuse(format!("data_blocks: {data_blocks} of 256 bits; accepted: at most 32"));
     }
     if rows == 0 || rows > 64 || (z == 256 && rows != 1) {
         return refuse(format!(

@@ -6,6 +6,9 @@
 use super::code::QcLdpc;
 use super::design::Entry;
 
+/// Words between the starting points of successive iterations: odd, and far apart.
+const SPREAD: usize = 1019;
+
 /// Blocks, syndrome and counters of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct FlipScratch {
@@ -50,7 +53,7 @@ impl FlipScratch {
                 }
                 return (iteration, true);
             }
-            if !self.flip_most(code) {
+            if !self.flip_most(code, iteration) {
                 return (iteration, false);
             }
         }
@@ -70,8 +73,10 @@ impl FlipScratch {
         }
     }
 
-    /// Counts unsatisfied checks per bit and flips the bits with the highest count.
-    fn flip_most(&mut self, code: &QcLdpc) -> bool {
+    /// Counts unsatisfied checks per bit and flips the bits with the highest count. Below the full
+    /// count those in one word only, another in each iteration, because flipping all at once
+    /// mostly runs in circles.
+    fn flip_most(&mut self, code: &QcLdpc, iteration: usize) -> bool {
         let (w, z) = (self.words, self.words * 64);
         let mut present = 0u32;
         let mut lightest = usize::MAX;
@@ -95,8 +100,17 @@ impl FlipScratch {
         if (most as usize) < lightest / 2 + 1 {
             return false;
         }
-        for (block, count) in self.blocks.iter_mut().zip(&self.counts) {
-            *block ^= at_level(count, most);
+        if most as usize >= lightest {
+            for (block, count) in self.blocks.iter_mut().zip(&self.counts) {
+                *block ^= at_level(count, most);
+            }
+            return true;
+        }
+        let words = self.blocks.len();
+        let start = iteration * SPREAD % words;
+        let chosen = (start..words).chain(0..start).find(|&i| at_level(&self.counts[i], most) != 0);
+        if let Some(i) = chosen {
+            self.blocks[i] ^= at_level(&self.counts[i], most);
         }
         true
     }

@@ -13,6 +13,24 @@ const HARD: i8 = 12;
 /// Largest magnitude of a soft value.
 const SOFT_MAX: i8 = 31;
 
+/// The eight hard decisions of a byte as channel values; a table, because random bits would cost
+/// a mispredicted branch each.
+static SPREAD: [[i8; 8]; 256] = {
+    let mut table = [[HARD; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte][bit] = -HARD;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
 /// An edge of a layer: block column and shift.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
@@ -30,6 +48,8 @@ pub(crate) struct MinSum {
     totals: Vec<i8>,
     messages: Vec<i8>,
     scratch: Vec<i8>,
+    /// Changes of a layer's messages, each block twice like the totals.
+    changes: Vec<i8>,
     /// Largest message, so that totals fit a byte.
     cap: u8,
     pub(crate) iterations: usize,
@@ -52,6 +72,7 @@ impl MinSum {
             totals: vec![0; code.columns().len() * 2 * z],
             messages: vec![0; edges * z],
             scratch: vec![0; widest * z],
+            changes: vec![0; widest * 2 * z],
             layers,
             cap: ((127 - SOFT_MAX as usize) / weight) as u8,
             iterations: 0,
@@ -61,8 +82,8 @@ impl MinSum {
     pub(crate) fn load_hard(&mut self, hard: &[u8]) {
         let z = self.z;
         for (block, bytes) in self.totals.chunks_exact_mut(2 * z).zip(hard.chunks_exact(z / 8)) {
-            for (i, total) in block[..z].iter_mut().enumerate() {
-                *total = if bytes[i / 8] >> (i % 8) & 1 == 1 { -HARD } else { HARD };
+            for (totals, &byte) in block[..z].chunks_exact_mut(8).zip(bytes) {
+                totals.copy_from_slice(&SPREAD[usize::from(byte)]);
             }
         }
         self.start();
@@ -99,6 +120,7 @@ impl MinSum {
                     totals: &mut self.totals,
                     messages: &mut self.messages[at..at + length],
                     scratch: &mut self.scratch[..length],
+                    changes: &mut self.changes[..2 * length],
                     cap: self.cap,
                 };
                 update(code.kernel, self.z, memory);
@@ -133,6 +155,7 @@ pub(super) struct Layer<'a> {
     pub(super) totals: &'a mut [i8],
     pub(super) messages: &'a mut [i8],
     pub(super) scratch: &'a mut [i8],
+    pub(super) changes: &'a mut [i8],
     pub(super) cap: u8,
 }
 
@@ -158,7 +181,7 @@ fn lanes<const Z: usize>(slice: &[i8]) -> &[i8; Z] {
 /// Check-node update of one block row for any lane count.
 #[inline(always)]
 pub(super) fn update_body<const Z: usize>(layer: Layer<'_>) {
-    let Layer { edges, totals, messages, scratch, cap } = layer;
+    let Layer { edges, totals, messages, scratch, changes, cap } = layer;
     let (mut min1, mut min2, mut sign) = ([255u8; Z], [255u8; Z], [0i8; Z]);
     for ((edge, old), kept) in
         edges.iter().zip(messages.chunks_exact(Z)).zip(scratch.chunks_exact_mut(Z))
@@ -180,27 +203,34 @@ pub(super) fn update_body<const Z: usize>(layer: Layer<'_>) {
         scaled1[i] = (min1[i] - min1[i] / 4).min(cap);
         scaled2[i] = (min2[i] - min2[i] / 4).min(cap);
     }
-    let mut change = [[0i8; Z]; 2];
-    for ((edge, old), kept) in
-        edges.iter().zip(messages.chunks_exact_mut(Z)).zip(scratch.chunks_exact(Z))
+    for ((old, kept), change) in messages
+        .chunks_exact_mut(Z)
+        .zip(scratch.chunks_exact(Z))
+        .zip(changes.chunks_exact_mut(2 * Z))
     {
         let old: &mut [i8; Z] = old.try_into().expect("one lane per check");
         let kept = lanes::<Z>(kept);
+        let (first, second) = change.split_at_mut(Z);
+        let first: &mut [i8; Z] = first.try_into().expect("one lane per check");
         for i in 0..Z {
             let smallest = kept[i].unsigned_abs() == min1[i];
             let size = if smallest { scaled2[i] } else { scaled1[i] } as i8;
             let negative = (sign[i] ^ kept[i]) >> 7;
             let new = (size ^ negative).wrapping_sub(negative);
-            change[0][i] = new.wrapping_sub(old[i]);
+            first[i] = new.wrapping_sub(old[i]);
             old[i] = new;
         }
-        change[1] = change[0];
-        let back = &change.as_flattened()[edge.shift as usize..][..Z];
+        second.copy_from_slice(first);
+    }
+    // A pass of its own, so that the shifted loads do not wait for the stores just made.
+    for (edge, change) in edges.iter().zip(changes.chunks_exact(2 * Z)) {
+        let back = lanes::<Z>(&change[edge.shift as usize..edge.shift as usize + Z]);
         let block = &mut totals[edge.block as usize * 2 * Z..][..2 * Z];
-        for half in block.chunks_exact_mut(Z) {
-            for (total, c) in half.iter_mut().zip(back) {
-                *total = total.wrapping_add(*c);
-            }
+        let (first, second) = block.split_at_mut(Z);
+        let first: &mut [i8; Z] = first.try_into().expect("one lane per check");
+        for i in 0..Z {
+            first[i] = first[i].wrapping_add(back[i]);
         }
+        second.copy_from_slice(first);
     }
 }

@@ -81,7 +81,7 @@ fn turn(v: __m512i, shift: u32) -> __m512i {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn update64_vbmi_inner(layer: Layer<'_>) {
-    let Layer { edges, totals, messages, scratch, cap } = layer;
+    let Layer { edges, totals, messages, scratch, cap, .. } = layer;
     let mut min1 = _mm512_set1_epi8(-1);
     let mut min2 = min1;
     let mut sign = _mm512_setzero_si512();

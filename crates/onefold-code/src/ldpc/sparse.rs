@@ -42,7 +42,7 @@ pub(crate) struct QuadPlan {
 }
 
 /// Most blocks of 256 bits that a plan can hold: the size of the doubled scratch.
-const QUAD_BLOCKS: usize = 64;
+const QUAD_BLOCKS: usize = 32;
 
 impl SparsePlan {
     /// A plan for the first `columns.len()` blocks.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn plans_equal_the_definition() {
         let mut rng = Rng::new(8);
-        for (z, rows, blocks) in [(64, 4, 16), (64, 3, 13), (64, 1, 8), (256, 1, 33), (256, 1, 5)] {
+        for (z, rows, blocks) in [(64, 4, 16), (64, 3, 13), (64, 1, 8), (256, 1, 32), (256, 1, 5)] {
             let columns: Vec<Vec<Entry>> = (0..blocks)
                 .map(|_| {
                     (0..4)

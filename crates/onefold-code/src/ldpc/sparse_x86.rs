@@ -19,10 +19,11 @@ pub(super) fn words_avx512(kernel: Kernel, plan: &WordPlan, data: &[u8], out: &m
 
 #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
 fn words_avx512_inner(plan: &WordPlan, data: &[u8], out: &mut [u64]) {
+    let (groups, _) = data.as_chunks::<64>();
     for (sum, ops) in out.iter_mut().zip(&plan.ops) {
         let mut total = _mm512_setzero_si512();
         for op in ops {
-            let group = &data[usize::from(op.group) * 64..][..64];
+            let group = &groups[usize::from(op.group)];
             // SAFETY: 64 bytes of data and 8 of shifts; unaligned loads.
             let (blocks, shifts) = unsafe {
                 (_mm512_loadu_si512(group.as_ptr().cast()), _mm_loadu_si64(op.shifts.as_ptr()))
