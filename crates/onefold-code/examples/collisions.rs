@@ -28,10 +28,10 @@ fn main() -> Result<(), CodeError> {
     println!("| code | change | whole 32 B | crc64 | byte8 | cw2 | exclusive-or fold |");
     println!("|---|---|---|---|---|---|---|");
     for (name, code) in &codes {
-        for change in 0..CHANGES.len() {
+        for (change, words) in CHANGES.iter().enumerate() {
             let counts = measure(code, change, trials)?;
             let cells: Vec<String> = counts.iter().map(|&c| share(c, trials)).collect();
-            println!("| `{name}` | {} | {} |", CHANGES[change], cells.join(" | "));
+            println!("| `{name}` | {words} | {} |", cells.join(" | "));
         }
     }
     println!();

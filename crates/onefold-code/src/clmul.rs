@@ -176,7 +176,7 @@ pub(crate) fn lanes_to_words(lanes: [[u64; 2]; 4]) -> [u64; 5] {
 /// y[i] = sum over j of x[j] * matrix[j][i], circulants of 64 bits, modulo x^64 + 1. `matrix` is
 /// by input, `rows` words each, `rows` a multiple of 8 (padded with zeros), at most 64.
 pub(crate) fn dense64(kernel: Kernel, matrix: &[u64], rows: usize, x: &[u64], y: &mut [u64]) {
-    debug_assert!(rows % 8 == 0 && rows <= 64 && matrix.len() == rows * x.len());
+    debug_assert!(rows.is_multiple_of(8) && rows <= 64 && matrix.len() == rows * x.len());
     match kernel.level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => crate::clmul_x86::dense64_pclmul(kernel, matrix, rows, x, y),

@@ -45,8 +45,8 @@ fn dense256_pclmul_inner(table: &[[u64; 4]], data: &[u8]) -> [u64; 4] {
         let a = load4(block);
         let b =
             [_mm_set_epi64x(b[1] as i64, b[0] as i64), _mm_set_epi64x(b[3] as i64, b[2] as i64)];
-        for i in 0..4 {
-            let x = _mm_set_epi64x(0, a[i] as i64);
+        for (i, word) in a.into_iter().enumerate() {
+            let x = _mm_set_epi64x(0, word as i64);
             for (j, y) in b.iter().enumerate() {
                 let (r0, r1) = ((i + 2 * j) % 4, (i + 2 * j + 1) % 4);
                 sum[r0] = _mm_xor_si128(sum[r0], _mm_clmulepi64_si128::<0x00>(x, *y));
@@ -193,7 +193,7 @@ pub(crate) fn dense64_vpclmul(
     y: &mut [u64],
 ) {
     assert!(kernel.level() == Level::Avx512 && matrix.len() == rows * x.len());
-    assert!(rows % 8 == 0 && rows >= y.len());
+    assert!(rows.is_multiple_of(8) && rows >= y.len());
     // SAFETY: kernels of this level exist only where VPCLMULQDQ and AVX-512 do.
     unsafe { dense64_vpclmul_inner(matrix, rows, x, y) }
 }

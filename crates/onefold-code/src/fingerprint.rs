@@ -1,7 +1,7 @@
 //! Fingerprints from parity that see through the scrambler.
 //! Room: onefold-code.   In: parity of a scrambled page, its seed.   Out: the parity and the
 //! fingerprint that the page would have unscrambled.
-//! Source: seed 000 sec. III eq. 2, (V_data xor V_scr) M = ECC; the look-up table V_scr M of the
+//! Source: seed 000 sec. III eq. 2, `(V_data xor V_scr) M = ECC`; the look-up table `V_scr M` of the
 //! slides (seed 001) is linear in the seed, so a basis of one page parity per seed bit replaces
 //! one entry per address.
 //! Invariants: same data, any seed, same fingerprint.
@@ -142,7 +142,7 @@ impl ParityFingerprint {
         let size = self.kept_bytes();
         let mut nibbles = vec![0u8; bits.div_ceil(4) as usize * 16 * size];
         for (index, entry) in nibbles.chunks_exact_mut(size).enumerate() {
-            for bit in (0..4).filter(|bit| index % 16 >> bit & 1 == 1) {
+            for bit in (0..4).filter(|bit| (index % 16) >> bit & 1 == 1) {
                 let row = rows.chunks_exact(constant.len()).nth(index / 16 * 4 + bit);
                 let mut kept = [0u8; MAX_CODEWORDS * KEPT_BYTES];
                 if let Some(row) = row {

@@ -9,6 +9,7 @@ use crate::ldpc::{Decoded, LdpcDecoder, QcLdpc};
 
 /// What protects the codewords of a page.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "one per page codec, never in bulk")]
 pub enum PageCode {
     /// A quasi-cyclic LDPC code.
     Ldpc(QcLdpc),
@@ -46,7 +47,7 @@ impl PageCode {
     /// [`CodeError::PageSize`].
     pub fn codewords(&self, page_bytes: usize) -> Result<usize, CodeError> {
         let codeword = self.data_bytes();
-        if page_bytes == 0 || codeword == 0 || page_bytes % codeword != 0 {
+        if page_bytes == 0 || codeword == 0 || !page_bytes.is_multiple_of(codeword) {
             return Err(CodeError::PageSize { page: page_bytes, codeword });
         }
         Ok(page_bytes / codeword)

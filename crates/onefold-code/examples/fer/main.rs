@@ -143,7 +143,7 @@ pub fn shannon_limit(rate: f64) -> f64 {
     let entropy = |p: f64| -p * p.log2() - (1.0 - p) * (1.0 - p).log2();
     let (mut low, mut high) = (1e-9, 0.5);
     for _ in 0..100 {
-        let middle = (low + high) / 2.0;
+        let middle = f64::midpoint(low, high);
         if entropy(middle) < 1.0 - rate { low = middle } else { high = middle }
     }
     low
@@ -245,7 +245,7 @@ impl SoftReads {
         // Standard deviation at which a sign is wrong with probability rber, the mean being 1.
         let (mut low, mut high) = (0.05, 3.0);
         for _ in 0..100 {
-            let s = (low + high) / 2.0;
+            let s = f64::midpoint(low, high);
             if tail(1.0 / s) < rber { low = s } else { high = s }
         }
         let bounds = [0.45, 0.3, 0.15, 0.0, -0.15, -0.3, -0.45];

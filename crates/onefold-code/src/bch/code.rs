@@ -49,7 +49,10 @@ impl Bch {
         if t == 0 || parity_bits > 256 {
             return refuse(format!("t: {t} needs {parity_bits} parity bits; accepted: 1 to 256"));
         }
-        if data_bytes == 0 || data_bytes % 16 != 0 || data_bytes * 8 + parity_bits > field.order {
+        if data_bytes == 0
+            || !data_bytes.is_multiple_of(16)
+            || data_bytes * 8 + parity_bits > field.order
+        {
             return refuse(format!(
                 "data: {data_bytes} bytes; accepted: a positive multiple of 16 up to {} bytes",
                 (field.order.saturating_sub(parity_bits)) / 8 / 16 * 16

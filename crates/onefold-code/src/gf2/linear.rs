@@ -151,7 +151,7 @@ impl AffineFit {
         }
         let new = (rest, image ^ y ^ y0);
         self.basis.push(new);
-        self.basis.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        self.basis.sort_unstable_by_key(|row| core::cmp::Reverse(row.0));
         true
     }
 

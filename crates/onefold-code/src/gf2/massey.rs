@@ -1,7 +1,7 @@
 //! Berlekamp-Massey: the shortest linear recurrence behind a bit sequence.
 //! Room: onefold-code.   In: bits.   Out: length and characteristic polynomial.
 //! Source: Massey 1969. The polynomial here is the reciprocal of his connection polynomial:
-//! s[t+L] = sum over i < L of c_i s[t+i].
+//! `s[t+L] = sum over i < L of c_i s[t+i]`.
 //! Cost: O(n L / 64).
 
 use super::Poly;
@@ -25,7 +25,7 @@ pub fn berlekamp_massey(bits: &[u8]) -> Massey {
     let mut window = 0u128;
     for (n, &bit) in bits.iter().enumerate() {
         window = window << 1 | u128::from(bit & 1);
-        if (c & window).count_ones() % 2 == 0 {
+        if (c & window).count_ones().is_multiple_of(2) {
             since += 1;
             continue;
         }

@@ -34,7 +34,7 @@ impl Poly {
 
     /// Degree; 0 for the constants 0 and 1.
     pub fn degree(self) -> u32 {
-        127 - (self.0 | 1).leading_zeros()
+        (self.0 | 1).ilog2()
     }
 
     /// Coefficients below the leading one.
@@ -55,7 +55,7 @@ impl Poly {
 
     /// Remainder of `self` by `modulus`, which must not be zero.
     #[must_use]
-    pub fn rem(self, modulus: Self) -> Self {
+    pub fn modulo(self, modulus: Self) -> Self {
         assert!(modulus.0 != 0, "remainder by the zero polynomial");
         let (mut a, degree) = (self.0, modulus.degree());
         while a != 0 && Self(a).degree() >= degree {
@@ -95,14 +95,14 @@ impl Poly {
                 a ^= modulus.0;
             }
         }
-        Self(r).rem(modulus)
+        Self(r).modulo(modulus)
     }
 
     /// x^exponent modulo `self`.
     #[must_use]
     pub fn x_pow(self, exponent: u128) -> Self {
-        let mut base = Self(2).rem(self);
-        let (mut result, mut e) = (Self(1).rem(self), exponent);
+        let mut base = Self(2).modulo(self);
+        let (mut result, mut e) = (Self(1).modulo(self), exponent);
         while e != 0 {
             if e & 1 == 1 {
                 result = result.mul_mod(base, self);
@@ -118,7 +118,7 @@ impl Poly {
     pub fn gcd(self, other: Self) -> Self {
         let (mut a, mut b) = (self, other);
         while b.0 != 0 {
-            (a, b) = (b, a.rem(b));
+            (a, b) = (b, a.modulo(b));
         }
         a
     }
@@ -130,11 +130,11 @@ impl Poly {
             return false;
         }
         let frobenius = |k: u32| {
-            let mut y = Self(2).rem(self);
+            let mut y = Self(2).modulo(self);
             for _ in 0..k {
                 y = y.mul_mod(y, self);
             }
-            Self(y.0 ^ Self(2).rem(self).0)
+            Self(y.0 ^ Self(2).modulo(self).0)
         };
         prime_factors(u128::from(n)).iter().all(|&q| self.gcd(frobenius(n / q as u32)).0 == 1)
             && frobenius(n).0 == 0
@@ -153,9 +153,9 @@ impl Poly {
 fn prime_factors(mut n: u128) -> Vec<u128> {
     let mut found = Vec::new();
     for q in (2u128..1 << 12).take_while(|q| q * q <= 1 << 24) {
-        if n % q == 0 {
+        if n.is_multiple_of(q) {
             found.push(q);
-            while n % q == 0 {
+            while n.is_multiple_of(q) {
                 n /= q;
             }
         }
@@ -200,7 +200,7 @@ fn gcd_int(mut a: u128, mut b: u128) -> u128 {
 /// Miller-Rabin with the bases that are exact below 2^64.
 fn is_prime(n: u128) -> bool {
     const BASES: [u128; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
-    if n < 2 || BASES.iter().any(|&p| n % p == 0) {
+    if n < 2 || BASES.iter().any(|&p| n.is_multiple_of(p)) {
         return BASES.contains(&n);
     }
     let s = (n - 1).trailing_zeros();
@@ -304,7 +304,7 @@ mod tests {
             let f = Poly(bits);
             let half = 1u128 << (f.degree() / 2 + 1);
             let slow =
-                (2..half).all(|d| d >= bits || f.rem(Poly(d)).0 != 0 || Poly(d).degree() == 0);
+                (2..half).all(|d| d >= bits || f.modulo(Poly(d)).0 != 0 || Poly(d).degree() == 0);
             assert_eq!(f.is_irreducible(), slow, "{f}");
             count[f.degree() as usize] += u32::from(slow);
         }

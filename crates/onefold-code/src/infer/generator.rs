@@ -109,10 +109,10 @@ impl Votes {
     }
 }
 
-fn lcm(polys: impl Iterator<Item = Poly>) -> Option<Poly> {
+fn lcm(mut polys: impl Iterator<Item = Poly>) -> Option<Poly> {
     let one = Poly::from_bits(1).expect("degree 0");
-    let product = polys.fold(Some(one), |sum: Option<Poly>, p| {
-        let (sum, cofactor) = (sum?, p.div_exact(sum?.gcd(p))?);
+    let product = polys.try_fold(one, |sum: Poly, p| {
+        let cofactor = p.div_exact(sum.gcd(p))?;
         if sum.degree() + cofactor.degree() > 64 {
             return None;
         }

@@ -75,7 +75,7 @@ impl<'a> Pages<'a> {
             return Err(InferError::PageSize { got: page_size, accepted: PAGE_MIN });
         }
         let stride = page_size + oob;
-        if dump.is_empty() || dump.len() % stride != 0 {
+        if dump.is_empty() || !dump.len().is_multiple_of(stride) {
             return Err(InferError::DumpLength { got: dump.len(), page: stride });
         }
         let count = dump.len() / stride;

@@ -75,14 +75,14 @@ impl fmt::Display for Inference {
         }
         match (&self.spec.seed_map, self.rule) {
             (_, SeedRuleKind::Constant) => {
-                writeln!(f, "seed                 the same for all pages")?
+                writeln!(f, "seed                 the same for all pages")?;
             }
             (SeedMap::Linear { mask, base, .. }, SeedRuleKind::Linear { address_bits }) => {
                 writeln!(
                     f,
                     "seed                 linear in {address_bits} address bits (mask {mask:#x}, base \
                  {base:#x})"
-                )?
+                )?;
             }
             (_, SeedRuleKind::Table { period }) => {
                 writeln!(f, "seed                 table with a period of {period} pages")?;

@@ -70,7 +70,9 @@ impl QcLdpc {
         }
         let kernel = Kernel::best();
         let mut pairs = Pairs::new(z, rows);
-        columns.into_iter().for_each(|column| pairs.push(column));
+        for column in columns {
+            pairs.push(column);
+        }
         let (data, parity) = pairs.columns.split_at(shape.data_blocks);
         let plan = SparsePlan::new(z, rows, data);
         let inverse =

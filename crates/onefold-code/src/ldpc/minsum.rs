@@ -179,6 +179,7 @@ fn lanes<const Z: usize>(slice: &[i8]) -> &[i8; Z] {
 }
 
 /// Check-node update of one block row for any lane count.
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 pub(super) fn update_body<const Z: usize>(layer: Layer<'_>) {
     let Layer { edges, totals, messages, scratch, changes, cap } = layer;

@@ -117,6 +117,7 @@ fn words_body(plan: &WordPlan, data: &[u8], out: &mut [u64]) {
     }
 }
 
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 pub(super) fn quads_body(plan: &QuadPlan, data: &[u8]) -> [u64; 4] {
     let mut doubled = [0u8; QUAD_BLOCKS * 64];

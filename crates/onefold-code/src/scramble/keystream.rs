@@ -1,7 +1,7 @@
 //! The key stream of a register in wide words.
 //! Room: onefold-code.   In: seed.   Out: words of key stream, bit 0 of word 0 first.
 //! Source: squaring is linear over GF(2), so the characteristic polynomial C of degree L also
-//! gives s[t + L 2^k] = sum of c_i s[t + i 2^k]: with 2^k = 64, 128, 256, 512 the recurrence runs
+//! gives `s[t + L 2^k] = sum of c_i s[t + i 2^k]`: with 2^k = 64, 128, 256, 512 the recurrence runs
 //! on whole words. The first L words come from a table, linear in the seed.
 //! Cost: weight(C) word loads per 64 bytes once the stream is 8 L words long; the table holds
 //! 16 * ceil(L / 4) * L words (4 KiB at L = 15, 128 KiB at L = 64).
@@ -161,6 +161,7 @@ impl Tables {
 }
 
 /// The word recurrence. `have` is at least `length`, `want` at most `CHUNK_WORDS`.
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 pub(super) fn extend_body(
     buffer: &mut Buffer,
@@ -192,6 +193,7 @@ pub(super) fn extend_body(
 
 /// Makes words `from..to` (rounded up to whole vectors of N), each the sum of the words `unit`
 /// times a tap after the one `back` before it.
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 fn run<const N: usize>(
     buffer: &mut Buffer,
@@ -214,6 +216,7 @@ fn run<const N: usize>(
     }
 }
 
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 pub(crate) fn lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, inverted: bool) {
     if order == BitOrder::Msb {
@@ -224,15 +227,27 @@ pub(crate) fn lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, i
         }
     }
     match word_bytes {
-        2 => words.iter_mut().for_each(|w| {
-            *w = (*w >> 8 & 0x00ff_00ff_00ff_00ff) | (*w & 0x00ff_00ff_00ff_00ff) << 8;
-        }),
-        4 => words.iter_mut().for_each(|w| *w = w.swap_bytes().rotate_left(32)),
-        8 => words.iter_mut().for_each(|w| *w = w.swap_bytes()),
+        2 => {
+            for w in &mut *words {
+                *w = (*w >> 8 & 0x00ff_00ff_00ff_00ff) | (*w & 0x00ff_00ff_00ff_00ff) << 8;
+            }
+        }
+        4 => {
+            for w in &mut *words {
+                *w = w.swap_bytes().rotate_left(32);
+            }
+        }
+        8 => {
+            for w in &mut *words {
+                *w = w.swap_bytes();
+            }
+        }
         _ => {}
     }
     if inverted {
-        words.iter_mut().for_each(|w| *w = !*w);
+        for w in words {
+            *w = !*w;
+        }
     }
 }
 
@@ -246,6 +261,7 @@ fn xor_words(kernel: Kernel, words: &Buffer, bytes: &mut [u8]) {
     }
 }
 
+#[expect(clippy::inline_always, reason = "compiled anew inside each target_feature caller")]
 #[inline(always)]
 pub(super) fn xor_body(words: &Buffer, bytes: &mut [u8]) {
     let mut whole = bytes.chunks_exact_mut(8);

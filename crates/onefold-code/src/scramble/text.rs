@@ -15,6 +15,7 @@ fn parse_hex<E: Error>(text: &str) -> Result<u64, E> {
 pub(crate) mod hex {
     use super::{Deserialize, Deserializer, Serializer, parse_hex};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     pub fn serialize<S: Serializer>(value: &u64, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(&format_args!("{value:#x}"))
     }

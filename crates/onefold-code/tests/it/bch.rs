@@ -48,7 +48,9 @@ fn too_many_errors_fail_or_land_on_a_codeword() {
         for b in a + 1..70 {
             for c in [100, 143] {
                 let (mut d, mut p) = ([0u8; 16], [0u8; 2]);
-                [a, b, c].into_iter().for_each(|at| flip(&mut d, &mut p, at));
+                for at in [a, b, c] {
+                    flip(&mut d, &mut p, at);
+                }
                 let before = (d, p);
                 match code.decode(&mut d, &mut p).unwrap() {
                     Decoded::Failed => {
@@ -113,7 +115,9 @@ proptest! {
             places.insert(rng.below(8444) as usize);
         }
         let (mut d, mut p) = (data, parity);
-        places.iter().for_each(|&at| flip(&mut d, &mut p, at));
+        for &at in &places {
+            flip(&mut d, &mut p, at);
+        }
         let said = code.decode(&mut d, &mut p).unwrap();
         let expect = if errors == 0 { Decoded::Clean } else { Decoded::Corrected(errors) };
         prop_assert_eq!(said, expect);

@@ -4,6 +4,9 @@ use onefold_code::{
     CodeError, Decoded, Entry, Kernel, LDPC_NAMES, LdpcDecoder, QcLdpc, Rng, Shape, ldpc_by_name,
 };
 
+/// What a decoder said, and the data and parity that it left.
+type Outcome = (Decoded, Vec<u8>, Vec<u8>);
+
 fn random_word(code: &QcLdpc, rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let mut data = vec![0; code.data_bytes()];
     rng.fill(&mut data);
@@ -69,7 +72,7 @@ fn decoders_agree_on_every_kernel_and_correct_few_errors() {
                 let size = if *value == 0 { 15 } else { *value };
                 *value = if bit(at) { -size } else { size };
             }
-            let mut first: Option<Vec<(Decoded, Vec<u8>, Vec<u8>)>> = None;
+            let mut first: Option<Vec<Outcome>> = None;
             for decoder in &mut decoders {
                 let mut run = |way: usize| {
                     let (mut d, mut p) = (bad_data.clone(), bad_parity.clone());
@@ -125,7 +128,7 @@ fn wrong_lengths_and_singular_parity_are_named() {
     assert!(ldpc_by_name("turbo").unwrap_err().to_string().contains("qc-4k-8/9"));
 }
 
-/// One block row means commuting circulants, h_a h_b + h_b h_a = 0: a codeword of weight 6 that
+/// One block row means commuting circulants, `h_a h_b + h_b h_a = 0`: a codeword of weight 6 that
 /// the search must find; and what it finds must be a codeword.
 #[test]
 fn distance_search_finds_real_codewords() {

@@ -40,7 +40,7 @@ fn same_register(found: &Inference, spec: &ScramblerSpec) {
 /// A random primitive polynomial of the given degree.
 fn primitive(degree: u32, rng: &mut Rng) -> Poly {
     loop {
-        let low = rng.next_u64() & ((1 << degree) - 1) | 1;
+        let low = rng.next_u64() % (1 << degree) | 1;
         let poly = Poly::monic(degree, low).unwrap();
         if poly.is_primitive() {
             return poly;
@@ -199,7 +199,7 @@ fn what_cannot_be_explained_is_refused() {
     };
     let dump = zeros(&add, 1024, 64, 0.0);
     assert!(matches!(refuse(&dump, zeros_at(1024)), InferError::NotLinear { .. }));
-    assert_eq!(refuse(&[0; 64 * 1024], zeros_at(1024)), InferError::NotScrambled);
+    assert_eq!(refuse(&vec![0; 64 * 1024], zeros_at(1024)), InferError::NotScrambled);
     let bad = [
         refuse(&random, zeros_at(1000)),
         refuse(&[], zeros_at(1024)),

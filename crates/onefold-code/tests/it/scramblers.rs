@@ -169,8 +169,8 @@ fn seed_sources_differ_where_they_should() {
         seed(SeedSource::PhysicalPageInBlock, a),
         seed(SeedSource::PhysicalPageInBlock, moved)
     );
-    assert_eq!(seed(SeedSource::PageColumnErase, a), 119 ^ 1);
-    assert_eq!(seed(SeedSource::PageColumnErase, worn), 120 ^ 1);
+    assert_eq!(seed(SeedSource::PageColumnErase, a), 0x77 ^ 1);
+    assert_eq!(seed(SeedSource::PageColumnErase, worn), 0x78 ^ 1);
     assert_eq!(seed(SeedSource::SelfSeeded, a), seed(SeedSource::SelfSeeded, moved));
     assert!(SeedSource::Lba.check_host_side().is_ok());
     for source in
