@@ -177,29 +177,7 @@ fn measure(
             Decoder::Bch(code) => code.encode(&sent.0, &mut sent.1)?,
         }
         let (mut data, mut parity) = sent.clone();
-        let said = match &mut *decoder {
-            Decoder::Soft(d) => {
-                reads.receive(&mut rng, &mut data, &mut parity, &mut soft);
-                d.decode_soft(&soft, &mut data, &mut parity)?
-            }
-            other => {
-                rng.flip_bits(&mut data, rber);
-                rng.flip_bits(&mut parity, rber);
-                if let Decoder::Bch(code) = other {
-                    // The four unused bits of the last byte are not stored.
-                    let used = code.parity_bits() % 8;
-                    if used != 0 {
-                        parity[parity_bytes - 1] &= (1 << used) - 1;
-                    }
-                }
-                match other {
-                    Decoder::Flip(d) => d.decode_flip(&mut data, &mut parity)?,
-                    Decoder::Hard(d) => d.decode(&mut data, &mut parity)?,
-                    Decoder::Bch(code) => code.decode(&mut data, &mut parity)?,
-                    Decoder::Soft(_) => unreachable!("handled above"),
-                }
-            }
-        };
+        let said = receive(decoder, &reads, &mut rng, &mut soft, &mut data, &mut parity)?;
         codewords += 1;
         if let Decoder::Flip(d) | Decoder::Hard(d) | Decoder::Soft(d) = &*decoder {
             iterations += d.iterations() as u64;
@@ -231,8 +209,38 @@ fn measure(
     })
 }
 
+/// Sends a codeword through the channel and decodes it in place.
+fn receive(
+    decoder: &mut Decoder,
+    reads: &SoftReads,
+    rng: &mut Rng,
+    soft: &mut [i8],
+    data: &mut [u8],
+    parity: &mut [u8],
+) -> Result<Decoded, CodeError> {
+    if let Decoder::Soft(d) = decoder {
+        reads.receive(rng, data, parity, soft);
+        return d.decode_soft(soft, data, parity);
+    }
+    rng.flip_bits(data, reads.rber);
+    rng.flip_bits(parity, reads.rber);
+    match decoder {
+        Decoder::Flip(d) => d.decode_flip(data, parity),
+        Decoder::Hard(d) | Decoder::Soft(d) => d.decode(data, parity),
+        Decoder::Bch(code) => {
+            // The unused bits of the last byte are not stored.
+            let used = code.parity_bits() % 8;
+            if used != 0 {
+                parity[code.parity_bytes() - 1] &= (1 << used) - 1;
+            }
+            code.decode(data, parity)
+        }
+    }
+}
+
 /// A Gaussian channel read at seven thresholds: 0 and plus or minus 0.15, 0.30, 0.45 of the mean.
 struct SoftReads {
+    rber: f64,
     /// Probability of each of the eight cells, strongest correct first, strongest wrong last.
     cells: [f64; 8],
     /// Value of each cell for a 0 bit.
@@ -258,7 +266,7 @@ impl SoftReads {
         let values = std::array::from_fn(|i| {
             (2.0 * (cells[i] / cells[7 - i].max(1e-300)).ln()).round().clamp(-31.0, 31.0) as i8
         });
-        Self { cells, values }
+        Self { rber, cells, values }
     }
 
     /// Flips the bits that read wrong and writes the soft values.

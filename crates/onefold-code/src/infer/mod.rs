@@ -5,10 +5,12 @@
 //! Invariants: nothing is reported that was not checked on pages that it was not derived from.
 
 mod generator;
+mod make;
 mod report;
 mod seed_rule;
 mod states;
 
+pub use make::DumpMaker;
 pub use report::{InferError, Inference, SeedRuleKind};
 
 use generator::{Layout, find_generator, find_generator_in_differences};

@@ -7,7 +7,8 @@ use crate::gf2::Poly;
 use crate::scramble::{GeneratorSpec, ScramblerSpec, SeedMap};
 
 /// How the seed follows from the address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SeedRuleKind {
     /// Every page has the same seed.
     Constant,
@@ -24,7 +25,7 @@ pub enum SeedRuleKind {
 }
 
 /// A recovered scrambler and the evidence for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Inference {
     /// The scrambler, in canonical form: a Fibonacci register without warm-up, whose seed is its
     /// first bits of output.

@@ -1,7 +1,9 @@
 //! Recovery of scramblers from dumps: infer(dump(scrambler)) = scrambler, or a clear refusal.
 
 use onefold_code::gf2::Poly;
-use onefold_code::infer::{InferError, InferOptions, Inference, Known, SeedRuleKind, infer};
+use onefold_code::infer::{
+    DumpMaker, InferError, InferOptions, Inference, Known, SeedRuleKind, infer,
+};
 use onefold_code::{
     BitOrder, Form, GeneratorSpec, LfsrSpec, PageAddress, Rng, ScramblerSpec, SeedMap, SeedSource,
     preset,
@@ -17,13 +19,13 @@ fn dump_of(
     rber: f64,
     data: impl Fn(usize, &mut [u8]),
 ) -> Vec<u8> {
-    let scrambler = spec.compile().unwrap();
-    let mut dump = vec![0u8; page_size * pages];
-    for (i, page) in dump.chunks_mut(page_size).enumerate() {
-        data(i, page);
-        scrambler.scramble(&PageAddress::of(first + i as u64), page).unwrap();
+    let mut maker = DumpMaker::new(spec, first, 0, rber, 99).unwrap();
+    let mut dump = Vec::new();
+    for i in 0..pages {
+        let mut page = vec![0u8; page_size];
+        data(i, &mut page);
+        dump.extend_from_slice(maker.page(&page).unwrap());
     }
-    Rng::new(first ^ 99).flip_bits(&mut dump, rber);
     dump
 }
 
@@ -40,7 +42,7 @@ fn same_register(found: &Inference, spec: &ScramblerSpec) {
 /// A random primitive polynomial of the given degree.
 fn primitive(degree: u32, rng: &mut Rng) -> Poly {
     loop {
-        let low = rng.next_u64() % (1 << degree) | 1;
+        let low = (rng.next_u64() % (1 << degree)) | 1;
         let poly = Poly::monic(degree, low).unwrap();
         if poly.is_primitive() {
             return poly;
@@ -167,6 +169,19 @@ fn known_data_out_of_band_and_other_first_addresses() {
         error.unwrap_err(),
         InferError::KnownLength { got: 81_919, page: 2048, all: 81_920 }
     );
+}
+
+#[test]
+fn made_dumps_have_out_of_band_bytes_and_errors() {
+    let spec = preset("lba-prbs31").unwrap();
+    let mut maker = DumpMaker::new(&spec, 7, 16, 0.0, 1).unwrap();
+    let mut expect = vec![3u8; 64];
+    let page = maker.page(&expect).unwrap().to_vec();
+    spec.scramble(7, &mut expect).unwrap();
+    assert_eq!((&page[..64], &page[64..]), (&expect[..], &[0xff; 16][..]));
+    assert!(DumpMaker::new(&spec, 0, 0, 0.6, 1).is_err());
+    let mut noisy = DumpMaker::new(&spec, 7, 16, 0.5, 1).unwrap();
+    assert_ne!(noisy.page(&[3u8; 64]).unwrap(), page);
 }
 
 #[test]
