@@ -7,13 +7,15 @@
 mod generator;
 mod make;
 mod report;
+mod ring;
 mod seed_rule;
 mod states;
 
 pub use make::DumpMaker;
 pub use report::{InferError, Inference, SeedRuleKind};
 
-use generator::{Layout, find_generator, find_generator_in_differences};
+use generator::{find_generator, find_generator_in_differences};
+use ring::recover_ring;
 use seed_rule::fit_seed_rule;
 use states::{PageStates, recover_states};
 
@@ -139,23 +141,26 @@ pub fn infer(dump: &[u8], options: InferOptions<'_>) -> Result<Inference, InferE
         }
         other => other?,
     };
-    let found = recover_states(&pages, &generator)?;
+    let (spec, found) = match recover_states(&pages, &generator) {
+        Ok(found) => (GeneratorSpec::Lfsr(generator.register(found.inverted)), found),
+        Err(error) => recover_ring(&pages, &generator).ok_or(error)?,
+    };
     let rule = fit_seed_rule(&found, generator.polynomial)?;
-    Ok(inference(&pages, &generator, &found, rule))
+    Ok(inference(&pages, spec, generator.polynomial.degree(), &found, rule))
 }
 
 fn inference(
     pages: &Pages<'_>,
-    generator: &Layout,
+    generator: GeneratorSpec,
+    length: u32,
     found: &PageStates,
     rule: seed_rule::SeedRule,
 ) -> Inference {
-    let register = generator.register(found.inverted);
     let spec = ScramblerSpec {
         name: "inferred".into(),
         seed_source: pages.options.seed_source,
         restart_bytes: found.restart_bytes,
-        generator: GeneratorSpec::Lfsr(register),
+        generator,
         seed_map: rule.map,
     };
     Inference {
@@ -167,6 +172,6 @@ fn inference(
         pages_verified: rule.pages_verified,
         bits_checked: found.bits_checked,
         bit_errors: found.bit_errors,
-        chance_log2: -(f64::from(generator.polynomial.degree()) * rule.pages_verified as f64),
+        chance_log2: -(f64::from(length) * rule.pages_verified as f64),
     }
 }

@@ -36,7 +36,7 @@ pub struct Inference {
     pub pages_in_dump: usize,
     /// Pages that the register explains.
     pub pages_explained: usize,
-    /// Pages from the start of the dump that determine the seed rule.
+    /// Pages that the seed rule was derived from.
     pub pages_needed: usize,
     /// Other pages, whose seeds the rule predicted correctly.
     pub pages_verified: usize,
@@ -57,7 +57,12 @@ impl Inference {
 
 impl fmt::Display for Inference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let GeneratorSpec::Lfsr(register) = self.spec.generator {
+        let (register, ring) = match self.spec.generator {
+            GeneratorSpec::Lfsr(register) => (Some(register), None),
+            GeneratorSpec::Ring { register, ring_bytes, .. } => (Some(register), Some(ring_bytes)),
+            GeneratorSpec::AddRotate { .. } => (None, None),
+        };
+        if let Some(register) = register {
             writeln!(f, "register length      {}", register.polynomial.degree())?;
             writeln!(f, "polynomial           {}", register.polynomial)?;
             let order = if register.bit_order == crate::BitOrder::Lsb { "least" } else { "most" };
@@ -69,6 +74,9 @@ impl fmt::Display for Inference {
             if register.inverted {
                 writeln!(f, "key stream           complemented")?;
             }
+        }
+        if let Some(bytes) = ring {
+            writeln!(f, "ring                 {bytes} bytes; the seed is the first byte used")?;
         }
         match self.spec.restart_bytes {
             0 => writeln!(f, "restarts             never within a page")?,

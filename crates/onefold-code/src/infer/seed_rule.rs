@@ -38,14 +38,13 @@ pub(super) fn fit_seed_rule(found: &PageStates, polynomial: Poly) -> Result<Seed
 /// A linear map of the address bits plus a constant.
 fn affine(states: &[(u64, u64)]) -> Option<SeedRule> {
     let mut fit = AffineFit::default();
-    let (mut needed, mut verified) = (0, 0);
-    for (i, &(address, state)) in states.iter().enumerate() {
+    let mut verified = 0;
+    for &(address, state) in states {
         match fit.predict(address) {
             Some(predicted) if predicted == state => verified += 1,
             Some(_) => return None,
             None => {
                 fit.add(address, state);
-                needed = i + 1;
             }
         }
     }
@@ -56,15 +55,20 @@ fn affine(states: &[(u64, u64)]) -> Option<SeedRule> {
         .enumerate()
         .filter(|(bit, _)| first & mask & 1 << bit != 0)
         .fold(state, |sum, (_, column)| sum ^ column);
-    let (map, kind) = if columns.iter().all(|&c| c == 0) {
-        (SeedMap::Table { seeds: vec![state] }, SeedRuleKind::Constant)
-    } else {
-        (
-            SeedMap::Linear { mask, base: first & !mask, constant, columns },
-            SeedRuleKind::Linear { address_bits: mask.count_ones() },
-        )
-    };
-    Some(SeedRule { map, kind, pages_needed: needed, pages_verified: verified })
+    if columns.iter().all(|&c| c == 0) {
+        return Some(SeedRule {
+            map: SeedMap::Table { seeds: vec![state] },
+            kind: SeedRuleKind::Constant,
+            pages_needed: 1,
+            pages_verified: states.len() - 1,
+        });
+    }
+    Some(SeedRule {
+        map: SeedMap::Linear { mask, base: first & !mask, constant, columns },
+        kind: SeedRuleKind::Linear { address_bits: mask.count_ones() },
+        pages_needed: fit.unknowns(),
+        pages_verified: verified,
+    })
 }
 
 /// The shortest table that repeats over the dump.

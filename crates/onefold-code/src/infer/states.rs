@@ -7,13 +7,13 @@ use super::Pages;
 use super::generator::Layout;
 use super::report::InferError;
 use crate::cpu::Kernel;
-use crate::gf2::LinearMap;
-use crate::scramble::{KeyStream, Lfsr, LfsrSpec};
+use crate::gf2::{LinearMap, Poly};
+use crate::scramble::{Form, KeyStream, Lfsr, LfsrSpec};
 
 /// Words tried for an error-free start.
-const TRIES: usize = 64;
+pub(super) const TRIES: usize = 64;
 /// Largest share of differing bits of a page that still follows the register, in percent.
-const PAGE_ERRORS_PERCENT: u64 = 3;
+pub(super) const PAGE_ERRORS_PERCENT: u64 = 3;
 /// Share of pages that may not follow it, in percent, when the data are known.
 const STRAY_PAGES_PERCENT: usize = 10;
 
@@ -29,41 +29,22 @@ pub(super) struct PageStates {
     pub(super) bit_errors: u64,
 }
 
-struct Recovery<'a> {
+pub(super) struct Recovery<'a> {
     pages: &'a Pages<'a>,
-    layout: &'a Layout,
+    pub(super) layout: &'a Layout,
     length: u32,
     /// The canonical stream: least significant bit first, never complemented.
-    stream: KeyStream,
-    kernel: Kernel,
+    pub(super) stream: KeyStream,
+    pub(super) kernel: Kernel,
     /// Advances a state by one word, and takes it back by one.
     word: LinearMap,
     back: LinearMap,
-    page: Vec<u64>,
-    made: Vec<u8>,
+    pub(super) page: Vec<u64>,
+    pub(super) made: Vec<u8>,
 }
 
 pub(super) fn recover_states(pages: &Pages<'_>, layout: &Layout) -> Result<PageStates, InferError> {
-    let length = layout.polynomial.degree();
-    let register = LfsrSpec { allow_reducible: true, ..LfsrSpec::fibonacci(layout.polynomial) };
-    let word = LinearMap::of(length, |state| {
-        let mut lfsr = Lfsr::new_any_period(layout.polynomial, register.form, state)
-            .expect("recovered polynomials have a constant term and the state fits");
-        lfsr.leap(64);
-        lfsr.state()
-    });
-    let back = word.inverse().expect("a register with a constant term can be run backwards");
-    let mut recovery = Recovery {
-        pages,
-        layout,
-        length,
-        stream: KeyStream::new(&register),
-        kernel: Kernel::best(),
-        word,
-        back,
-        page: vec![0; pages.words()],
-        made: vec![0; pages.words() * 8],
-    };
+    let mut recovery = Recovery::new(pages, layout);
     let restart = recovery.find_restart();
     let mut found = PageStates {
         states: Vec::with_capacity(pages.count),
@@ -97,9 +78,39 @@ pub(super) fn recover_states(pages: &Pages<'_>, layout: &Layout) -> Result<PageS
     Ok(found)
 }
 
-impl Recovery<'_> {
+impl<'a> Recovery<'a> {
+    pub(super) fn new(pages: &'a Pages<'a>, layout: &'a Layout) -> Self {
+        let register = LfsrSpec { allow_reducible: true, ..LfsrSpec::fibonacci(layout.polynomial) };
+        let word = step_map(layout.polynomial, 64);
+        let back = word.inverse().expect("a register with a constant term can be run backwards");
+        Self {
+            pages,
+            layout,
+            length: layout.polynomial.degree(),
+            stream: KeyStream::new(&register),
+            kernel: Kernel::best(),
+            word,
+            back,
+            page: vec![0; pages.words()],
+            made: vec![0; pages.words() * 8],
+        }
+    }
+
+    /// The map that runs the register on by `bits`.
+    pub(super) fn step(&self, bits: u64) -> LinearMap {
+        step_map(self.layout.polynomial, bits)
+    }
+
+    /// State at a word of the loaded page, if the next word confirms it.
+    pub(super) fn state_at(&self, word_index: usize) -> Option<u64> {
+        let state = self.window(self.page[word_index]);
+        let next = self.window(*self.page.get(word_index + 1)?);
+        let differ = (self.word.apply(state) ^ next).count_ones();
+        (differ <= self.length / 8).then_some(state)
+    }
+
     /// Loads a page as key stream.
-    fn load(&mut self, page: usize, complement: bool) {
+    pub(super) fn load(&mut self, page: usize, complement: bool) {
         self.pages.read(page, 0, &mut self.page);
         self.layout.to_stream(&mut self.page);
         if complement {
@@ -114,12 +125,7 @@ impl Recovery<'_> {
 
     /// State at the start of the loaded page, from an error-free pair of words.
     fn candidate(&self, word_index: usize) -> Option<u64> {
-        let mut state = self.window(self.page[word_index]);
-        let next = self.window(*self.page.get(word_index + 1)?);
-        let differ = (self.word.apply(state) ^ next).count_ones();
-        if differ > self.length / 8 {
-            return None;
-        }
+        let mut state = self.state_at(word_index)?;
         for _ in 0..word_index {
             state = self.back.apply(state);
         }
@@ -190,31 +196,45 @@ impl Recovery<'_> {
             .unwrap_or(0)
     }
 
-    /// Where the loaded page stops following the state of its first words and follows it again
-    /// from the start.
-    fn restart_of_loaded(&mut self) -> Option<usize> {
+    /// State at the start of the loaded page, and the first word that does not follow it; the
+    /// stream of the state is left in `made`.
+    pub(super) fn first_break(&mut self) -> Option<(u64, usize)> {
         const PROBE: usize = 4;
         let words = self.pages.words();
         let follows = |errors: u64, words: usize| errors * 5 < words as u64 * 64;
         for at in 0..TRIES.min(words) {
             let Some(state) = self.candidate(at).filter(|&s| s != 0) else { continue };
             self.make(state, 0);
-            if !follows(self.errors(0, PROBE), PROBE) {
-                continue;
+            if follows(self.errors(0, PROBE), PROBE) {
+                let end = (0..words).find(|&w| !follows(self.errors(w, w + 1), 1))?;
+                return Some((state, end));
             }
-            let end = (0..words).find(|&w| !follows(self.errors(w, w + 1), 1))?;
-            let bytes: Vec<u8> = self.page.iter().flat_map(|w| w.to_le_bytes()).collect();
-            let head = self.made[..32].to_vec();
-            let (low, high) = ((end.max(2) - 2) * 8, (end + 1) * 8);
-            return (low.max(8)..=high.min(bytes.len() - 32))
-                .min_by_key(|&r| {
-                    head.iter().zip(&bytes[r..]).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>()
-                })
-                .filter(|&r| {
-                    head.iter().zip(&bytes[r..]).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>()
-                        < 26
-                });
         }
         None
     }
+
+    /// Where the loaded page stops following the state of its first words and follows it again
+    /// from the start.
+    fn restart_of_loaded(&mut self) -> Option<usize> {
+        let (_, end) = self.first_break()?;
+        let bytes: Vec<u8> = self.page.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let head = self.made[..32].to_vec();
+        let differ = |r: usize| -> u32 {
+            head.iter().zip(&bytes[r..]).map(|(a, b)| (a ^ b).count_ones()).sum()
+        };
+        let (low, high) = ((end.max(2) - 2) * 8, (end + 1) * 8);
+        (low.max(8)..=high.min(bytes.len() - 32))
+            .min_by_key(|&r| differ(r))
+            .filter(|&r| differ(r) < 26)
+    }
+}
+
+/// The map that runs a register on by `bits`.
+fn step_map(polynomial: Poly, bits: u64) -> LinearMap {
+    LinearMap::of(polynomial.degree(), |state| {
+        let mut lfsr = Lfsr::new_any_period(polynomial, Form::Fibonacci, state)
+            .expect("recovered polynomials have a constant term and the state fits");
+        lfsr.leap(bits);
+        lfsr.state()
+    })
 }
