@@ -1,8 +1,9 @@
 //! Frame error rate against raw bit error rate, for LDPC and BCH: a CSV and a plot.
-//! Run: `cargo run --release -p onefold-code --example fer -- [--quick] [CSV] [SVG]`
-//! from the root of the repository; defaults experiments/codes/fer.csv and docs/fer.svg.
-//! A point ends at 100 failures, 1e6 codewords or 45 CPU seconds, whichever is first, and the CSV
-//! says which; both files are written anew after every curve.
+//! Run: `cargo run --release -p onefold-code --example fer -- [--quick] [--resume]
+//! [--cpu-seconds N] [CSV [SVG]]` from the root of the repository; defaults
+//! experiments/codes/fer.csv and docs/fer.svg. A point ends at 100 failures, 1e6 codewords or 45
+//! CPU seconds, whichever is first, and the CSV says which. Both files are written after every
+//! point; `--resume` keeps the points that the CSV has.
 //! Every codeword is random data; hard errors are independent bit flips; soft values are 8-level
 //! reads of a Gaussian channel with the same raw bit error rate.
 
@@ -16,16 +17,17 @@ use rustix::time::{ClockId, clock_gettime};
 const RBER: [f64; 10] = [1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3, 1.25e-3, 1.5e-3, 2e-3, 3e-3];
 
 /// One measured or computed point.
+#[derive(Clone)]
 pub struct Point {
-    curve: &'static str,
-    decoder: &'static str,
+    curve: String,
+    decoder: String,
     rber: f64,
     codewords: u64,
     failures: u64,
     undetected: u64,
     fer: f64,
     iterations: f64,
-    ended_by: &'static str,
+    ended_by: String,
 }
 
 enum Decoder {
@@ -46,19 +48,57 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
+struct Arguments {
+    quick: bool,
+    resume: bool,
+    cpu_seconds: f64,
+    csv: String,
+    svg: String,
+}
+
+impl Arguments {
+    fn read() -> Self {
+        let mut this = Self {
+            quick: false,
+            resume: false,
+            cpu_seconds: 45.0,
+            csv: "experiments/codes/fer.csv".into(),
+            svg: "docs/fer.svg".into(),
+        };
+        let mut paths = vec![&mut this.svg, &mut this.csv];
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => this.quick = true,
+                "--resume" => this.resume = true,
+                "--cpu-seconds" => {
+                    let value = arguments.next().and_then(|a| a.parse().ok());
+                    this.cpu_seconds = value.unwrap_or_else(|| fail("--cpu-seconds: a number"));
+                }
+                path if !path.starts_with('-') && !paths.is_empty() => {
+                    *paths.pop().expect("not empty") = path.to_owned();
+                }
+                _ => fail("accepted: [--quick] [--resume] [--cpu-seconds N] [CSV [SVG]]"),
+            }
+        }
+        this
+    }
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("fer: {message}");
+    std::process::exit(2);
+}
+
 fn main() -> Result<(), CodeError> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let quick = arguments.iter().any(|a| a == "--quick");
-    let mut paths = arguments.iter().filter(|a| *a != "--quick");
-    let csv_path = paths.next().map_or("experiments/codes/fer.csv", String::as_str);
-    let svg_path = paths.next().map_or("docs/fer.svg", String::as_str);
-    let limits = if quick {
+    let arguments = Arguments::read();
+    let limits = if arguments.quick {
         Limits { failures: 10, codewords: 200, cpu_seconds: 1.0 }
     } else {
-        Limits { failures: 100, codewords: 1_000_000, cpu_seconds: 45.0 }
+        Limits { failures: 100, codewords: 1_000_000, cpu_seconds: arguments.cpu_seconds }
     };
     let ldpc = |name| ldpc_by_name(name).map(LdpcDecoder::new);
-    let curves: Vec<(&'static str, &'static str, Decoder)> = vec![
+    let curves: Vec<(&str, &str, Decoder)> = vec![
         ("bch-t18-1k", "algebraic", Decoder::Bch(Bch::t18_1k())),
         ("ses-33x256", "min-sum hard", Decoder::Hard(ldpc("ses-33x256")?)),
         ("qc-1k-32/33", "bit flipping", Decoder::Flip(ldpc("qc-1k-32/33")?)),
@@ -67,17 +107,45 @@ fn main() -> Result<(), CodeError> {
         ("qc-4k-32/33", "min-sum hard", Decoder::Hard(ldpc("qc-4k-32/33")?)),
         ("qc-4k-32/33", "min-sum soft", Decoder::Soft(ldpc("qc-4k-32/33")?)),
     ];
+    let old = if arguments.resume { load(&arguments.csv) } else { Vec::new() };
     let mut points = computed_bch();
     for (curve, name, mut decoder) in curves {
         for rber in RBER {
-            let point = measure(curve, name, &mut decoder, rber, &limits)?;
+            let known = old.iter().find(|p| {
+                p.curve == curve && p.decoder == name && (p.rber / rber - 1.0).abs() < 1e-6
+            });
+            let point = match known {
+                Some(point) => point.clone(),
+                None => measure(curve, name, &mut decoder, rber, &limits)?,
+            };
             eprintln!("{}", csv_line(&point));
             points.push(point);
+            save(&points, &arguments.csv, &arguments.svg);
         }
-        save(&points, csv_path, svg_path);
     }
     println!("hard-decision Shannon limit at rate 32/33: {:.3e}", shannon_limit(32.0 / 33.0));
     Ok(())
+}
+
+/// The points of an earlier run.
+fn load(path: &str) -> Vec<Point> {
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|e| fail(&format!("cannot read {path}: {e}")));
+    let point = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        Some(Point {
+            curve: (*fields.first()?).to_owned(),
+            decoder: (*fields.get(1)?).to_owned(),
+            rber: fields.get(2)?.parse().ok()?,
+            codewords: fields.get(3)?.parse().ok()?,
+            failures: fields.get(4)?.parse().ok()?,
+            undetected: fields.get(5)?.parse().ok()?,
+            fer: fields.get(6)?.parse().ok()?,
+            iterations: fields.get(7)?.parse().ok()?,
+            ended_by: (*fields.get(8)?).to_owned(),
+        })
+    };
+    text.lines().skip(1).filter_map(point).collect()
 }
 
 /// Writes the data and the plot, or ends the program.
@@ -89,10 +157,7 @@ fn save(points: &[Point], csv_path: &str, svg_path: &str) {
         let _ = writeln!(csv, "{}", csv_line(point));
     }
     let write = |path: &str, text: &str| {
-        std::fs::write(path, text).unwrap_or_else(|e| {
-            eprintln!("fer: cannot write {path}: {e}");
-            std::process::exit(2);
-        });
+        std::fs::write(path, text).unwrap_or_else(|e| fail(&format!("cannot write {path}: {e}")));
     };
     write(csv_path, &csv);
     write(svg_path, &plot::svg(points));
@@ -124,15 +189,15 @@ fn computed_bch() -> Vec<Point> {
             tail += if k > 18 { term } else { 0.0 };
         }
         Point {
-            curve: "bch-t18-1k",
-            decoder: "computed",
+            curve: "bch-t18-1k".into(),
+            decoder: "computed".into(),
             rber,
             codewords: 0,
             failures: 0,
             undetected: 0,
             fer: tail,
             iterations: 0.0,
-            ended_by: "computed",
+            ended_by: "computed".into(),
         }
     };
     RBER.into_iter().map(point).collect()
@@ -150,8 +215,8 @@ pub fn shannon_limit(rate: f64) -> f64 {
 }
 
 fn measure(
-    curve: &'static str,
-    name: &'static str,
+    curve: &str,
+    name: &str,
     decoder: &mut Decoder,
     rber: f64,
     limits: &Limits,
@@ -197,15 +262,15 @@ fn measure(
         }
     };
     Ok(Point {
-        curve,
-        decoder: name,
+        curve: curve.to_owned(),
+        decoder: name.to_owned(),
         rber,
         codewords,
         failures,
         undetected,
         fer: failures as f64 / codewords as f64,
         iterations: iterations as f64 / codewords as f64,
-        ended_by,
+        ended_by: ended_by.to_owned(),
     })
 }
 

@@ -61,13 +61,14 @@ pub fn svg(points: &[Point]) -> String {
     let mut legend_at = TOP + 12.0;
     let mut curves: Vec<(&str, &str)> = Vec::new();
     for p in points {
-        if !curves.contains(&(p.curve, p.decoder)) {
-            curves.push((p.curve, p.decoder));
+        let curve = (p.curve.as_str(), p.decoder.as_str());
+        if !curves.contains(&curve) {
+            curves.push(curve);
         }
     }
     for (curve, decoder) in curves {
         let (colour, dash, label) = style(curve, decoder);
-        let on_curve = || points.iter().filter(|p| (p.curve, p.decoder) == (curve, decoder));
+        let on_curve = || points.iter().filter(|p| p.curve == curve && p.decoder == decoder);
         let visible = || on_curve().filter(|p| p.fer >= 10f64.powf(Y_RANGE.0));
         let line: Vec<String> =
             visible().map(|p| format!("{:.1},{:.1}", x(p.rber), y(p.fer))).collect();

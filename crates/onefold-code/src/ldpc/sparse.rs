@@ -96,9 +96,9 @@ impl SparsePlan {
                 assert_eq!(data.len(), plan.blocks * 32);
                 let sum = match kernel.level() {
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => super::sparse_x86::quads_avx2(kernel, plan, data),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => super::sparse_x86::quads_avx512(kernel, plan, data),
+                    Level::Avx2 | Level::Avx512 => {
+                        super::sparse_x86::quads_avx2(kernel, plan, data)
+                    }
                     _ => quads_body(plan, data),
                 };
                 out.copy_from_slice(&sum);

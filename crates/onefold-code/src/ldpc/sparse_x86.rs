@@ -39,23 +39,12 @@ fn words_avx512_inner(plan: &WordPlan, data: &[u8], out: &mut [u64]) {
 }
 
 pub(super) fn quads_avx2(kernel: Kernel, plan: &QuadPlan, data: &[u8]) -> [u64; 4] {
-    assert!(kernel.level() == Level::Avx2);
+    assert!(kernel.level() >= Level::Avx2);
     // SAFETY: kernels of this level exist only where AVX2 does.
     unsafe { quads_avx2_inner(plan, data) }
 }
 
 #[target_feature(enable = "avx2")]
 fn quads_avx2_inner(plan: &QuadPlan, data: &[u8]) -> [u64; 4] {
-    quads_body(plan, data)
-}
-
-pub(super) fn quads_avx512(kernel: Kernel, plan: &QuadPlan, data: &[u8]) -> [u64; 4] {
-    assert!(kernel.level() == Level::Avx512);
-    // SAFETY: kernels of this level exist only where AVX-512 does.
-    unsafe { quads_avx512_inner(plan, data) }
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512bw")]
-fn quads_avx512_inner(plan: &QuadPlan, data: &[u8]) -> [u64; 4] {
     quads_body(plan, data)
 }

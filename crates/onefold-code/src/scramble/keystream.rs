@@ -120,16 +120,8 @@ impl Tables {
     fn extend(&self, kernel: Kernel, buffer: &mut Buffer, have: usize, want: usize) {
         match kernel.level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => super::keystream_x86::extend_avx2(
-                kernel,
-                buffer,
-                self.length,
-                &self.taps,
-                have,
-                want,
-            ),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => super::keystream_x86::extend_avx512(
+            // Measured faster than wider vectors, which wait longer for words just stored.
+            Level::Avx2 | Level::Avx512 => super::keystream_x86::extend_avx2(
                 kernel,
                 buffer,
                 self.length,
@@ -254,9 +246,7 @@ pub(crate) fn lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, i
 fn xor_words(kernel: Kernel, words: &Buffer, bytes: &mut [u8]) {
     match kernel.level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => super::keystream_x86::xor_avx2(kernel, words, bytes),
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => super::keystream_x86::xor_avx512(kernel, words, bytes),
+        Level::Avx2 | Level::Avx512 => super::keystream_x86::xor_avx2(kernel, words, bytes),
         _ => xor_body(words, bytes),
     }
 }

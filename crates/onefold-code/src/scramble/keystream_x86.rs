@@ -25,14 +25,10 @@ macro_rules! variants {
 }
 
 variants! {
-    extend_avx2 / extend_avx2_inner: "avx2", Level::Avx2,
-        extend_body(b: &mut Buffer, length: usize, taps: &[usize], have: usize, want: usize);
-    extend_avx512 / extend_avx512_inner: "avx512f,avx512vl,avx512bw", Level::Avx512,
+    extend_avx2 / extend_avx2_inner: "avx2", Level::Avx2 | Level::Avx512,
         extend_body(b: &mut Buffer, length: usize, taps: &[usize], have: usize, want: usize);
     lay_out_avx2 / lay_out_avx2_inner: "avx2", Level::Avx2 | Level::Avx512,
         lay_out_body(words: &mut [u64], order: BitOrder, word_bytes: u8, inverted: bool);
-    xor_avx2 / xor_avx2_inner: "avx2", Level::Avx2,
-        xor_body(words: &Buffer, bytes: &mut [u8]);
-    xor_avx512 / xor_avx512_inner: "avx512f,avx512vl", Level::Avx512,
+    xor_avx2 / xor_avx2_inner: "avx2", Level::Avx2 | Level::Avx512,
         xor_body(words: &Buffer, bytes: &mut [u8]);
 }
