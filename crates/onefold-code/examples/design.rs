@@ -6,7 +6,8 @@ use onefold_code::{LDPC_NAMES, ldpc_by_name};
 fn main() -> Result<(), onefold_code::CodeError> {
     let budget = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(20_000_000);
     println!(
-        "| code | data B | parity B | rate | column weight | girth | minimum distance | lowest weight found |"
+        "| code | data B | parity B | rate | column weight | girth | minimum distance | lowest \
+         weight found |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for name in LDPC_NAMES {

@@ -69,7 +69,8 @@ pub enum CodeError {
     },
     /// The seed rule of an inferred scrambler says nothing about this address.
     #[error(
-        "address: {address:#x} is outside what the seed rule covers (base {base:#x}, mask {mask:#x})"
+        "address: {address:#x} is outside what the seed rule covers (base {base:#x}, \
+         mask {mask:#x})"
     )]
     AddressNotCovered {
         /// Address asked for.
@@ -113,7 +114,8 @@ pub enum CodeError {
     },
     /// The parity part of a parity-check matrix cannot be inverted.
     #[error(
-        "parity circulants: not invertible; accepted: a parity part of full rank (for one circulant: no common factor with x^{size}+1)"
+        "parity circulants: not invertible; accepted: a parity part of full rank (for one \
+         circulant: no common factor with x^{size}+1)"
     )]
     NotInvertible {
         /// Bits of one circulant.

@@ -1,8 +1,8 @@
 //! Fingerprints from parity that see through the scrambler.
 //! Room: onefold-code.   In: parity of a scrambled page, its seed.   Out: the parity and the
 //! fingerprint that the page would have unscrambled.
-//! Source: seed 000 sec. III eq. 2, `(V_data xor V_scr) M = ECC`; the look-up table `V_scr M` of the
-//! slides (seed 001) is linear in the seed, so a basis of one page parity per seed bit replaces
+//! Source: seed 000 sec. III eq. 2, `(V_data xor V_scr) M = ECC`; the look-up table `V_scr M` of
+//! the slides (seed 001) is linear in the seed, so a basis of one page parity per seed bit replaces
 //! one entry per address.
 //! Invariants: same data, any seed, same fingerprint.
 //! Cost: basis of seed bits * page parity bytes (3.75 KiB for 15 bits and 8 KiB pages); a

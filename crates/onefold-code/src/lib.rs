@@ -1,4 +1,5 @@
-//! Craft: GF(2) algebra, LFSR scramblers and their recovery, LDPC and BCH codes, parity fingerprints.
+//! Craft: GF(2) algebra, LFSR scramblers and their recovery, LDPC and BCH codes, fingerprints from
+//! parity.
 //! Room: onefold-code.   In: pages and dumps as byte slices.   Out: scrambled pages, parity,
 //! corrected data, fingerprints, descriptions of scramblers.
 //! Invariants: pure functions of their arguments: no files, no clock, no threads.

@@ -76,7 +76,7 @@ impl Arguments {
                     this.cpu_seconds = value.unwrap_or_else(|| fail("--cpu-seconds: a number"));
                 }
                 path if !path.starts_with('-') && !paths.is_empty() => {
-                    *paths.pop().expect("not empty") = path.to_owned();
+                    path.clone_into(paths.pop().expect("not empty"));
                 }
                 _ => fail("accepted: [--quick] [--resume] [--cpu-seconds N] [CSV [SVG]]"),
             }

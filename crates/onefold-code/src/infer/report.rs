@@ -89,8 +89,8 @@ impl fmt::Display for Inference {
             (SeedMap::Linear { mask, base, .. }, SeedRuleKind::Linear { address_bits }) => {
                 writeln!(
                     f,
-                    "seed                 linear in {address_bits} address bits (mask {mask:#x}, base \
-                 {base:#x})"
+                    "seed                 linear in {address_bits} address bits (mask {mask:#x}, \
+                 base {base:#x})"
                 )?;
             }
             (_, SeedRuleKind::Table { period }) => {
