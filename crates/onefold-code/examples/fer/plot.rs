@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{Point, shannon_limit};
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 56.0;
@@ -34,7 +34,7 @@ fn style(curve: &str, decoder: &str) -> (&'static str, &'static str, String) {
     let (dash, how) = match decoder {
         "computed" => ("2 4", "computed"),
         "bit flipping" => ("8 5", "bit flipping"),
-        "min-sum soft" => ("1 0", "soft (8-level reads)"),
+        "min-sum soft" => ("1 0", "soft (8 levels)"),
         "algebraic" => ("1 0", "hard"),
         _ => ("12 4", "hard"),
     };

@@ -1,13 +1,11 @@
 //! Parallel bit flipping on bit-sliced counters.
 //! Room: onefold-code.
 //! Source: Gallager's second algorithm in its majority form: flip the bits with the most
-//! unsatisfied checks, as long as that is a majority of their checks.
+//! unsatisfied checks, as long as that is a majority of their checks; with trials where a
+//! majority is not all.
 
 use super::code::QcLdpc;
 use super::design::Entry;
-
-/// Words between the starting points of successive iterations: odd, and far apart.
-const SPREAD: usize = 1019;
 
 /// Blocks, syndrome and counters of a run.
 #[derive(Debug, Clone)]
@@ -40,24 +38,37 @@ impl FlipScratch {
         }
     }
 
-    /// Flips until `hard` is a codeword or nothing has a majority. (iterations, found).
+    /// Flips until `hard` is a codeword. Where no bit has all its checks unsatisfied, one with a
+    /// majority is flipped on trial: another one in each of up to `limit` attempts.
+    /// (iterations, found).
     pub(crate) fn run(&mut self, code: &QcLdpc, limit: usize, hard: &mut [u8]) -> (usize, bool) {
-        for (block, bytes) in self.blocks.iter_mut().zip(hard.chunks_exact(8)) {
-            *block = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        }
-        for iteration in 0..limit {
-            self.syndromes(code.columns());
-            if self.syndrome.iter().all(|&w| w == 0) {
-                for (block, bytes) in self.blocks.iter().zip(hard.chunks_exact_mut(8)) {
-                    bytes.copy_from_slice(&block.to_le_bytes());
+        let mut iterations = 0;
+        for attempt in 0..limit {
+            for (block, bytes) in self.blocks.iter_mut().zip(hard.chunks_exact(8)) {
+                *block = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+            }
+            let mut guess = attempt;
+            for _ in 0..limit {
+                self.syndromes(code.columns());
+                if self.syndrome.iter().all(|&w| w == 0) {
+                    for (block, bytes) in self.blocks.iter().zip(hard.chunks_exact_mut(8)) {
+                        bytes.copy_from_slice(&block.to_le_bytes());
+                    }
+                    return (iterations, true);
                 }
-                return (iteration, true);
+                iterations += 1;
+                match self.flip_most(code, guess) {
+                    Step::All => {}
+                    Step::One => guess = 0,
+                    Step::Nothing => break,
+                }
             }
-            if !self.flip_most(code, iteration) {
-                return (iteration, false);
+            if guess == attempt && attempt > 0 {
+                // There was no such candidate, so there are no further ones either.
+                break;
             }
         }
-        (limit, false)
+        (iterations, false)
     }
 
     fn syndromes(&mut self, columns: &[Vec<Entry>]) {
@@ -73,10 +84,9 @@ impl FlipScratch {
         }
     }
 
-    /// Counts unsatisfied checks per bit and flips the bits with the highest count. Below the full
-    /// count those in one word only, another in each iteration, because flipping all at once
-    /// mostly runs in circles.
-    fn flip_most(&mut self, code: &QcLdpc, iteration: usize) -> bool {
+    /// Counts unsatisfied checks per bit. Flips all bits that have every check unsatisfied; if
+    /// there are none, bit number `guess` of those with the highest count, if that is a majority.
+    fn flip_most(&mut self, code: &QcLdpc, guess: usize) -> Step {
         let (w, z) = (self.words, self.words * 64);
         let mut present = 0u32;
         let mut lightest = usize::MAX;
@@ -98,22 +108,36 @@ impl FlipScratch {
         }
         let most = present.checked_ilog2().unwrap_or(0);
         if (most as usize) < lightest / 2 + 1 {
-            return false;
+            return Step::Nothing;
         }
         if most as usize >= lightest {
             for (block, count) in self.blocks.iter_mut().zip(&self.counts) {
                 *block ^= at_level(count, most);
             }
-            return true;
+            return Step::All;
         }
-        let words = self.blocks.len();
-        let start = iteration * SPREAD % words;
-        let chosen = (start..words).chain(0..start).find(|&i| at_level(&self.counts[i], most) != 0);
-        if let Some(i) = chosen {
-            self.blocks[i] ^= at_level(&self.counts[i], most);
+        let mut left = guess as u32;
+        for (block, count) in self.blocks.iter_mut().zip(&self.counts) {
+            let mut candidates = at_level(count, most);
+            if candidates.count_ones() <= left {
+                left -= candidates.count_ones();
+                continue;
+            }
+            for _ in 0..left {
+                candidates &= candidates - 1;
+            }
+            *block ^= 1 << candidates.trailing_zeros();
+            return Step::One;
         }
-        true
+        Step::Nothing
     }
+}
+
+/// What a round of flipping did.
+enum Step {
+    All,
+    One,
+    Nothing,
 }
 
 /// Bits whose count equals `level`.

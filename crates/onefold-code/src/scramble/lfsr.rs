@@ -1,8 +1,9 @@
 //! Linear feedback shift registers, bit by bit: the slow twin of the key stream.
 //! Room: onefold-code.
 //! Source: the characteristic polynomial is `sum c_i x^i` with
-//! `s[t+L] = sum over i < L of c_i s[t+i]`; a Fibonacci register holds s[t] .. s[t+L-1] with s[t] in bit 0, a Galois register shifts right
-//! and feeds the output bit back through the reversed coefficients.
+//! `s[t+L] = sum over i < L of c_i s[t+i]`; a Fibonacci register holds s[t] .. s[t+L-1] with s[t]
+//! in bit 0, a Galois register shifts right and feeds the output bit back through the reversed
+//! coefficients.
 
 use super::generator::Form;
 use crate::error::CodeError;
