@@ -1,1 +1,16 @@
 //! Door: the NBD protocol without I/O, and one server for any block device.
+//! Room: onefold-nbd.
+//!
+//! [`protocol`] turns bytes into requests and answers into bytes and touches no socket;
+//! [`export`] says which devices there are under which names; [`server`] owns the sockets,
+//! threads and limits. `docs/nbd.md` lists what of the protocol is done and what is not.
+
+pub mod export;
+pub mod protocol;
+pub mod server;
+
+pub use export::{ExportEntry, ExportTable, Exports};
+pub use server::{
+    ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, TlsError,
+    TlsFiles, TlsMode, listener_is_safe,
+};

@@ -1,3 +1,68 @@
-//! The onefold command: wiring, settings and output.
+//! The `onefold` command: wiring, settings and output.
+//! Room: onefold.
+//!
+//! In the order in which a run meets them: `args` is what was written, `settings_file` and the
+//! environment fill in what was not, `commands` do it, one file each, and `output` says so.
 
-fn main() {}
+mod args;
+mod commands;
+mod edit_distance;
+mod failure;
+mod open_pool;
+mod output;
+mod progress;
+mod reference;
+mod serve;
+mod settings_file;
+mod status_view;
+mod table;
+mod transfer;
+
+use std::process::ExitCode;
+
+use args::{Command, EstimateCommand, PoolCommand, VolumeCommand};
+use output::Printer;
+
+fn main() -> ExitCode {
+    let parsed = match settings_file::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(settings_file::ParseError::Clap(error)) => error.exit(),
+        Err(settings_file::ParseError::File(failure)) => {
+            Printer::new(false).failure(&failure);
+            return failure.exit_code();
+        }
+    };
+    let printer = Printer::new(parsed.args.global.quiet);
+    output::log_to_stderr(&parsed.args.global.log);
+    match run(&parsed, &printer) {
+        Ok(code) => code,
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<ExitCode> {
+    use commands as c;
+    match &parsed.args.command {
+        Command::Serve(args) => return c::serve::run(parsed, args, printer),
+        Command::Estimate(args) => match &args.merge {
+            Some(EstimateCommand::Merge(args)) => return c::estimate::merge(args, printer),
+            None => return c::estimate::run(args, printer),
+        },
+        Command::Pool(PoolCommand::Create(args)) => c::pool_create::run(args, printer),
+        Command::Pool(PoolCommand::Status(args)) => c::pool_status::run(args, printer),
+        Command::Pool(PoolCommand::Check(args)) => c::pool_check::run(args, printer),
+        Command::Volume(VolumeCommand::Create(args)) => c::volume_create::run(args, printer),
+        Command::Volume(VolumeCommand::Resize(args)) => c::volume_resize::run(args, printer),
+        Command::Volume(VolumeCommand::List(args)) => c::volume_list::run(args, printer),
+        Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
+        Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
+        Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Completions { shell } => c::completions::run(*shell, printer),
+        Command::Man { folder } => c::man::run(folder, printer),
+        Command::Reference => printer.data(&reference::markdown()),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}

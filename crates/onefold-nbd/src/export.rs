@@ -1,0 +1,57 @@
+//! Which devices a server offers, under which names.
+//! Room: onefold-nbd.
+
+use std::sync::Arc;
+
+use onefold_block::BlockDevice;
+
+/// What a client sees of an export in a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportEntry {
+    /// The name a client asks for; at most 4096 bytes.
+    pub name: String,
+    /// A sentence for people; may be empty.
+    pub description: String,
+}
+
+/// The exports of a server. Asked anew by every client, so volumes may come and go.
+pub trait Exports: Send + Sync {
+    /// Every export there is, the default one first.
+    fn list(&self) -> Vec<ExportEntry>;
+
+    /// The device of that name; the empty name is the first one listed. `None` if there is none.
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>>;
+}
+
+/// A fixed list of exports.
+#[derive(Default)]
+pub struct ExportTable {
+    rows: Vec<(ExportEntry, Arc<dyn BlockDevice>)>,
+}
+
+impl ExportTable {
+    /// No exports yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more export; the first one added is the default.
+    #[must_use]
+    pub fn with(mut self, name: &str, description: &str, device: Arc<dyn BlockDevice>) -> Self {
+        let entry = ExportEntry { name: name.to_owned(), description: description.to_owned() };
+        self.rows.push((entry, device));
+        self
+    }
+}
+
+impl Exports for ExportTable {
+    fn list(&self) -> Vec<ExportEntry> {
+        self.rows.iter().map(|(entry, _)| entry.clone()).collect()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+        let named = self.rows.iter().find(|(entry, _)| entry.name == name);
+        let default = if name.is_empty() { self.rows.first() } else { None };
+        named.or(default).map(|(_, device)| Arc::clone(device))
+    }
+}

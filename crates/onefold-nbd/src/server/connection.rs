@@ -1,0 +1,127 @@
+//! The life of one connection: handshake, maybe TLS, transmission, end.
+//! Room: onefold-nbd.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig as TlsConfig;
+use thiserror::Error;
+
+use super::channel::Channel;
+use super::socket::{Socket, is_timeout};
+use super::transmission::{self, End, TransmissionError};
+use crate::export::Exports;
+use crate::protocol::{Handshake, Negotiated, Outcome, TlsPolicy};
+
+/// Bytes of the handshake received at once.
+const HANDSHAKE_PIECE_BYTES: usize = 4096;
+
+/// What every connection of a server shares.
+pub(super) struct Terms {
+    pub exports: Arc<dyn Exports>,
+    pub tls: Option<Arc<TlsConfig>>,
+    pub read_only: bool,
+    pub handshake_timeout: Duration,
+    pub write_timeout: Duration,
+    pub stopping: AtomicBool,
+}
+
+/// Why a connection ended early.
+#[derive(Debug, Error)]
+enum ConnectionError {
+    #[error("handshake: {0}")]
+    Refused(&'static str),
+    #[error("handshake: not finished after {} s", .0.as_secs_f32())]
+    HandshakeTimeout(Duration),
+    #[error("handshake: the client left")]
+    HandshakeLeft,
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Transmission(#[from] TransmissionError),
+}
+
+/// Serve one client to its end, and log how it ended.
+pub(super) fn serve(socket: &Arc<Socket>, peer: &str, terms: &Terms) {
+    socket.tune();
+    let mut channel = Channel::plain(Arc::clone(socket));
+    let ended = socket
+        .set_write_timeout(terms.write_timeout)
+        .map_err(ConnectionError::from)
+        .and_then(|()| negotiate_and_serve(&mut channel, peer, terms));
+    match ended {
+        Ok(end) => tracing::info!(peer, ?end, "connection ended"),
+        Err(error) => tracing::warn!(peer, "connection ended: {error}"),
+    }
+    channel.close();
+}
+
+fn negotiate_and_serve(
+    channel: &mut Channel,
+    peer: &str,
+    terms: &Terms,
+) -> Result<Option<End>, ConnectionError> {
+    let deadline = Instant::now() + terms.handshake_timeout;
+    let agreed = negotiate(channel, terms, deadline).map_err(|error| match error {
+        ConnectionError::Io(source) if is_timeout(&source) => {
+            ConnectionError::HandshakeTimeout(terms.handshake_timeout)
+        }
+        other => other,
+    })?;
+    let Some((negotiated, rest)) = agreed else { return Ok(None) };
+    let Negotiated { device, name, session } = negotiated;
+    tracing::info!(peer, export = name, "serving");
+    channel.unlimit_read()?;
+    let end = transmission::serve(&*device, session, channel, &rest, &terms.stopping)?;
+    Ok(Some(end))
+}
+
+/// What was agreed and the first bytes of requests; `None` if the client only looked around.
+type Agreed = Option<(Negotiated, Vec<u8>)>;
+
+fn negotiate(
+    channel: &mut Channel,
+    terms: &Terms,
+    deadline: Instant,
+) -> Result<Agreed, ConnectionError> {
+    let policy = if terms.tls.is_some() { TlsPolicy::Required } else { TlsPolicy::Off };
+    let mut handshake = Handshake::new(Arc::clone(&terms.exports), policy, terms.read_only);
+    channel.send_all(&Handshake::greeting())?;
+    let mut piece = [0; HANDSHAKE_PIECE_BYTES];
+    let mut received = 0;
+    loop {
+        let step = handshake.feed(&piece[..received]);
+        received = 0;
+        if !step.send.is_empty() {
+            channel.send_all(&step.send)?;
+        }
+        match step.outcome {
+            Outcome::Again => {}
+            Outcome::NeedMore => {
+                channel.limit_read(deadline)?;
+                received = channel.recv(&mut piece)?;
+                if received == 0 {
+                    return Err(ConnectionError::HandshakeLeft);
+                }
+            }
+            Outcome::StartTls => {
+                let config = terms.tls.as_ref().expect("TLS is offered only with a config");
+                channel.start_tls(Arc::clone(config), deadline).map_err(|error| {
+                    if is_timeout(&error) {
+                        ConnectionError::Io(error)
+                    } else {
+                        ConnectionError::Tls(error)
+                    }
+                })?;
+                handshake.tls_started();
+            }
+            Outcome::Done(negotiated) => return Ok(Some((*negotiated, handshake.into_rest()))),
+            Outcome::Aborted => return Ok(None),
+            Outcome::Refuse(why) => return Err(ConnectionError::Refused(why)),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Does accepted requests on the device and turns what it says into replies.
+//! Room: onefold-nbd.   In: `Accepted`, payload bytes.   Out: replies.
+//! Invariants: (1) every request gets exactly one complete reply; (2) a panic in a device call
+//! fails that request alone.
+
+use std::any::Any;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest};
+
+use super::channel::Channel;
+use super::cost::Cost;
+use super::extents;
+use super::replies::ReplyBuffer;
+use crate::protocol::constants::{MAX_EXTENTS, SIMPLE_REPLY_BYTES};
+use crate::protocol::{Errno, Op, Refused, Session, errno_of, reply};
+
+/// Longest piece of a read that is answered in several chunks, in bytes.
+const READ_PIECE_BYTES: u32 = 1 << 20;
+/// Shortest hole told as such in a read, in bytes; a chunk of its own for less saves nothing.
+const MIN_HOLE_BYTES: u32 = 32 << 10;
+/// Bytes of trim, zeroing or block status from which the request may take long.
+const LONG_RANGE_BYTES: u32 = 16 << 20;
+
+/// A request with a verdict, and where its payload lies.
+#[derive(Clone, Debug)]
+pub(super) struct Accepted {
+    pub cookie: u64,
+    pub op: Result<Op, Refused>,
+    /// The payload's place among the payload bytes that go with this request.
+    pub payload: Range<usize>,
+}
+
+impl Accepted {
+    /// Whether this request and `next` may be one call to the device.
+    pub fn joins(&self, next: &Self) -> bool {
+        match (self.op, next.op) {
+            (Ok(Op::Write { fua: a, .. }), Ok(Op::Write { fua: b, .. })) => a == b,
+            (Ok(Op::Flush), Ok(Op::Flush)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether this is a flush.
+    pub fn is_flush(&self) -> bool {
+        matches!(self.op, Ok(Op::Flush))
+    }
+
+    /// Bytes of memory this request holds while it waits: payload or data to be read.
+    pub fn held_bytes(&self) -> usize {
+        match self.op {
+            Ok(Op::Read { len, .. }) => len as usize,
+            _ => self.payload.len(),
+        }
+    }
+}
+
+/// What serves the requests of one connection.
+pub(super) struct Executor<'a> {
+    pub device: &'a dyn BlockDevice,
+    pub session: Session,
+    pub channel: &'a Channel,
+    reads: Cost,
+    writes: Cost,
+    failures: AtomicU64,
+}
+
+impl<'a> Executor<'a> {
+    pub fn new(device: &'a dyn BlockDevice, session: Session, channel: &'a Channel) -> Self {
+        let (reads, writes) = (Cost::default(), Cost::default());
+        Self { device, session, channel, reads, writes, failures: AtomicU64::new(0) }
+    }
+
+    /// Whether a group is likely to take long, by what others like it took.
+    pub fn is_slow(&self, group: &[Accepted]) -> bool {
+        let bytes = group.iter().map(Accepted::held_bytes).sum();
+        group.first().is_some_and(|first| match first.op {
+            Ok(Op::Read { .. }) => self.reads.is_slow(bytes),
+            Ok(Op::Write { .. }) => self.writes.is_slow(bytes),
+            _ => false,
+        })
+    }
+
+    /// Do a group of requests that join and add their replies, sending when much is gathered.
+    /// Errors are the channel's; the device's become replies.
+    pub fn run(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) -> io::Result<()> {
+        let Some(first) = group.first() else { return Ok(()) };
+        let cookie = first.cookie;
+        match first.op {
+            Err(refused) => {
+                tracing::debug!(reason = refused.reason, errno = ?refused.errno, "refused");
+                self.put_error(cookie, refused.errno, refused.reason, None, out);
+            }
+            Ok(Op::Read { offset, len, whole }) => self.read(cookie, offset, len, whole, out)?,
+            Ok(Op::Write { .. }) => self.writes(group, payload, out),
+            Ok(Op::Flush) => {
+                let result = contained(|| self.device.flush());
+                for request in group {
+                    self.put_result(request.cookie, "flush", false, &result, out);
+                }
+            }
+            Ok(Op::Trim { offset, len, fua }) => {
+                let result = contained(|| self.device.trim(offset, len.into(), fua));
+                self.put_result(cookie, "trim", false, &result, out);
+            }
+            Ok(Op::Cache { offset, len }) => {
+                let result = contained(|| self.device.prefetch(offset, len.into()));
+                self.put_result(cookie, "cache", false, &result, out);
+            }
+            Ok(Op::WriteZeroes { offset, len, options }) => {
+                let result = contained(|| self.device.write_zeroes(offset, len.into(), options));
+                self.put_result(cookie, "write zeroes", true, &result, out);
+            }
+            Ok(Op::BlockStatus { offset, len, one }) => {
+                self.block_status(cookie, offset, len, one, out);
+            }
+            Ok(Op::Disconnect) => {}
+        }
+        out.send_if_large(self.channel)
+    }
+
+    /// One piece of a write too long to be received whole.
+    pub fn write_piece(&self, offset: u64, data: &[u8]) -> Result<(), BlockError> {
+        contained(|| self.device.write_at(offset, data, false))
+    }
+
+    /// Answer a long write: with `fua` once it is durable, which one flush for all pieces does.
+    pub fn finish_long_write(
+        &self,
+        cookie: u64,
+        fua: bool,
+        written: Result<(), BlockError>,
+        out: &mut ReplyBuffer,
+    ) {
+        let result = match written {
+            Ok(()) if fua => contained(|| self.device.flush()),
+            other => other,
+        };
+        self.put_result(cookie, "write", true, &result, out);
+    }
+
+    fn writes(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) {
+        let requests: Vec<WriteRequest<'_>> = group
+            .iter()
+            .filter_map(|accepted| match accepted.op {
+                Ok(Op::Write { offset, fua, .. }) => {
+                    let data = &payload[accepted.payload.clone()];
+                    Some(WriteRequest { offset, data, fua })
+                }
+                _ => None,
+            })
+            .collect();
+        let begun = Instant::now();
+        let mut results = Vec::with_capacity(requests.len());
+        if let [only] = requests.as_slice() {
+            let result = contained(|| self.device.write_at(only.offset, only.data, only.fua));
+            results.push(result);
+        } else {
+            let done = contained(|| {
+                self.device.write_batch(&requests, &mut results);
+                Ok(())
+            });
+            if let Err(error) = done {
+                results.clear();
+                self.log("write batch", &error);
+            }
+        }
+        let bytes = requests.iter().map(|request| request.data.len()).sum();
+        self.writes.observe(bytes, begun.elapsed());
+        let mut results = results.into_iter();
+        for request in group {
+            let result = results.next().unwrap_or_else(|| Err(failed("no result for this write")));
+            self.put_result(request.cookie, "write", true, &result, out);
+        }
+    }
+
+    fn read(
+        &self,
+        cookie: u64,
+        offset: u64,
+        len: u32,
+        whole: bool,
+        out: &mut ReplyBuffer,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        if !self.session.structured || whole || len < MIN_HOLE_BYTES {
+            self.read_chunk(cookie, offset, len, true, out);
+            self.reads.observe(len as usize, begun.elapsed());
+            return Ok(());
+        }
+        let holes = contained(|| self.device.block_status(offset, len.into()));
+        let runs = extents::read_runs(holes.unwrap_or_default(), len, MIN_HOLE_BYTES);
+        let (mut at, end) = (offset, offset + u64::from(len));
+        for (kind, run) in runs {
+            let run_end = at + u64::from(run);
+            if kind != ExtentKind::Data {
+                out.put(&reply::hole(cookie, at, run, run_end == end));
+                at = run_end;
+            }
+            while at < run_end {
+                let piece = READ_PIECE_BYTES.min((run_end - at) as u32);
+                let done = at + u64::from(piece) == end;
+                if !self.read_chunk(cookie, at, piece, done, out) {
+                    return Ok(());
+                }
+                at += u64::from(piece);
+                out.send_if_large(self.channel)?;
+            }
+        }
+        self.reads.observe(len as usize, begun.elapsed());
+        Ok(())
+    }
+
+    /// Add `len` bytes read as one chunk, or as a simple reply; `false` if they could not be
+    /// read and the request is answered with that.
+    fn read_chunk(
+        &self,
+        cookie: u64,
+        offset: u64,
+        len: u32,
+        done: bool,
+        out: &mut ReplyBuffer,
+    ) -> bool {
+        let structured = self.session.structured;
+        let head_bytes = if structured { reply::DATA_HEADER_BYTES } else { SIMPLE_REPLY_BYTES };
+        let all = head_bytes + len as usize;
+        let (head, body) = out.slot(all).split_at_mut(head_bytes);
+        match contained(|| self.device.read_at(offset, body)) {
+            Ok(()) if structured => {
+                head.copy_from_slice(&reply::data_header(cookie, offset, len, done));
+                true
+            }
+            Ok(()) => {
+                head.copy_from_slice(&reply::simple(cookie, None));
+                true
+            }
+            Err(error) => {
+                out.take_back(all);
+                self.log("read", &error);
+                let errno = errno_of(&error, false);
+                self.put_error(cookie, errno, &error.to_string(), Some(offset), out);
+                false
+            }
+        }
+    }
+
+    fn block_status(&self, cookie: u64, offset: u64, len: u32, one: bool, out: &mut ReplyBuffer) {
+        let limit = if one { 1 } else { MAX_EXTENTS };
+        let query = |at, window| contained(|| self.device.block_status(at, window));
+        match extents::collect(offset, len, limit, query) {
+            Ok(list) => out.put(&reply::block_status(cookie, &list)),
+            Err(error) => self.put_result(cookie, "block status", false, &Err(error), out),
+        }
+    }
+
+    fn put_result(
+        &self,
+        cookie: u64,
+        what: &'static str,
+        stores: bool,
+        result: &Result<(), BlockError>,
+        out: &mut ReplyBuffer,
+    ) {
+        match result {
+            Ok(()) => out.put(&reply::simple(cookie, None)),
+            Err(error) => {
+                self.log(what, error);
+                let errno = errno_of(error, stores);
+                self.put_error(cookie, errno, &error.to_string(), None, out);
+            }
+        }
+    }
+
+    fn put_error(
+        &self,
+        cookie: u64,
+        errno: Errno,
+        message: &str,
+        offset: Option<u64>,
+        out: &mut ReplyBuffer,
+    ) {
+        if self.session.structured {
+            out.put(&reply::error(cookie, errno, message, offset));
+        } else {
+            out.put(&reply::simple(cookie, Some(errno)));
+        }
+    }
+
+    /// A device that fails every request must not fill the log: the 1st, 2nd, 4th, 8th and so on
+    /// failure of a connection is told, with its number.
+    fn log(&self, what: &'static str, error: &BlockError) {
+        let number = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        if number.is_power_of_two() {
+            tracing::warn!(number, "{what}: {error}");
+        }
+    }
+}
+
+/// Whether a group always goes to a helper: it waits for media, or covers a long range.
+pub(super) fn waits(group: &[Accepted]) -> bool {
+    group.first().is_some_and(|first| match first.op {
+        Ok(Op::Flush | Op::Cache { .. } | Op::Write { fua: true, .. }) => true,
+        Ok(Op::Trim { len, fua, .. }) => fua || len >= LONG_RANGE_BYTES,
+        Ok(Op::WriteZeroes { len, options, .. }) => options.fua || len >= LONG_RANGE_BYTES,
+        Ok(Op::BlockStatus { len, one: false, .. }) => len >= LONG_RANGE_BYTES,
+        _ => false,
+    })
+}
+
+/// Call the device; a panic becomes an I/O error.
+fn contained<T>(call: impl FnOnce() -> Result<T, BlockError>) -> Result<T, BlockError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(failed(&text_of(&*panic))))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_else(|| "without a message".to_owned()))
+}
+
+fn failed(why: &str) -> BlockError {
+    BlockError::Io { context: "device call".to_owned(), source: io::Error::other(why) }
+}
+
+/// A run of equal kind in a read.
+pub(super) type Run = (ExtentKind, u32);
+
+/// What a query of block status returns.
+pub(super) type Extents = Result<Vec<Extent>, BlockError>;

@@ -1,0 +1,104 @@
+//! Extents as devices tell them, made into what replies hold.
+//! Room: onefold-nbd.
+//! Invariants: whatever a device answers, (1) runs of a read add up to exactly its length;
+//! (2) extents of a block status are at least one, none empty, and not more than asked about.
+
+use std::io;
+
+use onefold_block::{BlockError, Extent, ExtentKind};
+
+use super::execute::{Extents, Run};
+
+/// Bytes asked about at once, so that a device never makes a list without bound.
+const WINDOW_BYTES: u64 = 64 << 20;
+
+/// Runs of data and zeroes for a read of `len` bytes; zeroes shorter than `min_hole` count as
+/// data, and so does what the device did not describe.
+pub(super) fn read_runs(extents: Vec<Extent>, len: u32, min_hole: u32) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut left = len;
+    for extent in extents {
+        let taken = extent.len_bytes.min(u64::from(left)) as u32;
+        let zero = extent.kind != ExtentKind::Data && taken >= min_hole;
+        push(&mut runs, if zero { ExtentKind::Hole } else { ExtentKind::Data }, taken);
+        left -= taken;
+    }
+    push(&mut runs, ExtentKind::Data, left);
+    runs
+}
+
+fn push(runs: &mut Vec<Run>, kind: ExtentKind, len: u32) {
+    match runs.last_mut() {
+        _ if len == 0 => {}
+        Some((last, sum)) if *last == kind => *sum += len,
+        _ => runs.push((kind, len)),
+    }
+}
+
+/// Up to `limit` extents from `offset`, together at most `len` bytes, neighbours of one kind
+/// joined. `query` asks the device about one window.
+pub(super) fn collect(
+    offset: u64,
+    len: u32,
+    limit: usize,
+    query: impl Fn(u64, u64) -> Extents,
+) -> Extents {
+    let len = u64::from(len);
+    let mut list: Vec<Extent> = Vec::new();
+    let mut done = 0;
+    while done < len {
+        let window = WINDOW_BYTES.min(len - done);
+        let mut told = 0;
+        for extent in query(offset + done, window)? {
+            let full = list.len() == limit;
+            let len_bytes = extent.len_bytes.min(window - told);
+            told += len_bytes;
+            match list.last_mut() {
+                _ if len_bytes == 0 => {}
+                Some(last) if last.kind == extent.kind => last.len_bytes += len_bytes,
+                _ if full => return Ok(list),
+                _ => list.push(Extent { len_bytes, kind: extent.kind }),
+            }
+        }
+        if told == 0 {
+            return Err(BlockError::Io {
+                context: "block status".to_owned(),
+                source: io::Error::other("the device described nothing"),
+            });
+        }
+        done += told;
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: ExtentKind = ExtentKind::Data;
+    const HOLE: ExtentKind = ExtentKind::Hole;
+
+    fn extent(kind: ExtentKind, len_bytes: u64) -> Extent {
+        Extent { len_bytes, kind }
+    }
+
+    #[test]
+    fn short_holes_and_the_undescribed_rest_are_data() {
+        let told = vec![extent(DATA, 10), extent(HOLE, 3), extent(HOLE, 20), extent(DATA, 1)];
+        assert_eq!(read_runs(told, 50, 8), [(DATA, 13), (HOLE, 20), (DATA, 17)]);
+        assert_eq!(read_runs(vec![extent(HOLE, 99)], 50, 8), [(HOLE, 50)]);
+        assert_eq!(read_runs(Vec::new(), 50, 8), [(DATA, 50)]);
+    }
+
+    #[test]
+    fn windows_are_joined_and_the_limit_is_kept() {
+        let all_hole = |_, window| Ok(vec![extent(HOLE, window)]);
+        let list = collect(0, u32::MAX, 4, all_hole).unwrap();
+        assert_eq!(list, [extent(HOLE, u64::from(u32::MAX))]);
+        let striped =
+            |at: u64, _| Ok(vec![extent(if at.is_multiple_of(2) { DATA } else { HOLE }, 1)]);
+        assert_eq!(collect(0, 100, 3, striped).unwrap().len(), 3);
+        assert_eq!(collect(0, 100, 1, striped).unwrap(), [extent(DATA, 1)]);
+        assert!(collect(0, 100, 3, |_, _| Ok(Vec::new())).is_err());
+    }
+}

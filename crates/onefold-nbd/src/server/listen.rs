@@ -1,0 +1,243 @@
+//! Where a server listens, and whether that is safe.
+//! Room: onefold-nbd.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::ServerError;
+use super::socket::Socket;
+
+/// A place to listen, as people write it: `unix:PATH` or `tcp:HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddr {
+    /// A Unix socket at this path.
+    Unix(PathBuf),
+    /// A TCP port; port 0 lets the system pick one.
+    Tcp {
+        /// A name or an address; an IPv6 address without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl ListenAddr {
+    /// The URI by which clients reach `export` here; `tls` says whether they must use TLS.
+    pub fn uri(&self, export: &str, tls: bool) -> String {
+        let scheme = if tls { "nbds" } else { "nbd" };
+        let export = percent_encoded(export.as_bytes());
+        match self {
+            Self::Unix(path) => {
+                let path = percent_encoded(path.as_os_str().as_encoded_bytes());
+                format!("{scheme}+unix:///{export}?socket={path}")
+            }
+            Self::Tcp { host, port } if host.contains(':') => {
+                format!("{scheme}://[{host}]:{port}/{export}")
+            }
+            Self::Tcp { host, port } => format!("{scheme}://{host}:{port}/{export}"),
+        }
+    }
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+        }
+    }
+}
+
+impl FromStr for ListenAddr {
+    type Err = ServerError;
+
+    fn from_str(text: &str) -> Result<Self, ServerError> {
+        let malformed = || ServerError::Address(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path {
+                "" => Err(malformed()),
+                path => Ok(Self::Unix(PathBuf::from(path))),
+            };
+        }
+        let rest = text.strip_prefix("tcp:").ok_or_else(malformed)?;
+        let (host, port) = rest.rsplit_once(':').ok_or_else(malformed)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = bare.unwrap_or(host);
+        let ambiguous = bare.is_none() && host.contains(':');
+        if host.is_empty() || ambiguous {
+            return Err(malformed());
+        }
+        let port = port.parse().map_err(|_| malformed())?;
+        Ok(Self::Tcp { host: host.to_owned(), port })
+    }
+}
+
+/// Everything but letters, digits and what may stand in any part of a URI as it is.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            text.push('%');
+            text.extend(
+                [byte >> 4, byte & 15]
+                    .map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])),
+            );
+        }
+    }
+    text
+}
+
+/// Whether a server may listen on `address`: only this machine reaches it, or clients must prove
+/// who they are by TLS certificate, or a person said in so many words that it shall be open.
+pub fn listener_is_safe(address: &SocketAddr, tls: bool, insecure: bool) -> bool {
+    tls || insecure || address.ip().to_canonical().is_loopback()
+}
+
+/// A bound listener.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Bind; `tls` and `insecure` as in [`listener_is_safe`].
+    pub fn bind(address: &ListenAddr, tls: bool, insecure: bool) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Bind { address: address.to_string(), source };
+        let listener = match address {
+            ListenAddr::Unix(path) => {
+                remove_stale(path).map_err(failed)?;
+                Self::Unix(UnixListener::bind(path).map_err(failed)?, path.clone())
+            }
+            ListenAddr::Tcp { host, port } => {
+                let found = (host.as_str(), *port).to_socket_addrs().map_err(failed)?;
+                let found: Vec<SocketAddr> = found.collect();
+                if let Some(open) = found.iter().find(|at| !listener_is_safe(at, tls, insecure)) {
+                    return Err(ServerError::Unsafe(*open));
+                }
+                Self::Tcp(TcpListener::bind(found.as_slice()).map_err(failed)?)
+            }
+        };
+        match &listener {
+            Self::Unix(listener, _) => listener.set_nonblocking(true),
+            Self::Tcp(listener) => listener.set_nonblocking(true),
+        }
+        .map_err(failed)?;
+        Ok(listener)
+    }
+
+    /// Where this listens, with the port the system picked.
+    pub fn address(&self) -> io::Result<ListenAddr> {
+        Ok(match self {
+            Self::Unix(_, path) => ListenAddr::Unix(path.clone()),
+            Self::Tcp(listener) => {
+                let at = listener.local_addr()?;
+                ListenAddr::Tcp { host: at.ip().to_string(), port: at.port() }
+            }
+        })
+    }
+
+    /// The next client, if one is waiting, and its name for the log.
+    pub fn accept(&self) -> io::Result<(Arc<Socket>, String)> {
+        let (socket, peer) = match self {
+            Self::Unix(listener, path) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(false)?;
+                (Socket::Unix(stream), format!("unix:{}", path.display()))
+            }
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                stream.set_nonblocking(false)?;
+                (Socket::Tcp(stream), format!("tcp:{peer}"))
+            }
+        };
+        Ok((Arc::new(socket), peer))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Remove a socket that a server which is no more left behind. Nothing else is removed.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "the path exists and is no socket",
+        ));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_and_print_as_people_write_them() {
+        for text in ["unix:/run/a b.sock", "tcp:localhost:10809", "tcp:[::1]:0"] {
+            assert_eq!(text.parse::<ListenAddr>().unwrap().to_string(), text);
+        }
+        for text in ["", "unix:", "tcp:", "tcp:1", "tcp::1", "tcp:::1:5", "tcp:a:70000", "a:1"] {
+            assert!(text.parse::<ListenAddr>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn uris_are_what_clients_read() {
+        let unix = ListenAddr::Unix("/run/a b.sock".into());
+        assert_eq!(unix.uri("", false), "nbd+unix:///?socket=/run/a%20b.sock");
+        let tcp: ListenAddr = "tcp:[::1]:10809".parse().unwrap();
+        assert_eq!(tcp.uri("my disk", true), "nbds://[::1]:10809/my%20disk");
+    }
+
+    #[test]
+    fn only_loopback_is_safe_without_tls() {
+        for (address, alone) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+            ("192.168.1.7:1", false),
+            ("[fe80::1]:1", false),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!(listener_is_safe(&address, false, false), alone, "{address}");
+            assert!(listener_is_safe(&address, true, false));
+            assert!(listener_is_safe(&address, false, true));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The transmission phase of one connection: receive, decode, do, answer, many at a time.
+//! Room: onefold-nbd.   In: bytes of requests.   Out: bytes of replies.
+//! Invariants: (1) gathered replies are sent before waiting for the client; (2) memory is bounded
+//! by [`CONNECTION_BYTES_MAX`], whatever the client sends or leaves unread.
+//! Cost: one receive and one send for all requests that had arrived; payloads go to the device
+//! from where they were received, data are read into where they are sent from.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+
+use onefold_block::BlockDevice;
+use thiserror::Error;
+
+use super::channel::Channel;
+use super::execute::{Accepted, Executor, waits};
+use super::helpers::{Helpers, MAX_HELD_BYTES};
+use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
+use super::replies::ReplyBuffer;
+use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_REQUEST_BYTES, REQUEST_BYTES};
+use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
+
+/// Most requests decoded before the first of them is done.
+const MAX_BATCH: usize = 256;
+/// Longest payload received whole, in bytes; longer ones are written piece by piece, each at most
+/// this long and ending between blocks, so that memory does not follow what clients announce.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// The most memory a connection uses for requests and replies, in bytes: the receive buffer,
+/// what helpers hold, and one reply that must be in one piece. A connection that sends small
+/// requests uses about 0.5 MiB.
+pub const CONNECTION_BYTES_MAX: usize = PIECE_BYTES
+    + REQUEST_BYTES
+    + RECEIVE_BUFFER_BYTES
+    + MAX_HELD_BYTES
+    + MAX_REQUEST_BYTES as usize
+    + (1 << 20);
+
+/// How a connection ended without anything having gone wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client said goodbye.
+    Disconnected,
+    /// The client closed between requests.
+    Closed,
+    /// The server stops.
+    Stopped,
+}
+
+/// Why a connection had to end.
+#[derive(Debug, Error)]
+pub(super) enum TransmissionError {
+    #[error("{0}")]
+    Magic(#[from] BadMagic),
+    #[error("a write of {0} bytes, where at most 32 MiB were advertised")]
+    Oversized(u32),
+    #[error("the client left in the middle of a request")]
+    Truncated,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What to do once the gathered requests are done.
+enum Next {
+    /// Gather again: more requests may be waiting.
+    Again,
+    /// The next request needs this many waiting bytes.
+    Receive(usize),
+    /// Throw a refused payload of this length away.
+    Skip(usize),
+    /// Receive and write a long payload.
+    LongWrite(Request, bool),
+    /// End.
+    Disconnect,
+}
+
+/// Serve one client until it leaves or the server stops.
+pub(super) fn serve(
+    device: &dyn BlockDevice,
+    session: Session,
+    channel: &Channel,
+    received: &[u8],
+    stopping: &AtomicBool,
+) -> Result<End, TransmissionError> {
+    let executor = Executor::new(device, session, channel);
+    let helpers = Helpers::default();
+    std::thread::scope(|scope| {
+        let mut transmission = Transmission {
+            scope,
+            executor: &executor,
+            helpers: &helpers,
+            stopping,
+            receive: ReceiveBuffer::new(received),
+            out: ReplyBuffer::new(),
+            batch: Vec::new(),
+        };
+        let ended = transmission.run();
+        if ended.is_err() {
+            channel.abandon();
+        }
+        helpers.close();
+        ended
+    })
+}
+
+struct Transmission<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    executor: &'env Executor<'env>,
+    helpers: &'env Helpers,
+    stopping: &'env AtomicBool,
+    receive: ReceiveBuffer,
+    out: ReplyBuffer,
+    batch: Vec<Accepted>,
+}
+
+impl Transmission<'_, '_> {
+    fn run(&mut self) -> Result<End, TransmissionError> {
+        loop {
+            let (decoded, next) = self.gather()?;
+            self.execute(decoded)?;
+            self.receive.consume(decoded);
+            match next {
+                Next::Again => {}
+                Next::Receive(wanted) => {
+                    self.out.send(self.executor.channel)?;
+                    if self.stopping.load(Ordering::Relaxed) {
+                        return Ok(End::Stopped);
+                    }
+                    if self.receive.fill(self.executor.channel, wanted)? == 0 {
+                        return self.end_of_stream();
+                    }
+                }
+                Next::Skip(bytes) => self.skip(bytes)?,
+                Next::LongWrite(request, fua) => self.long_write(&request, fua)?,
+                Next::Disconnect => {
+                    self.out.send(self.executor.channel)?;
+                    return Ok(End::Disconnected);
+                }
+            }
+        }
+    }
+
+    fn end_of_stream(&self) -> Result<End, TransmissionError> {
+        if self.stopping.load(Ordering::Relaxed) {
+            Ok(End::Stopped)
+        } else if self.receive.waiting().is_empty() {
+            Ok(End::Closed)
+        } else {
+            Err(TransmissionError::Truncated)
+        }
+    }
+
+    /// Decode into `self.batch` what has arrived whole. Returns how many bytes that is.
+    fn gather(&mut self) -> Result<(usize, Next), TransmissionError> {
+        self.batch.clear();
+        let waiting = self.receive.waiting();
+        let mut at = 0;
+        while self.batch.len() < MAX_BATCH {
+            let rest = &waiting[at..];
+            let Some(header) = rest.first_chunk::<REQUEST_BYTES>() else {
+                return Ok((at, Next::Receive(REQUEST_BYTES)));
+            };
+            let request = decode_request(header)?;
+            let op = validate(&request, &self.executor.session);
+            let payload_bytes = request.payload_bytes() as usize;
+            let start = at + REQUEST_BYTES;
+            let end = start + payload_bytes;
+            let cookie = request.cookie;
+            match op {
+                Ok(Op::Disconnect) => return Ok((start, Next::Disconnect)),
+                Ok(Op::Write { fua, .. }) if payload_bytes > PIECE_BYTES => {
+                    return Ok(match self.batch.len() {
+                        0 => (start, Next::LongWrite(request, fua)),
+                        _ => (at, Next::Again),
+                    });
+                }
+                Err(_) if request.payload_bytes() > MAX_DRAIN_BYTES => {
+                    return Err(TransmissionError::Oversized(request.len));
+                }
+                Err(_) if end > waiting.len() => {
+                    self.batch.push(Accepted { cookie, op, payload: 0..0 });
+                    return Ok((start, Next::Skip(payload_bytes)));
+                }
+                Ok(_) if end > waiting.len() => {
+                    return Ok((at, Next::Receive(REQUEST_BYTES + payload_bytes)));
+                }
+                _ => self.batch.push(Accepted { cookie, op, payload: start..end }),
+            }
+            at = end;
+        }
+        Ok((at, Next::Again))
+    }
+
+    /// Do the gathered requests, which are the first `decoded` waiting bytes.
+    fn execute(&mut self, decoded: usize) -> io::Result<()> {
+        let waiting = self.receive.waiting();
+        let mut rest = self.batch.as_slice();
+        while let Some(first) = rest.first() {
+            let len = rest.iter().take_while(|next| first.joins(next)).count().max(1);
+            let (group, others) = rest.split_at(len);
+            let more = !others.is_empty() || decoded < waiting.len();
+            let hand_over = waits(group) || (more && self.executor.is_slow(group));
+            let taken = hand_over && self.helpers.take(self.scope, self.executor, group, waiting);
+            if !taken {
+                self.executor.run(group, waiting, &mut self.out)?;
+            }
+            rest = others;
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, bytes: usize) -> Result<(), TransmissionError> {
+        let mut left = bytes;
+        loop {
+            let taken = left.min(self.receive.waiting().len());
+            self.receive.consume(taken);
+            left -= taken;
+            if left == 0 {
+                return Ok(());
+            }
+            self.receive_up_to(1)?;
+        }
+    }
+
+    /// Receive until `wanted` bytes wait, sending what is to be sent first.
+    fn receive_up_to(&mut self, wanted: usize) -> Result<(), TransmissionError> {
+        self.out.send(self.executor.channel)?;
+        while self.receive.waiting().len() < wanted {
+            if self.receive.fill(self.executor.channel, wanted)? == 0 {
+                return Err(TransmissionError::Truncated);
+            }
+        }
+        Ok(())
+    }
+
+    fn long_write(&mut self, request: &Request, fua: bool) -> Result<(), TransmissionError> {
+        let block_bytes = u64::from(self.executor.session.info.preferred_block_bytes);
+        let end = request.offset + u64::from(request.len);
+        let mut written = Ok(());
+        let mut at = request.offset;
+        while at < end {
+            let full = at + PIECE_BYTES as u64;
+            let between_blocks = full - full % block_bytes;
+            let stop = if between_blocks > at { between_blocks } else { full };
+            let piece = (stop.min(end) - at) as usize;
+            self.receive_up_to(piece)?;
+            if written.is_ok() {
+                written = self.executor.write_piece(at, &self.receive.waiting()[..piece]);
+            }
+            self.receive.consume(piece);
+            at += piece as u64;
+        }
+        self.executor.finish_long_write(request.cookie, fua, written, &mut self.out);
+        Ok(())
+    }
+}

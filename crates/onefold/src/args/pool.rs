@@ -1,0 +1,60 @@
+//! `onefold pool ...`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::{MemoryArgs, StoreArgs};
+
+/// Make, inspect and check pools.
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make an empty pool in a folder that is empty or does not exist
+    Create(PoolCreateArgs),
+    /// What a pool holds, saves and uses
+    Status(PoolStatusArgs),
+    /// Verify every checksum and every reference, and change nothing
+    #[command(after_help = "Exit status: 0 the pool is sound; 1 something is wrong, and named; \
+        2 it could not be checked.")]
+    Check(PoolCheckArgs),
+}
+
+/// `onefold pool create`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolCreateArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// How it stores.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// What it may use; what differs from the defaults is kept in POOL/onefold.toml.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// `onefold pool status`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolStatusArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// What it may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// `onefold pool check`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolCheckArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,78 @@
+//! `onefold serve`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+use onefold_block::ByteSize;
+use onefold_nbd::ListenAddr;
+
+use super::{MemoryArgs, StoreArgs};
+
+const EXAMPLES: &str = "\
+Every volume is an export of its name; the empty name is the first one.
+SIGTERM or SIGINT (Ctrl-C) stops it with everything flushed; a second one stops it at once.
+SIGUSR1 prints the pool's status to stderr.
+
+Examples:
+  onefold serve ./demo
+  onefold serve ./demo --listen unix:/run/onefold.sock --size 1TiB
+  onefold serve ./demo --run 'nbdinfo $uri'";
+
+/// `onefold serve`
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Folder of the pool; made with one volume `main` if there is none
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Where to accept clients: unix:PATH or tcp:HOST:PORT; may be repeated
+    ///
+    /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
+    /// a Unix socket nor loopback needs TLS. Port 0 takes any free one.
+    #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
+    #[arg(value_delimiter = ',')]
+    pub listen: Vec<ListenAddr>,
+    /// Refuse all changes
+    #[arg(long)]
+    pub read_only: bool,
+    /// Serve on a private socket, run a shell command with $uri set, and exit with its status
+    ///
+    /// The command also finds $unixsocket, $exportname, $nbd and $pool. It is served besides
+    /// what --listen names, and leaves nothing behind but the pool.
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Size of the volume `main` of a new pool
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_SIZE", hide_env = true)]
+    #[arg(default_value = "64G", allow_negative_numbers = true, help_heading = "A new pool")]
+    pub size: ByteSize,
+    /// How a new pool stores.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// What the pool may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    /// Encryption.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// Encryption of TCP connections.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Encryption")]
+pub struct TlsArgs {
+    /// This server's certificate chain (PEM); with it, TCP clients must use TLS
+    #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_CERT", hide_env = true)]
+    #[arg(requires_all = ["tls_key", "tls_ca"])]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_KEY", hide_env = true)]
+    #[arg(requires_all = ["tls_cert", "tls_ca"])]
+    pub tls_key: Option<PathBuf>,
+    /// Certificate authority (PEM) that must have signed the clients' certificates
+    #[arg(long, value_name = "FILE", env = "ONEFOLD_TLS_CA", hide_env = true)]
+    #[arg(requires_all = ["tls_cert", "tls_key"])]
+    pub tls_ca: Option<PathBuf>,
+    /// Let anyone who reaches a TCP address read and overwrite all volumes, unencrypted
+    #[arg(long)]
+    pub allow_unencrypted_network_access: bool,
+}

@@ -1,0 +1,80 @@
+//! How a pool stores, and what it may use: options that several commands share.
+//! Room: onefold.
+
+use onefold_block::{ByteSize, ChunkSize};
+use onefold_content::{Compression, FingerprintKind};
+use onefold_pool::{Budgets, PoolSettings};
+
+use crate::failure::{Failure, Result};
+
+/// How a new pool stores. Fixed for its life.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "A new pool")]
+pub struct StoreArgs {
+    /// Size of the blocks that are stored once: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_CHUNK_SIZE", hide_env = true)]
+    #[arg(default_value = "4K", allow_negative_numbers = true)]
+    pub chunk_size: ChunkSize,
+    /// How blocks are told apart: blake3, sha256, sha1 or crc32
+    ///
+    /// BLAKE3 is keyed per pool and trusted; so is SHA-256. Blocks with equal SHA-1 or CRC32
+    /// fingerprints are compared byte by byte before they are shared.
+    #[arg(long, value_name = "KIND", env = "ONEFOLD_FINGERPRINT", hide_env = true)]
+    #[arg(default_value = "blake3")]
+    pub fingerprint: FingerprintKind,
+    /// How blocks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
+    #[arg(long, value_name = "KIND", env = "ONEFOLD_COMPRESSION", hide_env = true)]
+    #[arg(default_value = "lz4")]
+    pub compression: Compression,
+    /// Size of a container file: a power of two from 256K to 4M
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_CONTAINER_SIZE", hide_env = true)]
+    #[arg(default_value = "4M", allow_negative_numbers = true, hide_short_help = true)]
+    pub container_size: ByteSize,
+}
+
+impl StoreArgs {
+    /// The same for the pool, checked.
+    pub fn settings(&self) -> Result<PoolSettings> {
+        let settings = PoolSettings {
+            chunk_size: self.chunk_size,
+            fingerprint: self.fingerprint,
+            compression: self.compression,
+            // What does not fit 32 bits is refused like any other size that is too large.
+            container_bytes: u32::try_from(self.container_size.bytes()).unwrap_or(u32::MAX),
+        };
+        settings.check().map_err(|e| Failure::nothing_done(e.to_string()))?;
+        Ok(settings)
+    }
+}
+
+/// Memory that an open pool may use. It is taken as it is needed.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Memory")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
+pub struct MemoryArgs {
+    /// Memory for finding duplicates; past it, the least recently used entries are let go
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_INDEX_MEMORY", hide_env = true)]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
+    pub index_memory: ByteSize,
+    /// Memory for the maps of volumes
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_MAP_MEMORY", hide_env = true)]
+    #[arg(default_value = "128M", allow_negative_numbers = true)]
+    pub map_memory: ByteSize,
+    /// Memory for decompressed blocks that were read lately
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_MEMORY", hide_env = true)]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
+    pub cache_memory: ByteSize,
+}
+
+impl MemoryArgs {
+    /// The same for the pool, checked.
+    pub fn budgets(&self) -> Result<Budgets> {
+        let budgets = Budgets {
+            index_bytes: self.index_memory.bytes(),
+            map_bytes: self.map_memory.bytes(),
+            cache_bytes: self.cache_memory.bytes(),
+        };
+        budgets.check().map_err(|e| Failure::nothing_done(e.to_string()))?;
+        Ok(budgets)
+    }
+}

@@ -1,0 +1,122 @@
+//! `onefold volume ...`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use onefold_block::ByteSize;
+
+use super::MemoryArgs;
+
+/// Make, list, resize, delete, fill and read out volumes.
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Make a thin volume: it takes space only for what is written
+    Create(VolumeCreateArgs),
+    /// Grow or shrink a volume; a shrink that would lose data is refused
+    Resize(VolumeResizeArgs),
+    /// List the volumes of a pool
+    List(VolumeListArgs),
+    /// Delete a volume and give back what only it held
+    Delete(VolumeDeleteArgs),
+    /// Copy a file, block device or pipe into a volume
+    Import(VolumeImportArgs),
+    /// Copy a volume into a file, block device or pipe
+    Export(VolumeExportArgs),
+}
+
+/// `onefold volume create`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeCreateArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Size that clients see, such as 64G
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub size: ByteSize,
+}
+
+/// `onefold volume resize`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeResizeArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The new size, such as 128G
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub size: ByteSize,
+    /// Shrink even if stored data lies past the new end, and throw that data away
+    #[arg(long)]
+    pub discard: bool,
+}
+
+/// `onefold volume list`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeListArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Only the volume of this name
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold volume delete`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeDeleteArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Don't ask (nothing is asked either when stdin is no terminal)
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// `onefold volume import`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeImportArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume; made if there is none of that name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// File, block device, or `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Size of the volume if it is made; without it, that of FILE
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub size: Option<ByteSize>,
+    /// What the pool may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// `onefold volume export`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeExportArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// File, block device, or `-` for stdout
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Overwrite FILE if it exists
+    #[arg(long, short)]
+    pub force: bool,
+}

@@ -1,0 +1,92 @@
+//! `onefold estimate`: what reduction would save, before anyone commits to anything.
+//! Room: onefold.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use onefold_block::ByteSize;
+use onefold_estimate::{EstimateError, Partial, Progress, scan};
+use signal_hook::consts::SIGINT;
+
+use crate::args::{EstimateArgs, EstimateMergeArgs, ReportArgs};
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+use crate::progress;
+
+/// How often the bar moves.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Read everything once, and report.
+pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
+    let options = args.options()?;
+    let counters = Arc::new(Progress::new());
+    let interrupted = Arc::new(AtomicBool::new(false));
+    // The first Ctrl-C ends the reading, the second one the process.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&interrupted)))
+        .map_err(|e| Failure::nothing_done(format!("cannot handle signals: {e}")))?;
+    let partial = std::thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        let work = scope.spawn(|| {
+            let _done = done;
+            scan(&args.paths, &options, &counters)
+        });
+        let bar = progress::bytes(printer, "reading", Some(0));
+        // The scan's end of the channel closes when it returns.
+        while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+            if interrupted.load(Ordering::Relaxed) {
+                counters.cancel();
+            }
+            let now = counters.snapshot();
+            bar.set_length(now.bytes_found);
+            bar.set_position(now.bytes_done);
+            bar.set_message(if now.found_all { "reading" } else { "reading, still searching" });
+        }
+        bar.finish_and_clear();
+        work.join().expect("the scan does not panic")
+    });
+    let partial = partial.map_err(|e| refused(&e))?;
+    if let Some(path) = &args.partial {
+        keep(&partial, path, printer)?;
+    }
+    print(&partial, args.report, printer)
+}
+
+/// Combine partial results, and report.
+pub fn merge(args: &EstimateMergeArgs, printer: &Printer) -> Result<ExitCode> {
+    let memory = args.memory.map(ByteSize::bytes);
+    let partial = Partial::merge(&args.files, memory).map_err(|e| refused(&e))?;
+    if let Some(path) = &args.partial {
+        keep(&partial, path, printer)?;
+    }
+    print(&partial, args.report, printer)
+}
+
+fn refused(error: &EstimateError) -> Failure {
+    Failure::nothing_done(error.to_string())
+}
+
+fn keep(partial: &Partial, path: &Path, printer: &Printer) -> Result<()> {
+    partial.write(path).map_err(|error| Failure::bad(error.to_string()))?;
+    printer.note(&format!("kept in {}, for: onefold estimate merge FILE...", path.display()));
+    Ok(())
+}
+
+fn print(partial: &Partial, how: ReportArgs, printer: &Printer) -> Result<ExitCode> {
+    let report = partial.report(how.rows);
+    let text = match (how.json, how.csv) {
+        (true, _) => report.to_json() + "\n",
+        (_, true) => report.to_csv(),
+        _ => report.to_text(how.rows),
+    };
+    printer.data(&text)?;
+    Ok(if report.is_clean() || report.shard.is_some() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

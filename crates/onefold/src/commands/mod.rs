@@ -1,0 +1,16 @@
+//! One file per command.
+//! Room: onefold.
+
+pub mod completions;
+pub mod estimate;
+pub mod man;
+pub mod pool_check;
+pub mod pool_create;
+pub mod pool_status;
+pub mod serve;
+pub mod volume_create;
+pub mod volume_delete;
+pub mod volume_export;
+pub mod volume_import;
+pub mod volume_list;
+pub mod volume_resize;

@@ -1,0 +1,20 @@
+//! `onefold pool create`: an empty pool.
+//! Room: onefold.
+
+use crate::args::PoolCreateArgs;
+use crate::failure::Result;
+use crate::open_pool;
+use crate::output::Printer;
+
+/// Make the pool.
+pub fn run(args: &PoolCreateArgs, printer: &Printer) -> Result<()> {
+    let settings = args.store.settings()?;
+    open_pool::create(&args.pool, &settings, &args.memory)?;
+    let at = args.pool.display();
+    printer.note(&format!(
+        "made pool '{at}': {} chunks, {}, {}",
+        settings.chunk_size, settings.fingerprint, settings.compression
+    ));
+    printer.note(&format!("next: onefold volume create {at} NAME --size 64G"));
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! `onefold serve`: a pool's volumes over NBD, until a signal or the end of a command.
+//! Room: onefold.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
+use onefold_pool::Pool;
+
+use crate::args::ServeArgs;
+use crate::failure::{Failure, Result};
+use crate::open_pool;
+use crate::output::Printer;
+use crate::serve::child::{self, Child};
+use crate::serve::connect;
+use crate::serve::events::{Event, Events};
+use crate::serve::listeners::{Listening, Servers};
+use crate::serve::stop;
+use crate::settings_file::Parsed;
+use crate::status_view::status_text;
+
+/// Where it listens if nothing else is said.
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 10809;
+/// The volume of a pool that is made here.
+const FIRST_VOLUME: &str = "main";
+/// The socket of `--run`, in a folder of its own.
+const SOCKET: &str = "socket";
+
+/// Serve.
+pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
+    let tls = tls_files(args);
+    let events = Events::listen()?;
+    let private = match &args.run {
+        Some(_) => Some(private_folder()?),
+        None => None,
+    };
+    let how = listening(args, private.as_ref(), tls);
+    if !args.read_only && !Pool::exists_at(&args.pool) {
+        // Nothing is made for a server that could not listen.
+        Servers::probe(&how)?;
+    }
+    let pool = open_or_create(parsed, args, printer)?;
+    let (exports, volumes) = exports(&pool, &args.pool)?;
+    let servers = match Servers::start(&exports, &how) {
+        Ok(servers) => servers,
+        Err(failure) => {
+            // The pool is as it was, or new and sound.
+            pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
+            return Err(failure);
+        }
+    };
+    let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
+        let socket = folder.path().join(SOCKET);
+        Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
+    } else {
+        introduce(args, &servers, &volumes, printer);
+        None
+    };
+    let ended = wait(&events, &pool, args, printer);
+    let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    let stopped = stop::in_order(servers, pool, &args.pool, printer);
+    match (command, ended.map_or(0, child::exit_code)) {
+        (Some(_), code @ 1..) => {
+            if let Err(failure) = stopped {
+                printer.failure(&failure);
+            }
+            Ok(ExitCode::from(code))
+        }
+        (Some(_), 0) => stopped.map(|()| ExitCode::SUCCESS),
+        (None, _) => {
+            stopped?;
+            printer.note("stopped; everything is flushed");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Where and how to listen.
+fn listening(
+    args: &ServeArgs,
+    private: Option<&tempfile::TempDir>,
+    tls: Option<TlsFiles>,
+) -> Listening {
+    let mut addresses = args.listen.clone();
+    if let Some(folder) = private {
+        addresses.push(ListenAddr::Unix(folder.path().join(SOCKET)));
+    } else if addresses.is_empty() {
+        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
+    }
+    let allow_insecure = args.tls.allow_unencrypted_network_access;
+    Listening { addresses, tls, allow_insecure, read_only: args.read_only }
+}
+
+/// All three TLS files, or none; the command line asks for them together.
+fn tls_files(args: &ServeArgs) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: args.tls.tls_cert.clone()?,
+        key: args.tls.tls_key.clone()?,
+        client_ca: args.tls.tls_ca.clone()?,
+    })
+}
+
+fn private_folder() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("onefold-")
+        .tempdir()
+        .map_err(|e| Failure::unusable("make a folder in", &std::env::temp_dir(), e))
+}
+
+fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<Pool> {
+    let path = &args.pool;
+    let budgets = args.memory.budgets()?;
+    if args.read_only {
+        let pool = open_pool::to_read(path, budgets)?;
+        must_match(parsed, args, &pool)?;
+        return Ok(pool);
+    }
+    if Pool::exists_at(path) {
+        let pool = open_pool::to_write(path, budgets)?;
+        must_match(parsed, args, &pool)?;
+        return Ok(pool);
+    }
+    let failed = |error| Failure::pool(path, error);
+    open_pool::create(path, &args.store.settings()?, &args.memory)?;
+    let pool = open_pool::to_write(path, budgets)?;
+    pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
+    printer.note(&format!(
+        "made pool '{}' with volume '{FIRST_VOLUME}' of {}",
+        path.display(),
+        args.size
+    ));
+    Ok(pool)
+}
+
+/// Refuse flags that ask for another pool than the one that is there.
+fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
+    let (has, wants) = (pool.settings(), args.store.settings()?);
+    let container = |bytes| ByteSize(u64::from(bytes)).to_string();
+    let mut rows = vec![
+        ("chunk-size", has.chunk_size.to_string(), wants.chunk_size.to_string()),
+        ("fingerprint", has.fingerprint.to_string(), wants.fingerprint.to_string()),
+        ("compression", has.compression.to_string(), wants.compression.to_string()),
+        ("container-size", container(has.container_bytes), container(wants.container_bytes)),
+    ];
+    let mut hint = "leave that flag out, or make another pool";
+    if let Ok(main) = pool.volume(FIRST_VOLUME) {
+        let size = ByteSize(main.size_bytes()).to_string();
+        rows.push(("size", size, args.size.to_string()));
+    }
+    for (flag, has, wants) in rows {
+        if has != wants && parsed.written.contains(flag) {
+            if flag == "size" {
+                hint = "leave --size out, or use: onefold volume resize";
+            }
+            let message = format!(
+                "pool '{}' exists, and its {} is {has}, not {wants}",
+                args.pool.display(),
+                flag.replace('-', " ")
+            );
+            return Err(Failure::nothing_done(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Names of volumes and their sizes in bytes, for the greeting.
+type Names = Vec<(String, u64)>;
+
+/// Every volume under its name.
+fn exports(pool: &Pool, path: &Path) -> Result<(Arc<dyn Exports>, Names)> {
+    let volumes = pool.volumes();
+    if volumes.is_empty() {
+        let at = path.display();
+        return Err(Failure::nothing_done(format!("pool '{at}' has no volume to serve"))
+            .hint(format!("make one with: onefold volume create {at} {FIRST_VOLUME} --size 64G")));
+    }
+    let mut table = ExportTable::new();
+    let mut names = Vec::new();
+    for volume in volumes {
+        let (name, size) = (volume.name().to_owned(), volume.size_bytes());
+        table = table.with(&name, &format!("{} thin volume", ByteSize(size)), Arc::new(volume));
+        names.push((name, size));
+    }
+    Ok((Arc::new(table), names))
+}
+
+/// Say what is served and how to reach it.
+fn introduce(args: &ServeArgs, servers: &Servers, volumes: &[(String, u64)], printer: &Printer) {
+    let mode = if args.read_only { ", read-only" } else { "" };
+    printer.note(&format!("serving pool '{}'{mode}", args.pool.display()));
+    for (address, tls) in servers.addresses() {
+        for line in connect::volume_lines(volumes, address, tls) {
+            printer.note(&line);
+        }
+    }
+    for (address, tls) in servers.addresses() {
+        printer.note(&format!("\nconnect over {address} with, for example:"));
+        for line in connect::client_lines(address, &volumes[0].0, tls) {
+            printer.note(&line);
+        }
+    }
+    let all: Vec<String> = servers.addresses().map(|(address, _)| address.to_string()).collect();
+    printer.note("\nCtrl-C stops the server with everything flushed");
+    printer.always(&format!("listening on {}", all.join(", ")));
+}
+
+/// Serve until it is time to stop; how the command of `--run` ended, if that is why.
+fn wait(
+    events: &Events,
+    pool: &Pool,
+    args: &ServeArgs,
+    printer: &Printer,
+) -> Option<std::process::ExitStatus> {
+    let mut told = String::new();
+    loop {
+        match events.next() {
+            Event::Stop => return None,
+            Event::CommandEnded(status) => return Some(status),
+            Event::ShowStatus => match pool.status() {
+                Ok(status) => printer.always(&status_text(&args.pool, &status, str::to_owned)),
+                Err(error) => tracing::error!("no status: {error}"),
+            },
+            Event::Tick => {
+                // Clients are answered with errors of their own; the log needs each once.
+                let problem = pool.maintain().err().map(|e| e.to_string()).unwrap_or_default();
+                if !problem.is_empty() && problem != told {
+                    tracing::error!("flushing the pool: {problem}");
+                }
+                told = problem;
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How a command fails: a message for people, a hint at what to do, an exit status for programs.
+//! Room: onefold.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::process::ExitCode;
+
+use onefold_block::BlockError;
+use onefold_pool::PoolError;
+
+/// What commands return.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command ends without having done all that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    status: u8,
+    /// What was wrong, and with what.
+    pub message: String,
+    /// What to do next.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// Usage or input that cannot be used: nothing was done. Exit status 2.
+    pub fn nothing_done(message: impl Into<String>) -> Self {
+        Self { status: 2, message: message.into(), hints: Vec::new() }
+    }
+
+    /// What was asked about is bad, or work failed half-way. Exit status 1.
+    pub fn bad(message: impl Into<String>) -> Self {
+        Self { status: 1, message: message.into(), hints: Vec::new() }
+    }
+
+    /// With what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The exit status.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.status)
+    }
+
+    /// A pool's error, with the pool's name and what to do about it.
+    pub fn pool(pool: &Path, error: PoolError) -> Self {
+        let at = pool.display();
+        match error {
+            PoolError::NoPool if pool.is_dir() => {
+                Self::nothing_done(format!("'{at}' is no pool: it has neither super.0 nor super.1"))
+                    .hint(format!("make one in an empty folder with: onefold pool create {at}"))
+            }
+            PoolError::NotEmpty(name) => Self::nothing_done(format!(
+                "'{at}' is neither a pool nor empty: it already holds '{name}'"
+            ))
+            .hint("name a folder that is empty or does not exist"),
+            PoolError::Locked { holder } => locked(pool, &holder),
+            error @ PoolError::NewerFormat { .. } => {
+                Self::nothing_done(format!("pool '{at}': {error}"))
+                    .hint("use the onefold that wrote it, or a later one")
+            }
+            error if is_about_the_request(&error) => Self::nothing_done(error.to_string()),
+            error @ PoolError::ShrinkLosesData { .. } => Self::nothing_done(error.to_string())
+                .hint("--discard throws that data away; `onefold volume export` keeps a copy"),
+            error if error.is_corruption() => Self::bad(format!("pool '{at}': {error}"))
+                .hint(format!("for a list of all damage: onefold pool check {at}")),
+            error if error.is_no_space() => Self::bad(format!("pool '{at}': {error}"))
+                .hint("what was flushed is safe; make room on the disk, then go on"),
+            error => Self::bad(format!("pool '{at}': {error}")),
+        }
+    }
+
+    /// A failed transfer to or from a volume.
+    pub fn volume(name: &str, error: &BlockError) -> Self {
+        let failure = Self::bad(format!("volume '{name}': {error}"));
+        match error {
+            BlockError::NoSpace(_) => {
+                failure.hint("what was flushed is safe; make room on the disk, then go on")
+            }
+            _ => failure,
+        }
+    }
+
+    /// A system call that failed before anything was done.
+    pub fn unusable(what: &str, path: &Path, error: impl Display) -> Self {
+        Self::nothing_done(format!("cannot {what} '{}': {error}", path.display()))
+    }
+
+    /// A system call that failed while work was under way.
+    pub fn broke(what: &str, path: &Path, error: impl Display) -> Self {
+        Self::bad(format!("cannot {what} '{}': {error}", path.display()))
+    }
+}
+
+/// Errors that say what is wrong with the request, and leave the pool as it was.
+fn is_about_the_request(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::NoVolume { .. }
+            | PoolError::VolumeExists(_)
+            | PoolError::VolumeName(_)
+            | PoolError::VolumeSize { .. }
+            | PoolError::Setting(_)
+            | PoolError::ReadOnly
+    )
+}
+
+/// The pool is in use; says by whom, where the system tells.
+fn locked(pool: &Path, holder: &str) -> Failure {
+    let at = pool.display();
+    let process = holder.strip_prefix("process ").and_then(|number| number.parse::<u32>().ok());
+    let command = process.and_then(command_line);
+    let (Some(process), Some(command)) = (process, command) else {
+        return Failure::nothing_done(format!("pool '{at}' is in use by another process"))
+            .hint("wait for it, or stop it");
+    };
+    Failure::nothing_done(format!("pool '{at}' is in use by process {process} ({command})"))
+        .hint(format!("stop it with: kill {process}"))
+        .hint(format!(
+            "to see the status of a pool that is being served: kill -USR1 {process} \
+             (the server prints it)"
+        ))
+}
+
+/// The command line of a process that runs; `None` if there is none, as when the number is old.
+fn command_line(process: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let words: Vec<String> = bytes
+        .split(|&byte| byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    let (program, rest) = words.split_first()?;
+    let program = Path::new(program).file_name()?.to_string_lossy().into_owned();
+    let line = [&[program], rest].concat().join(" ");
+    let short: String = line.chars().take(80).collect();
+    Some(if short.len() < line.len() { format!("{short}...") } else { line })
+}

@@ -1,0 +1,125 @@
+//! Making and opening the pool that a command names.
+//! Room: onefold.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::args::MemoryArgs;
+use crate::failure::{Failure, Result};
+use crate::settings_file::POOL_FILE;
+
+/// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
+const OWN_NAMES: [&str; 6] = ["super.0", "super.1", "journal", "map", "containers", "lock"];
+
+/// Open a pool to change it.
+pub fn to_write(pool: &Path, budgets: Budgets) -> Result<Pool> {
+    open(pool, false, budgets)
+}
+
+/// Open a pool to look at it; others may look at the same time.
+pub fn to_read(pool: &Path, budgets: Budgets) -> Result<Pool> {
+    open(pool, true, budgets)
+}
+
+fn open(pool: &Path, read_only: bool, budgets: Budgets) -> Result<Pool> {
+    must_exist(pool)?;
+    let options = OpenOptions { read_only, budgets };
+    Pool::open_at(pool, &options).map_err(|error| Failure::pool(pool, error))
+}
+
+/// Refuse a place where no pool can be.
+pub fn must_exist(pool: &Path) -> Result<()> {
+    let at = pool.display();
+    match std::fs::metadata(pool) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::nothing_done(format!("'{at}' is a file, but a pool is a folder"))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::nothing_done(format!("there is no pool at '{at}'"))
+                .hint(format!("make one with: onefold pool create {at}")))
+        }
+        Err(error) => Err(Failure::unusable("open", pool, error)),
+    }
+}
+
+/// Make a pool, and keep what differs from the default memory in its settings file.
+pub fn create(pool: &Path, settings: &PoolSettings, memory: &MemoryArgs) -> Result<()> {
+    let at = pool.display();
+    let budgets = memory.budgets()?;
+    if Pool::exists_at(pool) {
+        return Err(Failure::nothing_done(format!("'{at}' is a pool already"))
+            .hint(format!("to see what it holds: onefold pool status {at}")));
+    }
+    must_be_free(pool)?;
+    let identity = random_identity()?;
+    Pool::create_at(pool, settings, identity).map_err(|error| Failure::pool(pool, error))?;
+    keep_memory(pool, memory, budgets)
+}
+
+/// Refuse a place that holds something else.
+fn must_be_free(pool: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(pool) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(_) if pool.is_file() => {
+            let message = format!("'{}' is a file, but a pool is a folder", pool.display());
+            return Err(Failure::nothing_done(message));
+        }
+        Err(error) => return Err(Failure::unusable("make a pool in", pool, error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(|e| Failure::unusable("list", pool, e))?.file_name();
+        if !OWN_NAMES.map(OsStr::new).contains(&name.as_os_str()) && name != POOL_FILE {
+            let name = name.to_string_lossy().into_owned();
+            return Err(Failure::pool(pool, onefold_pool::PoolError::NotEmpty(name)));
+        }
+    }
+    Ok(())
+}
+
+/// A version 4 UUID and a key, from the system's random numbers.
+fn random_identity() -> Result<PoolIdentity> {
+    let mut bytes = [0; 48];
+    // Up to 256 bytes come at once or not at all.
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|e| Failure::nothing_done(format!("cannot draw random numbers: {e}")))?;
+    let (mut uuid, mut key) = ([0; 16], [0; 32]);
+    uuid.copy_from_slice(&bytes[..16]);
+    key.copy_from_slice(&bytes[16..]);
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Ok(PoolIdentity { uuid, key })
+}
+
+fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()> {
+    let usual = Budgets::default();
+    let rows = [
+        ("index-memory", memory.index_memory, budgets.index_bytes != usual.index_bytes),
+        ("map-memory", memory.map_memory, budgets.map_bytes != usual.map_bytes),
+        ("cache-memory", memory.cache_memory, budgets.cache_bytes != usual.cache_bytes),
+    ];
+    let kept: Vec<String> = rows
+        .iter()
+        .filter(|(_, _, differs)| *differs)
+        .map(|(name, size, _)| format!("{name} = {}  # {size}\n", size.bytes()))
+        .collect();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "# Memory of this pool, in bytes, as it was made. Flags, the environment and --config\n\
+         # overrule it; sizes may also be written like \"1G\".\n{}",
+        kept.concat()
+    );
+    let path = pool.join(POOL_FILE);
+    std::fs::write(&path, text).map_err(|e| Failure::broke("write", &path, e))
+}
+
+/// A UUID as people write it.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    parts.join("-")
+}

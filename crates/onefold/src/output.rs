@@ -1,0 +1,133 @@
+//! Where words go: data to stdout, everything else to stderr.
+//! Room: onefold.
+
+use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
+
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::{Failure, Result};
+
+/// Version of what `--json` prints; it changes when a field changes its meaning or goes away.
+pub const JSON_SCHEMA_VERSION: u32 = 1;
+
+/// Says things to people and programs.
+pub struct Printer {
+    out: Stdout,
+    err: Stderr,
+    quiet: bool,
+    colour_out: bool,
+    colour_err: bool,
+}
+
+/// A style that means the same in every message.
+#[derive(Clone, Copy)]
+enum Style {
+    Heading,
+    Error,
+    Warning,
+    Hint,
+}
+
+impl Style {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Heading => "1",
+            Self::Error => "1;31",
+            Self::Warning => "1;33",
+            Self::Hint => "1;36",
+        }
+    }
+}
+
+fn paint(text: &str, style: Style, colour: bool) -> String {
+    if colour { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+}
+
+/// Whether colour is wanted on a stream (<https://no-color.org>).
+fn colour(is_terminal: bool) -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    is_terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+impl Printer {
+    /// For this process's streams; `quiet` drops notes and progress.
+    pub fn new(quiet: bool) -> Self {
+        Self {
+            out: std::io::stdout(),
+            err: std::io::stderr(),
+            quiet,
+            colour_out: colour(std::io::stdout().is_terminal()),
+            colour_err: colour(std::io::stderr().is_terminal()),
+        }
+    }
+
+    /// What was asked for, to stdout. A reader that has gone away has read enough.
+    pub fn data(&self, text: &str) -> Result<()> {
+        let mut out = self.out.lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::bad(format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was asked for as one JSON object, to stdout.
+    pub fn json(&self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|e| Failure::bad(format!("cannot write JSON: {e}")))?;
+        self.data(&(text + "\n"))
+    }
+
+    /// A heading for data.
+    pub fn heading(&self, text: &str) -> String {
+        paint(text, Style::Heading, self.colour_out)
+    }
+
+    /// Something worth knowing.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.err(text);
+        }
+    }
+
+    /// What is said even when notes are not.
+    pub fn always(&self, text: &str) {
+        self.err(text);
+    }
+
+    /// Something to look at.
+    pub fn warning(&self, text: &str) {
+        self.err(&format!("{} {text}", paint("warning:", Style::Warning, self.colour_err)));
+    }
+
+    /// Why it failed, and what to do.
+    pub fn failure(&self, failure: &Failure) {
+        let error = paint("error:", Style::Error, self.colour_err);
+        self.err(&format!("{error} {}", failure.message));
+        for hint in &failure.hints {
+            self.err(&format!("{} {hint}", paint("hint:", Style::Hint, self.colour_err)));
+        }
+    }
+
+    /// Whether progress may be drawn.
+    pub fn draws_progress(&self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+
+    fn err(&self, text: &str) {
+        // There is nobody left to tell when stderr is gone.
+        let _ = writeln!(self.err.lock(), "{text}");
+    }
+}
+
+/// Send the log of all rooms to stderr.
+pub fn log_to_stderr(level: &str) {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(colour(std::io::stderr().is_terminal()))
+        .with_target(false)
+        .with_env_filter(EnvFilter::new(level))
+        .init();
+}

@@ -1,0 +1,31 @@
+//! A bar with rate and time left, drawn only where somebody watches.
+//! Room: onefold.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::Printer;
+
+const KNOWN: &str = "{msg} {bar:30} {binary_bytes} of {binary_total_bytes}  \
+    {binary_bytes_per_sec}  {eta} left";
+const UNKNOWN: &str = "{msg} {spinner} {binary_bytes}  {binary_bytes_per_sec}";
+
+/// A bar over a number of bytes, or a spinner where that is not known. It goes away when it is
+/// finished or dropped.
+pub fn bytes(printer: &Printer, what: &str, total: Option<u64>) -> ProgressBar {
+    let target = if printer.draws_progress() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let template = if total.is_some() { KNOWN } else { UNKNOWN };
+    let style = ProgressStyle::with_template(template).expect("a fixed template is well-formed");
+    let bar = ProgressBar::with_draw_target(total, target)
+        .with_style(style.progress_chars("=> "))
+        .with_message(what.to_owned());
+    if printer.draws_progress() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    bar
+}

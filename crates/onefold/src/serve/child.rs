@@ -1,0 +1,80 @@
+//! The command of `--run`: a shell with the server's address in its environment.
+//! Room: onefold.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use onefold_nbd::ListenAddr;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::events::{Event, Events};
+use crate::failure::{Failure, Result};
+
+/// Time for the command to end by itself once the server was asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A command that runs.
+pub struct Child {
+    pid: Option<Pid>,
+}
+
+impl Child {
+    /// Start it; `events` hears of its end.
+    pub fn start(
+        command: &str,
+        pool: &Path,
+        socket: &Path,
+        export: &str,
+        events: Sender<Event>,
+    ) -> Result<Self> {
+        let uri = ListenAddr::Unix(socket.to_owned()).uri(export, false);
+        let failed = |e| Failure::nothing_done(format!("cannot run '{command}': {e}"));
+        let mut child = Command::new("sh")
+            .args(["-c", command])
+            .env("uri", uri)
+            .env("unixsocket", socket)
+            .env("exportname", export)
+            .env("nbd", format!("nbd:unix:{}:exportname={export}", socket.display()))
+            .env("pool", pool)
+            .spawn()
+            .map_err(failed)?;
+        let pid = Pid::from_raw(child.id().cast_signed());
+        std::thread::Builder::new()
+            .name("command".to_owned())
+            .spawn(move || {
+                // Waiting for a child that was started cannot fail.
+                if let Ok(status) = child.wait() {
+                    // Nobody listens any more once the server has stopped.
+                    let _ = events.send(Event::CommandEnded(status));
+                }
+            })
+            .map_err(failed)?;
+        Ok(Self { pid })
+    }
+
+    /// Ask it to end, then make it, and say how it ended.
+    pub fn end(&self, events: &Events) -> Option<ExitStatus> {
+        for signal in [Signal::TERM, Signal::KILL] {
+            if let Some(pid) = self.pid {
+                // It may have ended in this moment.
+                let _ = kill_process(pid, signal);
+            }
+            let until = Instant::now() + GRACE;
+            while let Some(event) = events.within(until.saturating_duration_since(Instant::now())) {
+                if let Event::CommandEnded(status) = event {
+                    return Some(status);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The exit status that stands for another process's, as shells have it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

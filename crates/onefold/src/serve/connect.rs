@@ -1,0 +1,95 @@
+//! The lines by which people connect their clients.
+//! Room: onefold.
+
+use onefold_block::ByteSize;
+use onefold_nbd::ListenAddr;
+
+use crate::table::{Align, Table};
+
+/// Quote a word for a shell, if it needs that.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The volumes on offer.
+pub fn volume_lines(volumes: &[(String, u64)], at: &ListenAddr, tls: bool) -> Vec<String> {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+    for (name, size) in volumes {
+        table.row([name.clone(), ByteSize(*size).to_string(), at.uri(name, tls)]);
+    }
+    table.lines(2)
+}
+
+/// What to type to reach a volume with each of the usual clients.
+pub fn client_lines(at: &ListenAddr, export: &str, tls: bool) -> Vec<String> {
+    let mut table = Table::new(&[Align::Left, Align::Left]);
+    let uri = at.uri(export, tls);
+    let uri = quoted(&if tls { format!("{uri}?tls-certificates=CERTS") } else { uri });
+    let raw = if tls { tls_image_options(at, export) } else { format!("-f raw {uri}") };
+    let target = raw.replace("-f raw", "-O raw").replace("--image-opts", "--target-image-opts");
+    for (about, command) in [
+        ("look at it", format!("nbdinfo {uri}")),
+        ("copy an image in", format!("nbdcopy disk.img {uri}")),
+        ("copy it out", format!("nbdcopy {uri} disk.img")),
+        ("or with qemu", format!("qemu-img convert -n -f raw disk.img {target}")),
+        ("use it as a file", format!("nbdfuse MOUNTPOINT {uri}")),
+        ("use it as a disk", nbd_client(at, export, tls)),
+    ] {
+        table.row([about.to_owned(), command]);
+    }
+    let mut lines = table.lines(2);
+    if tls {
+        lines.push(
+            "  CERTS is a folder with ca-cert.pem, client-cert.pem and client-key.pem".to_owned(),
+        );
+    }
+    lines
+}
+
+fn tls_image_options(at: &ListenAddr, export: &str) -> String {
+    let place = match at {
+        ListenAddr::Unix(path) => format!("path={}", path.display()),
+        ListenAddr::Tcp { host, port } => format!("host={host},port={port}"),
+    };
+    let image = format!("driver=nbd,{place},export={export},tls-creds=tls");
+    format!(
+        "--object tls-creds-x509,id=tls,dir=CERTS,endpoint=client --image-opts {}",
+        quoted(&image)
+    )
+}
+
+fn nbd_client(at: &ListenAddr, export: &str, tls: bool) -> String {
+    let export = quoted(export);
+    let certificates = if tls {
+        " -cacertfile CERTS/ca-cert.pem -certfile CERTS/client-cert.pem -keyfile \
+         CERTS/client-key.pem"
+    } else {
+        ""
+    };
+    match at {
+        ListenAddr::Unix(path) => {
+            let path = quoted(&path.display().to_string());
+            format!("nbd-client -unix {path} -N {export} /dev/nbd0{certificates}")
+        }
+        ListenAddr::Tcp { host, port } => {
+            format!("nbd-client {host} {port} -N {export} /dev/nbd0{certificates}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_bite() {
+        assert_eq!(quoted("nbd://127.0.0.1:10809/main"), "nbd://127.0.0.1:10809/main");
+        assert_eq!(quoted("nbd+unix:///main?socket=/s"), "'nbd+unix:///main?socket=/s'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,80 @@
+//! What a serving process waits for: signals, the end of its command, and the next tick.
+//! Room: onefold.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Failure, Result};
+
+/// How often the pool is tidied and flushed; a power cut takes at most what came in since.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Something happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A signal asks to stop.
+    Stop,
+    /// A signal asks for the status.
+    ShowStatus,
+    /// The command of `--run` has ended.
+    CommandEnded(ExitStatus),
+    /// Nothing did, for a while.
+    Tick,
+}
+
+/// A queue of events.
+pub struct Events {
+    sender: Sender<Event>,
+    receiver: Receiver<Event>,
+}
+
+impl Events {
+    /// From now on signals are events, and a second signal to stop ends the process at once.
+    pub fn listen() -> Result<Self> {
+        let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
+        let stopping = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            // In this order: the first signal must not find the flag that it sets itself.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))
+                .and_then(|_| flag::register(signal, Arc::clone(&stopping)))
+                .map_err(failed)?;
+        }
+        let (sender, receiver) = channel();
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1]).map_err(failed)?;
+        let to = sender.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for signal in signals.forever() {
+                    let event = if signal == SIGUSR1 { Event::ShowStatus } else { Event::Stop };
+                    if to.send(event).is_err() {
+                        break;
+                    }
+                }
+            })
+            .map_err(failed)?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// Where others may report events.
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// The next event, or a tick.
+    pub fn next(&self) -> Event {
+        self.within(TICK).unwrap_or(Event::Tick)
+    }
+
+    /// The next event within a time.
+    pub fn within(&self, time: Duration) -> Option<Event> {
+        self.receiver.recv_timeout(time).ok()
+    }
+}

@@ -1,0 +1,104 @@
+//! The servers behind the addresses: TCP ones with TLS where that is on, Unix sockets without.
+//! Room: onefold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onefold_nbd::{
+    ExportTable, Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode,
+};
+
+use crate::failure::{Failure, Result};
+
+/// How to listen.
+pub struct Listening {
+    /// Where, at least one.
+    pub addresses: Vec<ListenAddr>,
+    /// What TCP clients must show, if anything.
+    pub tls: Option<TlsFiles>,
+    /// Whether anyone may come in from other machines.
+    pub allow_insecure: bool,
+    /// Whether changes are refused.
+    pub read_only: bool,
+}
+
+/// Servers that run; every address is served by one of them.
+pub struct Servers {
+    servers: Vec<(Server, bool)>,
+}
+
+impl Servers {
+    /// Start them. Once this returns, clients can connect.
+    pub fn start(exports: &Arc<dyn Exports>, how: &Listening) -> Result<Self> {
+        let tls = how.tls.as_ref().map(|files| TlsMode::Required(files.clone()));
+        let is_tcp = |at: &&ListenAddr| matches!(at, ListenAddr::Tcp { .. });
+        let (tcp, unix): (Vec<&ListenAddr>, Vec<&ListenAddr>) =
+            how.addresses.iter().partition(is_tcp);
+        let mut servers = Vec::new();
+        for (addresses, tls) in [(tcp, tls), (unix, None)] {
+            if addresses.is_empty() {
+                continue;
+            }
+            let encrypted = tls.is_some();
+            let config = ServerConfig {
+                listeners: addresses.into_iter().cloned().collect(),
+                tls: tls.unwrap_or_default(),
+                allow_insecure: how.allow_insecure,
+                read_only: how.read_only,
+                ..ServerConfig::default()
+            };
+            let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;
+            servers.push((server, encrypted));
+        }
+        Ok(Self { servers })
+    }
+
+    /// Whether servers could be started so: start them with nothing on offer, and stop them.
+    pub fn probe(how: &Listening) -> Result<()> {
+        let nothing: Arc<dyn Exports> = Arc::new(ExportTable::new());
+        Self::start(&nothing, how).map(|servers| {
+            servers.stop(Duration::ZERO);
+        })
+    }
+
+    /// Where they listen, and whether clients must use TLS there.
+    pub fn addresses(&self) -> impl Iterator<Item = (&ListenAddr, bool)> {
+        self.servers
+            .iter()
+            .flat_map(|(server, tls)| server.addresses().iter().map(|address| (address, *tls)))
+    }
+
+    /// Stop accepting, answer what was received, and close; how many connections hang in a
+    /// request that does not return.
+    pub fn stop(self, grace: Duration) -> usize {
+        std::thread::scope(|scope| {
+            let stopping: Vec<_> = self
+                .servers
+                .into_iter()
+                .map(|(server, _)| scope.spawn(move || server.shutdown(grace).still_running))
+                .collect();
+            stopping.into_iter().map(|stopped| stopped.join().unwrap_or(0)).sum()
+        })
+    }
+}
+
+fn refused(error: ServerError) -> Failure {
+    match error {
+        ServerError::Unsafe(at) => Failure::nothing_done(format!(
+            "{at} can be reached from other machines, and without TLS anyone there could read \
+             and overwrite every volume"
+        ))
+        .hint("turn TLS on: --tls-cert FILE --tls-key FILE --tls-ca FILE (docs/tls.md)")
+        .hint("or listen on tcp:127.0.0.1:10809 or unix:PATH, and let clients come over SSH")
+        .hint("or, where every machine is trusted: --allow-unencrypted-network-access"),
+        ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            Failure::nothing_done(error.to_string())
+                .hint("another server listens there; choose another place with --listen")
+        }
+        ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Failure::nothing_done(error.to_string())
+                .hint("the folder of a socket must exist, and the name of a host be known")
+        }
+        error => Failure::nothing_done(error.to_string()),
+    }
+}

@@ -1,0 +1,8 @@
+//! What a serving process does besides answering clients: it waits, tidies, and leaves in order.
+//! Room: onefold.
+
+pub mod child;
+pub mod connect;
+pub mod events;
+pub mod listeners;
+pub mod stop;

@@ -1,0 +1,234 @@
+//! How a pool's status looks to people, and to programs.
+//! Room: onefold.
+
+use std::path::Path;
+
+use onefold_block::ByteSize;
+use onefold_pool::{PoolStatus, VolumeStatus};
+use serde::Serialize;
+
+use crate::open_pool::uuid_text;
+use crate::output::JSON_SCHEMA_VERSION;
+use crate::table::{Align, Table, count, percent, plural};
+
+/// A table of volumes, with a head.
+pub fn volume_table(volumes: &[VolumeStatus]) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+    table.row(["VOLUME", "SIZE", "DATA", "FULL"]);
+    for volume in volumes {
+        let full = volume.mapped_bytes as f64 / volume.size_bytes.max(1) as f64;
+        table.row([
+            volume.name.clone(),
+            ByteSize(volume.size_bytes).to_string(),
+            ByteSize(volume.mapped_bytes).to_string(),
+            percent(full.min(1.0)),
+        ]);
+    }
+    table
+}
+
+fn times(ratio: f64) -> String {
+    format!("{ratio:.2}x")
+}
+
+fn data_table(status: &PoolStatus) -> Table {
+    let size = |bytes| ByteSize(bytes).to_string();
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
+    table.row(["DATA", "BYTES", "RATIO", ""]);
+    let about = "what the volumes hold, without zeroes and holes";
+    table.row(["logical", &size(status.logical_bytes), "", about]);
+    let dedup = times(status.dedup_ratio());
+    table.row(["unique", &size(status.unique_bytes), &dedup, "after deduplication"]);
+    let compression = times(status.compression_ratio());
+    table.row(["compressed", &size(status.compressed_bytes), &compression, "after compression"]);
+    let saved = 1.0 - 1.0 / status.total_ratio();
+    let all = if status.logical_bytes == 0 {
+        "all files of the pool".to_owned()
+    } else if saved >= 0.0 {
+        format!("all files of the pool: {} saved", percent(saved))
+    } else {
+        "all files of the pool".to_owned()
+    };
+    table.row(["stored", &size(status.stored_bytes), &times(status.total_ratio()), &all]);
+    table
+}
+
+fn memory_table(status: &PoolStatus) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
+    table.row(["MEMORY", "IN USE", "LIMIT", ""]);
+    let index = match status.index_let_go {
+        0 => plural(status.index_entries, "fingerprint", "fingerprints"),
+        gone => format!(
+            "{}; {} let go for lack of room",
+            plural(status.index_entries, "fingerprint", "fingerprints"),
+            count(gone)
+        ),
+    };
+    for (name, used, limit, about) in [
+        ("index", status.index_memory_bytes, status.index_memory_max_bytes, index.as_str()),
+        ("maps", status.map_memory_bytes, status.map_memory_max_bytes, ""),
+        ("read cache", status.cache_memory_bytes, status.cache_memory_max_bytes, ""),
+    ] {
+        let (used, limit) = (ByteSize(used).to_string(), ByteSize(limit).to_string());
+        table.row([name, &used, &limit, about]);
+    }
+    table
+}
+
+fn containers_line(status: &PoolStatus) -> String {
+    let mut parts = vec![plural(status.containers, "container", "containers")];
+    if status.container_fill > 0.0 {
+        parts.push(format!("sealed ones {} full", percent(status.container_fill)));
+    }
+    if status.dead_containers > 0 {
+        parts.push(format!("{} without use and soon gone", count(status.dead_containers)));
+    }
+    format!("{}; journal {}", parts.join(", "), ByteSize(status.journal_bytes))
+}
+
+/// The status for people. `heading` dresses up headings.
+pub fn status_text(pool: &Path, status: &PoolStatus, heading: impl Fn(&str) -> String) -> String {
+    let settings = &status.settings;
+    let mut lines = vec![
+        format!("{} {}", heading("POOL"), pool.display()),
+        format!(
+            "  {} chunks, {} fingerprints, {} compression, containers of {}",
+            settings.chunk_size,
+            settings.fingerprint,
+            settings.compression,
+            ByteSize(u64::from(settings.container_bytes))
+        ),
+        format!("  {}", uuid_text(&status.uuid)),
+    ];
+    let mut section = |table: &Table| {
+        let mut rows = table.lines(0).into_iter();
+        lines.push(String::new());
+        lines.extend(rows.next().map(|head| heading(&head)));
+        lines.extend(rows);
+    };
+    section(&volume_table(&status.volumes));
+    section(&data_table(status));
+    section(&memory_table(status));
+    lines.push(String::new());
+    lines.push(containers_line(status));
+    if let Some(failure) = &status.failure {
+        lines.push(format!("REFUSES WRITES until reopened: {failure}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A volume for programs.
+#[derive(Serialize)]
+pub struct VolumeJson {
+    name: String,
+    size_bytes: u64,
+    mapped_bytes: u64,
+}
+
+impl From<&VolumeStatus> for VolumeJson {
+    fn from(volume: &VolumeStatus) -> Self {
+        Self {
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            mapped_bytes: volume.mapped_bytes,
+        }
+    }
+}
+
+/// The status for programs; docs/json.md tells each field.
+#[derive(Serialize)]
+pub struct StatusJson {
+    schema_version: u32,
+    pool: String,
+    uuid: String,
+    settings: SettingsJson,
+    volumes: Vec<VolumeJson>,
+    logical_bytes: u64,
+    unique_bytes: u64,
+    compressed_bytes: u64,
+    stored_bytes: u64,
+    dedup_ratio: f64,
+    compression_ratio: f64,
+    total_ratio: f64,
+    chunks: u64,
+    containers: ContainersJson,
+    index: IndexJson,
+    memory: MemoryJson,
+    journal_bytes: u64,
+    failure: Option<String>,
+}
+
+#[derive(Serialize)]
+struct SettingsJson {
+    chunk_bytes: u64,
+    container_bytes: u64,
+    fingerprint: String,
+    compression: String,
+}
+
+#[derive(Serialize)]
+struct ContainersJson {
+    total: u64,
+    dead: u64,
+    fill: f64,
+}
+
+#[derive(Serialize)]
+struct IndexJson {
+    entries: u64,
+    let_go: u64,
+}
+
+#[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "units belong into the names of fields")]
+struct MemoryJson {
+    index_bytes: u64,
+    index_max_bytes: u64,
+    map_bytes: u64,
+    map_max_bytes: u64,
+    cache_bytes: u64,
+    cache_max_bytes: u64,
+}
+
+impl StatusJson {
+    /// Of a pool that a person named so.
+    pub fn new(pool: &Path, status: &PoolStatus) -> Self {
+        let settings = &status.settings;
+        Self {
+            schema_version: JSON_SCHEMA_VERSION,
+            pool: pool.display().to_string(),
+            uuid: uuid_text(&status.uuid),
+            settings: SettingsJson {
+                chunk_bytes: settings.chunk_size.bytes64(),
+                container_bytes: u64::from(settings.container_bytes),
+                fingerprint: settings.fingerprint.to_string(),
+                compression: settings.compression.to_string(),
+            },
+            volumes: status.volumes.iter().map(VolumeJson::from).collect(),
+            logical_bytes: status.logical_bytes,
+            unique_bytes: status.unique_bytes,
+            compressed_bytes: status.compressed_bytes,
+            stored_bytes: status.stored_bytes,
+            dedup_ratio: status.dedup_ratio(),
+            compression_ratio: status.compression_ratio(),
+            total_ratio: status.total_ratio(),
+            chunks: status.chunks,
+            containers: ContainersJson {
+                total: status.containers,
+                dead: status.dead_containers,
+                fill: status.container_fill,
+            },
+            index: IndexJson { entries: status.index_entries, let_go: status.index_let_go },
+            memory: MemoryJson {
+                index_bytes: status.index_memory_bytes,
+                index_max_bytes: status.index_memory_max_bytes,
+                map_bytes: status.map_memory_bytes,
+                map_max_bytes: status.map_memory_max_bytes,
+                cache_bytes: status.cache_memory_bytes,
+                cache_max_bytes: status.cache_memory_max_bytes,
+            },
+            journal_bytes: status.journal_bytes,
+            failure: status.failure.clone(),
+        }
+    }
+}

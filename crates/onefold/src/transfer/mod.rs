@@ -1,0 +1,232 @@
+//! Copying between files and volumes: sparse, on several cores, in pieces.
+//! Room: onefold.
+//! Invariant: a copy that returns `Ok` wrote every byte; making it durable is the caller's.
+//! Cost: one piece of memory per worker.
+
+pub mod source;
+pub mod target;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
+
+use crate::failure::{Failure, Result};
+use source::{Content, Source};
+use target::Target;
+
+/// Bytes that are moved at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// Workers at most: more than that wait for the disk, not for a core.
+const WORKERS_MAX: usize = 8;
+/// Range of a volume whose extents are asked for at once.
+const STATUS_BYTES: u64 = 1 << 30;
+
+/// What a copy moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// All bytes, holes included.
+    pub bytes: u64,
+    /// Bytes of data.
+    pub data_bytes: u64,
+}
+
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX)
+}
+
+/// Run `work` on several threads until one fails; the first failure is the result.
+fn in_parallel(workers: usize, work: impl Fn(&AtomicBool) -> Result<()> + Sync) -> Result<()> {
+    let stop = AtomicBool::new(false);
+    let run = || {
+        let result = work(&stop);
+        if result.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        result
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(run)).collect();
+        let mut result = run();
+        for other in others {
+            result = result.and(other.join().expect("a worker does not panic"));
+        }
+        result
+    })
+}
+
+/// Copy a whole source over the start of a volume. Holes become holes; `blank` says that the
+/// volume reads as zeroes already.
+pub fn import(
+    source: Source,
+    volume: &(impl BlockDevice + ?Sized),
+    name: &str,
+    blank: bool,
+    bar: &ProgressBar,
+) -> Result<Moved> {
+    let state = Mutex::new((source, Moved::default()));
+    in_parallel(workers(), |stop| {
+        let mut buf = Vec::with_capacity(PIECE_BYTES);
+        while !stop.load(Ordering::Relaxed) {
+            let (offset, content) = {
+                let (source, moved) = &mut *state.lock().expect("no worker panics with the source");
+                let offset = moved.bytes;
+                let Some(content) = source.next_piece(PIECE_BYTES, &mut buf)? else { break };
+                let len = content.len();
+                if volume.size_bytes() - offset < len {
+                    return Err(source.too_large(name, volume.size_bytes()));
+                }
+                moved.bytes += len;
+                moved.data_bytes += if matches!(content, Content::Data(_)) { len } else { 0 };
+                (offset, content)
+            };
+            let done = match content {
+                Content::Data(len) => volume.write_at(offset, &buf[..len], false),
+                Content::Hole(_) if blank => Ok(()),
+                Content::Hole(len) => volume.write_zeroes(offset, len, ZeroOptions::default()),
+            };
+            done.map_err(|error| Failure::volume(name, &error))?;
+            bar.inc(match content {
+                Content::Data(len) => len as u64,
+                Content::Hole(_) => 0,
+            });
+        }
+        Ok(())
+    })?;
+    let (_, moved) = state.into_inner().expect("no worker panics with the source");
+    Ok(moved)
+}
+
+/// Bytes of a volume that a copy has to move.
+pub fn data_bytes(volume: &(impl BlockDevice + ?Sized)) -> std::result::Result<u64, BlockError> {
+    let mut walk = Walk::default();
+    let mut total = 0;
+    while let Some((_, extent)) = walk.next_piece(volume, u64::MAX)? {
+        total += if extent.kind == ExtentKind::Data { extent.len_bytes } else { 0 };
+    }
+    Ok(total)
+}
+
+/// Copy a whole volume into a target.
+pub fn export(
+    volume: &(impl BlockDevice + ?Sized),
+    name: &str,
+    target: &Target,
+    bar: &ProgressBar,
+) -> Result<Moved> {
+    let state = Mutex::new((Walk::default(), Moved::default()));
+    let workers = if target.is_stream() { 1 } else { workers() };
+    let failed = |error: BlockError| Failure::volume(name, &error);
+    in_parallel(workers, |stop| {
+        let mut buf = vec![0; PIECE_BYTES];
+        while !stop.load(Ordering::Relaxed) {
+            let (offset, extent) = {
+                let (walk, moved) = &mut *state.lock().expect("no worker panics with the walk");
+                let piece = walk.next_piece(volume, PIECE_BYTES as u64).map_err(failed)?;
+                let Some((offset, extent)) = piece else { break };
+                moved.bytes += extent.len_bytes;
+                if extent.kind == ExtentKind::Data {
+                    moved.data_bytes += extent.len_bytes;
+                }
+                (offset, extent)
+            };
+            if extent.kind == ExtentKind::Data {
+                let piece = &mut buf[..extent.len_bytes as usize];
+                volume.read_at(offset, piece).map_err(failed)?;
+                target.write(offset, piece)?;
+                bar.inc(extent.len_bytes);
+            } else {
+                target.zero(offset, extent.len_bytes)?;
+            }
+        }
+        Ok(())
+    })?;
+    let (_, moved) = state.into_inner().expect("no worker panics with the walk");
+    Ok(moved)
+}
+
+/// The extents of a volume, one after another.
+#[derive(Default)]
+struct Walk {
+    at: u64,
+    extents: std::collections::VecDeque<Extent>,
+}
+
+impl Walk {
+    /// The next extent and where it begins; a data extent is cut into pieces of `data_max`.
+    fn next_piece(
+        &mut self,
+        volume: &(impl BlockDevice + ?Sized),
+        data_max: u64,
+    ) -> std::result::Result<Option<(u64, Extent)>, BlockError> {
+        if self.extents.is_empty() {
+            let rest = volume.size_bytes() - self.at;
+            if rest == 0 {
+                return Ok(None);
+            }
+            self.extents.extend(volume.block_status(self.at, rest.min(STATUS_BYTES))?);
+        }
+        let Some(extent) = self.extents.front_mut() else { return Ok(None) };
+        let mut piece = *extent;
+        if piece.kind == ExtentKind::Data {
+            piece.len_bytes = piece.len_bytes.min(data_max);
+        }
+        extent.len_bytes -= piece.len_bytes;
+        if extent.len_bytes == 0 {
+            self.extents.pop_front();
+        }
+        let offset = self.at;
+        self.at += piece.len_bytes;
+        Ok(Some((offset, piece)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::MemDevice;
+
+    use super::*;
+
+    #[test]
+    fn a_sparse_file_and_a_pipe_arrive_whole_and_leave_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+        let mut bytes = vec![0u8; 5 << 20];
+        for (at, byte) in bytes[1 << 20..3 << 20].iter_mut().enumerate() {
+            *byte = (at * 7 + at / 251) as u8 | 1;
+        }
+        bytes[(5 << 20) - 1] = 9;
+        let file = std::fs::File::create(&input).unwrap();
+        file.set_len(5 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes[1 << 20..3 << 20], 1 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[9], (5 << 20) - 1).unwrap();
+        let bar = ProgressBar::hidden();
+        let pipe = Source::stream(Box::new(std::io::Cursor::new(bytes.clone())));
+        for (source, sparse) in [(Source::open(&input).unwrap(), true), (pipe, false)] {
+            let volume = MemDevice::new(6 << 20);
+            // Old data must not shine through holes.
+            volume.write_at(0, &vec![0xee; 6 << 20], false).unwrap();
+            let moved = import(source, &volume, "v", false, &bar).unwrap();
+            assert_eq!(moved.bytes, 5 << 20);
+            assert_eq!(moved.data_bytes < 3 << 20, sparse, "{moved:?}");
+            let mut back = vec![0; 6 << 20];
+            volume.read_at(0, &mut back).unwrap();
+            assert!(back[..5 << 20] == bytes[..]);
+            assert!(back[5 << 20..].iter().all(|&byte| byte == 0xee));
+            let target = Target::open(&output, 6 << 20, true).unwrap();
+            export(&volume, "v", &target, &bar).unwrap();
+            target.finish().unwrap();
+            assert!(std::fs::read(&output).unwrap() == back);
+        }
+    }
+
+    #[test]
+    fn a_source_that_turns_out_too_long_is_refused_at_the_end() {
+        let volume = MemDevice::new(2 << 20);
+        let source = Source::stream(Box::new(std::io::repeat(7)));
+        let failure =
+            import(source, &volume, "v", true, &ProgressBar::hidden()).unwrap_err().message;
+        assert!(failure.contains("more than the 2 MiB of volume 'v'"), "{failure}");
+    }
+}

@@ -1,0 +1,15 @@
+//! The real binary, with real clients from the distribution. A client that is missing is a
+//! failure, told by name; loop devices, FUSE and mounts need root.
+//! Room: onefold.
+
+mod clients;
+mod command_line;
+mod crash;
+mod damage;
+mod estimate;
+mod file_system;
+mod harness;
+mod serving;
+mod settings;
+mod space;
+mod transfer;

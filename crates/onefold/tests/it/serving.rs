@@ -1,0 +1,159 @@
+//! How a server comes, goes, and refuses.
+//! Room: onefold.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::harness::{Sandbox, Server, nbdsh, run, tool};
+
+#[test]
+fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
+    let sandbox = Sandbox::new();
+    let command = sandbox.command(&["serve", "./demo", "--listen", "tcp:127.0.0.1:0"]);
+    let mut command = command;
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let err = child.stderr.take().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(err));
+    let mut seen = Vec::new();
+    for line in lines.by_ref().map_while(Result::ok) {
+        let last = line.starts_with("listening on tcp:127.0.0.1:");
+        seen.push(line);
+        if last {
+            break;
+        }
+    }
+    let text = seen.join("\n");
+    assert!(text.contains("made pool './demo' with volume 'main' of 64 GiB"), "{text}");
+    for client in ["nbdcopy", "qemu-img", "nbdfuse", "nbd-client"] {
+        assert!(seen.iter().any(|line| line.contains(&format!("  {client} "))), "{text}");
+    }
+    // The lines are meant to be typed as they stand.
+    fs::write(sandbox.path("disk.img"), vec![7; 1 << 20]).unwrap();
+    for client in ["nbdinfo nbd", "nbdcopy disk.img nbd", "qemu-img convert"] {
+        let line = seen.iter().find(|line| line.contains(client)).unwrap();
+        let typed = &line[line.find(client).unwrap()..];
+        let mut shell = Command::new("sh");
+        let said = run(shell.args(["-c", typed]).current_dir(sandbox.path("")));
+        assert_eq!(said.code, Some(0), "{typed}: {}", said.err);
+    }
+    tool("kill", &["-TERM", &child.id().to_string()]);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(rest, ["stopped; everything is flushed"]);
+    let status = sandbox.status("demo");
+    assert_eq!(status["volumes"][0]["mapped_bytes"], 1 << 20);
+}
+
+#[test]
+fn both_signals_stop_it_in_order_with_a_client_connected() {
+    for signal in ["TERM", "INT"] {
+        let sandbox = Sandbox::new();
+        let mut server = sandbox.serve("pool", &["--size", "16M"]);
+        let script = "h.pwrite(b'x' * 65536, 0); print('written', flush=True); input()";
+        let mut client = nbdsh(&["-u", &server.uri("main"), "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nbdsh is needed");
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(client.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        assert_eq!(line, "written\n");
+        server.signal(signal);
+        assert_eq!(server.ended().code(), Some(0));
+        client.kill().unwrap();
+        client.wait().unwrap();
+        // Written and never flushed by the client: the clean stop did.
+        assert_eq!(sandbox.status("pool")["logical_bytes"], 65536);
+    }
+}
+
+#[test]
+fn a_pool_in_use_is_refused_by_name_and_its_status_comes_by_signal() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &[]);
+    for args in [
+        &["serve", "pool", "--run", "true"][..],
+        &["pool", "status", "pool"],
+        &["pool", "check", "pool"],
+        &["volume", "create", "pool", "x", "--size", "1G"],
+        &["volume", "export", "pool", "main", "out"],
+    ] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        let who = format!("pool 'pool' is in use by process {} (onefold serve pool", server.pid());
+        assert!(said.err.contains(&who), "{}", said.err);
+    }
+    assert!(!sandbox.path("out").exists());
+    server.signal("USR1");
+    let lines = server.wait_for_line("stored");
+    assert!(lines.iter().any(|line| line.starts_with("main    64 GiB")), "{lines:?}");
+    server.stop();
+}
+
+#[test]
+fn run_exits_as_its_command_does_and_leaves_only_the_pool() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tmp")).unwrap();
+    let go = |command: &str| {
+        let args = ["serve", "pool", "--size", "8M", "--run", command];
+        run(sandbox.command(&args).env("TMPDIR", sandbox.path("tmp")))
+    };
+    let said = go("nbdinfo --size $uri && test -S $unixsocket && echo $exportname $pool");
+    assert_eq!((said.code, said.text()), (Some(0), "8388608\nmain pool\n"), "{}", said.err);
+    assert_eq!(go("exit 7").code, Some(7));
+    assert_eq!(go("kill -KILL $$").code, Some(137));
+    assert_eq!(go("qemu-io -f raw -c 'write -P 5 0 4k' \"$nbd\" && exit 3").code, Some(3));
+    assert_eq!(sandbox.status("pool")["logical_bytes"], 4096);
+    assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0);
+    let mut names: Vec<_> =
+        fs::read_dir(sandbox.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["pool", "tmp"]);
+    sandbox.check("pool");
+}
+
+#[test]
+fn a_signal_to_run_ends_the_command_and_passes_its_status_on() {
+    let sandbox = Sandbox::new();
+    let command = "trap 'exit 9' TERM; echo listening >&2; while :; do sleep 0.05; done";
+    let args = ["serve", "pool", "--run", command];
+    let mut server = Server::start(sandbox.command(&args), sandbox.path("none"));
+    server.signal("TERM");
+    assert_eq!(server.ended().code(), Some(9));
+    sandbox.check("pool");
+}
+
+#[test]
+fn read_only_refuses_changes_and_makes_nothing() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.onefold(&["serve", "pool", "--read-only", "--run", "true"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("there is no pool at 'pool'"), "{}", said.err);
+    assert!(!sandbox.path("pool").exists());
+
+    sandbox.ok(&["serve", "pool", "--size", "8M", "--run", "true"]);
+    let before = sandbox.files("pool");
+    let server = sandbox.serve("pool", &["--read-only"]);
+    let info = tool("nbdinfo", &["--json", &server.uri("main")]).json();
+    assert_eq!(info["exports"][0]["is_read_only"], true);
+    let script = "h.connect_uri(U)\ntry:\n  h.pwrite(b'x' * 512, 0)\nexcept nbd.Error as e:\n  \
+                  print(e.errno)\n";
+    let script = script.replace('U', &format!("{:?}", server.uri("main")));
+    let set = "h.set_strict_mode(0)";
+    assert_eq!(run(&mut nbdsh(&["-c", set, "-c", &script])).text(), "EPERM\n");
+    server.stop();
+    assert!(before == sandbox.files("pool"));
+}
+
+#[test]
+fn an_address_that_others_reach_needs_tls_or_a_plain_word() {
+    let sandbox = Sandbox::new();
+    let open = ["serve", "pool", "--listen", "tcp:0.0.0.0:0"];
+    let said = sandbox.onefold(&open);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--allow-unencrypted-network-access"), "{}", said.err);
+    let args = [&open[..], &["--allow-unencrypted-network-access"]].concat();
+    Server::start(sandbox.command(&args), sandbox.path("none")).stop();
+}
