@@ -141,6 +141,9 @@ impl Pool {
 fn check_supers(inner: &Inner, report: &mut CheckReport) {
     let quiet = inner.flusher().journal.is_clean();
     let clean = quiet && inner.engine().table.iter().all(|(_, info)| info.len_bytes > 0);
+    if inner.flusher().journal.lost_its_only_frame() {
+        report.found("corrupt journal at byte 0: its only frame is damaged");
+    }
     match open::read_supers(&inner.files.supers) {
         Ok((_, None)) => {}
         Ok((_, Some(error))) if clean => report.found(error.to_string()),

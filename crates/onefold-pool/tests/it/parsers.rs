@@ -69,7 +69,7 @@ fn forge(name: &str, bytes: &mut [u8]) {
     if name.starts_with("super") && bytes.len() > 40 {
         let len = u64::from_le_bytes(bytes[24..32].try_into().unwrap()) as usize;
         if let Some(covered) = bytes.get(16..40 + len.min(1 << 20)) {
-            let check = crc(covered);
+            let check = crc(&[&bytes[8..12], covered].concat());
             bytes[12..16].copy_from_slice(&check.to_le_bytes());
         }
     }
