@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest that anything here may take; what takes longer hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a program said, and how it ended.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Said {
 pub fn run(command: &mut Command) -> Said {
     let output = command
         .output()
-        .unwrap_or_else(|error| panic!("{:?} is needed: {error}", command.get_program()));
+        .unwrap_or_else(|error| panic!("{} is needed: {error}", command.get_program().display()));
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     Said { code: output.status.code(), out: output.stdout, err }
 }
