@@ -1,3 +1,73 @@
 //! The project's own machines: checks, generated files, benchmarks.
+//! Room: xtask.
 
-fn main() {}
+mod bench;
+mod cargo;
+mod ci;
+mod floors;
+mod metadata;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [--keep-going]   everything that must hold before a change is merged
+  floors              imports go downstairs only
+  tidy                what the compiler does not see: sizes, headers, leftovers
+  bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether all is well.
+fn run() -> Result<bool> {
+    let root = root()?;
+    std::env::set_current_dir(&root).with_context(|| format!("cannot enter {}", root.display()))?;
+    let mut args = std::env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let rest: Vec<String> = args.collect();
+    match (command.as_str(), rest.as_slice()) {
+        ("ci", []) => Ok(ci::run(false)),
+        ("ci", [flag]) if flag == "--keep-going" => Ok(ci::run(true)),
+        ("floors", []) => report("floors", &floors::check()?),
+        ("tidy", []) => report("tidy", &tidy::check()?),
+        ("bench", rest) => bench::run(rest),
+        ("" | "help" | "-h" | "--help", []) => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        _ => bail!("unknown command: {command} {}\n\n{USAGE}", rest.join(" ")),
+    }
+}
+
+/// The workspace's root, which holds this crate.
+fn root() -> Result<std::path::PathBuf> {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask lies in the workspace")?.to_owned())
+}
+
+/// Print what is wrong; returns whether nothing is.
+fn report(what: &str, problems: &[String]) -> Result<bool> {
+    for problem in problems {
+        println!("{problem}");
+    }
+    match problems.len() {
+        0 => println!("{what}: all is well"),
+        1 => println!("{what}: 1 problem"),
+        count => println!("{what}: {count} problems"),
+    }
+    Ok(problems.is_empty())
+}

@@ -122,7 +122,7 @@ impl Pool {
                 chunks += u64::from(info.chunks);
                 chunks <= CHUNKS_PER_PASS
             });
-            let (group, later) = rest.split_at(group.count());
+            let (group, later) = rest.split_at(group.count().max(1).min(rest.len()));
             rest = later;
             let mut places: BTreeMap<ContainerId, Vec<Location>> = BTreeMap::new();
             for (id, info) in group {
@@ -309,7 +309,7 @@ fn for_each_entry(
                 if report_damage {
                     report.found(error.to_string());
                 }
-                at += batch;
+                at = inner.map.past_damage(volume.number, Lba::new(at));
             }
         }
     }

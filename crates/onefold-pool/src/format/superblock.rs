@@ -15,9 +15,11 @@
 use onefold_block::{ByteSize, ChunkSize, ContainerId};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::FORMAT_VERSION;
 use super::bytes::{Reader, Writer};
+use super::{FORMAT_VERSION, container};
 use crate::error::PoolError;
+use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
+use crate::pba::CONTAINER_BYTES_MAX;
 use crate::settings::{PoolIdentity, PoolSettings};
 
 /// Bytes before the payload.
@@ -184,7 +186,8 @@ impl Superblock {
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
         let count = reader.u32()?;
-        let volumes: Option<Vec<_>> = (0..count).map(|_| decode_volume(reader)).collect();
+        let volumes: Option<Vec<_>> =
+            (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
         let count = reader.u32()?;
         let containers: Option<Vec<_>> = (0..count).map(|_| decode_container(reader)).collect();
         let (volumes, containers) = (volumes?, containers?);
@@ -200,18 +203,25 @@ impl Superblock {
     }
 }
 
-fn decode_volume(reader: &mut Reader<'_>) -> Option<VolumeRecord> {
+fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<VolumeRecord> {
     let number = reader.u32()?;
     let name = reader.text()?;
     let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u64()?, reader.u64()?);
     let (height, deleting) = (reader.u8()?, reader.u8()? != 0);
+    let blocks = size_bytes.div_ceil(chunk_size.bytes64());
+    if height > HEIGHT_MAX || height < height_for(blocks) || number > VOLUME_NUMBER_MAX {
+        return None;
+    }
     Some(VolumeRecord { number, name, size_bytes, height, root, mapped_chunks, deleting })
 }
 
 fn decode_container(reader: &mut Reader<'_>) -> Option<ContainerRecord> {
     let id = ContainerId::new(reader.u32()?);
     let (len_bytes, chunks, references) = (reader.u32()?, reader.u32()?, reader.u64()?);
-    Some(ContainerRecord { id, len_bytes, chunks, references })
+    let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);
+    let sealed = (around..=CONTAINER_BYTES_MAX).contains(&(len_bytes as usize));
+    let plausible = if len_bytes == 0 { chunks == 0 } else { sealed };
+    (id.get() > 0 && plausible).then_some(ContainerRecord { id, len_bytes, chunks, references })
 }
 
 const fn encode_compression(compression: Compression) -> (u8, i16) {
