@@ -45,7 +45,8 @@ fn a_flipped_bit_in_any_file_is_found_named_and_left_alone() {
             let number = name.trim_end_matches(".container").trim_start_matches('0');
             let shown =
                 if number == name { name.to_owned() } else { format!("container {number}") };
-            assert!(said.text().contains(&shown), "not named: {told}");
+            let other = name.starts_with("super.") && said.text().contains("the other super file");
+            assert!(said.text().contains(&shown) || other, "not named: {told}");
             let json = sandbox.onefold(&["pool", "check", "pool", "--json"]);
             assert_eq!((json.code, &json.json()["sound"]), (Some(1), &false.into()));
         }

@@ -14,4 +14,5 @@ mod harness;
 mod serving;
 mod settings;
 mod space;
+mod tls;
 mod transfer;
