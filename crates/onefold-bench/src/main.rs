@@ -6,9 +6,14 @@
 mod clock;
 mod data;
 mod engine;
+mod estimate;
 mod lab;
 mod measure;
+mod memory;
+mod nbd;
+mod page;
 mod report;
+mod stored;
 
 use std::path::PathBuf;
 
@@ -36,37 +41,72 @@ struct Args {
     /// Folder for scratch pools and images; it should be on a disk, not in memory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Measure only what has this text in its name, where the group can be divided.
+    /// Of `nbd`, measure only `cached`, `copy` or `fio writes`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Put the figures into docs/performance.md.
+    #[arg(long, conflicts_with_all = ["quick", "only"])]
+    write_docs: bool,
+    /// What a child process does for its parent.
+    #[arg(long, hide = true, requires = "child_bytes")]
+    child: Option<memory::Task>,
+    #[arg(long, hide = true)]
+    child_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Group {
-    /// The engine in process.
+    /// The engine in process, beside hashing, compressing and copying alone.
     Engine,
+    /// Real clients over a Unix socket, beside nbdkit.
+    Nbd,
+    /// All files of a pool after a clean stop.
+    Stored,
+    /// Memory per unique block at 16 GiB written; takes 9 GiB of disk.
+    Memory,
+    /// The estimator, beside hashing and compressing alone.
+    Estimate,
     /// All of them.
     All,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    let dir = args.dir.unwrap_or_else(std::env::temp_dir);
+    if let (Some(task), Some(bytes)) = (args.child, args.child_bytes) {
+        return memory::work(task, &dir, bytes);
+    }
     let lab = Lab {
         quick: args.quick,
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).max(1),
-        dir: args.dir.unwrap_or_else(std::env::temp_dir),
+        dir,
         only: args.only,
     };
-    let wants = |group| args.group == group || args.group == Group::All;
+    let machine = page::machine();
+    let groups: [(Group, fn(&Lab) -> Result<Vec<Row>>); 5] = [
+        (Group::Engine, engine::run),
+        (Group::Nbd, nbd::run),
+        (Group::Stored, stored::run),
+        (Group::Memory, memory::run),
+        (Group::Estimate, estimate::run),
+    ];
     let mut rows: Vec<Row> = Vec::new();
-    if wants(Group::Engine) {
-        rows.extend(engine::run(&lab)?);
+    for (group, run) in groups {
+        if args.group == group || args.group == Group::All {
+            let measured = run(&lab)?;
+            println!("{}", report::table(&measured));
+            rows.extend(measured);
+        }
     }
-    println!("{}", report::table(&rows));
+    println!("on {machine}");
     if let Some(path) = args.json {
         let text = serde_json::to_string_pretty(&rows).context("rows are plain values")?;
         std::fs::write(&path, text + "\n")
             .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.write_docs {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md");
+        page::write(docs.as_ref(), &rows, &machine)?;
     }
     Ok(())
 }

@@ -27,8 +27,6 @@ pub enum Unit {
     CpuPerGib,
     /// Bytes.
     Bytes,
-    /// MiB.
-    Mib,
 }
 
 impl Unit {
@@ -39,7 +37,6 @@ impl Unit {
             Self::Times => format!("{value:.2}x"),
             Self::CpuPerGib => format!("{value:.2} s/GiB"),
             Self::Bytes => format!("{value:.1} B"),
-            Self::Mib => format!("{value:.0} MiB"),
         }
     }
 }

@@ -1,0 +1,118 @@
+//! The servers that are measured: ours, and nbdkit with its memory plugin.
+//! Room: onefold-bench.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use onefold_block::ByteSize;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::clock;
+
+/// Longest that a server may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `onefold serve` with a pool in the folder.
+    Onefold,
+    /// `nbdkit memory`.
+    Nbdkit,
+}
+
+/// A running server, stopped when dropped.
+pub struct Server {
+    child: Child,
+    /// How clients reach it.
+    pub uri: String,
+}
+
+impl Server {
+    /// Start a server with one export of `size` on a socket in `folder`.
+    pub fn start(kind: Kind, folder: &Path, size: ByteSize) -> Result<Self> {
+        let socket = folder.join(match kind {
+            Kind::Onefold => "onefold.sock",
+            Kind::Nbdkit => "nbdkit.sock",
+        });
+        let size = size.bytes().to_string();
+        let mut command = match kind {
+            Kind::Onefold => {
+                let mut command = Command::new(ours()?);
+                command.arg("serve").arg(folder.join("pool")).args(["--size", &size]);
+                command.arg("--listen").arg(format!("unix:{}", socket.display()));
+                command
+            }
+            Kind::Nbdkit => {
+                let mut command = Command::new("nbdkit");
+                command.args(["--foreground", "--unix"]).arg(&socket);
+                command.args(["memory", &size]);
+                command
+            }
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let uri = format!("nbd+unix:///?socket={}", socket.display());
+        let mut server = Self { child, uri };
+        server.wait_for(&socket)?;
+        Ok(server)
+    }
+
+    fn wait_for(&mut self, socket: &Path) -> Result<()> {
+        let start = Instant::now();
+        while UnixStream::connect(socket).is_err() {
+            if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
+                bail!("the server ended at once: {status}");
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("the server does not listen on {}", socket.display());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// CPU seconds that it has used.
+    pub fn cpu(&self) -> Result<f64> {
+        clock::process_cpu(self.child.id())
+    }
+
+    /// Stop it cleanly and wait for its end.
+    pub fn stop(mut self) -> Result<()> {
+        self.terminate();
+        let status = self.child.wait().context("cannot wait for the server")?;
+        // nbdkit has no code for having been asked to stop; ours says so with success.
+        if status.success() { Ok(()) } else { bail!("the server stopped with {status}") }
+    }
+
+    fn terminate(&self) {
+        if let Ok(number) = i32::try_from(self.child.id())
+            && let Some(pid) = Pid::from_raw(number)
+        {
+            // It may have ended by itself; waiting for it will tell.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.terminate();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The `onefold` that was built along with this program.
+fn ours() -> Result<PathBuf> {
+    let bench = std::env::current_exe().context("cannot find this program")?;
+    let ours = bench.with_file_name("onefold");
+    if ours.exists() {
+        return Ok(ours);
+    }
+    bail!("{} is missing: build it with `cargo build -p onefold`", ours.display())
+}
