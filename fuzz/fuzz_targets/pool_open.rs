@@ -23,9 +23,8 @@ fuzz_target!(|data: &[u8]| {
     let mut files = FILES.map(|(name, bytes)| (name, bytes.to_vec()));
     for change in data.chunks_exact(5).take(64) {
         let (_, bytes) = &mut files[usize::from(change[0]) % FILES.len()];
-        let at = usize::from(change[1]) << 16 | usize::from(change[2]) << 8 | usize::from(change[3]);
-        let len = bytes.len();
-        bytes[at % len] = change[4];
+        let at = u32::from_be_bytes([0, change[1], change[2], change[3]]) as usize % bytes.len();
+        bytes[at] = change[4];
     }
     let folder = SimFolder::new();
     let containers = folder.subfolder("containers").expect("nothing fails here");
