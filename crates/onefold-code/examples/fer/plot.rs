@@ -1,4 +1,5 @@
 //! The plot, written as SVG by hand: log-log axes, one line a curve, the Shannon limit.
+//! Room: onefold-code.
 
 use std::fmt::Write as _;
 
