@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use onefold_block::ByteSize;
 use onefold_content::{Compression, Compressor, Fingerprint, FingerprintKind, Fingerprinter};
-use onefold_estimate::{Options, Partial, Progress, Report, Shard, content_defined, scan};
+use onefold_estimate::{Method, Options, Partial, Progress, Report, Shard, scan};
 
 /// What deduplication and compression would save. Reads only.
 #[derive(Parser)]
@@ -26,7 +26,7 @@ struct Args {
     paths: Vec<PathBuf>,
     /// Chunk sizes and content-defined means, such as 4K,64K,cdc:8K.
     #[arg(long, value_delimiter = ',')]
-    chunk: Vec<String>,
+    chunk: Vec<Method>,
     /// The chunk size that compression and lists are for.
     #[arg(long)]
     primary: Option<ByteSize>,
@@ -69,17 +69,7 @@ impl Args {
     fn options(&self) -> Result<Options> {
         let mut options = Options { threads: self.threads, ..Options::default() };
         if !self.chunk.is_empty() {
-            options.chunk_sizes.clear();
-            options.content_defined.clear();
-        }
-        for text in &self.chunk {
-            match text.strip_prefix("cdc:") {
-                Some(mean) => {
-                    let mean = u32::try_from(mean.parse::<ByteSize>()?.bytes())?;
-                    options.content_defined.push(content_defined(mean)?);
-                }
-                None => options.chunk_sizes.push(text.parse::<ByteSize>()?.bytes().try_into()?),
-            }
+            options.set_methods(&self.chunk)?;
         }
         if let Some(primary) = self.primary {
             options.primary_bytes = primary.bytes().try_into()?;

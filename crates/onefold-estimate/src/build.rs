@@ -374,12 +374,15 @@ fn answer(size: &SizeReport, compressed: &Compressed, bytes: u64) -> Answer {
         }
         _ => String::new(),
     };
+    let saved = match saved_fraction * 100.0 {
+        percent if percent < -0.05 => format!("{:.1} % more than now", -percent),
+        percent => format!("{:.1} % saved", percent.max(0.0)),
+    };
     let line = format!(
-        "dedup {}  compress {}  total {} ({:.1} % saved){about}",
+        "dedup {}  compress {}  total {} ({saved}){about}",
         show(size.dedup_ratio),
         show(compressed.compress_ratio),
         show(compressed.total_ratio),
-        saved_fraction * 100.0
     );
     Answer {
         chunk_bytes: size.method.mean_bytes(),

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use onefold_block::ByteSize;
+use onefold_block::{ByteSize, ParseSizeError};
 use onefold_content::ChunkSizesError;
 use thiserror::Error;
 
@@ -25,13 +25,19 @@ pub enum EstimateError {
         source: io::Error,
     },
     /// An input that is neither file, folder nor block device.
-    #[error("{}: is a {kind}; accepted are files, folders, disk images and block devices", path.display())]
+    #[error(
+        "{}: is a {kind}; accepted are files, folders, disk images and block devices",
+        path.display()
+    )]
     InputKind {
         /// The input as it was named.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
     },
+    /// A text that names no chunk size.
+    #[error("chunk size: {0}")]
+    ChunkText(ParseSizeError),
     /// A fixed chunk size out of range.
     #[error("chunk size {0}: accepted are the powers of two from 512 B to 128 KiB")]
     ChunkSize(ByteSize),

@@ -49,6 +49,7 @@ mod report;
 mod sample;
 mod text;
 
+pub use build::{CONTAINER_ENTRY_BYTES, INDEX_BYTES_PER_CHUNK, MAP_ENTRY_BYTES};
 pub use error::EstimateError;
 pub use options::{
     CHUNK_MAX_BYTES, CHUNK_MIN_BYTES, DEFAULT_MEMORY_BYTES, Method, Options, SEGMENT_BYTES, Shard,

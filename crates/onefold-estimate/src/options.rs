@@ -103,12 +103,38 @@ pub enum Method {
 }
 
 impl Method {
+    /// Content-defined chunks with these bounds.
+    pub fn cdc(sizes: ChunkSizes) -> Self {
+        let [min_bytes, avg_bytes, max_bytes] =
+            [sizes.min(), sizes.avg(), sizes.max()].map(|bytes| bytes as u32);
+        Self::Cdc { min_bytes, avg_bytes, max_bytes }
+    }
+
     /// Chunk size, or the aimed-at one, in bytes.
     pub fn mean_bytes(self) -> u32 {
         match self {
             Self::Fixed { chunk_bytes } => chunk_bytes,
             Self::Cdc { avg_bytes, .. } => avg_bytes,
         }
+    }
+}
+
+impl FromStr for Method {
+    type Err = EstimateError;
+
+    /// Reads a fixed size such as `4K`, or `cdc:8K` for content-defined chunks of that mean.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let size = |text: &str| {
+            let size = text.parse::<ByteSize>().map_err(EstimateError::ChunkText)?;
+            let bytes = u32::try_from(size.bytes()).ok().filter(|&b| b <= 16 << 20);
+            bytes.ok_or(EstimateError::ChunkSize(size))
+        };
+        if let Some(mean) = text.strip_prefix("cdc:") {
+            return Ok(Self::cdc(content_defined(size(mean)?)?));
+        }
+        let chunk_bytes = size(text)?;
+        check_fixed(chunk_bytes)?;
+        Ok(Self::Fixed { chunk_bytes })
     }
 }
 
@@ -156,6 +182,24 @@ impl Default for Options {
             shard: Shard::WHOLE,
             one_file_system: false,
         }
+    }
+}
+
+impl Options {
+    /// Replace all chunk sizes by these.
+    pub fn set_methods(&mut self, methods: &[Method]) -> Result<(), EstimateError> {
+        self.chunk_sizes.clear();
+        self.content_defined.clear();
+        for method in methods {
+            match *method {
+                Method::Fixed { chunk_bytes } => self.chunk_sizes.push(chunk_bytes),
+                Method::Cdc { min_bytes, avg_bytes, max_bytes } => {
+                    let [min, avg, max] = [min_bytes, avg_bytes, max_bytes].map(|b| b as usize);
+                    self.content_defined.push(ChunkSizes::new(min, avg, max)?);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -240,12 +284,16 @@ impl Plan {
     }
 }
 
-fn check(options: &Options) -> Result<(), EstimateError> {
-    for &bytes in &options.chunk_sizes {
-        if !bytes.is_power_of_two() || !(CHUNK_MIN_BYTES..=CHUNK_MAX_BYTES).contains(&bytes) {
-            return Err(EstimateError::ChunkSize(ByteSize(u64::from(bytes))));
-        }
+fn check_fixed(bytes: u32) -> Result<(), EstimateError> {
+    if bytes.is_power_of_two() && (CHUNK_MIN_BYTES..=CHUNK_MAX_BYTES).contains(&bytes) {
+        Ok(())
+    } else {
+        Err(EstimateError::ChunkSize(ByteSize(u64::from(bytes))))
     }
+}
+
+fn check(options: &Options) -> Result<(), EstimateError> {
+    options.chunk_sizes.iter().try_for_each(|&bytes| check_fixed(bytes))?;
     if options.chunk_sizes.is_empty() {
         return Err(EstimateError::NoChunkSize);
     }
@@ -264,12 +312,7 @@ fn check(options: &Options) -> Result<(), EstimateError> {
 
 fn methods(options: &Options) -> Vec<Method> {
     let fixed = options.chunk_sizes.iter().map(|&chunk_bytes| Method::Fixed { chunk_bytes });
-    let cdc = options.content_defined.iter().map(|sizes| Method::Cdc {
-        min_bytes: sizes.min() as u32,
-        avg_bytes: sizes.avg() as u32,
-        max_bytes: sizes.max() as u32,
-    });
-    fixed.chain(cdc).collect()
+    fixed.chain(options.content_defined.iter().map(|&sizes| Method::cdc(sizes))).collect()
 }
 
 /// 32-bit words of an entry: fingerprint, count, length; owner, group and stored sizes.
@@ -346,6 +389,28 @@ mod tests {
         for text in ["", "1", "5/5", "0/0", "-1/2", "1/2/3", "a/b", "0/65537"] {
             assert!(text.parse::<Shard>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn chunk_sizes_read_as_written() {
+        let read = |text: &str| text.parse::<Method>();
+        assert_eq!(read("4K").unwrap(), Method::Fixed { chunk_bytes: 4096 });
+        assert_eq!(read("cdc:8K").unwrap().to_string(), "cdc 8 KiB");
+        for (text, part) in [
+            ("3K", "powers of two"),
+            ("256", "powers of two"),
+            ("1M", "powers of two"),
+            ("8T", "powers of two"),
+            ("x", "is not a size"),
+            ("cdc:5000", "average chunk size 5000"),
+            ("cdc:8M", "maximum chunk size"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let mut options = Options::default();
+        options.set_methods(&[read("64K").unwrap(), read("cdc:1K").unwrap()]).unwrap();
+        assert_eq!((options.chunk_sizes.len(), options.content_defined.len()), (1, 1));
     }
 
     #[test]

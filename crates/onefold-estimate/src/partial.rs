@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use onefold_block::ByteSize;
-use onefold_content::{ChunkSizes, Compression};
+use onefold_content::Compression;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EstimateError;
@@ -228,22 +228,12 @@ impl Partial {
 /// The options that settings in a file stand for.
 fn options(settings: &Settings, memory_bytes: u64) -> Result<Options, EstimateError> {
     let mut options = Options {
-        chunk_sizes: Vec::new(),
-        content_defined: Vec::new(),
         primary_bytes: settings.primary_bytes,
         compressions: Vec::new(),
         memory_bytes,
         ..Options::default()
     };
-    for method in &settings.methods {
-        match *method {
-            Method::Fixed { chunk_bytes } => options.chunk_sizes.push(chunk_bytes),
-            Method::Cdc { min_bytes, avg_bytes, max_bytes } => {
-                let [min, avg, max] = [min_bytes, avg_bytes, max_bytes].map(|b| b as usize);
-                options.content_defined.push(ChunkSizes::new(min, avg, max)?);
-            }
-        }
-    }
+    options.set_methods(&settings.methods)?;
     // The reader made sure that every text reads back.
     let parsed = settings.compressions.iter().filter_map(|text| text.parse::<Compression>().ok());
     options.compressions.extend(parsed);

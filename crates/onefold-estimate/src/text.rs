@@ -75,11 +75,10 @@ impl Report {
         if some.is_empty() {
             return;
         }
-        let unread = match p.unread_bytes {
-            0 => String::new(),
-            bytes => format!(" ({} not read)", size(bytes)),
-        };
-        out.push(format!("  skipped: {}{unread}", some.join(", ")));
+        out.push(format!("  skipped: {}", some.join(", ")));
+        if p.unread_bytes > 0 {
+            out.push(format!("    {} not read", size(p.unread_bytes)));
+        }
         for problem in p.named.iter().take(PROBLEMS) {
             let reason = &problem.reason;
             let room = (WIDTH - 6).saturating_sub(reason.chars().count()).max(30);

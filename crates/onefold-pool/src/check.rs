@@ -122,7 +122,7 @@ impl Pool {
                 chunks += u64::from(info.chunks);
                 chunks <= CHUNKS_PER_PASS
             });
-            let (group, later) = rest.split_at(group.count());
+            let (group, later) = rest.split_at(group.count().max(1).min(rest.len()));
             rest = later;
             let mut places: BTreeMap<ContainerId, Vec<Location>> = BTreeMap::new();
             for (id, info) in group {
@@ -141,6 +141,9 @@ impl Pool {
 fn check_supers(inner: &Inner, report: &mut CheckReport) {
     let quiet = inner.flusher().journal.is_clean();
     let clean = quiet && inner.engine().table.iter().all(|(_, info)| info.len_bytes > 0);
+    if inner.flusher().journal.lost_its_only_frame() {
+        report.found("corrupt journal at byte 0: its only frame is damaged");
+    }
     match open::read_supers(&inner.files.supers) {
         Ok((_, None)) => {}
         Ok((_, Some(error))) if clean => report.found(error.to_string()),
@@ -309,7 +312,7 @@ fn for_each_entry(
                 if report_damage {
                     report.found(error.to_string());
                 }
-                at += batch;
+                at = inner.map.past_damage(volume.number, Lba::new(at));
             }
         }
     }

@@ -48,6 +48,12 @@ impl Journal {
         self.end_bytes
     }
 
+    /// Whether a stop cut the journal to the frame that begins an epoch, which is now damaged: no
+    /// power cut leaves that.
+    pub fn lost_its_only_frame(&self) -> bool {
+        self.next_number == 0 && self.media.len().is_ok_and(|len| len == ALIGN_BYTES as u64)
+    }
+
     /// Whether nothing followed the frame that begins the epoch: no change, and no checkpoint
     /// that a power cut may have torn.
     pub const fn is_clean(&self) -> bool {
@@ -114,6 +120,10 @@ pub fn replay(
         found.next_number += 1;
         found.end_bytes += frame_len;
     }
+    if len < ALIGN_BYTES as u64 {
+        let problem = "the file is shorter than the frame that begins it";
+        return Err(PoolError::corrupt("journal", len, problem));
+    }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)
 }
@@ -158,7 +168,11 @@ fn read_frame(
     if !frame::has_magic(buffer) || payload > PAYLOAD_BYTES_MAX || whole as u64 > left {
         return Ok(None);
     }
-    buffer.resize(whole, 0);
+    let padded = (whole.next_multiple_of(ALIGN_BYTES) as u64).min(left) as usize;
+    buffer.resize(padded, 0);
     media.read(at + HEADER_BYTES as u64, &mut buffer[HEADER_BYTES..])?;
+    if buffer[whole..].iter().any(|&byte| byte != 0) {
+        return Ok(None);
+    }
     Ok(frame::decode(buffer).map(|frame| frame.len_bytes() as u64))
 }

@@ -106,7 +106,9 @@ fn check_map_header(media: &dyn Media, identity: &PoolIdentity) -> Result<(), Po
     media.read(0, &mut found)?;
     let mut reader = bytes::Reader::new(&found);
     let (magic, version) = (reader.array::<8>(), reader.u32().unwrap_or(0));
-    if magic.as_ref() == Some(MAP_MAGIC) && version > FORMAT_VERSION {
+    let (_, check) = (reader.array::<16>(), reader.u32());
+    let intact = magic.as_ref() == Some(MAP_MAGIC) && check == Some(crc32fast::hash(&found[..28]));
+    if intact && version > FORMAT_VERSION {
         let what = MAP_FILE.to_owned();
         return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
     }
@@ -174,7 +176,7 @@ pub(crate) fn open(
     options.budgets.check()?;
     let files = files(folder)?;
     let (superblock, damage) = read_supers(&files.supers)?;
-    if let Some(error) = damage {
+    if let Some(error) = &damage {
         tracing::warn!("one checkpoint is unreadable, as after a power cut: {error}");
     }
     check_map_header(&*files.map, &superblock.identity)?;
@@ -187,7 +189,7 @@ pub(crate) fn open(
         inner.map.add(record.number, root, blocks, !options.read_only)?;
     }
     let inner = Arc::new(inner);
-    inner.recover(superblock.sequence)?;
+    inner.recover(superblock.sequence, damage)?;
     Ok(inner)
 }
 

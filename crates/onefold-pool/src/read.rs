@@ -130,14 +130,17 @@ impl Inner {
         let chunk_bytes = self.chunk_bytes();
         let mut wanted: Vec<Wanted> = Vec::new();
         let chunks = out.chunks_exact_mut(chunk_bytes).zip(entries);
+        let (mut visit, mut hits) = (self.cache.visit(), 0);
         for (number, (chunk, entry)) in chunks.enumerate() {
             match entry {
                 MapEntry::Hole | MapEntry::Zero => chunk.fill(0),
-                MapEntry::Stored(_) if self.cache.get(entry.raw(), chunk) => {
-                    count(&self.counters.cache_hits, 1);
-                }
+                MapEntry::Stored(_) if visit.get(entry.raw(), chunk) => hits += 1,
                 MapEntry::Stored(pba) => wanted.push(Wanted { pba: *pba, number }),
             }
+        }
+        drop(visit);
+        if hits > 0 {
+            count(&self.counters.cache_hits, hits);
         }
         let mut from = 0;
         while from < wanted.len() {
@@ -202,7 +205,11 @@ impl Inner {
             let chunk = &mut out[at..at + chunk_bytes];
             record::decode(record, wanted.pba, &mut scratch.decompressor, chunk)
                 .map_err(|problem| FetchError::Damaged(wanted.pba, problem))?;
-            self.cache.insert(MapEntry::Stored(wanted.pba).raw(), chunk);
+        }
+        let mut visit = self.cache.visit();
+        for wanted in run {
+            let at = wanted.number * chunk_bytes;
+            visit.insert(MapEntry::Stored(wanted.pba).raw(), &out[at..at + chunk_bytes]);
         }
         Ok(())
     }

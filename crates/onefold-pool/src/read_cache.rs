@@ -1,7 +1,9 @@
 //! Decompressed chunks in memory, by address: a chunk that many blocks share is kept once.
 //! Room: onefold-pool.
 //! Invariant: an address is never given to another chunk, so that nothing here goes stale.
-//! Cost: the chunk and about 32 bytes; memory within `--cache-memory`.
+//! Cost: the chunk and about 32 bytes; memory within `--cache-memory`. Chunks that lie together in
+//! a container are kept together, so that reading them in order takes one lock and goes through
+//! memory in order.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -10,6 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::key_hasher::KeyHasher;
 
 const SHARDS: usize = 64;
+/// Chunks whose addresses agree but for these bits are in one shard: 128 KiB of a container.
+const REGION_BITS: u32 = 26;
 
 /// A bounded cache with second-chance eviction.
 pub struct ReadCache {
@@ -32,7 +36,7 @@ struct Slot {
 }
 
 /// Chunks in one piece of memory.
-const SLOTS_PER_PIECE: usize = 16;
+const SLOTS_PER_PIECE: usize = 64;
 
 impl ReadCache {
     /// A cache of at most `budget_bytes`.
@@ -49,31 +53,9 @@ impl ReadCache {
         Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect() }
     }
 
-    fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
-        let mixed = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
-        self.shards[mixed as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Copy the chunk at `address` to `out`, if it is here.
-    pub fn get(&self, address: u64, out: &mut [u8]) -> bool {
-        let mut shard = self.shard(address);
-        let Some(&slot) = shard.by_address.get(&address) else { return false };
-        shard.slots[slot as usize].referenced = true;
-        out.copy_from_slice(shard.chunk(slot as usize));
-        true
-    }
-
-    /// Keep a chunk.
-    pub fn insert(&self, address: u64, chunk: &[u8]) {
-        let mut shard = self.shard(address);
-        if shard.slots_max == 0 || shard.by_address.contains_key(&address) {
-            return;
-        }
-        let slot = shard.free_slot();
-        shard.slots[slot] = Slot { address, referenced: false };
-        shard.by_address.insert(address, slot as u32);
-        let at = slot % SLOTS_PER_PIECE * shard.chunk_bytes;
-        shard.pieces[slot / SLOTS_PER_PIECE][at..at + chunk.len()].copy_from_slice(chunk);
+    /// For several chunks in a row.
+    pub const fn visit(&self) -> Visit<'_> {
+        Visit { cache: self, held: None }
     }
 
     /// Memory in use, in bytes.
@@ -83,6 +65,49 @@ impl ReadCache {
             shard.pieces.iter().map(|piece| piece.len()).sum::<usize>() + shard.slots.len() * 32
         };
         self.shards.iter().map(bytes).sum::<usize>() as u64
+    }
+}
+
+/// Access to several chunks; the lock of the shard used last is held until another is needed or
+/// the visit ends.
+pub struct Visit<'a> {
+    cache: &'a ReadCache,
+    held: Option<(usize, MutexGuard<'a, Shard>)>,
+}
+
+impl Visit<'_> {
+    fn shard(&mut self, address: u64) -> &mut Shard {
+        let number = ((address >> REGION_BITS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize;
+        if self.held.as_ref().is_none_or(|(held, _)| *held != number) {
+            // The one held is given up before another is taken: no order among shards is needed.
+            self.held = None;
+            let shard = &self.cache.shards[number];
+            self.held = Some((number, shard.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        let (_, shard) = self.held.as_mut().expect("it was just taken");
+        shard
+    }
+
+    /// Copy the chunk at `address` to `out`, if it is here.
+    pub fn get(&mut self, address: u64, out: &mut [u8]) -> bool {
+        let shard = self.shard(address);
+        let Some(&slot) = shard.by_address.get(&address) else { return false };
+        shard.slots[slot as usize].referenced = true;
+        out.copy_from_slice(shard.chunk(slot as usize));
+        true
+    }
+
+    /// Keep a chunk.
+    pub fn insert(&mut self, address: u64, chunk: &[u8]) {
+        let shard = self.shard(address);
+        if shard.slots_max == 0 || shard.by_address.contains_key(&address) {
+            return;
+        }
+        let slot = shard.free_slot();
+        shard.slots[slot] = Slot { address, referenced: false };
+        shard.by_address.insert(address, slot as u32);
+        let at = slot % SLOTS_PER_PIECE * shard.chunk_bytes;
+        shard.pieces[slot / SLOTS_PER_PIECE][at..at + chunk.len()].copy_from_slice(chunk);
     }
 }
 
@@ -124,10 +149,19 @@ mod tests {
         let chunk = |n: u64| vec![(n % 251) as u8; 4096];
         let mut out = vec![0; 4096];
         for n in 0..5000 {
-            cache.insert(n, &chunk(n));
-            assert!(cache.get(n, &mut out) && out == chunk(n));
+            let address = n << REGION_BITS;
+            cache.visit().insert(address, &chunk(n));
+            assert!(cache.visit().get(address, &mut out) && out == chunk(n));
         }
-        let held = (0..5000).filter(|&n| cache.get(n, &mut out) && out == chunk(n)).count();
+        let mut visit = cache.visit();
+        let mut held = 0;
+        for n in 0..5000 {
+            if visit.get(n << REGION_BITS, &mut out) {
+                assert!(out == chunk(n));
+                held += 1;
+            }
+        }
+        drop(visit);
         assert!((700..=1024).contains(&held), "{held} chunks held");
         assert!(cache.bytes() <= 4 << 20);
     }
@@ -135,7 +169,7 @@ mod tests {
     #[test]
     fn no_memory_means_no_cache() {
         let cache = ReadCache::new(0, 4096);
-        cache.insert(1, &[7; 4096]);
-        assert!(!cache.get(1, &mut [0; 4096]));
+        cache.visit().insert(1, &[7; 4096]);
+        assert!(!cache.visit().get(1, &mut [0; 4096]));
     }
 }

@@ -21,7 +21,7 @@ use crate::pba::Pba;
 
 impl Inner {
     /// Bring memory to the state that is durable, and unless read-only the media too.
-    pub fn recover(&self, sequence: u64) -> Result<(), PoolError> {
+    pub fn recover(&self, sequence: u64, damage: Option<PoolError>) -> Result<(), PoolError> {
         let mut flusher = self.flusher();
         let mut engine = self.engine();
         let mut orphans = 0u64;
@@ -29,7 +29,7 @@ impl Inner {
         let replay = journal::replay(&*self.files.journal, sequence, &mut |change| {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
-        refuse_lost_checkpoint(&replay, sequence)?;
+        refuse_lost_checkpoint(&replay, sequence, damage)?;
         if orphans > 0 {
             tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
         }
@@ -218,16 +218,19 @@ impl Engine {
 }
 
 /// The journal never runs ahead of the checkpoints, unless the newest one is lost.
-fn refuse_lost_checkpoint(replay: &Replay, sequence: u64) -> Result<(), PoolError> {
+fn refuse_lost_checkpoint(
+    replay: &Replay,
+    sequence: u64,
+    damage: Option<PoolError>,
+) -> Result<(), PoolError> {
     match replay.first_epoch {
-        Some(epoch) if epoch > sequence => Err(PoolError::corrupt(
-            "checkpoint",
-            0,
-            format!(
-                "the journal follows checkpoint {epoch}, but the newest readable one is {sequence}: \
-                 the other super file is damaged"
-            ),
-        )),
+        Some(epoch) if epoch > sequence => {
+            let why = damage.map_or_else(String::new, |error| format!(": {error}"));
+            let problem = format!(
+                "the journal follows checkpoint {epoch}, but the newest readable one is {sequence}{why}"
+            );
+            Err(PoolError::corrupt("checkpoint", 0, problem))
+        }
         _ => Ok(()),
     }
 }

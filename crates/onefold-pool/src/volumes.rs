@@ -11,7 +11,7 @@ use onefold_block::{ByteSize, Lba};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::VolumeRecord;
-use crate::map::{Root, height_for};
+use crate::map::{Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
@@ -24,8 +24,6 @@ const BLOCKS_MAX: u64 = 1 << 45;
 pub const VOLUME_BYTES_MAX_AT_4K: u64 = BLOCKS_MAX * 4096;
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
-/// Most volumes ever made in a pool: a map page's key has 24 bits for them.
-const VOLUME_NUMBER_MAX: u32 = (1 << 24) - 1;
 
 impl Inner {
     /// All volumes that are not being deleted, in the order in which they were made.

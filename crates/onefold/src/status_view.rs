@@ -57,6 +57,9 @@ fn memory_table(status: &PoolStatus) -> Table {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
     table.row(["MEMORY", "IN USE", "LIMIT", ""]);
     let index = match status.index_let_go {
+        0 if status.index_entries == 0 && status.chunks > 0 => {
+            "filled when the pool is opened to be written".to_owned()
+        }
         0 => plural(status.index_entries, "fingerprint", "fingerprints"),
         gone => format!(
             "{}; {} let go for lack of room",

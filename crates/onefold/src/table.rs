@@ -39,10 +39,11 @@ impl Table {
             let mut line = " ".repeat(indent);
             for ((cell, align), width) in row.iter().zip(&self.aligns).zip(&widths) {
                 let pad = " ".repeat(width - cell.chars().count());
-                line += &match align {
-                    Align::Left => format!("{cell}{pad}  "),
-                    Align::Right => format!("{pad}{cell}  "),
+                let (first, then) = match align {
+                    Align::Left => (cell, &pad),
+                    Align::Right => (&pad, cell),
                 };
+                line.extend([first.as_str(), then.as_str(), "  "]);
             }
             line.trim_end().to_owned()
         };

@@ -41,6 +41,17 @@ fn files_of_one_byte_count_one_byte() {
 }
 
 #[test]
+fn padding_that_outweighs_is_said_so() {
+    let tree = Tree::new();
+    for i in 0..10 {
+        tree.file(&i.to_string(), &noise(i, 100));
+    }
+    let report = report(&[&tree.path()], &options());
+    assert!(report.answer.saved_fraction < 0.0);
+    assert!(report.answer.line.contains("% more than now)"), "{}", report.answer.line);
+}
+
+#[test]
 fn all_zeroes_need_nothing() {
     let tree = Tree::new();
     tree.file("zeroes", &vec![0; 1 << 20]);

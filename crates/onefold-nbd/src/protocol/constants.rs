@@ -178,8 +178,11 @@ pub const CHUNK_HEADER_BYTES: usize = 20;
 pub const OPTION_HEADER_BYTES: usize = 16;
 
 /// Longest read or write, in bytes: what the protocol lets clients assume without asking.
-/// Longer ones get EINVAL (a read with DF: EOVERFLOW).
+/// Longer ones get EINVAL (reads with DF: EOVERFLOW).
 pub const MAX_REQUEST_BYTES: u32 = 32 << 20;
+/// Longest read answered from one buffer, in bytes, so that memory does not follow what clients
+/// ask for. Longer ones with DF get EOVERFLOW, as the protocol allows from 64 KiB on.
+pub const MAX_WHOLE_READ_BYTES: u32 = 4 << 20;
 /// Longest payload of a refused write that is read and thrown away, in bytes. Beyond it the
 /// connection ends: such a client does not follow the advertised maximum.
 pub const MAX_DRAIN_BYTES: u32 = 2 * MAX_REQUEST_BYTES;

@@ -5,7 +5,8 @@ use onefold_block::ZeroOptions;
 use thiserror::Error;
 
 use super::constants::{
-    MAX_REQUEST_BYTES, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag as flag,
+    MAX_REQUEST_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES, REQUEST_MAGIC, command,
+    command_flag as flag,
 };
 use super::errno::Errno;
 use super::export_info::ExportInfo;
@@ -54,7 +55,7 @@ pub enum Op {
         offset: u64,
         /// Number of bytes, at most [`MAX_REQUEST_BYTES`].
         len: u32,
-        /// All in one chunk.
+        /// All in one chunk; then at most [`MAX_WHOLE_READ_BYTES`].
         whole: bool,
     },
     /// Write the payload.
@@ -174,9 +175,11 @@ pub fn validate(request: &Request, session: &Session) -> Result<Op, Refused> {
         return refuse(Errno::Invalid, "the length is zero");
     }
     let whole = request.flags & flag::DF != 0;
+    if whole && len > MAX_WHOLE_READ_BYTES {
+        return refuse(Errno::Overflow, "longer than the 4 MiB that are sent in one chunk");
+    }
     if matches!(command, command::READ | command::WRITE) && len > MAX_REQUEST_BYTES {
-        let errno = if whole { Errno::Overflow } else { Errno::Invalid };
-        return refuse(errno, "longer than the advertised maximum of 32 MiB");
+        return refuse(Errno::Invalid, "longer than the advertised maximum of 32 MiB");
     }
     if offset.checked_add(u64::from(len)).is_none_or(|end| end > session.info.size_bytes) {
         let errno = if stores { Errno::NoSpace } else { Errno::Invalid };

@@ -19,7 +19,7 @@ const CIPHER_BUFFER_BYTES: usize = 4 * (16 * 1024 + 256);
 /// The stream to one client.
 pub(super) struct Channel {
     socket: Arc<Socket>,
-    send_lock: Mutex<()>,
+    turn: Mutex<()>,
     tls: Option<Tls>,
     broken: AtomicBool,
 }
@@ -43,7 +43,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Channel {
     /// A stream in plain text.
     pub fn plain(socket: Arc<Socket>) -> Self {
-        Self { socket, send_lock: Mutex::new(()), tls: None, broken: AtomicBool::new(false) }
+        Self { socket, turn: Mutex::new(()), tls: None, broken: AtomicBool::new(false) }
     }
 
     /// Go over to TLS, until `deadline`.
@@ -95,17 +95,24 @@ impl Channel {
         }
     }
 
-    /// Send all of `bytes` in one piece. After a failure the stream is closed: the client could
-    /// not tell where the next reply begins.
+    /// Send all of `bytes`, with nothing of other threads in between.
     pub fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.take_turn().send_all(bytes)
+    }
+
+    /// Wait until no other thread sends; none does before the turn is dropped.
+    pub fn take_turn(&self) -> Turn<'_> {
+        Turn { channel: self, _alone: locked(&self.turn) }
+    }
+
+    /// After a failure the stream is closed: the client could not tell where the next reply
+    /// begins.
+    fn send_in_turn(&self, bytes: &[u8]) -> io::Result<()> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let sent = match &self.tls {
-            None => {
-                let _turn = locked(&self.send_lock);
-                self.socket.send_all(bytes)
-            }
+            None => self.socket.send_all(bytes),
             Some(tls) => tls.send_all(&self.socket, bytes),
         };
         if sent.is_err() {
@@ -122,7 +129,9 @@ impl Channel {
 
     /// Say goodbye where the protocol has a word for it, and close.
     pub fn close(&self) {
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = &self.tls
+            && !self.broken.load(Ordering::Relaxed)
+        {
             let mut connection = locked(&tls.connection);
             connection.send_close_notify();
             // The peer may be gone; then there is nobody to tell.
@@ -190,6 +199,19 @@ impl Tls {
             }
         }
         Ok(())
+    }
+}
+
+/// The right to send, one thread's at a time.
+pub(super) struct Turn<'a> {
+    channel: &'a Channel,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Send all of `bytes`.
+    pub fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.channel.send_in_turn(bytes)
     }
 }
 

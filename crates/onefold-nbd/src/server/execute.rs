@@ -16,11 +16,12 @@ use super::channel::Channel;
 use super::cost::Cost;
 use super::extents;
 use super::replies::ReplyBuffer;
-use crate::protocol::constants::{MAX_EXTENTS, SIMPLE_REPLY_BYTES};
+use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
 use crate::protocol::{Errno, Op, Refused, Session, errno_of, reply};
 
-/// Longest piece of a read that is answered in several chunks, in bytes.
-const READ_PIECE_BYTES: u32 = 1 << 20;
+/// Longest piece of a read that is answered in several chunks, in bytes: the client takes one in
+/// while the next is read.
+const READ_PIECE_BYTES: u32 = 256 << 10;
 /// Shortest hole told as such in a read, in bytes; a chunk of its own for less saves nothing.
 const MIN_HOLE_BYTES: u32 = 32 << 10;
 /// Bytes of trim, zeroing or block status from which the request may take long.
@@ -53,7 +54,7 @@ impl Accepted {
     /// Bytes of memory this request holds while it waits: payload or data to be read.
     pub fn held_bytes(&self) -> usize {
         match self.op {
-            Ok(Op::Read { len, .. }) => len as usize,
+            Ok(Op::Read { len, .. }) => len.min(MAX_WHOLE_READ_BYTES) as usize,
             _ => self.payload.len(),
         }
     }
@@ -187,6 +188,9 @@ impl<'a> Executor<'a> {
         out: &mut ReplyBuffer,
     ) -> io::Result<()> {
         let begun = Instant::now();
+        if !self.session.structured && len > MAX_WHOLE_READ_BYTES {
+            return self.read_long_simple(cookie, offset, len, out);
+        }
         if !self.session.structured || whole || len < MIN_HOLE_BYTES {
             self.read_chunk(cookie, offset, len, true, out);
             self.reads.observe(len as usize, begun.elapsed());
@@ -212,6 +216,47 @@ impl<'a> Executor<'a> {
             }
         }
         self.reads.observe(len as usize, begun.elapsed());
+        Ok(())
+    }
+
+    /// A read too long to be held, for a client that can be told of an error only before the
+    /// data: all of it is read once to see whether that works, then again to be sent. Should it
+    /// fail the second time, the connection ends, as the protocol prescribes.
+    fn read_long_simple(
+        &self,
+        cookie: u64,
+        offset: u64,
+        len: u32,
+        out: &mut ReplyBuffer,
+    ) -> io::Result<()> {
+        out.send(self.channel)?;
+        let pieces = (0..len)
+            .step_by(READ_PIECE_BYTES as usize)
+            .map(|done| (offset + u64::from(done), READ_PIECE_BYTES.min(len - done) as usize));
+        for (at, piece) in pieces.clone() {
+            let read = contained(|| self.device.read_at(at, out.slot(piece)));
+            out.take_back(piece);
+            if let Err(error) = read {
+                self.put_result(cookie, "read", false, &Err(error), out);
+                return Ok(());
+            }
+        }
+        let turn = self.channel.take_turn();
+        turn.send_all(&reply::simple(cookie, None))?;
+        for (at, piece) in pieces {
+            let buf = out.slot(piece);
+            let read = contained(|| self.device.read_at(at, buf));
+            let sent = match &read {
+                Ok(()) => turn.send_all(buf),
+                Err(error) => {
+                    self.log("read", error);
+                    self.channel.abandon();
+                    Err(io::Error::other("a read failed after its reply had begun"))
+                }
+            };
+            out.take_back(piece);
+            sent?;
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::replies::ReplyBuffer;
 
 /// Most helpers of a connection: how many slow calls of one client the device sees at once.
 /// Started one by one when all others are busy.
-const MAX_HELPERS: usize = 8;
+pub(super) const MAX_HELPERS: usize = 8;
 /// Most groups waiting for a helper. Beyond it the connection's own thread does them.
 const MAX_WAITING: usize = 64;
 /// Most bytes of payload, or of data to be read, that waiting and running groups hold.

@@ -46,7 +46,9 @@ impl ReceiveBuffer {
             (self.start, self.end) = (0, self.end - self.start);
             if wanted > self.bytes.len() {
                 // Room for what follows, too, so that it is received along.
-                self.bytes.resize(wanted + RECEIVE_BUFFER_BYTES, 0);
+                let size = wanted + RECEIVE_BUFFER_BYTES;
+                self.bytes.reserve_exact(size - self.bytes.len());
+                self.bytes.resize(size, 0);
             }
         }
         let count = channel.recv(&mut self.bytes[self.end..])?;

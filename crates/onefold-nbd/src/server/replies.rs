@@ -8,8 +8,9 @@ use super::channel::Channel;
 
 /// Bytes of gathered replies that are sent without waiting for more.
 const SEND_AT_BYTES: usize = 128 << 10;
-/// Size in bytes kept between requests; a longer reply's memory is given back.
-const KEPT_BYTES: usize = 2 << 20;
+/// Size in bytes kept between requests; a longer reply's memory is given back. Enough for 1 MiB
+/// in one piece, the longest request of common clients.
+pub(super) const KEPT_BYTES: usize = (1 << 20) + 2 * SEND_AT_BYTES;
 
 /// Replies not yet sent.
 pub(super) struct ReplyBuffer {
@@ -33,6 +34,7 @@ impl ReplyBuffer {
         let start = self.used;
         self.used += len;
         if self.used > self.bytes.len() {
+            self.bytes.reserve_exact(self.used - self.bytes.len());
             self.bytes.resize(self.used, 0);
         }
         &mut self.bytes[start..self.used]

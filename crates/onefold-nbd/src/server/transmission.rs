@@ -14,27 +14,31 @@ use thiserror::Error;
 
 use super::channel::Channel;
 use super::execute::{Accepted, Executor, waits};
-use super::helpers::{Helpers, MAX_HELD_BYTES};
+use super::helpers::{Helpers, MAX_HELD_BYTES, MAX_HELPERS};
 use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
-use super::replies::ReplyBuffer;
-use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_REQUEST_BYTES, REQUEST_BYTES};
+use super::replies::{KEPT_BYTES, ReplyBuffer};
+use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES};
 use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
 
 /// Most requests decoded before the first of them is done.
 const MAX_BATCH: usize = 256;
+/// Writes that join beyond this many are split in halves where the device is slow, so that a
+/// helper takes one while the connection's own thread does the other. A half still fills the
+/// lanes of a batched hash.
+const SPLIT_OVER: usize = 16;
 /// Longest payload received whole, in bytes; longer ones are written piece by piece, each at most
 /// this long and ending between blocks, so that memory does not follow what clients announce.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// The most memory a connection uses for requests and replies, in bytes: the receive buffer,
-/// what helpers hold, and one reply that must be in one piece. A connection that sends small
-/// requests uses about 0.5 MiB.
+/// what helpers hold, a reply buffer for each thread, and one long reply in one piece.
+/// A connection that sends small requests uses about 0.5 MiB.
 pub const CONNECTION_BYTES_MAX: usize = PIECE_BYTES
     + REQUEST_BYTES
     + RECEIVE_BUFFER_BYTES
     + MAX_HELD_BYTES
-    + MAX_REQUEST_BYTES as usize
-    + (1 << 20);
+    + (1 + MAX_HELPERS) * KEPT_BYTES
+    + MAX_WHOLE_READ_BYTES as usize;
 
 /// How a connection ended without anything having gone wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +200,10 @@ impl Transmission<'_, '_> {
         let waiting = self.receive.waiting();
         let mut rest = self.batch.as_slice();
         while let Some(first) = rest.first() {
-            let len = rest.iter().take_while(|next| first.joins(next)).count().max(1);
+            let mut len = rest.iter().take_while(|next| first.joins(next)).count().max(1);
+            if len > SPLIT_OVER && self.executor.is_slow(&rest[..len]) {
+                len = len.div_ceil(2);
+            }
             let (group, others) = rest.split_at(len);
             let more = !others.is_empty() || decoded < waiting.len();
             let hand_over = waits(group) || (more && self.executor.is_slow(group));

@@ -89,11 +89,11 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     if &magic != HEADER_MAGIC {
         return corrupt(0, format!("magic is {magic:02x?}, but {HEADER_MAGIC:02x?} was expected"));
     }
-    check_version(id, version)?;
     let expected = crc32fast::hash(&bytes[..HEADER_BYTES - 4]);
     if check != expected {
         return corrupt(28, format!("header checksum is {check:08x}, not {expected:08x}"));
     }
+    check_version(id, version)?;
     if number != id.get() {
         return corrupt(8, format!("the header says container {number}"));
     }
@@ -186,11 +186,11 @@ pub fn decode_footer(
     if &magic != FOOTER_MAGIC {
         return corrupt(format!("magic is {magic:02x?}, but {FOOTER_MAGIC:02x?} was expected"));
     }
-    check_version(id, version)?;
     let expected = crc32fast::hash(&bytes[..FOOTER_BYTES - 4]);
     if check != expected {
         return corrupt(format!("footer checksum is {check:08x}, not {expected:08x}"));
     }
+    check_version(id, version)?;
     if number != id.get() {
         return corrupt(format!("the footer says container {number}"));
     }
@@ -301,6 +301,8 @@ mod tests {
         assert!(check_header(&header[..31], ID, &UUID).is_err());
         let mut newer = header;
         newer[4] = 2;
+        let check = crc32fast::hash(&newer[..28]);
+        newer[28..].copy_from_slice(&check.to_le_bytes());
         assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::NewerFormat { .. })));
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | 8 | magic `ONEFOLD` and a line feed |
 //! | 8 | 4 | format version |
-//! | 12 | 4 | CRC-32 of bytes 16..40+n |
+//! | 12 | 4 | CRC-32 of bytes 8..12 and 16..40+n |
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
 //! | 32 | 8 | zero |
@@ -15,9 +15,11 @@
 use onefold_block::{ByteSize, ChunkSize, ContainerId};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::FORMAT_VERSION;
 use super::bytes::{Reader, Writer};
+use super::{FORMAT_VERSION, container};
 use crate::error::PoolError;
+use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
+use crate::pba::CONTAINER_BYTES_MAX;
 use crate::settings::{PoolIdentity, PoolSettings};
 
 /// Bytes before the payload.
@@ -127,7 +129,7 @@ impl Superblock {
         writer.u64(0);
         writer.bytes(&payload);
         let mut bytes = writer.0;
-        let check = crc32fast::hash(&bytes[16..]);
+        let check = checksum(&bytes);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
         bytes
     }
@@ -149,23 +151,20 @@ impl Superblock {
         if &magic != MAGIC {
             return corrupt(0, "not a onefold checkpoint: the magic does not match");
         }
-        if version > FORMAT_VERSION {
-            let what = name.to_owned();
-            return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
-        }
-        if version == 0 {
-            return corrupt(8, "there is no format version 0");
-        }
         if len > PAYLOAD_BYTES_MAX {
             return corrupt(24, "the length is larger than any checkpoint's");
         }
         let Some(payload) = reader.bytes(len as usize) else {
             return corrupt(bytes.len(), "the file ends inside of its payload");
         };
-        let found = crc32fast::hash(&bytes[16..HEADER_BYTES + len as usize]);
+        let found = checksum(&bytes[..HEADER_BYTES + len as usize]);
         if found != check {
             let problem = format!("checksum is {found:08x}, but {check:08x} was expected");
             return corrupt(12, &problem);
+        }
+        if version > FORMAT_VERSION {
+            let what = name.to_owned();
+            return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
         }
         let mut fields = Reader::new(payload);
         Self::decode_payload(sequence, &mut fields).map_or_else(
@@ -184,7 +183,8 @@ impl Superblock {
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
         let count = reader.u32()?;
-        let volumes: Option<Vec<_>> = (0..count).map(|_| decode_volume(reader)).collect();
+        let volumes: Option<Vec<_>> =
+            (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
         let count = reader.u32()?;
         let containers: Option<Vec<_>> = (0..count).map(|_| decode_container(reader)).collect();
         let (volumes, containers) = (volumes?, containers?);
@@ -200,18 +200,34 @@ impl Superblock {
     }
 }
 
-fn decode_volume(reader: &mut Reader<'_>) -> Option<VolumeRecord> {
+/// The checksum of a checkpoint: of everything but the magic and itself. Every version keeps it
+/// where it is, so that a damaged version number is not taken for a newer format.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[8..12]);
+    hasher.update(&bytes[16..]);
+    hasher.finalize()
+}
+
+fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<VolumeRecord> {
     let number = reader.u32()?;
     let name = reader.text()?;
     let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u64()?, reader.u64()?);
     let (height, deleting) = (reader.u8()?, reader.u8()? != 0);
+    let blocks = size_bytes.div_ceil(chunk_size.bytes64());
+    if height > HEIGHT_MAX || height < height_for(blocks) || number > VOLUME_NUMBER_MAX {
+        return None;
+    }
     Some(VolumeRecord { number, name, size_bytes, height, root, mapped_chunks, deleting })
 }
 
 fn decode_container(reader: &mut Reader<'_>) -> Option<ContainerRecord> {
     let id = ContainerId::new(reader.u32()?);
     let (len_bytes, chunks, references) = (reader.u32()?, reader.u32()?, reader.u64()?);
-    Some(ContainerRecord { id, len_bytes, chunks, references })
+    let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);
+    let sealed = (around..=CONTAINER_BYTES_MAX).contains(&(len_bytes as usize));
+    let plausible = if len_bytes == 0 { chunks == 0 } else { sealed };
+    (id.get() > 0 && plausible).then_some(ContainerRecord { id, len_bytes, chunks, references })
 }
 
 const fn encode_compression(compression: Compression) -> (u8, i16) {
@@ -281,6 +297,8 @@ mod tests {
     fn a_newer_version_is_refused_by_name() {
         let mut bytes = sample().encode();
         bytes[8] = 2;
+        let check = checksum(&bytes);
+        bytes[12..16].copy_from_slice(&check.to_le_bytes());
         let error = Superblock::decode("super.0", &bytes).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -71,12 +71,7 @@ impl State {
         loop {
             let key = leaf.ancestor(level);
             if let Some(frame) = self.cache.get(key) {
-                let slot = frame.slot.unwrap_or(0);
-                let (child, raw) = child_of(&frame.page, leaf, level);
-                reference = PageRef::from_raw(raw).ok_or_else(|| {
-                    let problem = format!("entry {child} is {raw:#x}, which refers to no page");
-                    corrupt_page(&Missing { key, slot, check: 0 }, problem)
-                })?;
+                reference = child_of(&frame.page, leaf, level);
                 level -= 1;
                 continue;
             }
@@ -128,10 +123,7 @@ impl State {
             self.cache.mark_dirty(at);
             if level > key.level {
                 let frame = self.cache.get(at).expect("it was just put there");
-                let (_, raw) = child_of(&frame.page, key, level);
-                // A reference that makes no sense is met as an unreadable slot.
-                reference = PageRef::from_raw(raw)
-                    .unwrap_or(PageRef::Slot { slot: u32::MAX, check: raw as u32 });
+                reference = child_of(&frame.page, key, level);
             }
         }
         Ok(None)
@@ -151,9 +143,12 @@ impl State {
     }
 }
 
-/// The entry of an inner page at `level` under which `key` lies, and its number.
-fn child_of(page: &Page, key: PageKey, level: u8) -> (usize, u64) {
+/// The slot that a reference which makes no sense is taken for. No page can be there.
+pub const NO_SLOT: u32 = u32::MAX;
+
+/// What an inner page at `level` says of the child under which `key` lies.
+fn child_of(page: &Page, key: PageKey, level: u8) -> PageRef {
     let shift = u32::from(level - 1 - key.level) * FANOUT_BITS;
-    let child = (key.index >> shift) as usize & (ENTRIES_PER_PAGE - 1);
-    (child, page[child])
+    let raw = page[(key.index >> shift) as usize & (ENTRIES_PER_PAGE - 1)];
+    PageRef::from_raw(raw).unwrap_or(PageRef::Slot { slot: NO_SLOT, check: raw as u32 })
 }

@@ -12,5 +12,5 @@ mod page;
 mod slots;
 mod tree;
 
-pub use self::page::{ENTRIES_PER_PAGE, PAGE_BYTES, height_for};
+pub use self::page::{ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, VOLUME_NUMBER_MAX, height_for};
 pub use self::tree::{Map, MapStats, Root};

@@ -12,6 +12,11 @@ pub const ENTRIES_PER_PAGE: usize = PAGE_BYTES / 8;
 /// Base-two logarithm of that.
 pub const FANOUT_BITS: u32 = ENTRIES_PER_PAGE.trailing_zeros();
 
+/// Most levels above the leaves: five levels in all hold 2^45 blocks.
+pub const HEIGHT_MAX: u8 = 4;
+/// Most volumes ever made in a pool: a page's key has 24 bits for them.
+pub const VOLUME_NUMBER_MAX: u32 = (1 << 24) - 1;
+
 /// Entries as numbers: map entries in a leaf, page references above.
 pub type Page = [u64; ENTRIES_PER_PAGE];
 

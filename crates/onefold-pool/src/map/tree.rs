@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use onefold_block::{Lba, Media};
 
 use super::cache::PageCache;
-use super::cursor::{Found, Missing, State, Tree, corrupt_page};
+use super::cursor::{Found, Missing, NO_SLOT, State, Tree, corrupt_page};
 use super::page::{self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, height_for};
 use super::slots::Slots;
 use crate::error::PoolError;
@@ -190,6 +190,15 @@ impl Map {
         }
     }
 
+    /// Where to go on after the page that holds `lba` could not be read: the end of what is below
+    /// it.
+    pub fn past_damage(&self, volume: u32, lba: Lba) -> u64 {
+        match self.state().locate(volume, lba.get()) {
+            Ok(Found::Missing(missing)) => missing.key.end_block(),
+            _ => PageKey::leaf(volume, lba.get()).end_block(),
+        }
+    }
+
     fn read_in<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -203,6 +212,9 @@ impl Map {
     }
 
     fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
+        if missing.slot == NO_SLOT {
+            return Err(corrupt_page(missing, "the page above refers to it by no valid number"));
+        }
         let mut bytes = [0; PAGE_BYTES];
         let at = u64::from(missing.slot) * PAGE_BYTES as u64;
         self.media.read(at, &mut bytes).map_err(|error| match PoolError::from(error) {

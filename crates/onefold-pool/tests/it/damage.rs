@@ -70,10 +70,7 @@ fn a_flipped_bit_in_any_file_is_found_by_check_and_never_read() {
             folder.flip_bit(name, offset, bit).unwrap();
             let context = format!("{name} byte {offset} bit {bit}");
             let report = Pool::check_in(&folder, &mut |_, _| {});
-            let noticed = match &report {
-                Ok(report) => !report.is_sound() || !report.notes.is_empty(),
-                Err(_) => true,
-            };
+            let noticed = report.is_ok_and(|report| !report.is_sound());
             let meaningless = || match name.as_str() {
                 // A slot that no page is in.
                 "map" => all_reads_succeed(&folder),
@@ -91,11 +88,8 @@ fn all_reads_succeed(folder: &SimFolder) -> bool {
     (0..CHUNKS).all(|n| volume.read_at(n * 4096, &mut [0; 4096]).is_ok())
 }
 
-/// Bytes that mean nothing: the padding of records and frames.
+/// Bytes that mean nothing: the padding of records.
 fn is_padding(folder: &SimFolder, name: &str, offset: u64) -> bool {
-    if name == "journal" {
-        return offset >= 32;
-    }
     // A flip in a record's padding leaves a byte other than zero among zeroes.
     let containers = folder.subfolder("containers").unwrap();
     let Some(name) = name.strip_prefix("containers/") else { return false };
@@ -191,7 +185,14 @@ fn losing_the_newest_checkpoint_is_noticed() {
 fn a_newer_format_is_refused_by_name() {
     let folder = used_pool(true);
     for name in ["super.0", "super.1"] {
-        folder.flip_bit(name, 8, 1).unwrap();
+        // Version 2, with a checksum that fits.
+        let media = folder.open(name).unwrap();
+        let mut bytes = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut bytes).unwrap();
+        bytes[8] = 2;
+        let check = crc32fast::hash(&[&bytes[8..12], &bytes[16..]].concat());
+        bytes[12..16].copy_from_slice(&check.to_le_bytes());
+        media.write(0, &bytes).unwrap();
     }
     let error = Pool::open(&folder, &options()).err().expect("it must be refused");
     assert!(matches!(error, PoolError::NewerFormat { .. }), "{error}");
@@ -206,16 +207,7 @@ fn a_container_of_another_pool_is_left_alone_and_named() {
     let mut bytes = vec![0; source.len().unwrap() as usize];
     source.read(0, &mut bytes).unwrap();
     bytes[12] ^= 1; // the UUID, with a checksum that fits
-    let check = {
-        let mut state = u32::MAX;
-        for byte in &bytes[..28] {
-            state ^= u32::from(*byte);
-            for _ in 0..8 {
-                state = state >> 1 ^ if state & 1 == 1 { 0xEDB8_8320 } else { 0 };
-            }
-        }
-        !state
-    };
+    let check = crc32fast::hash(&bytes[..28]);
     bytes[28..32].copy_from_slice(&check.to_le_bytes());
     containers.create("0000ffff.container").unwrap().write(0, &bytes).unwrap();
     let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();

@@ -9,6 +9,7 @@ mod device;
 mod faults;
 mod model;
 mod parallel;
+mod parsers;
 mod reduction;
 mod support;
 mod volumes;

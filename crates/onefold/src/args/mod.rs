@@ -17,7 +17,7 @@ use clap_complete::Shell;
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use serve::ServeArgs;
-pub use store::{MemoryArgs, StoreArgs};
+pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
     VolumeListArgs, VolumeResizeArgs,

@@ -3,7 +3,7 @@
 
 use onefold_block::{ByteSize, ChunkSize};
 use onefold_content::{Compression, FingerprintKind};
-use onefold_pool::{Budgets, PoolSettings};
+use onefold_pool::{Budgets, PoolSettings, VOLUME_BYTES_MAX_AT_4K};
 
 use crate::failure::{Failure, Result};
 
@@ -30,6 +30,19 @@ pub struct StoreArgs {
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CONTAINER_SIZE", hide_env = true)]
     #[arg(default_value = "4M", allow_negative_numbers = true, hide_short_help = true)]
     pub container_size: ByteSize,
+}
+
+/// Refuse a size that no volume of a pool with such chunks can have.
+pub fn check_volume_size(size: ByteSize, chunk_size: ChunkSize) -> Result<()> {
+    let chunks_max = VOLUME_BYTES_MAX_AT_4K / ChunkSize::MIN.bytes64();
+    let most = chunks_max.saturating_mul(chunk_size.bytes64()).min(i64::MAX as u64);
+    if (1..=most).contains(&size.bytes()) {
+        return Ok(());
+    }
+    Err(Failure::nothing_done(format!(
+        "{size} cannot be the size of a volume: from 1 byte to {} is possible",
+        ByteSize(most)
+    )))
 }
 
 impl StoreArgs {

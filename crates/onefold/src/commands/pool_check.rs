@@ -67,8 +67,12 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
         return Ok(());
     }
     let problems = plural(report.findings_total, "problem", "problems");
-    Err(Failure::bad(format!("pool '{at}' has {problems}; checked {read}"))
-        .hint("nothing was changed; what is intact can still be read with `onefold volume export`"))
+    let failure = Failure::bad(format!("pool '{at}' has {problems}; checked {read}"));
+    Err(if report.containers == 0 {
+        failure.hint("nothing was changed; the rest cannot be checked before this is mended")
+    } else {
+        failure.hint("nothing was changed; what is intact can be read: onefold serve --read-only")
+    })
 }
 
 fn json<'a>(args: &PoolCheckArgs, report: &'a CheckReport) -> CheckJson<'a> {

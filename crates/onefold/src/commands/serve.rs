@@ -9,7 +9,7 @@ use onefold_block::{BlockDevice as _, ByteSize};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
 
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
 use crate::open_pool;
 use crate::output::Printer;
@@ -124,6 +124,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
         return Ok(pool);
     }
     let failed = |error| Failure::pool(path, error);
+    check_volume_size(args.size, args.store.chunk_size)?;
     open_pool::create(path, &args.store.settings()?, &args.memory)?;
     let pool = open_pool::to_write(path, budgets)?;
     pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;

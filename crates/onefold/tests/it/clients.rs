@@ -95,6 +95,7 @@ fn fio_verifies_random_writes_at_depth() {
         "--verify=crc32c",
         "--do_verify=1",
         "--verify_fatal=1",
+        "--verify_state_save=0",
         "--buffer_compress_percentage=50",
         "--randrepeat=1",
         "--end_fsync=1",

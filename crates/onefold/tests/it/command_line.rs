@@ -94,7 +94,7 @@ fn mistakes_are_answered_as_written_down() {
         let said = run(&mut sandbox.command(&args));
         assert_eq!(said.code, Some(2), "{line}: {}", said.err);
         assert!(said.out.is_empty(), "{line}: {}", said.text());
-        text += &format!("$ onefold {line}\n{}\n", said.err);
+        text.extend(["$ onefold ", line, "\n", &said.err, "\n"]);
         assert!(!sandbox.path("new").exists(), "{line} made a pool");
     }
     assert!(before == sandbox.files("pool"), "a refusal changed the pool");

@@ -36,11 +36,17 @@ fn a_flipped_bit_in_any_file_is_found_named_and_left_alone() {
                 assert!(said.err.contains("1,552 references"), "{told}");
                 continue;
             }
+            if said.code == Some(2) {
+                // A flip in a version number looks like a later version, which is refused by name.
+                assert!(said.err.contains(&format!("{name} has format version")), "{told}");
+                continue;
+            }
             assert_eq!(said.code, Some(1), "not found: {told}");
             let number = name.trim_end_matches(".container").trim_start_matches('0');
             let shown =
                 if number == name { name.to_owned() } else { format!("container {number}") };
-            assert!(said.text().contains(&shown), "not named: {told}");
+            let other = name.starts_with("super.") && said.text().contains("the other super file");
+            assert!(said.text().contains(&shown) || other, "not named: {told}");
             let json = sandbox.onefold(&["pool", "check", "pool", "--json"]);
             assert_eq!((json.code, &json.json()["sound"]), (Some(1), &false.into()));
         }

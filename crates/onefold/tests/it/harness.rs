@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest that anything here may take; what takes longer hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a program said, and how it ended.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Said {
 pub fn run(command: &mut Command) -> Said {
     let output = command
         .output()
-        .unwrap_or_else(|error| panic!("{:?} is needed: {error}", command.get_program()));
+        .unwrap_or_else(|error| panic!("{} is needed: {error}", command.get_program().display()));
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     Said { code: output.status.code(), out: output.stdout, err }
 }
@@ -128,6 +128,7 @@ pub struct Server {
     child: Child,
     socket: PathBuf,
     lines: Receiver<String>,
+    listening: String,
 }
 
 impl Server {
@@ -143,8 +144,8 @@ impl Server {
                 }
             }
         });
-        let server = Self { child, socket, lines };
-        server.wait_for_line("listening");
+        let mut server = Self { child, socket, lines, listening: String::new() };
+        server.listening = server.wait_for_line("listening").pop().unwrap();
         server
     }
 
@@ -159,6 +160,12 @@ impl Server {
             }
         }
         panic!("the server never said '{start}' but:\n{}", seen.join("\n"));
+    }
+
+    /// The first address that begins so, as the server printed it.
+    pub fn listening_at(&self, start: &str) -> String {
+        let mut words = self.listening.split([' ', ',']);
+        words.find(|word| word.starts_with(start)).unwrap().to_owned()
     }
 
     pub fn uri(&self, export: &str) -> String {
@@ -235,7 +242,7 @@ pub fn tree_mib() -> u64 {
 /// An ext4 image with a real tree in it, made without mounting.
 pub fn tree_image(sandbox: &Sandbox, name: &str) -> PathBuf {
     let (tree, image) = (sandbox.path("tree"), sandbox.path(name));
-    copy_tree(Path::new("/usr"), &tree, &mut (tree_mib() * 3 / 4 << 20));
+    copy_tree(Path::new("/usr"), &tree, &mut ((tree_mib() << 20) / 4 * 3));
     let (tree, image_text) = (tree.to_str().unwrap(), image.to_str().unwrap());
     let size = format!("{}M", tree_mib());
     tool("mkfs.ext4", &["-q", "-F", "-b", "4096", "-d", tree, image_text, &size]);

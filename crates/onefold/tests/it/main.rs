@@ -2,6 +2,8 @@
 //! failure, told by name; loop devices, FUSE and mounts need root.
 //! Room: onefold.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod clients;
 mod command_line;
 mod crash;
@@ -12,4 +14,5 @@ mod harness;
 mod serving;
 mod settings;
 mod space;
+mod tls;
 mod transfer;

@@ -1,0 +1,99 @@
+//! Berlekamp-Massey: the shortest linear recurrence behind a bit sequence.
+//! Room: onefold-code.   In: bits.   Out: length and characteristic polynomial.
+//! Source: Massey 1969. The polynomial here is the reciprocal of his connection polynomial:
+//! `s[t+L] = sum over i < L of c_i s[t+i]`.
+//! Cost: O(n L / 64).
+
+use super::Poly;
+
+/// Result of Berlekamp-Massey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Massey {
+    /// Linear complexity: length of the shortest register that makes the sequence.
+    pub length: usize,
+    /// Characteristic polynomial when the length is at most 64; of lower degree than `length`
+    /// never, but its constant term is 0 when the sequence is only periodic after some bits.
+    pub poly: Option<Poly>,
+}
+
+/// Shortest linear recurrence of `bits` (each 0 or 1). Gives up and returns `poly: None` as soon
+/// as the length passes 64.
+pub fn berlekamp_massey(bits: &[u8]) -> Massey {
+    let (mut c, mut b) = (1u128, 1u128);
+    let (mut length, mut since) = (0usize, 1u32);
+    // Bit i of `window` is s[n - i].
+    let mut window = 0u128;
+    for (n, &bit) in bits.iter().enumerate() {
+        window = window << 1 | u128::from(bit & 1);
+        if (c & window).count_ones().is_multiple_of(2) {
+            since += 1;
+            continue;
+        }
+        let old = c;
+        if since < 128 {
+            c ^= b << since;
+        }
+        if 2 * length <= n {
+            length = n + 1 - length;
+            b = old;
+            since = 1;
+        } else {
+            since += 1;
+        }
+        if length > 64 {
+            return Massey { length, poly: None };
+        }
+    }
+    // Connection polynomial C(D) of formal degree `length` turned around.
+    let poly = (c.reverse_bits() >> (127 - length)) & ((1u128 << (length + 1)) - 1);
+    Massey { length, poly: Poly::from_bits(poly) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every recurrence of every length, tried in order: the slow twin.
+    fn slow_length(bits: &[u8]) -> usize {
+        (0..=bits.len())
+            .find(|&len| {
+                (0..1u32 << len).any(|taps| {
+                    (len..bits.len()).all(|t| {
+                        let sum: u32 =
+                            (0..len).map(|i| (taps >> i & 1) & u32::from(bits[t - len + i])).sum();
+                        sum % 2 == u32::from(bits[t])
+                    })
+                })
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn agrees_with_search_on_all_short_sequences() {
+        for n in 0..=11usize {
+            for value in 0..1u32 << n {
+                let bits: Vec<u8> = (0..n).map(|i| (value >> i & 1) as u8).collect();
+                let fast = berlekamp_massey(&bits);
+                assert_eq!(fast.length, slow_length(&bits), "{bits:?}");
+                let poly = fast.poly.unwrap().bits();
+                for t in fast.length..n {
+                    let sum: u32 = (0..=fast.length)
+                        .map(|i| (poly >> i & 1) as u32 & u32::from(bits[t - fast.length + i]))
+                        .sum();
+                    assert_eq!(sum % 2, 0, "{bits:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn allwinner_register_from_thirty_bits() {
+        let (mut s, mut bits) = (0x76dbu32, Vec::new());
+        for _ in 0..30 {
+            bits.push((s & 1) as u8);
+            s = s >> 1 | ((s ^ s >> 1) & 1) << 14;
+        }
+        let found = berlekamp_massey(&bits);
+        assert_eq!((found.length, found.poly), (15, "x^15 + x + 1".parse().ok()));
+    }
+}

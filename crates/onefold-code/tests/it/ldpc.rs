@@ -1,0 +1,144 @@
+//! Laws of the LDPC codes: H c = 0, linearity, decoding, equal kernels.
+
+use onefold_code::{
+    CodeError, Decoded, Entry, Kernel, LDPC_NAMES, LdpcDecoder, QcLdpc, Rng, Shape, ldpc_by_name,
+};
+
+/// What a decoder said, and the data and parity that it left.
+type Outcome = (Decoded, Vec<u8>, Vec<u8>);
+
+fn random_word(code: &QcLdpc, rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+    let mut data = vec![0; code.data_bytes()];
+    rng.fill(&mut data);
+    let mut parity = vec![0; code.parity_bytes()];
+    code.encode(&data, &mut parity).unwrap();
+    (data, parity)
+}
+
+#[test]
+fn every_named_code_encodes_codewords_linearly() {
+    let mut rng = Rng::new(1);
+    for name in LDPC_NAMES {
+        let code = ldpc_by_name(name).unwrap();
+        assert!(code.girth() >= 6, "{name}");
+        let (d, pd) = random_word(&code, &mut rng);
+        let (s, ps) = random_word(&code, &mut rng);
+        assert!(code.syndrome_slow(&d, &pd).unwrap().iter().all(|&w| w == 0), "{name}");
+        let xor = |a: &[u8], b: &[u8]| -> Vec<u8> { a.iter().zip(b).map(|(x, y)| x ^ y).collect() };
+        for kernel in Kernel::available() {
+            let code = code.clone().with_kernel(kernel);
+            let mut parity = vec![0; code.parity_bytes()];
+            code.encode(&xor(&d, &s), &mut parity).unwrap();
+            assert_eq!(parity, xor(&pd, &ps), "{name} {kernel}");
+            let mut dense = vec![0; code.parity_bytes()];
+            code.encode_dense(&xor(&d, &s), &mut dense).unwrap();
+            assert_eq!(parity, dense, "{name} {kernel}");
+            code.encode_sparse(&xor(&d, &s), &mut dense).unwrap();
+            assert_eq!(parity, dense, "{name} {kernel}");
+            assert!(code.is_codeword(&d, &pd).unwrap());
+            let mut broken = pd.clone();
+            broken[3] ^= 16;
+            assert!(!code.is_codeword(&d, &broken).unwrap());
+        }
+    }
+}
+
+#[test]
+fn decoders_agree_on_every_kernel_and_correct_few_errors() {
+    let mut rng = Rng::new(2);
+    for name in ["ses-33x256", "qc-1k-32/33", "qc-1k-8/9"] {
+        let code = ldpc_by_name(name).unwrap();
+        let (data, parity) = random_word(&code, &mut rng);
+        let mut decoders: Vec<LdpcDecoder> = Kernel::available()
+            .into_iter()
+            .map(|kernel| LdpcDecoder::new(code.clone().with_kernel(kernel)))
+            .collect();
+        let mut corrected = 0;
+        for errors in 0..12usize {
+            let (mut bad_data, mut bad_parity) = (data.clone(), parity.clone());
+            let mut soft = vec![0i8; code.codeword_bits()];
+            for place in 0..errors {
+                let at = rng.below(code.codeword_bits() as u64) as usize;
+                match bad_data.get_mut(at / 8) {
+                    Some(byte) => *byte ^= 1 << (at % 8),
+                    None => bad_parity[at / 8 - data.len()] ^= 1 << (at % 8),
+                }
+                soft[at] = if place % 2 == 0 { 3 } else { 7 };
+            }
+            let bit = |at: usize| {
+                bad_data.iter().chain(&bad_parity).nth(at / 8).unwrap() >> (at % 8) & 1 == 1
+            };
+            for (at, value) in soft.iter_mut().enumerate() {
+                let size = if *value == 0 { 15 } else { *value };
+                *value = if bit(at) { -size } else { size };
+            }
+            let mut first: Option<Vec<Outcome>> = None;
+            for decoder in &mut decoders {
+                let mut run = |way: usize| {
+                    let (mut d, mut p) = (bad_data.clone(), bad_parity.clone());
+                    let said = match way {
+                        0 => decoder.decode(&mut d, &mut p),
+                        1 => decoder.decode_soft(&soft, &mut d, &mut p),
+                        _ => decoder.decode_flip(&mut d, &mut p),
+                    };
+                    (said.unwrap(), d, p)
+                };
+                let results: Vec<_> = (0..3).map(&mut run).collect();
+                for (said, d, p) in &results {
+                    match said {
+                        Decoded::Failed => assert!((d, p) == (&bad_data, &bad_parity)),
+                        Decoded::Clean => assert!(errors == 0),
+                        Decoded::Corrected(n) => {
+                            assert!(*n > 0 && code.is_codeword(d, p).unwrap());
+                            corrected += usize::from(*d == data);
+                        }
+                    }
+                }
+                if errors <= 2 {
+                    assert!(results.iter().all(|(_, d, p)| *d == data && *p == parity), "{name}");
+                }
+                assert_eq!(&results, first.get_or_insert_with(|| results.clone()));
+            }
+        }
+        assert!(corrected >= 12 * decoders.len(), "{name}: {corrected}");
+    }
+}
+
+#[test]
+fn wrong_lengths_and_singular_parity_are_named() {
+    let code = ldpc_by_name("ses-33x256").unwrap();
+    assert_eq!((code.data_bytes(), code.parity_bytes(), code.codeword_bits()), (1024, 32, 8448));
+    let error = code.encode(&[0; 1000], &mut [0; 32]).unwrap_err();
+    assert_eq!(error, CodeError::Length { what: "data", got: 1000, accepted: 1024 });
+    let error = code.is_codeword(&[0; 1024], &[0; 31]).unwrap_err();
+    assert_eq!(error, CodeError::Length { what: "parity", got: 31, accepted: 32 });
+    let mut decoder = LdpcDecoder::new(code.clone());
+    assert!(decoder.decode_soft(&[0; 5], &mut [0; 1024], &mut [0; 32]).is_err());
+    let shape = Shape { circulant: 256, rows: 1, data_blocks: 1, weight: 3, seed: 0 };
+    let e = |shift| Entry { row: 0, shift };
+    let even = vec![vec![e(0), e(1), e(5)], vec![e(0), e(9)]];
+    assert_eq!(
+        QcLdpc::from_columns("even", shape, even).unwrap_err(),
+        CodeError::NotInvertible { size: 256 }
+    );
+    assert!(matches!(
+        QcLdpc::from_columns("short", shape, vec![vec![e(0)]]),
+        Err(CodeError::NoSuchCode { .. })
+    ));
+    assert!(ldpc_by_name("turbo").unwrap_err().to_string().contains("qc-4k-8/9"));
+}
+
+/// One block row means commuting circulants, `h_a h_b + h_b h_a = 0`: a codeword of weight 6 that
+/// the search must find; and what it finds must be a codeword.
+#[test]
+fn distance_search_finds_real_codewords() {
+    let code = ldpc_by_name("ses-33x256").unwrap();
+    let report = code.distance_report(6, 3_000_000);
+    assert_eq!((report.girth, report.lowest_found), (6, Some(6)), "{report:?}");
+    let mut word = vec![0u8; 1056];
+    for (block, place) in &report.example {
+        let at = *block as usize * 256 + usize::from(*place);
+        word[at / 8] ^= 1 << (at % 8);
+    }
+    assert!(code.is_codeword(&word[..1024], &word[1024..]).unwrap());
+}

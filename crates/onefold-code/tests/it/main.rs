@@ -1,0 +1,8 @@
+//! Integration tests of onefold-code: laws, known answers, twins.
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
+mod bch;
+mod fingerprints;
+mod ldpc;
+mod recovery;
+mod scramblers;

@@ -1,0 +1,160 @@
+//! On-disk parsers meet anything at all and answer without panicking.
+
+use std::sync::Arc;
+
+use onefold_block::{BlockDevice, ByteSize, ContainerId, Folder, SimFolder, SplitMix64};
+use onefold_pool::format::{container, frame, superblock::Superblock};
+use onefold_pool::{OpenOptions, Pool};
+use proptest::prelude::*;
+
+use crate::support::{content, new_pool, options, read_only, small};
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        let id = ContainerId::new(1);
+        let _ = Superblock::decode("super.0", &bytes);
+        let _ = frame::decode(&bytes);
+        let _ = frame::decode_changes(&bytes);
+        let _ = container::check_header(&bytes, id, &[0; 16]);
+        let _ = container::decode_entry(&bytes, id);
+        if let Ok(footer) = container::decode_footer(&bytes, id, bytes.len() as u64) {
+            let _ = container::decode_directory(&bytes, id, &footer);
+        }
+    }
+}
+
+/// A pool as its files' bytes.
+fn image() -> Vec<(String, Vec<u8>)> {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(4 << 20)).unwrap();
+    for n in 0..120 {
+        volume.write_at(n * 4096, &content(n, 4096), n % 30 == 0).unwrap();
+    }
+    drop(volume);
+    pool.checkpoint().unwrap();
+    pool.volume("main").unwrap().write_at(0, &content(500, 40_960), true).unwrap();
+    drop(pool);
+    let mut files = Vec::new();
+    let containers = folder.subfolder("containers").unwrap();
+    let folders: [(&str, Arc<dyn Folder>); 2] =
+        [("", Arc::new(folder.clone())), ("containers/", containers)];
+    for (prefix, folder) in folders {
+        for name in folder.list().unwrap() {
+            if let Ok(media) = folder.open(&name) {
+                let mut bytes = vec![0; media.len().unwrap() as usize];
+                media.read(0, &mut bytes).unwrap();
+                files.push((format!("{prefix}{name}"), bytes));
+            }
+        }
+    }
+    files
+}
+
+fn write_image(files: &[(String, Vec<u8>)]) -> SimFolder {
+    let folder = SimFolder::new();
+    let containers = folder.subfolder("containers").unwrap();
+    for (name, bytes) in files {
+        match name.strip_prefix("containers/") {
+            Some(name) => containers.create(name).unwrap().write(0, bytes).unwrap(),
+            None => folder.create(name).unwrap().write(0, bytes).unwrap(),
+        }
+    }
+    folder
+}
+
+/// Checksums are made to fit after the damage, so that what lies behind them is reached.
+fn forge(name: &str, bytes: &mut [u8]) {
+    let crc = crc32fast::hash;
+    if name.starts_with("super") && bytes.len() > 40 {
+        let len = u64::from_le_bytes(bytes[24..32].try_into().unwrap()) as usize;
+        if let Some(covered) = bytes.get(16..40 + len.min(1 << 20)) {
+            let check = crc(&[&bytes[8..12], covered].concat());
+            bytes[12..16].copy_from_slice(&check.to_le_bytes());
+        }
+    }
+    if name == "journal" {
+        let mut at = 0;
+        while at + 32 <= bytes.len() {
+            let len = u32::from_le_bytes(bytes[at + 24..at + 28].try_into().unwrap()) as usize;
+            let Some(covered) = bytes.get(at + 8..at + 32 + len) else { break };
+            let check = crc(covered);
+            bytes[at + 4..at + 8].copy_from_slice(&check.to_le_bytes());
+            at += (32 + len).next_multiple_of(64);
+        }
+    }
+}
+
+#[test]
+fn damaged_pools_with_fitting_checksums_are_answered() {
+    let pristine = image();
+    let mut random = SplitMix64::new(21);
+    let mut opened = 0;
+    for _ in 0..1500 {
+        let mut files = pristine.clone();
+        let meta: Vec<usize> =
+            (0..files.len()).filter(|&n| !files[n].0.starts_with("containers")).collect();
+        let victim = meta[random.below(meta.len() as u64) as usize];
+        let (name, bytes) = &mut files[victim];
+        for _ in 0..=random.below(3) {
+            let at = random.below(bytes.len().max(1) as u64) as usize;
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = random.next_u64() as u8;
+            }
+        }
+        forge(name, bytes);
+        let folder = write_image(&files);
+        let _ = Pool::check_in(&folder, &mut |_, _| {});
+        for options in [read_only(), options()] {
+            let Ok(pool) = Pool::open(&folder, &options) else { continue };
+            opened += 1;
+            for volume in pool.volumes() {
+                for n in 0..20 {
+                    let _ = volume.read_at(n * 4096, &mut [0; 4096]);
+                }
+            }
+        }
+    }
+    assert!(opened > 300, "only {opened} damaged pools could be opened at all");
+}
+
+/// Where a pool of format version 1 stands, written once and never again.
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pool-v1");
+
+#[test]
+fn a_pool_of_format_version_1_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    if std::env::var_os("ONEFOLD_WRITE_FIXTURE").is_some() {
+        write_fixture();
+    }
+    std::fs::create_dir(path.join("containers")).unwrap();
+    for name in ["super.0", "super.1", "journal", "map", "containers/00000001.container"] {
+        std::fs::copy(format!("{FIXTURE}/{name}"), path.join(name)).unwrap();
+    }
+    let report = Pool::check_at(path, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    let pool = Pool::open_at(path, &OpenOptions::default()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    assert_eq!(volume.size_bytes(), 64 << 30);
+    let mut found = vec![0; 4096];
+    for n in 0..10 {
+        volume.read_at(n << 30, &mut found).unwrap();
+        assert!(found == content(n, 4096), "chunk {n}");
+    }
+    pool.close().unwrap();
+}
+
+fn write_fixture() {
+    use onefold_pool::PoolSettings;
+    let path = std::path::Path::new(FIXTURE);
+    Pool::create_at(path, &PoolSettings::default(), crate::support::IDENTITY).unwrap();
+    let pool = Pool::open_at(path, &OpenOptions::default()).unwrap();
+    let volume = pool.create_volume("main", ByteSize(64 << 30)).unwrap();
+    for n in 0..10 {
+        volume.write_at(n << 30, &content(n, 4096), false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    std::fs::remove_file(path.join("lock")).unwrap();
+}
