@@ -1,12 +1,14 @@
 //! The servers that are measured: ours, and nbdkit with its memory plugin.
 //! Room: onefold-bench.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use onefold_block::ByteSize;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -53,15 +55,23 @@ impl Server {
                 command
             }
         };
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let said = child.stderr.take().map(hear);
         let uri = format!("nbd+unix:///?socket={}", socket.display());
         let mut server = Self { child, uri };
-        server.wait_for(&socket)?;
+        match said {
+            // It says so once it listens; before, the socket may be there only for a test.
+            Some(said) if kind == Kind::Onefold => {
+                let last = wait_for_line(&said, "listening");
+                last.map_err(|last| anyhow!("`onefold serve` does not listen: {last}"))?;
+            }
+            _ => server.wait_for_socket(&socket)?,
+        }
         Ok(server)
     }
 
-    fn wait_for(&mut self, socket: &Path) -> Result<()> {
+    fn wait_for_socket(&mut self, socket: &Path) -> Result<()> {
         let start = Instant::now();
         while UnixStream::connect(socket).is_err() {
             if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
@@ -105,6 +115,31 @@ impl Drop for Server {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The lines of a server's log, read to their end so that it never waits for a reader.
+fn hear(log: ChildStderr) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(log).lines().map_while(Result::ok) {
+            // Nobody listens any more once the server runs.
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+/// Wait for a line that begins so; in vain, the last line is told.
+fn wait_for_line(lines: &Receiver<String>, start: &str) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = "nothing was said".to_owned();
+    while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        if line.starts_with(start) {
+            return Ok(());
+        }
+        last = line;
+    }
+    Err(last)
 }
 
 /// The `onefold` that was built along with this program.
