@@ -154,6 +154,12 @@ fn check_supers(inner: &Inner, report: &mut CheckReport) {
         }
         Err(error) => report.found(error.to_string()),
     }
+    if let Some(at) = inner.flusher().journal.torn_at() {
+        report.notes.push(format!(
+            "the journal ends at byte {at} in a frame that is not whole: a flush that a power cut \
+             interrupted, or damage to the last one"
+        ));
+    }
     if !clean {
         report.notes.push("the pool was not stopped cleanly: its journal was followed".to_owned());
     }

@@ -23,6 +23,7 @@ pub struct Journal {
     epoch: u64,
     next_number: u64,
     end_bytes: u64,
+    torn_at: Option<u64>,
 }
 
 /// What a scan of the journal found.
@@ -32,6 +33,9 @@ pub struct Replay {
     pub next_number: u64,
     /// Where the next frame begins.
     pub end_bytes: u64,
+    /// Where a frame of the epoch begins that is not whole: what a power cut leaves, or damage to
+    /// the last frame, which looks the same.
+    pub torn_at: Option<u64>,
     /// The epoch of the first frame, if there is a good one.
     pub first_epoch: Option<u64>,
 }
@@ -39,13 +43,18 @@ pub struct Replay {
 impl Journal {
     /// A journal that goes on after what a scan found.
     pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay) -> Self {
-        let (next_number, end_bytes) = (replay.next_number, replay.end_bytes);
-        Self { media, epoch, next_number, end_bytes }
+        let Replay { next_number, end_bytes, torn_at, .. } = *replay;
+        Self { media, epoch, next_number, end_bytes, torn_at }
     }
 
     /// Length in bytes.
     pub const fn len_bytes(&self) -> u64 {
         self.end_bytes
+    }
+
+    /// Where a frame that is not whole was found when the pool was opened.
+    pub const fn torn_at(&self) -> Option<u64> {
+        self.torn_at
     }
 
     /// Whether a stop cut the journal to the frame that begins an epoch, which is now damaged: no
@@ -120,9 +129,20 @@ pub fn replay(
         found.next_number += 1;
         found.end_bytes += frame_len;
     }
+    if len >= found.end_bytes + HEADER_BYTES as u64 {
+        let mut header = [0; HEADER_BYTES];
+        media.read(found.end_bytes, &mut header)?;
+        let begins = frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes();
+        found.torn_at = begins.then_some(found.end_bytes);
+    }
     if len < ALIGN_BYTES as u64 {
         let problem = "the file is shorter than the frame that begins it";
         return Err(PoolError::corrupt("journal", len, problem));
+    }
+    // A journal cut to one frame by a clean stop cannot have held anything; any other begins with
+    // a frame that lies within one sector, and is therefore never torn.
+    if found.first_epoch.is_none() && len > ALIGN_BYTES as u64 {
+        return Err(PoolError::corrupt("journal", 0, "its first frame is damaged"));
     }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)

@@ -16,6 +16,7 @@ pub const LOCK_FILE: &str = "lock";
 
 /// The lock; dropping it gives it up.
 pub struct PoolLock {
+    _folder: File,
     _file: File,
 }
 
@@ -45,20 +46,25 @@ impl PoolLock {
         } else {
             FlockOperation::NonBlockingLockExclusive
         };
-        match flock(&file, operation) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
-                let holder = match holder.trim().parse::<u32>() {
-                    Ok(process) => format!("process {process}"),
-                    Err(_) => "another process".to_owned(),
-                };
-                return Err(PoolError::Locked { holder });
-            }
-            Err(error) => {
-                let context = format!("lock {}", path.display());
-                return Err(PoolError::Io { context, source: error.into() });
+        // The folder itself is locked too: a lock file that was removed, or a copy of it, must
+        // not let a second process in.
+        let folder = File::open(pool).map_err(io)?;
+        for lock in [flock(&folder, operation), flock(&file, operation)] {
+            match lock {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    let mut holder = String::new();
+                    let _ = file.read_to_string(&mut holder);
+                    let holder = match holder.trim().parse::<u32>() {
+                        Ok(process) => format!("process {process}"),
+                        Err(_) => "another process".to_owned(),
+                    };
+                    return Err(PoolError::Locked { holder });
+                }
+                Err(error) => {
+                    let context = format!("lock {}", path.display());
+                    return Err(PoolError::Io { context, source: error.into() });
+                }
             }
         }
         if !shared {
@@ -68,6 +74,6 @@ impl PoolLock {
                 .and_then(|()| file.write_all(note.as_bytes()))
                 .map_err(io)?;
         }
-        Ok(Self { _file: file })
+        Ok(Self { _folder: folder, _file: file })
     }
 }

@@ -182,6 +182,11 @@ pub(crate) fn open(
     check_map_header(&*files.map, &superblock.identity)?;
     let containers = folder.subfolder(CONTAINER_FOLDER)?;
     let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
+    let stored = superblock.containers.iter().any(|container| container.references > 0);
+    if stored && store.list()?.is_empty() {
+        let problem = "it is missing or empty, but the pool has data: is a disk not mounted?";
+        return Err(PoolError::corrupt(CONTAINER_FOLDER, 0, problem));
+    }
     let inner = assemble(files, store, &superblock, options, guard);
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };

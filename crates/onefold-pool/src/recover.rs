@@ -17,7 +17,7 @@ use crate::format::frame::Change;
 use crate::format::record;
 use crate::index::Place;
 use crate::journal::{self, Journal, Replay};
-use crate::pba::Pba;
+use crate::pba::{Pba, UNIT_BYTES};
 
 impl Inner {
     /// Bring memory to the state that is durable, and unless read-only the media too.
@@ -30,6 +30,10 @@ impl Inner {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
         refuse_lost_checkpoint(&replay, sequence, damage)?;
+        self.refuse_lost_journal(&replay, first_unknown)?;
+        if let Some(at) = replay.torn_at {
+            tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
+        }
         if orphans > 0 {
             tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
         }
@@ -49,6 +53,24 @@ impl Inner {
             self.checkpoint()?;
         }
         self.finish_deletions()
+    }
+
+    /// The frame that begins an epoch is durable before any container of the epoch is made: without
+    /// the one, the other shows that the journal is damaged and not just new.
+    fn refuse_lost_journal(&self, replay: &Replay, first_unknown: u32) -> Result<(), PoolError> {
+        if replay.next_number > 0 {
+            return Ok(());
+        }
+        for id in self.store.list()?.into_iter().filter(|id| id.get() >= first_unknown) {
+            let mut header = [0; container::HEADER_BYTES];
+            let readable = self.store.read(id, 0, &mut header).is_ok();
+            if readable && container::check_header(&header, id, &self.identity.uuid).is_ok() {
+                let problem =
+                    format!("there is no good frame, but {id} was made after the checkpoint");
+                return Err(PoolError::corrupt("journal", 0, problem));
+            }
+        }
+        Ok(())
     }
 
     /// Repeat a map change.
@@ -146,13 +168,19 @@ impl Inner {
         Ok((at + tail.len(), entries.len()))
     }
 
-    /// All good records from the start of a container's bytes.
+    /// All good records in a container's bytes.
     pub fn walk(&self, id: ContainerId, bytes: &[u8]) -> Result<Vec<DirectoryEntry>, PoolError> {
         let chunk_bytes = self.chunk_bytes();
         let (mut entries, mut at) = (Vec::new(), container::HEADER_BYTES);
         let mut chunk = vec![0; chunk_bytes];
         let mut decompressor = Decompressor::new();
-        while let Some(location) = record::probe(bytes, at, id, chunk_bytes) {
+        while at < bytes.len() {
+            // A damaged record hides its length: go on at the next good one, because what lies
+            // past it may be referred to and must not be written over.
+            let Some(location) = record::probe(bytes, at, id, chunk_bytes) else {
+                at += UNIT_BYTES;
+                continue;
+            };
             let pba = Pba { container: id, location };
             record::decode(&bytes[at..location.end_bytes()], pba, &mut decompressor, &mut chunk)
                 .map_err(|e| PoolError::corrupt(id.to_string(), at as u64, e.to_string()))?;

@@ -215,3 +215,63 @@ fn a_container_of_another_pool_is_left_alone_and_named() {
     Pool::open(&folder, &options()).unwrap().close().unwrap();
     assert!(containers.list().unwrap().contains(&"0000ffff.container".to_owned()));
 }
+
+#[test]
+fn recovery_keeps_what_lies_past_a_damaged_record() {
+    let folder = used_pool(false);
+    let containers = folder.subfolder("containers").unwrap();
+    // The last container, which no checkpoint knows.
+    let name = containers.list().unwrap().pop().unwrap();
+    let before = containers.open(&name).unwrap().len().unwrap();
+    folder.flip_bit(&format!("containers/{name}"), before / 2, 3).unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    let mut found = vec![0; 4096];
+    let mut lost = 0;
+    for n in 0..CHUNKS {
+        match volume.read_at(n * 4096, &mut found) {
+            Ok(()) => assert!(found == expected(n), "chunk {n} is wrong"),
+            Err(_) => lost += 1,
+        }
+    }
+    // One record; up to two blocks of the test's data share it.
+    assert!((1..=2).contains(&lost), "{lost} chunks were lost to one flipped bit");
+    drop(volume);
+    pool.close().unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(!report.is_sound(), "the lost chunk is named: {report:?}");
+}
+
+#[test]
+fn a_journal_without_any_good_frame_is_not_taken_for_a_new_one() {
+    let folder = used_pool(false);
+    let journal = folder.open("journal").unwrap();
+    let len = journal.len().unwrap();
+    journal.write(0, &vec![0; len as usize]).unwrap();
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(error.to_string().contains("first frame is damaged"), "{error}");
+    assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
+
+#[test]
+fn damage_to_the_last_frame_is_noted() {
+    let folder = used_pool(false);
+    let journal = folder.open("journal").unwrap();
+    let mut bytes = vec![0; journal.len().unwrap() as usize];
+    journal.read(0, &mut bytes).unwrap();
+    let last = (0..bytes.len() - 4).rev().find(|&at| bytes[at..].starts_with(b"OFJF")).unwrap();
+    folder.flip_bit("journal", last as u64 + 40, 0).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("not whole")), "{report:?}");
+}
+
+#[test]
+fn a_pool_without_its_containers_is_refused_and_not_begun_anew() {
+    let folder = used_pool(true);
+    let containers = folder.subfolder("containers").unwrap();
+    for name in containers.list().unwrap() {
+        containers.remove(&name).unwrap();
+    }
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(error.to_string().contains("not mounted"), "{error}");
+}

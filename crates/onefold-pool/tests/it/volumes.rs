@@ -202,3 +202,17 @@ fn a_volume_deleted_under_its_users_answers_and_leaves_nothing_behind() {
     let pool = Pool::open(&folder, &options()).unwrap();
     assert_eq!(pool.status().unwrap().containers, 0);
 }
+
+#[test]
+fn a_pool_is_opened_once_even_without_its_lock_file() {
+    use onefold_pool::{OpenOptions, PoolSettings};
+    let folder = tempfile::tempdir().unwrap();
+    Pool::create_at(folder.path(), &PoolSettings::default(), IDENTITY).unwrap();
+    let _pool = Pool::open_at(folder.path(), &OpenOptions::default()).unwrap();
+    std::fs::remove_file(folder.path().join("lock")).unwrap();
+    for read_only in [true, false] {
+        let options = OpenOptions { read_only, ..OpenOptions::default() };
+        let error = Pool::open_at(folder.path(), &options).err().expect("refused");
+        assert!(matches!(error, PoolError::Locked { .. }), "{error}");
+    }
+}
