@@ -17,7 +17,7 @@ fn close(got: f64, want: f64, tolerance: f64, what: &str) {
 fn measured(load: u64, service: Service) -> (f64, f64, f64) {
     let between = SimSpan::from_ns(SERVICE.ns() * 100 / load);
     let mut station = Station::new(load, CUSTOMERS, between, service);
-    let (_, _, usage) = station.run(Limits::default()).unwrap();
+    let (_, _, usage) = station.run(Limits::default()).expect("no station stalls by itself");
     assert_eq!(station.served, CUSTOMERS);
     let wait = usage.wait_ns_mean() / SERVICE.ns() as f64;
     (usage.utilisation(), wait, usage.waiting_mean())

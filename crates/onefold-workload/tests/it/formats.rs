@@ -7,7 +7,7 @@ use onefold_workload::{
 
 fn read(format: Format, text: &str) -> (Vec<Request>, ImportReport, Vec<String>) {
     let mut reader = TraceReader::new(format, text.as_bytes());
-    let requests = reader.by_ref().collect::<Result<_, _>>().unwrap();
+    let requests = reader.by_ref().collect::<Result<_, _>>().expect("a good trace");
     (requests, reader.report(), reader.stream_names().to_vec())
 }
 
@@ -199,7 +199,7 @@ fn alibaba_devices_are_streams() {
 
 /// Distinct digests of so many hex digits.
 fn digests(count: usize, width: usize) -> String {
-    (1..=count).map(|n| format!("{n:0width$x}")).collect()
+    (1..=count).map(|n| format!("{n:0width$x}")).collect::<Vec<_>>().concat()
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn spec(pattern: AddressPattern) -> WorkloadSpec {
 }
 
 fn requests(spec: WorkloadSpec) -> Vec<Request> {
-    Generator::new(spec).unwrap().collect()
+    Generator::new(spec).expect("a good spec").collect()
 }
 
 /// How often each page is asked for.

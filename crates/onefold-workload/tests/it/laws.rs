@@ -38,7 +38,9 @@ proptest! {
     #[test]
     fn what_is_written_comes_back(requests in vec(request(), 0..40)) {
         let mut writer = CsvWriter::new(Vec::new()).unwrap();
-        requests.iter().for_each(|request| writer.write(request).unwrap());
+        for request in &requests {
+            writer.write(request).unwrap();
+        }
         let text = writer.finish().unwrap();
         let mut reader = TraceReader::new(Format::Csv, text.as_slice());
         let back = reader.by_ref().collect::<Result<Vec<_>, _>>().unwrap();

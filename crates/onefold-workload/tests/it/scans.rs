@@ -9,12 +9,12 @@ use onefold_workload::Identity;
 use onefold_workload::scan::{ScannedChunk, scan};
 
 fn fixed(size: usize) -> Chunker {
-    Chunker::Fixed(FixedChunker::new(size).unwrap())
+    Chunker::Fixed(FixedChunker::new(size).expect("a good size"))
 }
 
 fn scanned(path: &std::path::Path, chunker: &Chunker) -> Vec<ScannedChunk> {
     let mut found = Vec::new();
-    let report = scan(path, chunker, |chunk| found.push(chunk)).unwrap();
+    let report = scan(path, chunker, |chunk| found.push(chunk)).expect("readable");
     assert_eq!(report.chunks, found.len() as u64);
     assert_eq!(report.bytes, found.iter().map(|chunk| chunk.len as u64).sum::<u64>());
     found
