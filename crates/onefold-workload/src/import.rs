@@ -44,7 +44,8 @@ pub enum Format {
     Blkparse(BlkAction),
     /// fio's I/O log, version 2 or 3; the first line says which.
     FioIolog,
-    /// `DiskSim` ASCII with integer nanoseconds: `time_ns device start_sector sectors 0=write|1=read`.
+    /// `DiskSim` ASCII with integer nanoseconds:
+    /// `time_ns device start_sector sectors 0=write|1=read`.
     DiskSim,
     /// `CloudPhysics` traces as libCacheSim's CSV: `version,time_us,op(hex SCSI),size,lbn`.
     CacheSim,
