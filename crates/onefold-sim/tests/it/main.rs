@@ -1,0 +1,6 @@
+//! Models run from the outside: determinism, queueing theory, stalls.
+//! Room: onefold-sim.
+
+mod order;
+mod queueing;
+mod station;

@@ -1,0 +1,139 @@
+//! Content with a measured histogram of copies, as `DEDISbench` uses them.
+//! Room: onefold-workload.   In: lines `duplicates contents`.   Out: [`Identity`]s without end.
+//! Source: Paulo, Reis, Pereira and Sousa, "`DEDISbench`", OTM 2012. A line says how many contents
+//! have so many duplicates beside themselves; 0 are the unique ones. Each draw picks a page of
+//! the measured data set at random; a unique page is new content every time.
+//! Cost: a binary search over the lines per draw.
+
+use std::io::{self, BufRead};
+
+use onefold_sim::{RandomStream, RandomStreams};
+
+use crate::request::Identity;
+
+/// How many contents have how many copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    classes: Vec<Class>,
+    pages: u64,
+    duplicated: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Class {
+    copies: u64,
+    /// Pages of this and all earlier classes.
+    pages_to_here: u64,
+    /// Pages of this class.
+    pages: u64,
+    /// Number of its first content.
+    first: u64,
+}
+
+/// A histogram that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistogramError {
+    /// The input failed.
+    #[error("reading the histogram")]
+    Read(#[from] io::Error),
+    /// A line that is not two numbers, or too large.
+    #[error("line {line} `{got}`: expected the number of duplicates and the number of contents")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// What it holds.
+        got: String,
+    },
+    /// No page at all.
+    #[error("the histogram has no pages")]
+    Empty,
+}
+
+impl Histogram {
+    /// Reads lines `duplicates contents`.
+    pub fn read(input: impl BufRead) -> Result<Self, HistogramError> {
+        let mut entries = Vec::new();
+        for (index, line) in input.lines().enumerate() {
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let refused =
+                || HistogramError::Line { line: index + 1, got: line.chars().take(60).collect() };
+            let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+            let (Some(Ok(duplicates)), Some(Ok(contents)), None) =
+                (numbers.next(), numbers.next(), numbers.next())
+            else {
+                return Err(refused());
+            };
+            entries.push((duplicates, contents));
+            if Self::new(&entries).is_none() {
+                return Err(refused());
+            }
+        }
+        let found = Self::new(&entries).filter(|found| found.pages > 0);
+        found.ok_or(HistogramError::Empty)
+    }
+
+    /// A histogram of (duplicates, contents); `None` if it has 2^64 pages or more.
+    pub fn new(entries: &[(u64, u64)]) -> Option<Self> {
+        let mut found = Self { classes: Vec::new(), pages: 0, duplicated: 0 };
+        for &(duplicates, contents) in entries.iter().filter(|entry| entry.1 > 0) {
+            let copies = duplicates.checked_add(1)?;
+            let pages = copies.checked_mul(contents)?;
+            found.pages = found.pages.checked_add(pages)?;
+            let first = found.duplicated;
+            found.classes.push(Class { copies, pages_to_here: found.pages, pages, first });
+            if copies > 1 {
+                found.duplicated += contents;
+            }
+        }
+        Some(found)
+    }
+
+    /// Pages of the measured data set.
+    pub const fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Redundant pages of the measured data set, of all its pages.
+    pub fn duplicate_ratio(&self) -> f64 {
+        let redundant = |class: &Class| (class.pages - class.pages / class.copies) as f64;
+        self.classes.iter().map(redundant).sum::<f64>() / self.pages.max(1) as f64
+    }
+
+    /// Content drawn from this histogram. It must have pages.
+    pub fn content(&self, seed: u64) -> HistogramContent<'_> {
+        assert!(self.pages > 0, "there must be some content");
+        let stream = RandomStreams::new(seed).stream("content.histogram");
+        HistogramContent { histogram: self, seed, stream, unique: 0 }
+    }
+}
+
+/// An endless draw from a [`Histogram`].
+#[derive(Clone, Debug)]
+pub struct HistogramContent<'a> {
+    histogram: &'a Histogram,
+    seed: u64,
+    stream: RandomStream,
+    unique: u64,
+}
+
+impl Iterator for HistogramContent<'_> {
+    type Item = Identity;
+
+    fn next(&mut self) -> Option<Identity> {
+        let page = self.stream.below(self.histogram.pages);
+        let at = self.histogram.classes.partition_point(|class| class.pages_to_here <= page);
+        let class = self.histogram.classes[at];
+        let number = if class.copies == 1 {
+            self.unique += 1;
+            // Numbers from above, so that they never meet those of duplicated contents.
+            u64::MAX - self.unique
+        } else {
+            class.first + (page - (class.pages_to_here - class.pages)) / class.copies
+        };
+        Some(Identity::of_number(self.seed, number))
+    }
+}

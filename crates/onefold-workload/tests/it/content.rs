@@ -1,0 +1,112 @@
+//! Generated content, measured back.
+//! Room: onefold-workload.
+
+use onefold_sim::Ratio;
+use onefold_workload::content::{Measured, ProfileError, UniformContent};
+use onefold_workload::{ContentProfile, Histogram, Identity, PRESETS};
+use proptest::prelude::*;
+
+#[test]
+fn presets_measure_back_as_their_tables_say() {
+    for preset in PRESETS {
+        let ContentProfile { duplicate_ratio, hot_fingerprint_ratio, hot_share } = preset.profile;
+        let pages: Vec<Identity> = preset.profile.data_set(100_000, 1).unwrap().collect();
+        let measured = Measured::of(pages.iter().copied());
+        assert_eq!(measured.pages, 100_000, "{}", preset.name);
+        for (got, want) in [
+            (measured.duplicate_ratio(), duplicate_ratio),
+            (measured.hot_fingerprint_ratio(), hot_fingerprint_ratio),
+            (measured.hot_share(), hot_share),
+        ] {
+            assert!((got - want.as_f64()).abs() < 2e-4, "{}: {got} is not {want}", preset.name);
+        }
+        // In random order: the halves have the same share of distinct contents.
+        let half = |range: std::ops::Range<usize>| {
+            Measured::of(pages[range].iter().copied()).distinct as f64
+        };
+        let (first, second) = (half(0..50_000), half(50_000..100_000));
+        assert!((first / second - 1.0).abs() < 0.02, "{first} and {second}");
+    }
+    assert_eq!(ContentProfile::named("desktop4"), Some(PRESETS[5].profile));
+    assert_eq!(ContentProfile::named("server1"), None);
+}
+
+#[test]
+fn impossible_profiles_are_named() {
+    let profile = |duplicates, fingerprints, share| ContentProfile {
+        duplicate_ratio: Ratio::percent(duplicates),
+        hot_fingerprint_ratio: Ratio::percent(fingerprints),
+        hot_share: Ratio::percent(share),
+    };
+    let refused = |profile: ContentProfile, words: &str| {
+        let error: ProfileError = profile.data_set(1_000, 1).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    refused(profile(101, 10, 50), "duplicate ratio 101/100");
+    refused(profile(50, 100, 50), "hot-fingerprint ratio 100/100");
+    refused(profile(20, 50, 10), "180 hot contents with 20 redundant pages");
+    refused(profile(20, 10, 100), "no hot content");
+    refused(profile(80, 10, 0), "hot contents with 0");
+    refused(profile(80, 0, 0), "1600 pages of duplicated content");
+    assert_eq!(profile(0, 10, 50).data_set(10, 1).unwrap().len(), 10);
+}
+
+proptest! {
+    /// Every profile that is accepted measures back to the nearest page.
+    #[test]
+    fn accepted_profiles_are_met(
+        pages in 1_u64..5_000, d in 0_u64..=1000, h in 0_u64..1000, r in 0_u64..=1000,
+    ) {
+        let [duplicate_ratio, hot_fingerprint_ratio, hot_share] = [d, h, r].map(Ratio::permille);
+        let profile = ContentProfile { duplicate_ratio, hot_fingerprint_ratio, hot_share };
+        if let Ok(content) = profile.data_set(pages, 9) {
+            let measured = Measured::of(content);
+            let redundant = duplicate_ratio.of(pages);
+            prop_assert_eq!(measured.pages, pages);
+            prop_assert_eq!(measured.pages - measured.distinct, redundant);
+            prop_assert_eq!(measured.hot_redundant, hot_share.of(redundant));
+            let hot = hot_fingerprint_ratio.as_f64() * measured.duplicated as f64;
+            prop_assert!((measured.hot as f64 - hot).abs() <= 1.0, "{:?}", measured);
+        }
+    }
+}
+
+#[test]
+fn uniform_content_repeats_as_the_balls_in_boxes_do() {
+    // 2 draws a value: a share e^-2 of the values is never drawn.
+    let measured = Measured::of(UniformContent::new(10_000, 3).take(20_000));
+    let missing = 1.0 - measured.distinct as f64 / 10_000.0;
+    assert!((missing - (-2.0_f64).exp()).abs() < 0.01, "{missing}");
+}
+
+#[test]
+fn histograms_draw_each_class_as_often_as_it_has_pages() {
+    // 6000 unique pages, 1000 contents twice, 20 contents a hundred times.
+    let histogram = Histogram::read(&b"0 6000\n1 1000\n\n99 20\n"[..]).unwrap();
+    assert_eq!(histogram.pages(), 10_000);
+    assert!((histogram.duplicate_ratio() - 0.298).abs() < 1e-9);
+    let drawn: Vec<Identity> = histogram.content(4).take(100_000).collect();
+    assert_eq!(drawn, histogram.content(4).take(100_000).collect::<Vec<_>>());
+    let mut counts = std::collections::BTreeMap::new();
+    for identity in drawn {
+        *counts.entry(identity).or_insert(0_u64) += 1;
+    }
+    // Ten times the data set: unique pages stay unique, pairs come 20 times, the rest 1000 times.
+    let unique = counts.values().filter(|&&n| n == 1).count();
+    assert!((59_400..60_600).contains(&unique), "{unique}");
+    let hot: Vec<u64> = counts.values().copied().filter(|&n| n > 500).collect();
+    assert_eq!(hot.len(), 20);
+    assert!(hot.iter().all(|n| (850..1150).contains(n)), "{hot:?}");
+    assert_eq!(counts.len() - unique - hot.len(), 1000);
+
+    for (text, words) in [
+        ("0 5\n1 x\n", "line 2 `1 x`"),
+        ("1 2 3\n", "line 1"),
+        ("18446744073709551615 2\n", "line 1"),
+        ("", "no pages"),
+        ("5 0\n", "no pages"),
+    ] {
+        let error = Histogram::read(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
