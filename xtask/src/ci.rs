@@ -45,11 +45,11 @@ const TESTS: &str = "tests";
 impl Step {
     /// The line that a person types to run this step alone.
     fn line(&self) -> String {
-        let mut line = String::new();
-        for (name, value) in self.env {
-            line += &format!("{name}='{value}' ");
-        }
-        line + "cargo " + &self.args.join(" ")
+        let mut words: Vec<String> =
+            self.env.iter().map(|(name, value)| format!("{name}='{value}'")).collect();
+        words.push("cargo".to_owned());
+        words.extend(self.args.iter().map(|&arg| arg.to_owned()));
+        words.join(" ")
     }
 }
 

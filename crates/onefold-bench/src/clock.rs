@@ -1,6 +1,6 @@
 //! CPU clocks of threads and processes, and the time that a ready thread waited for a core.
 //! Room: onefold-bench.
-//! Source: clock_gettime(2), clock_getcpuclockid(3), getrusage(2), proc(5) on `schedstat`.
+//! Source: `clock_gettime`(2), `clock_getcpuclockid`(3), `getrusage`(2), proc(5) on `schedstat`.
 
 use std::io;
 

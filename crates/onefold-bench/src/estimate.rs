@@ -18,6 +18,9 @@ const GROUP: &str = "estimate";
 const BATCH: usize = 64;
 const GIB: f64 = (1u64 << 30) as f64;
 
+/// A figure's name, the options that it is measured with, and its goal.
+type Figure<'a> = (&'a str, &'a dyn Fn() -> Options, Option<f64>);
+
 /// Measure the estimator.
 pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     let bytes = lab.pick(256 << 20, 8 << 20);
@@ -29,7 +32,7 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     let one_thread = || Options { threads: 1, ..Options::default() };
     let nested = || Options { content_defined: Vec::new(), ..one_thread() };
     let one_size = || Options { chunk_sizes: vec![BLOCK as u32], ..nested() };
-    let figures: [(&str, &dyn Fn() -> Options, Option<f64>); 3] = [
+    let figures: [Figure<'_>; 3] = [
         ("fixed sizes 512 B to 128 KiB / hash + LZ4", &nested, Some(0.7)),
         ("the same and content-defined 8 KiB / hash + LZ4", &one_thread, None),
         ("4 KiB only / hash + LZ4", &one_size, None),

@@ -70,6 +70,9 @@ enum Group {
     All,
 }
 
+/// How a group is measured.
+type Measure = fn(&Lab) -> Result<Vec<Row>>;
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let dir = args.dir.unwrap_or_else(std::env::temp_dir);
@@ -83,7 +86,7 @@ fn main() -> Result<()> {
         only: args.only,
     };
     let machine = page::machine();
-    let groups: [(Group, fn(&Lab) -> Result<Vec<Row>>); 5] = [
+    let groups: [(Group, Measure); 5] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),

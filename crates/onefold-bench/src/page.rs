@@ -56,7 +56,7 @@ fn page(old: &str, rows: &[Row], machine: &str) -> String {
     let mut page = HEAD.to_owned();
     for (_, title) in GROUPS {
         if let Some(body) = sections.get(title) {
-            page += &format!("\n## {title}\n\n{body}\n");
+            page.extend(["\n## ", title, "\n\n", body, "\n"]);
         }
     }
     page

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::direct::Direct;
 use crate::media::{Folder, Media, MediaError};
 
 /// The largest file offset that the system's calls accept, in bytes.
@@ -38,6 +39,7 @@ pub struct FileFolder {
 struct FileMedia {
     file: File,
     path: PathBuf,
+    direct: Direct,
     /// Whether the length may differ from what the last successful `sync` made durable.
     length_changed: AtomicBool,
 }
@@ -88,12 +90,17 @@ impl FileFolder {
 impl Folder for FileFolder {
     fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
         let path = self.child("open", name)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
+        let writable = OpenOptions::new().read(true).write(true).open(&path);
+        let file = writable
+            .or_else(|e| match e.kind() {
+                // What cannot be written can still be read.
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    File::open(&path)
+                }
+                _ => Err(e),
+            })
             .map_err(|e| changed("open", &path, e))?;
-        Ok(Arc::new(FileMedia { file, path, length_changed: AtomicBool::new(false) }))
+        Ok(Arc::new(FileMedia::new(file, path, false)))
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
@@ -105,7 +112,7 @@ impl Folder for FileFolder {
             .truncate(true)
             .open(&path)
             .map_err(|e| changed("create", &path, e))?;
-        Ok(Arc::new(FileMedia { file, path, length_changed: AtomicBool::new(true) }))
+        Ok(Arc::new(FileMedia::new(file, path, true)))
     }
 
     fn remove(&self, name: &str) -> Result<(), MediaError> {
@@ -171,18 +178,10 @@ impl Media for FileMedia {
         if end > self.len()? {
             self.length_changed.store(true, Ordering::Release);
         }
-        let mut done = 0;
-        while done < data.len() {
-            match self.file.write_at(&data[done..], offset + done as u64) {
-                Ok(0) => {
-                    return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()));
-                }
-                Ok(count) => done += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(changed("write", &self.path, e)),
-            }
-        }
-        Ok(())
+        let direct = self.direct.write(&self.path, offset, data);
+        let direct = direct.map_err(|e| changed("write", &self.path, e))?;
+        self.write_cached(offset, &data[..direct.start])?;
+        self.write_cached(offset + direct.end as u64, &data[direct.end..])
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
@@ -230,6 +229,27 @@ impl Media for FileMedia {
 }
 
 impl FileMedia {
+    fn new(file: File, path: PathBuf, length_changed: bool) -> Self {
+        let length_changed = AtomicBool::new(length_changed);
+        Self { file, path, direct: Direct::default(), length_changed }
+    }
+
+    /// Write through the page cache.
+    fn write_cached(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.file.write_at(&data[done..], offset + done as u64) {
+                Ok(0) => {
+                    return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()));
+                }
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(changed("write", &self.path, e)),
+            }
+        }
+        Ok(())
+    }
+
     fn metadata(&self) -> Result<fs::Metadata, MediaError> {
         self.file.metadata().map_err(|e| failed("measure", &self.path, e))
     }

@@ -9,6 +9,7 @@ pub mod address;
 pub mod conformance;
 pub mod container_store;
 pub mod device;
+mod direct;
 pub mod file_media;
 pub mod media;
 pub mod mem_device;

@@ -1,4 +1,5 @@
 //! Speed of the hot loops, per CPU second of one thread, beside memcpy and a CRC-32.
+//! Room: onefold-code.
 //! Run: `cargo bench -p onefold-code [-- --quick]`; `--quick` is a smoke test of every row.
 //! Figures are medians of interleaved rounds, so that a busy machine disturbs all rows alike.
 

@@ -1,4 +1,5 @@
 //! How often near-duplicate pages get one fingerprint, by code and truncation: the table of
+//! Room: onefold-code.
 //! docs/codes.md. Run: `cargo run --release -p onefold-code --example collisions [-- TRIALS]`
 //! Pages of 8 KiB, random content; each count is of pairs that differ and yet collide.
 

@@ -1,4 +1,5 @@
 //! Prints what every named LDPC code is worth: size, rate, girth, lowest codeword weight found.
+//! Room: onefold-code.
 //! Run: `cargo run --release -p onefold-code --example design [-- NODE_BUDGET]`
 
 use onefold_code::{LDPC_NAMES, ldpc_by_name};

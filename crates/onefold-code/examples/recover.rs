@@ -1,4 +1,5 @@
 //! Makes dumps of the presets with bit errors and recovers their scramblers: the table of
+//! Room: onefold-code.
 //! docs/scramblers.md, and one whole report.
 //! Run: `cargo run --release -p onefold-code --example recover [-- RAW_BIT_ERROR_RATE]`
 

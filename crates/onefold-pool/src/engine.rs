@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use onefold_block::{ContainerId, ContainerStore, Media};
 use onefold_content::{Compressor, Decompressor, Fingerprint, Fingerprinter};
 
+use crate::container::buffer::Buffer;
 use crate::container::directories::Directories;
 use crate::container::open::OpenContainer;
 use crate::container::table::ContainerTable;
@@ -52,7 +53,7 @@ pub(crate) struct Inner {
     pub poison: OnceLock<String>,
     pub scratch: Mutex<Vec<Scratch>>,
     /// Buffers of former open containers: fresh memory costs more than writing to it.
-    pub buffers: Mutex<Vec<Vec<u8>>>,
+    pub buffers: Mutex<Vec<Buffer>>,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
     /// The lock on the pool's folder, held as long as the pool is open.
@@ -177,14 +178,14 @@ impl Inner {
     }
 
     /// The buffer of a former container, if one is kept.
-    pub fn take_buffer(&self) -> Option<Vec<u8>> {
+    pub fn take_buffer(&self) -> Option<Buffer> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// Keep a buffer for the next container. A flush may have been here before: then it is empty.
-    pub fn give_buffer(&self, buffer: Vec<u8>) {
+    pub fn give_buffer(&self, buffer: Buffer) {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffer.capacity() > 0 && buffers.len() < BUFFERS_KEPT_MAX {
+        if buffer.is_allocated() && buffers.len() < BUFFERS_KEPT_MAX {
             buffers.push(buffer);
         }
     }

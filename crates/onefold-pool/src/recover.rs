@@ -226,9 +226,8 @@ fn refuse_lost_checkpoint(
     match replay.first_epoch {
         Some(epoch) if epoch > sequence => {
             let why = damage.map_or_else(String::new, |error| format!(": {error}"));
-            let problem = format!(
-                "the journal follows checkpoint {epoch}, but the newest readable one is {sequence}{why}"
-            );
+            let newest = format!("the newest readable one is {sequence}{why}");
+            let problem = format!("the journal follows checkpoint {epoch}, but {newest}");
             Err(PoolError::corrupt("checkpoint", 0, problem))
         }
         _ => Ok(()),

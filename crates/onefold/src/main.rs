@@ -20,7 +20,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, EstimateCommand, PoolCommand, VolumeCommand};
+use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -60,6 +60,14 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Scrambler(ScramblerCommand::Infer(args)) => c::scrambler_infer::run(args, printer),
+        Command::Scrambler(ScramblerCommand::Make(args)) => c::scrambler_make::run(args, printer),
+        Command::Scrambler(ScramblerCommand::List(args)) => {
+            c::scrambler_presets::list(*args, printer)
+        }
+        Command::Scrambler(ScramblerCommand::Show(args)) => {
+            c::scrambler_presets::show(args, printer)
+        }
         Command::Completions { shell } => c::completions::run(*shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),

@@ -34,10 +34,7 @@ pub fn header(path: &str, text: &str) -> Vec<(usize, String)> {
     if !text.starts_with("//! ") {
         return vec![(1, "no header: a file opens with `//! <what it is>`".to_owned())];
     }
-    let (folder, source) = match path.split_once("/src/") {
-        Some((folder, rest)) => (folder, rest),
-        None => return Vec::new(),
-    };
+    let Some((folder, source)) = path.split_once("/src/") else { return Vec::new() };
     let krate = folder.rsplit('/').next().unwrap_or(folder);
     if ["lib.rs", "main.rs"].contains(&source) {
         return Vec::new();

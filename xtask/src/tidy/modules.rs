@@ -19,13 +19,15 @@ pub fn dead(tree: &Tree) -> Vec<String> {
 /// Whether cargo compiles this file without being told by another one.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    match parts.as_slice() {
-        [.., "build.rs"] | [.., "src", "lib.rs" | "main.rs"] => true,
-        [.., "src", "bin", _] | [.., "src", "bin", _, "main.rs"] => true,
-        [.., "tests" | "benches" | "examples" | "fuzz_targets", _] => true,
-        [.., "tests" | "benches" | "examples", _, "main.rs"] => true,
-        _ => false,
-    }
+    matches!(
+        parts.as_slice(),
+        [.., "build.rs"]
+            | [.., "src", "lib.rs" | "main.rs"]
+            | [.., "src", "bin", _]
+            | [.., "src", "bin", _, "main.rs"]
+            | [.., "tests" | "benches" | "examples" | "fuzz_targets", _]
+            | [.., "tests" | "benches" | "examples", _, "main.rs"]
+    )
 }
 
 /// The files that may declare this module, and its name in them.

@@ -73,14 +73,18 @@ impl Tree {
     }
 }
 
+fn extension(path: &str) -> Option<&str> {
+    std::path::Path::new(path).extension()?.to_str()
+}
+
 /// Whether a file holds Rust.
 pub fn is_rust(path: &str) -> bool {
-    path.ends_with(".rs")
+    extension(path) == Some("rs")
 }
 
 /// Whether a person writes this file: locks and recorded cases come from tools.
 pub fn is_written_here(path: &str) -> bool {
-    !path.ends_with(".lock") && !path.contains("proptest-regressions/")
+    extension(path) != Some("lock") && !path.contains("proptest-regressions/")
 }
 
 /// Whether a Rust file holds tests, benches or examples only.

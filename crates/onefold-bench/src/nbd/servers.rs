@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::clock;
 
 /// Longest that a server may take to start or to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 //! Frame error rate against raw bit error rate, for LDPC and BCH: a CSV and a plot.
+//! Room: onefold-code.
 //! Run: `cargo run --release -p onefold-code --example fer -- [--quick] [--resume]
 //! [--cpu-seconds N] [CSV [SVG]]` from the root of the repository; defaults
 //! experiments/codes/fer.csv and docs/fer.svg. A point ends at 100 failures, 1e6 codewords or 45

@@ -1,10 +1,11 @@
 //! The plot, written as SVG by hand: log-log axes, one line a curve, the Shannon limit.
+//! Room: onefold-code.
 
 use std::fmt::Write as _;
 
 use crate::{Point, shannon_limit};
 
-const WIDTH: f64 = 880.0;
+const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 56.0;
@@ -88,6 +89,7 @@ pub fn svg(points: &[Point]) -> String {
                 );
             }
         }
+        let label = if line.is_empty() { format!("{label}: no failure") } else { label };
         let left = LEFT + PLOT_WIDTH + 16.0;
         let _ = writeln!(
             out,

@@ -1,4 +1,5 @@
 //! Laws of the BCH codes.
+//! Room: onefold-code.
 
 use onefold_code::gf2::Poly;
 use onefold_code::{Bch, CodeError, Decoded, Kernel, Rng};

@@ -1,4 +1,5 @@
 //! Laws of parity fingerprints and of the page codec.
+//! Room: onefold-code.
 
 use onefold_code::{
     Bch, CodeError, GeneratorSpec, PageAddress, PageCode, PageCodec, PageStatus, ParityFingerprint,

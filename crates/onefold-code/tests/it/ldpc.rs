@@ -1,4 +1,5 @@
 //! Laws of the LDPC codes: H c = 0, linearity, decoding, equal kernels.
+//! Room: onefold-code.
 
 use onefold_code::{
     CodeError, Decoded, Entry, Kernel, LDPC_NAMES, LdpcDecoder, QcLdpc, Rng, Shape, ldpc_by_name,

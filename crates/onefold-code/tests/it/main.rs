@@ -1,4 +1,5 @@
 //! Integration tests of onefold-code: laws, known answers, twins.
+//! Room: onefold-code.
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 mod bch;

@@ -1,4 +1,5 @@
 //! Recovery of scramblers from dumps: infer(dump(scrambler)) = scrambler, or a clear refusal.
+//! Room: onefold-code.
 
 use onefold_code::gf2::Poly;
 use onefold_code::infer::{

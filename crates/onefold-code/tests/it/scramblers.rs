@@ -1,4 +1,5 @@
 //! Known answers of real controllers, and the laws of scramblers.
+//! Room: onefold-code.
 
 use onefold_code::gf2::Poly;
 use onefold_code::{

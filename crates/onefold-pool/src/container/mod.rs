@@ -1,6 +1,7 @@
 //! Containers: where they are kept, how they fill, what they hold, who refers to them.
 //! Room: onefold-pool.
 
+pub mod buffer;
 pub mod directories;
 pub mod folder_store;
 pub mod open;

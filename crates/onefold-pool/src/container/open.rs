@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use onefold_block::{ContainerId, ContainerStore};
 use onefold_content::Fingerprint;
 
+use super::buffer::Buffer;
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry};
 use crate::format::record;
@@ -22,10 +23,16 @@ pub struct OpenContainer {
 }
 
 struct Content {
-    bytes: Vec<u8>,
+    buffer: Buffer,
     directory: Vec<DirectoryEntry>,
     /// Byte at which the directory begins, once sealed.
     directory_at: Option<usize>,
+}
+
+impl Content {
+    fn len(&self) -> usize {
+        self.buffer.bytes().len()
+    }
 }
 
 /// How far the store has followed.
@@ -39,13 +46,11 @@ struct Progress {
 }
 
 impl OpenContainer {
-    /// An empty container of at most `capacity` bytes, in the memory of `buffer`.
-    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], buffer: Option<Vec<u8>>) -> Self {
-        let mut bytes = buffer.unwrap_or_default();
-        bytes.clear();
-        bytes.reserve_exact(capacity);
-        bytes.extend_from_slice(&container::encode_header(id, uuid));
-        let content = Content { bytes, directory: Vec::new(), directory_at: None };
+    /// An empty container of at most `capacity` bytes, in the memory of `former`.
+    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], former: Option<Buffer>) -> Self {
+        let mut buffer = Buffer::new(capacity, former);
+        buffer.extend(&container::encode_header(id, uuid));
+        let content = Content { buffer, directory: Vec::new(), directory_at: None };
         Self { id, capacity, content: RwLock::new(content), progress: Mutex::default() }
     }
 
@@ -77,19 +82,18 @@ impl OpenContainer {
         let mut content = self.content_mut();
         assert!(content.directory_at.is_none(), "a sealed container takes no records");
         for (fingerprint, range) in drafts {
-            let end = content.bytes.len() + range.len();
+            let end = content.len() + range.len();
             let count = content.directory.len();
             if count >= CHUNKS_PER_CONTAINER_MAX
                 || end + container::directory_bytes(count + 1) > self.capacity
             {
                 return;
             }
-            let location =
-                Location::new(content.bytes.len() / UNIT_BYTES, range.len() / UNIT_BYTES);
+            let location = Location::new(content.len() / UNIT_BYTES, range.len() / UNIT_BYTES);
             let pba = Pba { container: self.id, location };
             let bytes = &mut records[range.clone()];
             record::place(bytes, pba);
-            content.bytes.extend_from_slice(bytes);
+            content.buffer.extend(bytes);
             content.directory.push(DirectoryEntry { fingerprint: *fingerprint, location });
             places.push((count as u16, pba));
         }
@@ -99,12 +103,12 @@ impl OpenContainer {
     pub fn seal(&self) -> (usize, usize) {
         let mut content = self.content_mut();
         if content.directory_at.is_none() {
-            let at = content.bytes.len();
+            let at = content.len();
             let tail = container::encode_directory(self.id, &content.directory, at);
-            content.bytes.extend_from_slice(&tail);
+            content.buffer.extend(&tail);
             content.directory_at = Some(at);
         }
-        (content.bytes.len(), content.directory.len())
+        (content.len(), content.directory.len())
     }
 
     /// Whether it takes no more records.
@@ -120,7 +124,7 @@ impl OpenContainer {
     /// Bytes and records so far.
     pub fn fill(&self) -> (usize, usize) {
         let content = self.content();
-        (content.bytes.len(), content.directory.len())
+        (content.len(), content.directory.len())
     }
 
     /// Bring the store up to date with what is in memory.
@@ -130,13 +134,13 @@ impl OpenContainer {
         if progress.sealed {
             return Ok(());
         }
-        if progress.written < content.bytes.len() {
+        if progress.written < content.len() {
             let from = progress.written;
-            store.append(self.id, from as u64, &content.bytes[from..])?;
-            progress.written = content.bytes.len();
+            store.append(self.id, from as u64, &content.buffer.bytes()[from..])?;
+            progress.written = content.len();
         }
         if content.directory_at.is_some() {
-            store.seal(self.id, content.bytes.len() as u64)?;
+            store.seal(self.id, content.len() as u64)?;
             progress.sealed = true;
         }
         Ok(())
@@ -168,18 +172,18 @@ impl OpenContainer {
     }
 
     /// The store has everything: reads go there from now on. Gives the buffer up for the next one.
-    pub fn release_memory(&self) -> Vec<u8> {
+    pub fn release_memory(&self) -> Buffer {
         let sealed = self.progress().sealed;
         assert!(sealed, "only what is written out may leave memory");
         let mut content = self.content_mut();
         content.directory = Vec::new();
-        std::mem::take(&mut content.bytes)
+        std::mem::take(&mut content.buffer)
     }
 
     /// Copy bytes from `offset`; false if they are not (or no longer) here.
     pub fn read(&self, offset: usize, buf: &mut [u8]) -> bool {
         let content = self.content();
-        content.bytes.get(offset..offset + buf.len()).is_some_and(|bytes| {
+        content.buffer.bytes().get(offset..offset + buf.len()).is_some_and(|bytes| {
             buf.copy_from_slice(bytes);
             true
         })

@@ -5,6 +5,7 @@
 
 mod estimate;
 mod pool;
+mod scrambler;
 mod serve;
 mod store;
 mod volume;
@@ -16,6 +17,10 @@ use clap_complete::Shell;
 
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use scrambler::{
+    ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
+    ScramblerShowArgs,
+};
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use volume::{
@@ -80,6 +85,9 @@ pub enum Command {
     /// Make, list, resize, delete, fill and read out volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Recover scramblers from dumps of raw flash, and make such dumps
+    #[command(subcommand, arg_required_else_help = true)]
+    Scrambler(ScramblerCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

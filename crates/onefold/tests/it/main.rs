@@ -11,6 +11,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod scrambler;
 mod serving;
 mod settings;
 mod space;

@@ -1,0 +1,121 @@
+//! `onefold scrambler make`: the dump that a scrambler would leave on the flash.
+//! Room: onefold.
+
+use onefold_block::ByteSize;
+use onefold_code::infer::DumpMaker;
+use onefold_code::{CodeError, PageAddress, ScramblerSpec, SeedMap, preset};
+
+use super::scrambler_infer::{addresses_end, known_length, read_known};
+use crate::args::{ScramblerChoice, ScramblerMakeArgs};
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+use crate::progress;
+use crate::table::plural;
+use crate::transfer::target::Target;
+
+/// Bytes gathered before they are written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Make the dump.
+pub fn run(args: &ScramblerMakeArgs, printer: &Printer) -> Result<()> {
+    let spec = chosen(&args.scrambler)?;
+    let pages = args.pages;
+    let total = args.count.checked_mul((pages.page_size + pages.oob) as u64);
+    let total = total.filter(|&total| i64::try_from(total).is_ok()).ok_or_else(|| {
+        Failure::nothing_done(format!("--pages {}: the dump would exceed 8 EiB", args.count))
+    })?;
+    check_addresses(args, &spec)?;
+    let data = data(args)?;
+    let seed = args.seed;
+    let mut maker = DumpMaker::new(&spec, pages.first_address, pages.oob, args.rber, seed)
+        .map_err(|e| Failure::nothing_done(e.to_string()))?;
+    let target = Target::open(&args.output, total, args.force)?;
+    let bar = progress::bytes(printer, "making", Some(total));
+    let made = write(args, &data, &mut maker, &target, &bar);
+    bar.finish_and_clear();
+    if let Err(failure) = made.and_then(|()| target.finish()) {
+        target.give_up();
+        return Err(failure);
+    }
+    let made = plural(args.count, "page", "pages");
+    printer.note(&format!("made {made} with {}, {}", spec.name, ByteSize(total)));
+    Ok(())
+}
+
+fn chosen(choice: &ScramblerChoice) -> Result<ScramblerSpec> {
+    match (&choice.preset, &choice.file) {
+        (_, Some(path)) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| Failure::unusable("read scrambler file", path, e))?;
+            ScramblerSpec::from_toml(&text)
+                .map_err(|e| Failure::nothing_done(format!("--file '{}': {e}", path.display())))
+        }
+        (name, None) => preset(name.as_deref().unwrap_or_default())
+            .map_err(|e| Failure::nothing_done(format!("--preset: {e}"))),
+    }
+}
+
+/// Every address must exist and have a seed; inferred rules do not cover all of them.
+fn check_addresses(args: &ScramblerMakeArgs, spec: &ScramblerSpec) -> Result<()> {
+    let first = args.pages.first_address;
+    let end = first.checked_add(args.count).ok_or_else(|| addresses_end(first, args.count))?;
+    if !matches!(spec.seed_map, SeedMap::Linear { mask, .. } if mask != u64::MAX) {
+        return Ok(());
+    }
+    // This ends soon: either the range is covered, or an address is not that lies among the first.
+    let uncovered = (first..end).find_map(|number| {
+        let value = spec.seed_source.value(&PageAddress::of(number))?;
+        spec.seed_map.seed(value).err()
+    });
+    match uncovered {
+        None => Ok(()),
+        Some(error @ CodeError::AddressNotCovered { .. }) => {
+            Err(Failure::nothing_done(format!("--first-address, --pages: {error}"))
+                .hint("an inferred rule ends with its dump; infer it from a longer one"))
+        }
+        Some(error) => Err(Failure::nothing_done(error.to_string())),
+    }
+}
+
+/// What to write: one page or all of them.
+fn data(args: &ScramblerMakeArgs) -> Result<Vec<u8>> {
+    let page = args.pages.page_size;
+    match args.known.to_str() {
+        Some("zeros") => return Ok(vec![0; page]),
+        Some("unknown") => {
+            return Err(Failure::nothing_done(
+                "--known unknown: a dump is made of data; accepted are zeros and a file",
+            ));
+        }
+        _ => {}
+    }
+    let data = read_known(&args.known, "zeros or the file to write")?;
+    let all = args.count.saturating_mul(page as u64);
+    if data.len() != page && data.len() as u64 != all {
+        return Err(Failure::nothing_done(known_length(&args.known, data.len(), page, all)));
+    }
+    Ok(data)
+}
+
+fn write(
+    args: &ScramblerMakeArgs,
+    data: &[u8],
+    maker: &mut DumpMaker,
+    target: &Target,
+    bar: &indicatif::ProgressBar,
+) -> Result<()> {
+    let page = args.pages.page_size;
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES + page + args.pages.oob);
+    let mut at = 0;
+    for (written, left) in data.chunks_exact(page).cycle().zip((0..args.count).rev()) {
+        let stored = maker.page(written).map_err(|e| Failure::bad(e.to_string()))?;
+        buffer.extend_from_slice(stored);
+        if buffer.len() >= BUFFER_BYTES || left == 0 {
+            target.write(at, &buffer)?;
+            at += buffer.len() as u64;
+            bar.set_position(at);
+            buffer.clear();
+        }
+    }
+    Ok(())
+}
