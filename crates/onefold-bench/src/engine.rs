@@ -302,9 +302,8 @@ fn rows(samples: &Samples, by_threads: &[Vec<Round>; 2]) -> Vec<Row> {
             };
             let share = |round: &Round| all_of(round, reference).cpu / of(round, work).cpu;
             let least_cpu = |works: &[Work]| least_of(rounds, |round| all_of(round, works).cpu);
-            let speed = |works: &[Work]| {
-                bytes / least_of(rounds, |round| all_of(round, works).undisturbed)
-            };
+            let speed =
+                |works: &[Work]| bytes / least_of(rounds, |round| all_of(round, works).undisturbed);
             let cpu = least_cpu(&[work]);
             let wall = bytes / median_of(rounds, |round| of(round, work).wall);
             let name = format!("{name}, {threads} thread(s)");
