@@ -90,16 +90,13 @@ impl FileFolder {
 impl Folder for FileFolder {
     fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
         let path = self.child("open", name)?;
-        let writable = OpenOptions::new().read(true).write(true).open(&path);
-        let file = writable
-            .or_else(|e| match e.kind() {
-                // What cannot be written can still be read.
-                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-                    File::open(&path)
-                }
-                _ => Err(e),
-            })
-            .map_err(|e| changed("open", &path, e))?;
+        let mut options = OpenOptions::new();
+        let file = match options.read(true).write(true).open(&path) {
+            // To be read, as from a read-only mount; a write to it is answered with an error.
+            Err(error) if refuses_writing(&error) => File::open(&path),
+            opened => opened,
+        };
+        let file = file.map_err(|e| changed("open", &path, e))?;
         Ok(Arc::new(FileMedia::new(file, path, false)))
     }
 
@@ -318,6 +315,11 @@ pub(crate) fn check_name(name: &str) -> io::Result<()> {
         return Ok(());
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// Whether the place or its owner allows no writing, and perhaps reading.
+fn refuses_writing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 /// The error of an action that says nothing about names or space.

@@ -94,7 +94,7 @@ pub trait Media: Send + Sync {
 
 /// A flat set of named media.
 pub trait Folder: Send + Sync {
-    /// Open an existing media.
+    /// Open an existing media. One that may not be written opens to be read, and fails to write.
     fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError>;
 
     /// Make a new empty media; an existing one of that name is emptied.

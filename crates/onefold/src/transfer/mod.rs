@@ -20,8 +20,6 @@ use target::Target;
 const PIECE_BYTES: usize = 1 << 20;
 /// Workers at most: more than that wait for the disk, not for a core.
 const WORKERS_MAX: usize = 8;
-/// Range of a volume whose extents are asked for at once.
-const STATUS_BYTES: u64 = 1 << 30;
 
 /// What a copy moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,7 +163,7 @@ impl Walk {
             if rest == 0 {
                 return Ok(None);
             }
-            self.extents.extend(volume.block_status(self.at, rest.min(STATUS_BYTES))?);
+            self.extents.extend(volume.block_status(self.at, rest)?);
         }
         let Some(extent) = self.extents.front_mut() else { return Ok(None) };
         let mut piece = *extent;

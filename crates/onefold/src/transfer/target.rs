@@ -3,11 +3,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IsTerminal as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use onefold_block::ByteSize;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use crate::failure::{Failure, Result};
 
@@ -62,6 +62,10 @@ impl Target {
         };
         let mut options = OpenOptions::new();
         options.write(true).create_new(existing.is_none());
+        if kind == Kind::Device {
+            // The system refuses a device that is mounted.
+            options.custom_flags(OFlags::EXCL.bits().cast_signed());
+        }
         let mut file = options.open(path).map_err(unusable)?;
         match kind {
             Kind::Fresh => {

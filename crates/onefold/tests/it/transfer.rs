@@ -73,6 +73,14 @@ fn what_does_not_fit_or_would_be_overwritten_is_refused_untouched() {
     assert_eq!(fs::read(sandbox.path("out")).unwrap(), b"precious");
     sandbox.ok(&["volume", "export", "pool", "v", "out", "--force"]);
     assert!(fs::read(sandbox.path("out")).unwrap() == vec![0; 4 << 20]);
+
+    for inside in ["pool/journal", "pool/new", "pool/containers/../super.1", "./pool/x"] {
+        let said = sandbox.onefold(&["volume", "export", "pool", "v", inside, "--force"]);
+        assert_eq!(said.code, Some(2), "{inside}");
+        assert!(said.err.contains("lies in the pool's own folder"), "{}", said.err);
+    }
+    assert!(!sandbox.path("pool/new").exists());
+    sandbox.check("pool");
 }
 
 #[test]
@@ -110,4 +118,41 @@ fn block_devices_are_sources_and_targets() {
     let said = sandbox.onefold(&["volume", "export", "pool", "v", &to, "--force"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("has 8 MiB, but the volume has 9 MiB"), "{}", said.err);
+
+    tool("mkfs.ext4", &["-q", "-F", &to]);
+    fs::create_dir(sandbox.path("mounted")).unwrap();
+    tool("mount", &[&to, &sandbox.text("mounted")]);
+    let _mounted = Cleanup(["umount", &sandbox.text("mounted")].map(str::to_owned).to_vec());
+    sandbox.ok(&["volume", "resize", "pool", "v", "--size", "4M", "--discard"]);
+    let said = sandbox.onefold(&["volume", "export", "pool", "v", &to, "--force"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("busy"), "a mounted device: {}", said.err);
+}
+
+#[test]
+fn a_pool_on_a_read_only_mount_can_be_read_and_not_changed() {
+    let _machine = machine();
+    let sandbox = Sandbox::new();
+    sparse_file(&sandbox, "in", 8 << 20);
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "import", "pool", "v", "in"]);
+    fs::create_dir(sandbox.path("snapshot")).unwrap();
+    let snapshot = sandbox.text("snapshot");
+    tool("mount", &["--bind", &sandbox.text("pool"), &snapshot]);
+    let _mounted = Cleanup(["umount", &snapshot].map(str::to_owned).to_vec());
+    tool("mount", &["-o", "remount,ro,bind", &snapshot]);
+    sandbox.check("snapshot");
+    sandbox.status("snapshot");
+    sandbox.ok(&["volume", "export", "snapshot", "v", "out"]);
+    assert_same(&sandbox.path("in"), &sandbox.path("out"));
+    sandbox.ok(&["serve", "snapshot", "--read-only", "--run", "nbdinfo --size $uri"]);
+    for change in [
+        &["serve", "snapshot", "--run", "true"][..],
+        &["volume", "create", "snapshot", "w", "--size", "1M"],
+        &["volume", "import", "snapshot", "v", "in"],
+    ] {
+        let said = sandbox.onefold(change);
+        assert_ne!(said.code, Some(0), "{change:?}");
+        assert!(said.err.contains("Read-only file system"), "{}", said.err);
+    }
 }
