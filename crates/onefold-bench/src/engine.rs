@@ -5,8 +5,9 @@
 //! What the kernel takes for putting the stored bytes into its page cache is a figure of its own.
 //! The same bytes are written and removed right before, because on a virtual machine whose host
 //! takes free pages back, the first touch of a page can cost more than all the rest.
-//! Shares compare CPU seconds, those of the final flush included, because other programs on the
-//! machine do not change them; what the second core adds is from undisturbed time.
+//! Shares compare CPU seconds, those of the final flush included, of the round that took least of
+//! each: other programs, and first touches that remain, only ever add. The median of the rounds'
+//! own shares stands beside. What the second core adds is from undisturbed time, least as well.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -21,7 +22,7 @@ use onefold_pool::{Budgets, Volume};
 
 use crate::data::{self, BLOCK};
 use crate::lab::{Lab, new_pool, open_pool};
-use crate::measure::{Usage, here, median_of, on_threads};
+use crate::measure::{Usage, here, least_of, median_of, on_threads};
 use crate::report::{Goal, Row, Unit};
 
 const GROUP: &str = "engine";
@@ -87,14 +88,12 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     };
     let stored = data.chunks_exact(BLOCK).map(compress).collect();
     let samples = Samples { data, stored, cached_bytes: bytes / 4 };
-    let mut by_threads: Vec<Vec<Round>> = Vec::new();
-    for threads in [1, 2] {
-        let mut rounds = Vec::new();
-        for round in 0..lab.rounds {
-            eprintln!("engine: {threads} thread(s), round {} of {}", round + 1, lab.rounds);
+    let mut by_threads = [Vec::new(), Vec::new()];
+    for round in 0..lab.rounds {
+        eprintln!("engine: round {} of {}", round + 1, lab.rounds);
+        for (threads, rounds) in (1..).zip(&mut by_threads) {
             rounds.push(one_round(lab, &samples, threads)?);
         }
-        by_threads.push(rounds);
     }
     Ok(rows(&samples, &by_threads))
 }
@@ -109,14 +108,14 @@ fn one_round(lab: &Lab, samples: &Samples, threads: usize) -> Result<Round> {
     };
     put(Work::HashAndCompress, hash_and_compress(data, threads));
     put(Work::Hash, hash(data, threads));
-    // The first time makes pages ready for the second, and the second, with some memory of this
-    // process, for the pool.
-    let ready = vec![0x5a_u8; data.len() / 2];
-    plain_files(scratch.path(), &samples.stored, threads)?;
-    put(Work::Files, plain_files(scratch.path(), &samples.stored, threads)?);
-    drop(std::hint::black_box(ready));
     {
         let (pool, volume) = new_pool(&path, Budgets::default(), ByteSize(64 << 30))?;
+        // The first time makes pages ready for the second, and the second, with some memory of this
+        // process, for the pool.
+        let ready = vec![0x5a_u8; data.len() / 2];
+        plain_files(scratch.path(), &samples.stored, threads)?;
+        put(Work::Files, plain_files(scratch.path(), &samples.stored, threads)?);
+        drop(std::hint::black_box(ready));
         put(Work::WriteUnique, write(&volume, data, 0, threads));
         put(Work::WriteDuplicates, write(&volume, data, 16 << 30, threads));
         let status = pool.status()?;
@@ -293,7 +292,7 @@ const FIGURES: [Figure; 6] = [
 /// Name, work, the works that are its reference together, goal.
 type Figure = (&'static str, Work, &'static [Work], Option<f64>);
 
-fn rows(samples: &Samples, by_threads: &[Vec<Round>]) -> Vec<Row> {
+fn rows(samples: &Samples, by_threads: &[Vec<Round>; 2]) -> Vec<Row> {
     let bytes = samples.data.len() as f64;
     let mut rows = Vec::new();
     for (threads, rounds) in (1..).zip(by_threads) {
@@ -302,10 +301,10 @@ fn rows(samples: &Samples, by_threads: &[Vec<Round>]) -> Vec<Row> {
                 works.iter().map(|work| of(round, *work)).fold(Usage::default(), Usage::and)
             };
             let share = |round: &Round| all_of(round, reference).cpu / of(round, work).cpu;
-            let speed = |works: &[Work]| {
-                bytes / median_of(rounds, |round| all_of(round, works).undisturbed)
-            };
-            let cpu = median_of(rounds, |round| of(round, work).cpu);
+            let least_cpu = |works: &[Work]| least_of(rounds, |round| all_of(round, works).cpu);
+            let speed =
+                |works: &[Work]| bytes / least_of(rounds, |round| all_of(round, works).undisturbed);
+            let cpu = least_cpu(&[work]);
             let wall = bytes / median_of(rounds, |round| of(round, work).wall);
             let name = format!("{name}, {threads} thread(s)");
             rows.push(Row {
@@ -313,13 +312,17 @@ fn rows(samples: &Samples, by_threads: &[Vec<Round>]) -> Vec<Row> {
                 speed: Some(speed(&[work])),
                 reference: Some(speed(reference)),
                 cpu_per_gib: Some(cpu / bytes * GIB),
-                note: format!("by the wall clock {:.0} MB/s", wall * 1e-6),
-                ..Row::new(GROUP, name, median_of(rounds, share), Unit::Share)
+                note: format!(
+                    "median {}; by the wall clock {:.0} MB/s",
+                    Unit::Share.show(median_of(rounds, share)),
+                    wall * 1e-6
+                ),
+                ..Row::new(GROUP, name, least_cpu(reference) / cpu, Unit::Share)
             });
         }
     }
     let gain = |work| {
-        let time = |rounds| median_of(rounds, |round| of(round, work).undisturbed);
+        let time = |rounds| least_of(rounds, |round| of(round, work).undisturbed);
         time(&by_threads[0]) / time(&by_threads[1]) - 1.0
     };
     for (name, work, reference) in [

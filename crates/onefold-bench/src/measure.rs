@@ -74,6 +74,11 @@ pub fn median_of<T>(rounds: &[T], of: impl Fn(&T) -> f64) -> f64 {
     median(rounds.iter().map(of).collect())
 }
 
+/// The least of what `of` says of each round.
+pub fn least_of<T>(rounds: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    rounds.iter().map(of).fold(f64::INFINITY, f64::min)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,10 @@ const HEAD: &str = "\
 # Performance
 
 Written by `cargo xtask bench GROUP --write-docs`. Every figure stands beside a reference that was
-measured in turn with it, in the same run; medians of rounds. `verdict` compares `measured` with
-`goal`. A share is the reference's CPU seconds over ours, or our speed over the reference's where
-a client is involved. Speeds in process are of undisturbed time: the wall clock less the time in
+measured in turn with it, in the same run; medians of rounds, except for the engine, where the
+round that took least counts. `verdict` compares `measured` with `goal`. A share is the
+reference's CPU seconds over ours, or our speed over the reference's where a client is involved.
+Speeds in process are of undisturbed time: the wall clock less the time in
 which a thread was ready to run and other programs had all cores. GB are 10^9 bytes, GiB 2^30.
 
 Data is half compressible, as fio's `buffer_compress_percentage=50` makes it: each 512 bytes are
