@@ -8,6 +8,7 @@ use std::sync::Arc;
 use onefold_block::{BlockDevice as _, ByteSize};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
@@ -29,9 +30,18 @@ const FIRST_VOLUME: &str = "main";
 /// The socket of `--run`, in a folder of its own.
 const SOCKET: &str = "socket";
 
+/// Let this process open as many files as it may: connections and containers want a few hundred,
+/// and the usual soft limit is there for programs that use select(2).
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the limit stays what it is, and a client too many is closed.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
     let tls = tls_files(args);
+    raise_file_limit();
     let events = Events::listen()?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
