@@ -134,10 +134,14 @@ impl OpenContainer {
         if progress.sealed {
             return Ok(());
         }
-        if progress.written < content.len() {
-            let from = progress.written;
-            store.append(self.id, from as u64, &content.buffer.bytes()[from..])?;
-            progress.written = content.len();
+        // The directory goes by itself: short, it stays in the system's page cache, where the
+        // next lookups find it, while the records go past it.
+        for upto in [content.directory_at.unwrap_or(0), content.len()] {
+            if progress.written < upto {
+                let bytes = &content.buffer.bytes()[progress.written..upto];
+                store.append(self.id, progress.written as u64, bytes)?;
+                progress.written = upto;
+            }
         }
         if content.directory_at.is_some() {
             store.seal(self.id, content.len() as u64)?;

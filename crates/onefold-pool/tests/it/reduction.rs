@@ -94,7 +94,7 @@ fn with_little_index_memory_duplicates_are_missed_and_counted_but_data_is_right(
     let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 4 << 20, cache_bytes: 0 };
     let pool = Pool::open(&folder, &OpenOptions { read_only: false, budgets }).unwrap();
     let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
-    // 768 KiB of index hold some 86,000 entries; tiny contents keep the test quick.
+    // 896 KiB of index hold some 100,000 entries; tiny contents keep the test quick.
     let tiny = |n: u64| {
         let mut chunk = vec![0u8; 4096];
         chunk[..8].copy_from_slice(&(n + 1).to_le_bytes());
@@ -107,7 +107,7 @@ fn with_little_index_memory_duplicates_are_missed_and_counted_but_data_is_right(
     }
     let status = pool.status().unwrap();
     assert_eq!(status.chunks, count);
-    assert!(status.index_let_go > 30_000, "{} let go", status.index_let_go);
+    assert!(status.index_let_go > 25_000, "{} let go", status.index_let_go);
     assert!(status.index_memory_bytes <= 1 << 20, "{}", status.index_memory_bytes);
     // The newest are still known, the oldest are not.
     let newest: Vec<u8> = (count - 1000..count).flat_map(tiny).collect();
