@@ -6,7 +6,7 @@
 //! - [`random`] and [`sampling`] draw numbers that are the same on every machine;
 //! - [`queue`] orders events by (time, sequence);
 //! - [`resource`] makes jobs wait for servers and accounts for the time;
-//! - [`run`] drives a model until its work is done, and names what blocks it if it never is;
+//! - [`mod@run`] drives a model until its work is done, and names what blocks it if it never is;
 //! - [`trace`] writes what happened for a trace viewer.
 
 pub mod queue;
