@@ -77,15 +77,7 @@ impl Pool {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<CheckReport, PoolError> {
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
-        match Self::open_at(path, &options) {
-            Ok(pool) => Ok(pool.check(progress)),
-            Err(error) if error.is_corruption() => {
-                let mut report = CheckReport::default();
-                report.found(error.to_string());
-                Ok(report)
-            }
-            Err(error) => Err(error),
-        }
+        check_opened(Self::open_at(path, &options), progress)
     }
 
     /// Check the pool in any folder.
@@ -94,15 +86,7 @@ impl Pool {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<CheckReport, PoolError> {
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
-        match Self::open(folder, &options) {
-            Ok(pool) => Ok(pool.check(progress)),
-            Err(error) if error.is_corruption() => {
-                let mut report = CheckReport::default();
-                report.found(error.to_string());
-                Ok(report)
-            }
-            Err(error) => Err(error),
-        }
+        check_opened(Self::open(folder, &options), progress)
     }
 
     /// Check a pool opened read-only.
@@ -135,6 +119,22 @@ impl Pool {
         check_totals(&containers, &counted, &mut report);
         check_strangers(inner, &mut report);
         report
+    }
+}
+
+/// A pool that cannot be opened because it is damaged has that one finding.
+fn check_opened(
+    opened: Result<Pool, PoolError>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, PoolError> {
+    match opened {
+        Ok(pool) => Ok(pool.check(progress)),
+        Err(error) if error.is_corruption() => {
+            let mut report = CheckReport::default();
+            report.found(error.to_string());
+            Ok(report)
+        }
+        Err(error) => Err(error),
     }
 }
 
