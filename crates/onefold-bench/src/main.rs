@@ -109,7 +109,7 @@ fn main() -> Result<()> {
     }
     if args.write_docs {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md");
-        page::write(docs.as_ref(), &rows, &machine)?;
+        page::write(docs.as_ref(), &rows, lab.rounds, &machine)?;
     }
     Ok(())
 }

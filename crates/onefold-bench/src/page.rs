@@ -34,13 +34,13 @@ pub const GROUPS: [(&str, &str); 5] = [
 ];
 
 /// Replace the sections of the groups that `rows` are of.
-pub fn write(path: &Path, rows: &[Row], machine: &str) -> Result<()> {
+pub fn write(path: &Path, rows: &[Row], rounds: usize, machine: &str) -> Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_default();
-    std::fs::write(path, page(&old, rows, machine))
+    std::fs::write(path, page(&old, rows, rounds, machine))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn page(old: &str, rows: &[Row], machine: &str) -> String {
+fn page(old: &str, rows: &[Row], rounds: usize, machine: &str) -> String {
     let mut sections: BTreeMap<&str, String> = BTreeMap::new();
     for section in old.split("\n## ").skip(1) {
         let (title, body) = section.split_once('\n').unwrap_or((section, ""));
@@ -49,7 +49,7 @@ fn page(old: &str, rows: &[Row], machine: &str) -> String {
     for (group, title) in GROUPS {
         let ours: Vec<Row> = rows.iter().filter(|row| row.group == group).cloned().collect();
         if !ours.is_empty() {
-            let command = format!("`cargo xtask bench {group}` on {machine}.");
+            let command = format!("`cargo xtask bench {group} --rounds {rounds}` on {machine}.");
             sections.insert(title, format!("{command}\n\n{}", table(&ours).trim_end()));
         }
     }
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn sections_measured_anew_replace_the_old_ones_only() {
         let row = |group, value| Row::new(group, "thing", value, Unit::Times);
-        let first = page("", &[row("stored", 1.5), row("engine", 7.5)], "a box");
+        let first = page("", &[row("stored", 1.5), row("engine", 7.5)], 5, "a box");
         assert!(first.find("7.50x").unwrap() < first.find("1.50x").unwrap(), "{first}");
-        let second = page(&first, &[row("stored", 2.5)], "another box");
+        let second = page(&first, &[row("stored", 2.5)], 5, "another box");
         assert!(second.contains("7.50x") && second.contains("2.50x"), "{second}");
         assert!(
-            !second.contains("1.50x") && second.contains("`cargo xtask bench stored` on another")
+            !second.contains("1.50x") && second.contains("bench stored --rounds 5` on another")
         );
-        assert_eq!(page(&second, &[], "x"), second, "nothing measured, nothing changed");
+        assert_eq!(page(&second, &[], 5, "x"), second, "nothing measured, nothing changed");
     }
 
     #[test]
