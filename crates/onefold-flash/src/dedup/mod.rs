@@ -1,0 +1,124 @@
+//! In-drive deduplication: a policy looks at pages and answers; it never moves data.
+//! Room: onefold-flash.   In: pages about to be written, idle moments.   Out: `Verdict`s.
+//! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which only a
+//! comparison or a collision-resistant fingerprint makes.
+
+mod none;
+
+pub use none::NoDedup;
+
+/// What a policy may ask while it looks.
+pub trait Look {
+    /// Whether the page holds live data.
+    fn is_live(&self, ppn: u32) -> bool;
+
+    /// Whether a page on that plane could be read without waiting: the inline budget.
+    fn is_idle(&self, ppn: u32) -> bool;
+}
+
+/// What to do with a page that is about to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Program it; the tag goes into the out-of-band area, and `apart` asks for the second host
+    /// stream (the ND blocks of Park & Shin).
+    Program {
+        /// The fingerprint to remember, 0 without one.
+        tag: u64,
+        /// Whether the page goes to the separate stream of undetermined pages.
+        apart: bool,
+    },
+    /// Compare it with the page at `candidate` and share that one if equal; else program.
+    Verify {
+        /// The fingerprint to remember if it is programmed after all.
+        tag: u64,
+        /// The page that has the same fingerprint.
+        candidate: u32,
+        /// Whether the page goes to the separate stream if it is programmed after all.
+        apart: bool,
+    },
+    /// Share the page at `candidate` without comparing: a collision-resistant fingerprint of all
+    /// its bytes is the same.
+    Share {
+        /// The fingerprint to remember, should the candidate turn out dead.
+        tag: u64,
+        /// The page with the same content.
+        candidate: u32,
+    },
+}
+
+/// A pair of stored pages that may be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The page that would be given up.
+    pub duplicate: u32,
+    /// The page that would stay.
+    pub original: u32,
+}
+
+/// What to do next in an idle moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// Read a page that has no fingerprint yet; the answer comes by [`Policy::scanned`].
+    Scan {
+        /// The page.
+        ppn: u32,
+    },
+    /// Compare two pages and merge them if equal; the answer comes by [`Policy::settled`].
+    Compare(Pair),
+    /// Merge two pages whose collision-resistant fingerprints are the same.
+    Merge(Pair),
+}
+
+/// A deduplication design. `Page` is the content of a page.
+pub trait Policy<Page> {
+    /// Looks at a page that is about to be written to `lpn`.
+    fn inspect(&mut self, lpn: u32, page: &Page, look: &impl Look) -> Verdict;
+
+    /// The controller work that one look costs, in order; the host waits for it.
+    fn inline_work(&self) -> &[crate::op::Work];
+
+    /// The page was programmed at `ppn` with this tag.
+    fn stored(&mut self, ppn: u32, tag: u64);
+
+    /// Garbage collection moved a live page with this tag.
+    fn moved(&mut self, from: u32, to: u32, tag: u64);
+
+    /// The last reference to a page went away.
+    fn died(&mut self, ppn: u32);
+
+    /// A comparison that [`Policy::inspect`] asked for found the pages equal or not.
+    fn compared(&mut self, candidate: u32, equal: bool);
+
+    /// What to do in an idle moment; `None` when there is nothing left to find.
+    fn next_offline(&mut self, look: &impl Look) -> Option<Offline>;
+
+    /// The content of a page that [`Offline::Scan`] asked for.
+    fn scanned(&mut self, ppn: u32, page: &Page);
+
+    /// Whether a pair was merged.
+    fn settled(&mut self, pair: Pair, merged: bool);
+
+    /// Bytes of controller DRAM that the policy's tables take, by name.
+    fn dram(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// The page whose content was found equal to another one's. Only [`crate::ftl`] makes one.
+#[derive(Debug)]
+pub struct Verified {
+    ppn: u32,
+}
+
+impl Verified {
+    pub(crate) fn by_comparison<P: PartialEq>(stored: &P, other: &P, ppn: u32) -> Option<Self> {
+        (stored == other).then_some(Self { ppn })
+    }
+
+    pub(crate) const fn by_strong_hash(ppn: u32) -> Self {
+        Self { ppn }
+    }
+
+    /// The page.
+    pub const fn ppn(&self) -> u32 {
+        self.ppn
+    }
+}

@@ -1,0 +1,60 @@
+//! The invariants of the FTL, checked the slow and obvious way.
+//! Room: onefold-flash.
+//! Cost: a pass over all tables; for tests and for `strict` runs.
+
+use std::collections::BTreeMap;
+
+use crate::dedup::Policy;
+use crate::ftl::Ftl;
+use crate::ftl::map::{Owner, Place};
+use crate::nand::Nand;
+use crate::op::{Cause, OpKind};
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Checks every invariant.
+    ///
+    /// # Panics
+    /// With the first one that does not hold.
+    pub fn check_invariants(&self) {
+        let mut references: BTreeMap<u32, u32> = BTreeMap::new();
+        for lpn in 0..self.map.len() {
+            match self.map.get(lpn) {
+                Place::None => {}
+                Place::Own(ppn) => {
+                    assert_eq!(self.owners.get(ppn), Owner::Data(lpn), "owner of page {ppn}");
+                }
+                Place::Virtual(vpn) => *references.entry(vpn).or_default() += 1,
+            }
+        }
+        for (&vpn, &count) in &references {
+            assert_eq!(self.shared.references(vpn), count, "references of virtual page {vpn}");
+            let ppn = self.shared.ppn(vpn);
+            assert_eq!(self.owners.get(ppn), Owner::Shared(vpn), "owner of shared page {ppn}");
+        }
+        assert_eq!(self.shared.live() as usize, references.len(), "virtual pages in use");
+        let mut live_total = 0;
+        for block in 0..self.geometry.blocks() {
+            let first = self.geometry.first_page(block);
+            let live = (first..first + self.geometry.pages_per_block)
+                .filter(|&ppn| self.owners.is_live(ppn))
+                .inspect(|&ppn| self.check_owner(ppn))
+                .count();
+            assert_eq!(live as u32, self.blocks.live(block), "live pages of block {block}");
+            live_total += live;
+        }
+        let planes = 0..self.geometry.planes();
+        let by_plane: u32 = planes.map(|plane| self.blocks.live_of_plane(plane)).sum();
+        assert_eq!(live_total as u32, by_plane, "live pages by plane");
+        let host = self.counters.ops.of(OpKind::Program, Cause::Host);
+        let written = self.counters.host_pages_written;
+        assert_eq!(written, host + self.counters.inline_pages, "host pages are stored or shared");
+    }
+
+    fn check_owner(&self, ppn: u32) {
+        match self.owners.get(ppn) {
+            Owner::Data(lpn) => assert_eq!(self.map.get(lpn), Place::Own(ppn), "LPN {lpn}"),
+            Owner::Shared(vpn) => assert_eq!(self.shared.ppn(vpn), ppn, "virtual page {vpn}"),
+            Owner::Meta(_) | Owner::None => {}
+        }
+    }
+}

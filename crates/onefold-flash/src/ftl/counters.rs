@@ -1,0 +1,36 @@
+//! What the FTL counts, and what follows from it.
+//! Room: onefold-flash.
+
+use crate::op::{Cause, OpCounts, OpKind};
+
+/// Counts since the drive was made, or since they were last taken apart by the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pages that the host wrote.
+    pub host_pages_written: u64,
+    /// Pages that the host read.
+    pub host_pages_read: u64,
+    /// Pages that the host trimmed.
+    pub host_pages_trimmed: u64,
+    /// Flash operations by kind and cause.
+    pub ops: OpCounts,
+    /// Host pages that were shared instead of programmed.
+    pub inline_pages: u64,
+    /// Stored pages that were merged into another one later.
+    pub offline_pages: u64,
+    /// Comparisons that found the pages equal.
+    pub compared_equal: u64,
+    /// Comparisons that found the pages different.
+    pub compared_different: u64,
+}
+
+impl Counters {
+    /// Pages programmed over pages written by the host, for one cause or all.
+    pub fn waf(&self, cause: Option<Cause>) -> f64 {
+        let programmed = match cause {
+            Some(cause) => self.ops.of(OpKind::Program, cause),
+            None => self.ops.all(OpKind::Program),
+        };
+        programmed as f64 / self.host_pages_written as f64
+    }
+}

@@ -1,0 +1,158 @@
+//! Where each logical page is, and whose each physical page is.
+//! Room: onefold-flash.
+//! Invariants: `entry(lpn)` is a page whose owner is `lpn`, or a virtual page that counts `lpn`
+//! among its references.
+//! Cost: 4 B per logical page, 4 B per physical page.
+
+/// A logical page's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: never written, or trimmed.
+    None,
+    /// At this physical page, which is its own.
+    Own(u32),
+    /// At this virtual page, which it may share.
+    Virtual(u32),
+}
+
+const NONE: u32 = u32::MAX;
+const VIRTUAL: u32 = 1 << 31;
+
+/// LPN to PPN or VPN.
+#[derive(Clone, Debug)]
+pub struct PageMap {
+    entries: Vec<u32>,
+}
+
+impl PageMap {
+    /// A map in which nothing is written.
+    pub fn new(logical_pages: u32) -> Self {
+        Self { entries: vec![NONE; logical_pages as usize] }
+    }
+
+    /// Logical pages.
+    pub fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// Whether there are no logical pages.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where a logical page is.
+    pub fn get(&self, lpn: u32) -> Place {
+        decode(self.entries[lpn as usize])
+    }
+
+    /// Puts a logical page elsewhere; the answer is where it was.
+    pub fn replace(&mut self, lpn: u32, place: Place) -> Place {
+        decode(std::mem::replace(&mut self.entries[lpn as usize], encode(place)))
+    }
+
+    /// The entries as they are stored in mapping pages.
+    pub fn raw(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// The entries, to be filled from mapping pages.
+    pub fn raw_mut(&mut self) -> &mut [u32] {
+        &mut self.entries
+    }
+}
+
+const fn decode(entry: u32) -> Place {
+    if entry == NONE {
+        Place::None
+    } else if entry & VIRTUAL != 0 {
+        Place::Virtual(entry & !VIRTUAL)
+    } else {
+        Place::Own(entry)
+    }
+}
+
+const fn encode(place: Place) -> u32 {
+    match place {
+        Place::None => NONE,
+        Place::Own(ppn) => ppn,
+        Place::Virtual(vpn) => vpn | VIRTUAL,
+    }
+}
+
+/// What a physical page holds that is still wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nothing: erased, or superseded.
+    None,
+    /// The data of this logical page alone.
+    Data(u32),
+    /// The data of the logical pages behind this virtual page.
+    Shared(u32),
+    /// The FTL's own page with this slot number.
+    Meta(u32),
+}
+
+const KIND: u32 = 0b11 << 30;
+const SHARED: u32 = 0b01 << 30;
+const META: u32 = 0b10 << 30;
+
+/// PPN to owner.
+#[derive(Clone, Debug)]
+pub struct Owners {
+    entries: Vec<u32>,
+}
+
+impl Owners {
+    /// All pages without owner.
+    pub fn new(pages: u32) -> Self {
+        Self { entries: vec![NONE; pages as usize] }
+    }
+
+    /// The owner of a page.
+    pub fn get(&self, ppn: u32) -> Owner {
+        let entry = self.entries[ppn as usize];
+        if entry == NONE {
+            return Owner::None;
+        }
+        let number = entry & !KIND;
+        match entry & KIND {
+            0 => Owner::Data(number),
+            SHARED => Owner::Shared(number),
+            _ => Owner::Meta(number),
+        }
+    }
+
+    /// Gives a page an owner.
+    pub fn set(&mut self, ppn: u32, owner: Owner) {
+        self.entries[ppn as usize] = match owner {
+            Owner::None => NONE,
+            Owner::Data(lpn) => lpn,
+            Owner::Shared(vpn) => vpn | SHARED,
+            Owner::Meta(slot) => slot | META,
+        };
+    }
+
+    /// Whether a page holds something that is wanted.
+    pub fn is_live(&self, ppn: u32) -> bool {
+        self.entries[ppn as usize] != NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_owners_come_back_as_they_went_in() {
+        let mut map = PageMap::new(4);
+        assert_eq!(map.replace(2, Place::Own(7)), Place::None);
+        assert_eq!(map.replace(2, Place::Virtual(7)), Place::Own(7));
+        assert_eq!(map.replace(2, Place::None), Place::Virtual(7));
+        let mut owners = Owners::new(1);
+        for owner in [Owner::Data(9), Owner::Shared(9), Owner::Meta(9), Owner::None] {
+            owners.set(0, owner);
+            assert_eq!(owners.get(0), owner);
+            assert_eq!(owners.is_live(0), owner != Owner::None);
+        }
+    }
+}

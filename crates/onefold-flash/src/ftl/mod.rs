@@ -1,0 +1,235 @@
+//! The flash translation layer: maps, collects garbage, shares pages.
+//! Room: onefold-flash.   In: host requests, idle moments.   Out: `FlashOp`s and NAND calls.
+//! Invariants: (1) `map` and `owners` are inverse; (2) references of a virtual page = map entries
+//! that name it; (3) live pages of a block = its pages with an owner; (4) pages programmed = host
+//! unique + collection + wear levelling + mapping. Checked by [`Ftl::check_invariants`].
+
+pub mod blocks;
+pub mod counters;
+pub mod map;
+pub mod settings;
+pub mod shared;
+
+mod check;
+mod collect;
+mod share;
+mod victim;
+mod write;
+
+pub use counters::Counters;
+pub use settings::{FtlSettings, Pacing, VictimRule};
+pub use write::Written;
+
+use onefold_block::SplitMix64;
+use thiserror::Error;
+
+use crate::dedup::{Look, Policy};
+use crate::geometry::Geometry;
+use crate::nand::{Nand, NandError};
+use crate::op::{Driver, FlashOp, OpKind, Work};
+use blocks::Blocks;
+use map::{Owner, Owners, PageMap, Place};
+use shared::VirtualTable;
+
+/// Why the FTL refused or failed a request.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FtlError {
+    /// The host addressed a page that the drive does not have.
+    #[error("logical page {lpn} is outside the drive of {pages} pages")]
+    OutOfRange {
+        /// The page.
+        lpn: u32,
+        /// Logical pages of the drive.
+        pages: u32,
+    },
+    /// There is no block left to write to: too many have gone bad.
+    #[error(
+        "no block can be freed: {bad_blocks} of {blocks} blocks are bad; the drive is read-only"
+    )]
+    NoSpace {
+        /// Blocks out of use.
+        bad_blocks: u32,
+        /// Blocks of the drive.
+        blocks: u32,
+    },
+    /// The settings cannot work with this array.
+    #[error("{0}")]
+    Settings(String),
+    /// The array failed.
+    #[error(transparent)]
+    Nand(#[from] NandError),
+}
+
+/// Who fills a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Data from the host.
+    Host,
+    /// Data from the host that a policy or the temperature wants apart.
+    Apart,
+    /// Data moved by collection.
+    Moved,
+}
+
+pub(crate) const STREAMS: usize = 3;
+
+/// A flash translation layer over an array, with a deduplication policy.
+#[derive(Debug)]
+pub struct Ftl<N: Nand, P> {
+    geometry: Geometry,
+    settings: FtlSettings,
+    nand: N,
+    policy: P,
+    map: PageMap,
+    owners: Owners,
+    shared: VirtualTable,
+    blocks: Blocks,
+    /// The open block of each stream in each plane.
+    open: Vec<[Option<u32>; STREAMS]>,
+    collecting: Vec<Option<collect::Collection>>,
+    counters: Counters,
+    random: SplitMix64,
+    seq: u64,
+    next_plane: u32,
+}
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// A new, empty drive.
+    ///
+    /// # Errors
+    /// [`FtlError::Settings`] if logical pages and reserve do not fit into the array.
+    pub fn format(nand: N, policy: P, settings: FtlSettings) -> Result<Self, FtlError> {
+        let geometry = *nand.geometry();
+        let mut blocks = Blocks::new(geometry);
+        for block in (0..geometry.blocks()).filter(|&block| nand.is_bad(block)) {
+            blocks.retire(block);
+        }
+        if settings.gc_reserve_blocks < 2 {
+            return Err(FtlError::Settings("gc_reserve_blocks must be at least 2".into()));
+        }
+        let good: u32 = (0..geometry.planes()).map(|plane| blocks.free_of(plane)).sum();
+        let kept = (settings.gc_reserve_blocks + STREAMS as u32) * geometry.planes();
+        let usable = u64::from(good.saturating_sub(kept)) * u64::from(geometry.pages_per_block);
+        if u64::from(settings.logical_pages) > usable {
+            return Err(FtlError::Settings(format!(
+                "{} logical pages do not fit: {good} good blocks less {kept} for collection and \
+                 open blocks hold {usable} pages",
+                settings.logical_pages
+            )));
+        }
+        Ok(Self {
+            geometry,
+            settings,
+            nand,
+            policy,
+            map: PageMap::new(settings.logical_pages),
+            owners: Owners::new(geometry.pages()),
+            shared: VirtualTable::default(),
+            blocks,
+            open: vec![[None; STREAMS]; geometry.planes() as usize],
+            collecting: vec![None; geometry.planes() as usize],
+            counters: Counters::default(),
+            random: SplitMix64::new(settings.seed),
+            seq: 0,
+            next_plane: 0,
+        })
+    }
+
+    /// The shape of the array.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &FtlSettings {
+        &self.settings
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The state of the blocks.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// The virtual pages.
+    pub fn shared(&self) -> &VirtualTable {
+        &self.shared
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The array.
+    pub fn nand(&mut self) -> &mut N {
+        &mut self.nand
+    }
+
+    /// The physical page that holds a logical one.
+    pub fn locate(&self, lpn: u32) -> Option<u32> {
+        match self.map.get(lpn) {
+            Place::None => None,
+            Place::Own(ppn) => Some(ppn),
+            Place::Virtual(vpn) => Some(self.shared.ppn(vpn)),
+        }
+    }
+
+    /// Reads a logical page; `None` if nothing was written there.
+    ///
+    /// # Errors
+    /// [`FtlError::OutOfRange`], [`FtlError::Nand`].
+    pub fn read(&mut self, lpn: u32, d: &mut impl Driver) -> Result<Option<N::Page>, FtlError> {
+        self.check_range(lpn)?;
+        d.work(Work::Lookup, true);
+        self.counters.host_pages_read += 1;
+        let Some(ppn) = self.locate(lpn) else { return Ok(None) };
+        let page = self.nand.read(ppn)?;
+        self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
+        Ok(Some(page))
+    }
+
+    fn check_range(&self, lpn: u32) -> Result<(), FtlError> {
+        let pages = self.map.len();
+        if lpn < pages { Ok(()) } else { Err(FtlError::OutOfRange { lpn, pages }) }
+    }
+
+    fn issue(
+        &mut self,
+        d: &mut impl Driver,
+        kind: OpKind,
+        cause: crate::op::Cause,
+        ppn: u32,
+        foreground: bool,
+    ) {
+        self.counters.ops.add(kind, cause);
+        d.issue(FlashOp { kind, cause, ppn, foreground });
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+}
+
+/// What a policy may see of the drive while it looks at a page.
+pub(crate) struct View<'a, D> {
+    pub geometry: &'a Geometry,
+    pub owners: &'a Owners,
+    pub driver: &'a D,
+}
+
+impl<D: Driver> Look for View<'_, D> {
+    fn is_live(&self, ppn: u32) -> bool {
+        matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_))
+    }
+
+    fn is_idle(&self, ppn: u32) -> bool {
+        self.driver.is_idle(self.geometry.plane_of(ppn))
+    }
+}

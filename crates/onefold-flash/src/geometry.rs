@@ -1,0 +1,187 @@
+//! How pages, blocks and planes of a drive are numbered.
+//! Room: onefold-flash.
+//! Invariants: a PPN is `(plane * blocks_per_plane + block) * pages_per_block + page`, and planes
+//! are numbered package by package, die by die; all fit in 30 bits.
+
+use thiserror::Error;
+
+/// The shape of a NAND array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Buses between controller and packages; packages are dealt to them in turn.
+    pub channels: u32,
+    /// Packages of the drive.
+    pub packages: u32,
+    /// Dies of a package.
+    pub dies_per_package: u32,
+    /// Planes of a die.
+    pub planes_per_die: u32,
+    /// Erase blocks of a plane.
+    pub blocks_per_plane: u32,
+    /// Pages of an erase block.
+    pub pages_per_block: u32,
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// Out-of-band bytes of a page: parity, then the FTL's fields.
+    pub oob_bytes: u32,
+}
+
+/// Why a geometry is refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// A count that must be at least 1 is 0.
+    #[error("{0} must be at least 1")]
+    Zero(&'static str),
+    /// More pages than the 30-bit page numbers of the tables can tell apart.
+    #[error("{pages} pages are more than the {limit} that a drive can have")]
+    TooManyPages {
+        /// Pages asked for.
+        pages: u64,
+        /// Pages possible.
+        limit: u64,
+    },
+    /// Packages cannot be dealt evenly to the channels.
+    #[error("{packages} packages cannot be shared evenly by {channels} channels")]
+    Channels {
+        /// Packages asked for.
+        packages: u32,
+        /// Channels asked for.
+        channels: u32,
+    },
+}
+
+/// Most pages of a drive.
+pub const PAGES_MAX: u64 = (1 << 30) - 1;
+
+impl Geometry {
+    /// Checks the counts.
+    ///
+    /// # Errors
+    /// [`GeometryError`].
+    pub fn check(&self) -> Result<(), GeometryError> {
+        for (name, count) in [
+            ("channels", self.channels),
+            ("packages", self.packages),
+            ("dies_per_package", self.dies_per_package),
+            ("planes_per_die", self.planes_per_die),
+            ("blocks_per_plane", self.blocks_per_plane),
+            ("pages_per_block", self.pages_per_block),
+            ("page_bytes", self.page_bytes),
+        ] {
+            if count == 0 {
+                return Err(GeometryError::Zero(name));
+            }
+        }
+        if !self.packages.is_multiple_of(self.channels) {
+            let (packages, channels) = (self.packages, self.channels);
+            return Err(GeometryError::Channels { packages, channels });
+        }
+        let pages = u128::from(self.packages)
+            * u128::from(self.dies_per_package)
+            * u128::from(self.planes_per_die)
+            * u128::from(self.blocks_per_plane)
+            * u128::from(self.pages_per_block);
+        if pages > u128::from(PAGES_MAX) {
+            let pages = u64::try_from(pages).unwrap_or(u64::MAX);
+            return Err(GeometryError::TooManyPages { pages, limit: PAGES_MAX });
+        }
+        Ok(())
+    }
+
+    /// Dies of the drive.
+    pub const fn dies(&self) -> u32 {
+        self.packages * self.dies_per_package
+    }
+
+    /// Planes of the drive.
+    pub const fn planes(&self) -> u32 {
+        self.dies() * self.planes_per_die
+    }
+
+    /// Erase blocks of the drive.
+    pub const fn blocks(&self) -> u32 {
+        self.planes() * self.blocks_per_plane
+    }
+
+    /// Pages of the drive.
+    pub const fn pages(&self) -> u32 {
+        self.blocks() * self.pages_per_block
+    }
+
+    /// Pages of a plane.
+    pub const fn pages_per_plane(&self) -> u32 {
+        self.blocks_per_plane * self.pages_per_block
+    }
+
+    /// Raw capacity in bytes, out-of-band bytes not counted.
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.pages() as u64 * self.page_bytes as u64
+    }
+
+    /// The block of a page.
+    pub const fn block_of(&self, ppn: u32) -> u32 {
+        ppn / self.pages_per_block
+    }
+
+    /// The first page of a block.
+    pub const fn first_page(&self, block: u32) -> u32 {
+        block * self.pages_per_block
+    }
+
+    /// The plane of a block.
+    pub const fn plane_of_block(&self, block: u32) -> u32 {
+        block / self.blocks_per_plane
+    }
+
+    /// The plane of a page.
+    pub const fn plane_of(&self, ppn: u32) -> u32 {
+        self.plane_of_block(self.block_of(ppn))
+    }
+
+    /// The die of a plane.
+    pub const fn die_of_plane(&self, plane: u32) -> u32 {
+        plane / self.planes_per_die
+    }
+
+    /// The package of a plane.
+    pub const fn package_of_plane(&self, plane: u32) -> u32 {
+        self.die_of_plane(plane) / self.dies_per_package
+    }
+
+    /// The channel of a plane.
+    pub const fn channel_of_plane(&self, plane: u32) -> u32 {
+        self.package_of_plane(plane) % self.channels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ses_dedup_table_ii_is_32_gib() {
+        let ses = Geometry {
+            channels: 8,
+            packages: 8,
+            dies_per_package: 1,
+            planes_per_die: 8,
+            blocks_per_plane: 256,
+            pages_per_block: 256,
+            page_bytes: 8192,
+            oob_bytes: 320,
+        };
+        ses.check().expect("Table II is a drive");
+        assert_eq!(ses.capacity_bytes(), 32 << 30);
+        assert_eq!(ses.pages(), 4 << 20);
+        let last = ses.pages() - 1;
+        assert_eq!((ses.plane_of(last), ses.channel_of_plane(63)), (63, 7));
+        assert_eq!(ses.first_page(ses.block_of(last)) + 255, last);
+        let none = Geometry { packages: 0, ..ses };
+        assert_eq!(none.check(), Err(GeometryError::Zero("packages")));
+        let odd = Geometry { channels: 3, ..ses };
+        assert!(matches!(odd.check(), Err(GeometryError::Channels { .. })));
+        let huge = Geometry { blocks_per_plane: u32::MAX, ..ses };
+        assert!(matches!(huge.check(), Err(GeometryError::TooManyPages { .. })));
+    }
+}

@@ -1,0 +1,22 @@
+//! Room: a content-aware SSD, bit by bit or by content identity.
+//!
+//! Decide, do, time are three people: the [`ftl`] decides, with the [`dedup`] policy's advice; a
+//! [`nand::Nand`] does it, with real bytes or identities; a [`op::Driver`] prices it in virtual
+//! time, or does not. In the order data flows:
+//! - [`geometry`] says how pages, blocks and planes are numbered;
+//! - [`op`] is what the FTL asks of the flash, and of whoever keeps time;
+//! - [`nand`] holds pages and refuses what NAND refuses;
+//! - [`dedup`] looks at a page and says program, share or verify;
+//! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
+
+pub mod dedup;
+pub mod ftl;
+pub mod geometry;
+pub mod nand;
+pub mod op;
+
+pub use dedup::{Policy, Verdict};
+pub use ftl::{Ftl, FtlError, FtlSettings};
+pub use geometry::Geometry;
+pub use nand::{Nand, NandError};
+pub use op::{Cause, Driver, FlashOp, OpKind, Untimed};

@@ -1,0 +1,143 @@
+//! The NAND array: what holds pages, and refuses what NAND refuses.
+//! Room: onefold-flash.
+//! Invariants, held by every implementation and never by its caller's good will:
+//! (1) the pages of a block are programmed in order, each once between erases;
+//! (2) only whole blocks are erased; (3) an erased page cannot be read as data;
+//! (4) a bad block takes neither program nor erase.
+
+mod blank;
+
+pub use blank::BlankNand;
+
+use thiserror::Error;
+
+use crate::geometry::Geometry;
+
+/// What a page holds, as its out-of-band area says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PageKey {
+    /// Data of one logical page.
+    Data(u32),
+    /// Data that several logical pages share, under this virtual page number.
+    Shared(u32),
+    /// A page of the mapping table: entries `index * entries_per_page ..`.
+    Map(u32),
+    /// A page of journal records.
+    Journal(u32),
+    /// A page of the checkpoint's directory.
+    Directory(u32),
+    /// The root of a checkpoint.
+    Root(u32),
+}
+
+/// The FTL's fields of the out-of-band area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oob {
+    /// Whose page this is.
+    pub key: PageKey,
+    /// When this page was programmed, in programs and journal records since the drive was made.
+    pub seq: u64,
+    /// Data: the LPN that seeded the scrambler, which stays with the page when it is shared or
+    /// moved. Map: the `seq` of which its entries are (a moved page is older than its place).
+    pub seed: u64,
+    /// The fingerprint that the deduplication policy gave the page, 0 without one.
+    pub tag: u64,
+}
+
+/// What is to be programmed.
+#[derive(Debug)]
+pub enum Payload<'a, P> {
+    /// Data of the host.
+    Data(&'a P),
+    /// Bytes of the FTL's own: mapping, journal, checkpoint; at most a page.
+    Meta(&'a [u8]),
+}
+
+/// Why the array refused or failed an operation.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NandError {
+    /// Programming out of order or twice, or reading or erasing what must not be.
+    #[error("{what} of page {ppn} (block {block}) is forbidden: {why}")]
+    Forbidden {
+        /// The operation.
+        what: &'static str,
+        /// The page.
+        ppn: u32,
+        /// Its block.
+        block: u32,
+        /// The rule.
+        why: &'static str,
+    },
+    /// The page was never programmed since its block was erased.
+    #[error("page {ppn} is erased")]
+    Erased {
+        /// The page.
+        ppn: u32,
+    },
+    /// More bits are wrong than the code and all read retries correct.
+    #[error("page {ppn} cannot be corrected after {retries} read retries")]
+    Uncorrectable {
+        /// The page.
+        ppn: u32,
+        /// Read retries made.
+        retries: u32,
+    },
+    /// The program or erase failed: the block is worn out.
+    #[error("{what} of block {block} failed: the block has gone bad")]
+    Failed {
+        /// The operation.
+        what: &'static str,
+        /// The block.
+        block: u32,
+    },
+    /// Power was cut during or before this operation; the array answers nothing until it is back.
+    #[error("the power is off")]
+    PowerOff,
+    /// The file under an emulated array failed.
+    #[error("{0}")]
+    Io(String),
+}
+
+/// A NAND array. `Page` is the content of a data page: bytes, an identity, or nothing.
+///
+/// Operations happen in the order called. What was programmed is durable after [`Nand::sync`], or
+/// at once where the implementation says so.
+pub trait Nand {
+    /// Content of a data page; equality is byte-by-byte comparison.
+    type Page: Clone + PartialEq;
+
+    /// The shape.
+    fn geometry(&self) -> &Geometry;
+
+    /// Programs the next page of a block.
+    fn program(
+        &mut self,
+        ppn: u32,
+        payload: Payload<'_, Self::Page>,
+        oob: &Oob,
+    ) -> Result<(), NandError>;
+
+    /// Copies a data page to another place with a new out-of-band key and sequence, corrected and
+    /// encoded anew on the way. Seed and tag travel with the page; the tag is the answer.
+    fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError>;
+
+    /// The content of a data page.
+    fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError>;
+
+    /// The bytes of one of the FTL's own pages.
+    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError>;
+
+    /// The out-of-band fields; [`NandError::Erased`] for an erased page,
+    /// [`NandError::Uncorrectable`] for a page whose program was interrupted.
+    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError>;
+
+    /// Erases a block.
+    fn erase(&mut self, block: u32) -> Result<(), NandError>;
+
+    /// Whether the block is marked bad.
+    fn is_bad(&self, block: u32) -> bool;
+
+    /// Makes every operation so far durable.
+    fn sync(&mut self) -> Result<(), NandError>;
+}

@@ -1,0 +1,138 @@
+//! What the FTL asks of the flash, and of whoever keeps time.
+//! Room: onefold-flash.   Out: `FlashOp`s in the order in which they take effect.
+//! Invariants: operations on one plane take effect in the order issued, but for host reads, which
+//! a driver may serve earlier; a block is erased only after every copy out of it was issued.
+
+/// What is done to a page or block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpKind {
+    /// Reads a page.
+    Read,
+    /// Programs a page.
+    Program,
+    /// Erases the block of a page.
+    Erase,
+}
+
+/// On whose account an operation goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A request of the host.
+    Host,
+    /// Garbage collection.
+    Gc,
+    /// Static wear levelling.
+    Wear,
+    /// Mapping pages, journal and checkpoints.
+    Map,
+    /// Comparing candidates for sharing.
+    Dedup,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 5] = [Self::Host, Self::Gc, Self::Wear, Self::Map, Self::Dedup];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Gc => "gc",
+            Self::Wear => "wear",
+            Self::Map => "map",
+            Self::Dedup => "dedup",
+        }
+    }
+}
+
+/// One operation on the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashOp {
+    /// What.
+    pub kind: OpKind,
+    /// On whose account.
+    pub cause: Cause,
+    /// The page; for an erase, the first page of the block.
+    pub ppn: u32,
+    /// Whether the current host request waits for it. Foreground operations of one request run
+    /// one after another; others only queue on their plane.
+    pub foreground: bool,
+}
+
+/// Controller work that takes time but touches no flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A collision-resistant fingerprint of a page (SHA-1 or SHA-256).
+    Hash,
+    /// A light fingerprint of a page (CRC-32).
+    LightHash,
+    /// Correcting the parity of a page for its scrambler.
+    ParityCorrection,
+    /// Comparing two pages byte by byte.
+    Compare,
+    /// Looking up and changing mapping or fingerprint tables.
+    Lookup,
+}
+
+/// Who carries operations out in time. The FTL calls it in the order of its decisions.
+pub trait Driver {
+    /// An operation has been decided, and its effect on the flash is already visible to the FTL.
+    fn issue(&mut self, op: FlashOp);
+
+    /// The controller works for the current request (`foreground`) or beside it.
+    fn work(&mut self, work: Work, foreground: bool);
+
+    /// Whether the plane has nothing to do now. Without time, always.
+    fn is_idle(&self, plane: u32) -> bool;
+
+    /// A plane that the next host page had best go to, if the driver cares.
+    fn preferred_plane(&mut self) -> Option<u32>;
+
+    /// The time of day in nanoseconds for ages and retention; without time, a count of host pages.
+    fn now_ns(&self) -> u64;
+}
+
+/// Operations counted by kind and cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpCounts {
+    counts: [[u64; 5]; 3],
+}
+
+impl OpCounts {
+    /// Adds one.
+    pub fn add(&mut self, kind: OpKind, cause: Cause) {
+        self.counts[kind as usize][cause as usize] += 1;
+    }
+
+    /// Operations of this kind and cause.
+    pub const fn of(&self, kind: OpKind, cause: Cause) -> u64 {
+        self.counts[kind as usize][cause as usize]
+    }
+
+    /// Operations of this kind.
+    pub fn all(&self, kind: OpKind) -> u64 {
+        self.counts[kind as usize].iter().sum()
+    }
+}
+
+/// The driver without time: everything is idle and done at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untimed;
+
+impl Driver for Untimed {
+    fn issue(&mut self, _op: FlashOp) {}
+
+    fn work(&mut self, _work: Work, _foreground: bool) {}
+
+    fn is_idle(&self, _plane: u32) -> bool {
+        true
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,4 @@
+//! Integration tests of the flash room.
+//! Room: onefold-flash.
+
+mod amplification;
