@@ -145,9 +145,8 @@ impl Blocks {
         self.live[block as usize] += 1;
         self.live_of_plane[self.geometry.plane_of_block(block) as usize] += 1;
         let score = &mut self.score[block as usize];
-        if *score != u32::MAX {
-            *score += 1;
-        }
+        // `u32::MAX` marks a block that is not full, and stays.
+        *score = score.saturating_add(1);
     }
 
     /// One live page less.

@@ -16,7 +16,7 @@ pub struct BlankNand {
 impl BlankNand {
     /// An erased array. Blocks may have up to 65,535 pages.
     pub fn new(geometry: Geometry) -> Self {
-        assert!(geometry.pages_per_block <= u32::from(u16::MAX), "block of over 65,535 pages");
+        assert!(u16::try_from(geometry.pages_per_block).is_ok(), "block of over 65,535 pages");
         Self { geometry, programmed: vec![0; geometry.blocks() as usize] }
     }
 
