@@ -172,7 +172,7 @@ fn a_size_that_would_apply_to_nothing_is_refused() {
 fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "pool"]);
-    std::fs::remove_file(sandbox.path("pool/lock")).unwrap();
+    fs::remove_file(sandbox.path("pool/lock")).unwrap();
     tool("mkfifo", &[&sandbox.text("pool/lock")]);
     for args in [&["pool", "check", "pool"][..], &["serve", "pool", "--run", "true"]] {
         let said = sandbox.onefold(args);
