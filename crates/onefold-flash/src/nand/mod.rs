@@ -6,8 +6,12 @@
 //! (4) a bad block takes neither program nor erase.
 
 mod blank;
+mod identity;
+mod power_cut;
 
 pub use blank::BlankNand;
+pub use identity::{Identity, IdentityNand};
+pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
 
 use thiserror::Error;
 
@@ -107,6 +111,9 @@ pub trait Nand {
     /// Content of a data page; equality is byte-by-byte comparison.
     type Page: Clone + PartialEq;
 
+    /// Whether out-of-band areas and the FTL's own pages can be read back.
+    const KEEPS_META: bool = true;
+
     /// The shape.
     fn geometry(&self) -> &Geometry;
 
@@ -135,7 +142,7 @@ pub trait Nand {
     /// Erases a block.
     fn erase(&mut self, block: u32) -> Result<(), NandError>;
 
-    /// Whether the block is marked bad.
+    /// Whether the block is marked bad. What was programmed in it before stays readable.
     fn is_bad(&self, block: u32) -> bool;
 
     /// Makes every operation so far durable.
