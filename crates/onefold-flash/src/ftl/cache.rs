@@ -132,6 +132,34 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 
+    /// After recovery, when the whole map is in DRAM: what does not fit is stored if it changed,
+    /// and leaves.
+    pub(super) fn shrink_cache(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        if !self.cache.is_partial() {
+            return Ok(());
+        }
+        for segment in 0..self.meta.slots.logical {
+            if self.meta.dirty_at[segment as usize] == CLEAN {
+                let lpns = self.meta.slots.lpns(segment);
+                self.map.forget(lpns);
+            } else {
+                self.cache.admit(segment, None);
+            }
+        }
+        while self.cache.ring.len() > self.cache.capacity {
+            self.make_meta_room(d)?;
+            let Some(segment) = self.cache.ring.pop() else { break };
+            self.cache.hand = 0;
+            if self.meta.dirty_at[segment as usize] != CLEAN {
+                self.store_segment(segment, d)?;
+            }
+            self.cache.resident[segment as usize] = false;
+            let lpns = self.meta.slots.lpns(segment);
+            self.map.forget(lpns);
+        }
+        Ok(())
+    }
+
     /// Brings the entry of a logical page into DRAM, so that [`Ftl::locate`] may be asked.
     ///
     /// # Errors

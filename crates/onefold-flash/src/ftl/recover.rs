@@ -2,8 +2,9 @@
 //! Room: onefold-flash.   In: an array.   Out: an `Ftl`.
 //! Source: checkpoint, journal and out-of-band scan as in seed 002's drive; the rule per segment
 //! is ours.
-//! Invariants: nothing is programmed here, and only blocks that hold nothing readable are erased,
-//! so that a power cut during recovery changes nothing.
+//! Invariants: before the drive is whole again nothing is programmed, and only blocks that hold
+//! nothing readable are erased, so that a power cut during recovery changes nothing. Changed
+//! mapping pages that do not fit into DRAM are stored then, as at any other time.
 //!
 //! 1. The first page of every block says whether it holds data or the FTL's own pages; all pages
 //!    of the latter are looked at. The root with the highest sequence `S` counts.
@@ -22,6 +23,7 @@ use crate::ftl::settings::FtlSettings;
 use crate::ftl::shared::{self, VirtualTable};
 use crate::ftl::{Ftl, FtlError, STREAMS, Stream};
 use crate::nand::{Nand, NandError, Oob, PageKey};
+use crate::op::Untimed;
 
 /// Who fills the half-filled blocks that are found: first collection, which frees others.
 const RESUMED: [Stream; STREAMS] =
@@ -119,6 +121,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ftl.meta.journal.durable = ftl.seq;
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
+        ftl.shrink_cache(&mut Untimed)?;
         Ok((ftl, scan.report))
     }
 

@@ -16,9 +16,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         verified: &Verified,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
-        self.counters.inline_pages += 1;
         let ppn = verified.ppn();
         self.point_to(lpn, ppn, true, d)?;
+        self.counters.inline_pages += 1;
         Ok(Written::Shared { ppn })
     }
 

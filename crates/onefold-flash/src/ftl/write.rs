@@ -36,7 +36,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         self.check_range(lpn)?;
+        let written = self.write_page(lpn, page, d)?;
         self.counters.host_pages_written += 1;
+        Ok(written)
+    }
+
+    fn write_page(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
         d.work(Work::Lookup, true);
         if self.meta.on {
             self.tend(lpn, d)?;

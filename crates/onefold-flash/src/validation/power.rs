@@ -60,7 +60,13 @@ impl Model {
 /// What is wrong, as one line that ends with how to see it again.
 pub fn check(seed: u64, durability: Durability) -> Result<Ordeal, String> {
     let replay = format!("replay: validate power --durability {durability:?} --seed {seed}");
-    run(seed, durability).map_err(|what| format!("{what}; {replay}"))
+    match std::panic::catch_unwind(|| run(seed, durability)) {
+        Ok(result) => result.map_err(|what| format!("{what}; {replay}")),
+        Err(panic) => {
+            let what = panic.downcast_ref::<String>().map_or("a panic", String::as_str);
+            Err(format!("{what}; {replay}"))
+        }
+    }
 }
 
 fn run(seed: u64, durability: Durability) -> Result<Ordeal, String> {
