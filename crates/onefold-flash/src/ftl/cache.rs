@@ -105,11 +105,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return Ok(());
         }
         self.counters.map_misses += 1;
-        let left = self.cache.evict();
-        if let Some(old) = left {
-            if self.meta.dirty_at[old as usize] != CLEAN {
-                self.store_segment(old, d)?;
+        let mut left = self.cache.evict();
+        if let Some(old) = left
+            && self.meta.dirty_at[old as usize] != CLEAN
+        {
+            match self.store_segment(old, d) {
+                // A worn-out drive can still be read: what cannot be stored stays.
+                Err(FtlError::NoSpace { .. }) => left = None,
+                stored => stored?,
             }
+        }
+        if let Some(old) = left {
             if N::KEEPS_META {
                 // From here on the entries are in flash only.
                 let lpns = self.meta.slots.lpns(old);

@@ -98,6 +98,8 @@ pub(super) struct Meta {
     pub slots: Slots,
     pub place: Vec<u32>,
     pub open: Option<u32>,
+    /// Whether the power has gone and the capacitor's energy is used.
+    pub emergency: bool,
     /// First change of each segment since it was stored, or [`CLEAN`].
     pub dirty_at: Vec<u64>,
     pub journal: Journal,
@@ -129,6 +131,7 @@ impl Meta {
             slots,
             place: if on { vec![NONE; slots.first_journal() as usize] } else { Vec::new() },
             open: None,
+            emergency: false,
             dirty_at: if on { vec![CLEAN; slots.segments as usize] } else { Vec::new() },
             journal,
             round: Round::default(),
@@ -257,23 +260,25 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     fn next_meta_page(&mut self) -> Result<u32, FtlError> {
+        // The last page of a block is for what power-loss protection stores in the end.
+        let kept = u32::from(self.meta.protected && !self.meta.emergency);
+        let limit = self.geometry.pages_per_block - kept;
         let block = match self.meta.open {
-            Some(block) if !self.blocks.is_full(block) => block,
+            Some(block) if self.blocks.written(block) < limit => block,
             _ => self.open_meta_block()?,
         };
         Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }
 
     fn open_meta_block(&mut self) -> Result<u32, FtlError> {
-        if let Some(full) = self.meta.open.take() {
-            self.blocks.close(full, self.seq);
-        }
         let planes = 0..self.geometry.planes();
         let roomy = planes.max_by_key(|&plane| (self.blocks.free_of(plane), u32::MAX - plane));
         let Some(block) = roomy.and_then(|plane| self.blocks.take_free(plane, false)) else {
             return Err(self.no_space());
         };
-        self.meta.open = Some(block);
+        if let Some(full) = self.meta.open.replace(block) {
+            self.blocks.close(full, self.seq);
+        }
         Ok(block)
     }
 }

@@ -404,7 +404,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if let Place::Virtual(vpn) = self.map.replace(lpn, Place::None)
             && vpn < self.shared.len()
         {
-            self.shared.release(vpn);
+            let root = self.shared.resolve(vpn);
+            if let Some(ppn) = self.shared.release(vpn)
+                && self.owners.get(ppn) == Owner::Shared(root)
+            {
+                self.drop_page(ppn);
+            }
         }
     }
 
