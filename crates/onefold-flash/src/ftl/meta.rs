@@ -220,13 +220,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<(), FtlError> {
         let ppn = loop {
-            let ppn = self.next_meta_page()?;
+            let ppn = match self.next_meta_page() {
+                Err(FtlError::NoSpace { .. }) if self.meta.emergency => self.any_page()?,
+                page => page?,
+            };
             let key = self.meta.slots.key(slot);
             let oob = Oob { key, seq: self.next_seq(), seed, tag: 0 };
             match self.nand.program(ppn, Payload::Meta(bytes), &oob) {
                 Ok(()) => break ppn,
                 Err(NandError::Failed { block, .. }) => {
-                    self.meta.open = None;
+                    let open = self.open.iter_mut().flatten().chain([&mut self.meta.open]);
+                    open.filter(|open| **open == Some(block)).for_each(|open| *open = None);
                     self.blocks.condemn(block);
                     self.counters.block_failures += 1;
                 }
@@ -266,6 +270,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let block = match self.meta.open {
             Some(block) if self.blocks.written(block) < limit => block,
             _ => self.open_meta_block()?,
+        };
+        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+    }
+
+    /// A page of any open block, when the power has gone and there is no other. Recovery finds it,
+    /// because it looks at every page of the blocks that were open.
+    fn any_page(&mut self) -> Result<u32, FtlError> {
+        let open = self.open.iter().flatten().flatten().copied();
+        let Some(block) = open.into_iter().find(|&block| !self.blocks.is_full(block)) else {
+            return Err(self.no_space());
         };
         Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }

@@ -169,15 +169,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let seen = &mut scan.seen[block as usize];
             seen.written = ppn - first + 1;
             let Some(oob) = oob else { continue };
+            let data = matches!(oob.key, PageKey::Data(_) | PageKey::Shared(_));
+            seen.own |= seen.first.is_none() && !data;
             seen.first = seen.first.or(Some(oob.seq));
             seen.last_seq = oob.seq;
             match oob.key {
                 PageKey::Data(lpn) => scan.events.push((oob.seq, Event::Data { lpn, ppn })),
                 PageKey::Shared(vpn) => scan.events.push((oob.seq, Event::Shared { vpn, ppn })),
-                _ => {
-                    seen.own = true;
-                    scan.meta.push(Found { ppn, oob });
-                }
+                _ => scan.meta.push(Found { ppn, oob }),
             }
         }
         Ok(())
@@ -417,7 +416,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn is_there(&self, ppn: u32, scan: &Scan) -> bool {
         let Some(seen) = scan.seen.get(self.block_of(ppn) as usize) else { return false };
         let page = ppn - self.geometry.first_page(self.block_of(ppn));
-        !seen.own && (!seen.scanned || page < seen.written)
+        !seen.own && (!seen.scanned || (seen.first.is_some() && page < seen.written))
     }
 
     /// Which blocks are free, full, to be filled on, to be emptied or to be erased again.

@@ -2,3 +2,6 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod conservation;
+mod drive;
+mod power;
