@@ -2,3 +2,4 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod bytes_laws;
