@@ -4,9 +4,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::PoolError;
@@ -26,6 +27,8 @@ impl PoolLock {
         let path = pool.join(LOCK_FILE);
         let io = |source| PoolError::Io { context: format!("open {}", path.display()), source };
         let mut options = OpenOptions::new();
+        // A FIFO of that name must be refused below, not waited for.
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let mut file = if shared {
             match options.read(true).open(&path) {
                 Ok(file) => file,
@@ -41,6 +44,12 @@ impl PoolLock {
         } else {
             options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?
         };
+        let kind = file.metadata().map_err(io)?.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            let context = format!("lock {}", path.display());
+            let source = std::io::Error::other("it is not a regular file");
+            return Err(PoolError::Io { context, source });
+        }
         let operation = if shared {
             FlockOperation::NonBlockingLockShared
         } else {

@@ -166,6 +166,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &self.policy
     }
 
+    /// The policy, to be told what no page says (such as a flag of the next request).
+    pub fn policy_mut(&mut self) -> &mut P {
+        &mut self.policy
+    }
+
     /// The array.
     pub fn nand(&mut self) -> &mut N {
         &mut self.nand
@@ -221,7 +226,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 pub(crate) struct View<'a, D> {
     pub geometry: &'a Geometry,
     pub owners: &'a Owners,
-    pub driver: &'a D,
+    pub map: &'a PageMap,
+    pub shared: &'a VirtualTable,
+    pub driver: &'a mut D,
+    /// Whether the current request waits for the policy's work.
+    pub foreground: bool,
 }
 
 impl<D: Driver> Look for View<'_, D> {
@@ -231,5 +240,25 @@ impl<D: Driver> Look for View<'_, D> {
 
     fn is_idle(&self, ppn: u32) -> bool {
         self.driver.is_idle(self.geometry.plane_of(ppn))
+    }
+
+    fn locate(&self, lpn: u32) -> Option<u32> {
+        match self.map.get(lpn) {
+            Place::None => None,
+            Place::Own(ppn) => Some(ppn),
+            Place::Virtual(vpn) => Some(self.shared.ppn(vpn)),
+        }
+    }
+
+    fn read_ns(&self, ppn: u32) -> u64 {
+        self.driver.read_ns(self.geometry.plane_of(ppn))
+    }
+
+    fn program_ns(&self) -> u64 {
+        self.driver.program_ns()
+    }
+
+    fn work(&mut self, work: Work) {
+        self.driver.work(work, self.foreground);
     }
 }

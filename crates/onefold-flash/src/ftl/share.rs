@@ -46,14 +46,33 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::Nand`].
     pub fn deduplicate_step(&mut self, d: &mut impl Driver) -> Result<bool, FtlError> {
-        let view = View { geometry: &self.geometry, owners: &self.owners, driver: &*d };
-        match self.policy.next_offline(&view) {
+        let mut view = View {
+            geometry: &self.geometry,
+            owners: &self.owners,
+            map: &self.map,
+            shared: &self.shared,
+            driver: d,
+            foreground: false,
+        };
+        match self.policy.next_offline(&mut view) {
             None => return Ok(false),
             Some(Offline::Scan { ppn }) => {
                 let page = self.nand.read(ppn)?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                d.work(Work::Hash, false);
-                self.policy.scanned(ppn, &page);
+                let mut view = View {
+                    geometry: &self.geometry,
+                    owners: &self.owners,
+                    map: &self.map,
+                    shared: &self.shared,
+                    driver: d,
+                    foreground: false,
+                };
+                self.policy.scanned(ppn, &page, &mut view);
+            }
+            Some(Offline::ReadTag { ppn }) => {
+                let tag = self.nand.read_oob(ppn)?.tag;
+                self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
+                self.policy.tag_read(ppn, tag);
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
             Some(Offline::Merge(pair)) => {
@@ -86,25 +105,39 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Everybody who refers to the duplicate refers to the original from now on.
     fn merge(&mut self, pair: Pair, verified: &Verified) -> bool {
         let original = verified.ppn();
-        match self.owners.get(pair.duplicate) {
-            Owner::Data(lpn) => self.point_to(lpn, original),
-            Owner::Shared(vpn) => self.merge_shared(vpn, pair.duplicate, original),
-            Owner::None | Owner::Meta(_) => return false,
+        match (self.owners.get(pair.duplicate), self.owners.get(original)) {
+            (Owner::Data(lpn), Owner::Data(_) | Owner::Shared(_)) => self.point_to(lpn, original),
+            (Owner::Shared(vpn), Owner::Data(lpn)) => self.join(lpn, vpn, original, pair.duplicate),
+            (Owner::Shared(from), Owner::Shared(into)) => self.unite(from, into),
+            (Owner::None | Owner::Meta(_), _) | (_, Owner::None | Owner::Meta(_)) => return false,
         }
         self.counters.offline_pages += 1;
         true
     }
 
-    /// Two shared pages of one content: if the original has a single logical page, that one joins
-    /// the duplicate's virtual page; else the virtual page cannot be told apart by reference and
-    /// both stay.
-    fn merge_shared(&mut self, vpn: u32, duplicate: u32, original: u32) {
-        if let Owner::Data(lpn) = self.owners.get(original) {
-            self.shared.acquire(vpn);
-            self.map.replace(lpn, Place::Virtual(vpn));
-            self.shared.relocate(vpn, original);
-            self.owners.set(original, Owner::Shared(vpn));
-            self.drop_page(duplicate);
+    /// The only logical page of `original` joins the virtual page of the duplicate, which from now
+    /// on is at `original`.
+    fn join(&mut self, lpn: u32, vpn: u32, original: u32, duplicate: u32) {
+        self.shared.acquire(vpn);
+        self.map.replace(lpn, Place::Virtual(vpn));
+        self.shared.relocate(vpn, original);
+        self.owners.set(original, Owner::Shared(vpn));
+        self.drop_page(duplicate);
+    }
+
+    /// Every logical page of one virtual page goes over to another one. There is no list of them,
+    /// so the whole map is searched until all are found.
+    fn unite(&mut self, from: u32, into: u32) {
+        let mut left = self.shared.references(from);
+        let mut lpn = 0;
+        while left > 0 {
+            if self.map.get(lpn) == Place::Virtual(from) {
+                self.shared.acquire(into);
+                let old = self.map.replace(lpn, Place::Virtual(into));
+                self.release(old);
+                left -= 1;
+            }
+            lpn += 1;
         }
     }
 }

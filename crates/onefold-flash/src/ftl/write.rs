@@ -36,11 +36,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.check_range(lpn)?;
         self.counters.host_pages_written += 1;
         d.work(Work::Lookup, true);
-        for &work in self.policy.inline_work() {
-            d.work(work, true);
-        }
-        let view = View { geometry: &self.geometry, owners: &self.owners, driver: &*d };
-        match self.policy.inspect(lpn, page, &view) {
+        let mut view = View {
+            geometry: &self.geometry,
+            owners: &self.owners,
+            map: &self.map,
+            shared: &self.shared,
+            driver: d,
+            foreground: true,
+        };
+        match self.policy.inspect(lpn, page, &mut view) {
             Verdict::Program { tag, apart } => self.program_host(lpn, page, tag, apart, d),
             Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
                 Some(verified) => Ok(self.share_written(lpn, &verified)),

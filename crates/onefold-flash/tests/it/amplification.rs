@@ -1,5 +1,5 @@
 //! Write amplification against closed forms.
-//! Room: onefold-flash.   Source: SSD_MODEL V1; closed forms by Desnoyers (SYSTOR'12).
+//! Room: onefold-flash.   Source: Desnoyers (SYSTOR 2012).
 
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::NoDedup;

@@ -160,6 +160,12 @@ fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
     if let Ok(main) = pool.volume(FIRST_VOLUME) {
         let size = ByteSize(main.size_bytes()).to_string();
         rows.push(("size", size, args.size.to_string()));
+    } else if parsed.written.contains("size") {
+        let at = args.pool.display();
+        let message =
+            format!("pool '{at}' exists and has no volume '{FIRST_VOLUME}' for --size to apply to");
+        return Err(Failure::nothing_done(message)
+            .hint("leave --size out, or use: onefold volume create or volume resize"));
     }
     for (flag, has, wants) in rows {
         if has != wants && parsed.written.contains(flag) {

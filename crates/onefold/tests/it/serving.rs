@@ -157,3 +157,26 @@ fn an_address_that_others_reach_needs_tls_or_a_plain_word() {
     let args = [&open[..], &["--allow-unencrypted-network-access"]].concat();
     Server::start(sandbox.command(&args), sandbox.path("none")).stop();
 }
+
+#[test]
+fn a_size_that_would_apply_to_nothing_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "create", "pool", "other", "--size", "1G"]);
+    let said = sandbox.onefold(&["serve", "pool", "--size", "2G", "--run", "true"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("no volume 'main' for --size"), "{}", said.err);
+}
+
+#[test]
+fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool"]);
+    fs::remove_file(sandbox.path("pool/lock")).unwrap();
+    tool("mkfifo", &[&sandbox.text("pool/lock")]);
+    for args in [&["pool", "check", "pool"][..], &["serve", "pool", "--run", "true"]] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(1), "{args:?}: {}", said.err);
+        assert!(said.err.contains("not a regular file"), "{args:?}: {}", said.err);
+    }
+}

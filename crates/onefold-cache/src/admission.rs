@@ -1,0 +1,5 @@
+//! Admission policies, one per file.
+//! Room: onefold-cache.
+
+pub mod always;
+pub mod plc;

@@ -1,0 +1,3 @@
+//! Integration tests of the policies and the simulator.
+
+mod restart;
