@@ -6,8 +6,12 @@
 //! (4) a bad block takes neither program nor erase.
 
 mod blank;
+pub mod bytes;
+pub mod wear;
 
 pub use blank::BlankNand;
+pub use bytes::{ByteNand, PageBytes};
+pub use wear::WearModel;
 
 use thiserror::Error;
 

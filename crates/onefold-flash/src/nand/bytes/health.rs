@@ -1,0 +1,43 @@
+//! What an array of bytes counts.
+//! Room: onefold-flash.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts since the array was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NandHealth {
+    /// Pages read, retries not counted.
+    pub reads: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Times that the store was asked to make things durable.
+    pub syncs: u64,
+    /// Readings with shifted thresholds.
+    pub retries: u64,
+    /// Those of the last read.
+    #[serde(skip)]
+    pub last_retries: u32,
+    /// Bits read, retries counted.
+    pub bits_read: u64,
+    /// Bits that were read wrong.
+    pub raw_bit_errors: u64,
+    /// Pages that came back after correction.
+    pub corrected_pages: u64,
+    /// Bits corrected in them.
+    pub corrected_bits: u64,
+    /// Decodings that the page's CRC-32 caught as wrong.
+    pub miscorrected: u64,
+    /// Pages that no retry brought back.
+    pub uncorrectable: u64,
+    /// Programs that failed.
+    pub program_failures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Pages moved as they were stored.
+    pub copies_as_stored: u64,
+    /// Pages scrambled and encoded anew to be moved.
+    pub copies_encoded: u64,
+}
