@@ -10,11 +10,13 @@
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
 
+pub mod controller;
 pub mod dedup;
 pub mod ftl;
 pub mod geometry;
 pub mod nand;
 pub mod op;
+pub mod run;
 pub mod spec;
 
 pub use dedup::{Policy, Verdict};
