@@ -4,3 +4,4 @@
 mod amplification;
 mod bytes_laws;
 mod spec;
+mod timing;
