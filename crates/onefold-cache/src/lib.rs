@@ -17,6 +17,7 @@ pub mod objects;
 pub mod options;
 pub mod policy;
 pub mod registry;
+pub mod score;
 pub mod simulate;
 pub mod sketch;
 pub mod state;

@@ -1,6 +1,6 @@
 //! Requests per second and bytes per cached object of every policy, beside a hash-map lookup loop.
 //! Room: onefold-cache.
-//! `cargo run --release -p onefold-cache --example speed [objects] [requests]`: one core, best of
+//! `cargo run --release -p onefold-cache --example policy_speed [objects] [requests]`: one core, best of
 //! three rounds, keys drawn by Zipf(0.9) from ten times the objects that fit, in random order.
 //! The loop looks the same keys up in a `HashMap` of the objects, without any policy.
 
@@ -80,7 +80,7 @@ fn main() {
             }
         });
         let (ratio, miss) = (speed / lookups, misses as f64 / count as f64);
-        let bytes = made.memory_bytes() as f64 / made.len() as f64;
+        let bytes = made.memory_bytes() as f64 / objects as f64;
         println!("{policy:16} {speed:8.1} {ratio:6.2} {miss:6.3} {bytes:7.1}");
     }
 }
