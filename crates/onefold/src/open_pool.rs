@@ -80,7 +80,7 @@ fn must_be_free(pool: &Path) -> Result<()> {
 }
 
 /// A version 4 UUID and a key, from the system's random numbers.
-fn random_identity() -> Result<PoolIdentity> {
+pub fn random_identity() -> Result<PoolIdentity> {
     let mut bytes = [0; 48];
     // Up to 256 bytes come at once or not at all.
     getrandom(&mut bytes, GetRandomFlags::empty())
