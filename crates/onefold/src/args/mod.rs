@@ -5,6 +5,7 @@
 
 mod estimate;
 mod pool;
+mod rescue;
 mod scrambler;
 mod serve;
 mod store;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
