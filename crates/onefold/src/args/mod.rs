@@ -6,6 +6,7 @@
 mod archive;
 mod estimate;
 mod pool;
+mod rescue;
 mod scrambler;
 mod serve;
 mod store;
@@ -23,6 +24,7 @@ pub use archive::{
 };
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
