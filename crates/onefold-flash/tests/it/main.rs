@@ -2,4 +2,5 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod bytes_files;
 mod bytes_laws;
