@@ -2,4 +2,9 @@
 //! Room: onefold-cache.
 
 pub mod always;
+pub mod chosen;
+pub mod dynamic_random;
+pub mod larc;
+pub mod lazy_lfu;
 pub mod plc;
+pub mod reject_first;

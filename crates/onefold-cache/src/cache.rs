@@ -85,10 +85,8 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
         let id = self.objects.add(incoming.key, incoming.hash, incoming.size);
         let place = self.eviction.insert(&mut self.objects, id, &incoming);
         self.admission.written(&incoming);
-        match place {
-            Place::Flash => self.write(id),
-            Place::Memory => self.promotion(),
-        }
+        let promoted = self.promotion();
+        if place == Place::Flash { self.write(id) } else { promoted }
     }
 
     fn evict(&mut self, victim: Id) {
@@ -111,10 +109,11 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
     }
 
     fn promotion(&mut self) -> Outcome {
-        match self.eviction.promoted() {
-            Some(id) => self.write(id),
-            None => Outcome::PASSED,
+        let mut outcome = Outcome::PASSED;
+        while let Some(id) = self.eviction.promoted() {
+            outcome = self.write(id);
         }
+        outcome
     }
 
     fn take_out(&mut self, key: u64) -> bool {

@@ -17,6 +17,7 @@ pub mod objects;
 pub mod options;
 pub mod policy;
 pub mod registry;
+pub mod sketch;
 pub mod state;
 pub mod trace;
 

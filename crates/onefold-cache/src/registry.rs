@@ -3,7 +3,7 @@
 //! A new policy is a file in `eviction` or `admission`, its settings, and one row in [`POLICIES`].
 
 use crate::cache::Capacity;
-use crate::options::{OptionError, OptionInfo, Settings, nearest};
+use crate::options::{NoSettings, OptionError, OptionInfo, Settings, nearest};
 use crate::policy::Policy;
 use crate::trace::Future;
 
@@ -57,13 +57,46 @@ macro_rules! row {
     };
 }
 
-/// Every policy.
+/// Every policy, the plain ones first, then those that spare the flash, then the bounds.
 pub const POLICIES: &[PolicyEntry] = &[
+    row!("fifo", NoSettings, build::fifo, "first in, first out"),
     row!("lru", NoSettings, build::lru, "least recently used first"),
+    row!("lfu", NoSettings, build::lfu, "least often used since its arrival first"),
+    row!("clock", ClockSettings, build::clock, "FIFO with another round for what was used"),
+    row!("2q", TwoQSettings, build::two_q, "newcomers in a FIFO, what comes back in an LRU"),
+    row!("arc", NoSettings, build::arc, "recency and frequency, balanced by ghosts"),
+    row!("lirs", LirsSettings, build::lirs, "shortest distance between two requests"),
+    row!("s3-fifo", S3FifoSettings, build::s3_fifo, "small and main FIFO with ghosts"),
+    row!("sieve", NoSettings, build::sieve, "FIFO with a hand that passes over what was used"),
+    row!(
+        "w-tinylfu",
+        WTinyLfuSettings,
+        build::w_tiny_lfu,
+        "LRU window, segmented LRU, and a sketch that judges newcomers"
+    ),
+    row!("larc", NoSettings, build::larc, "LRU; written at the second miss, adaptive ghosts"),
+    row!(
+        "reject-first",
+        RejectFirstSettings,
+        build::reject_first,
+        "LRU; written at the second miss while remembered"
+    ),
+    row!(
+        "dynamic-random",
+        DynamicRandomSettings,
+        build::dynamic_random,
+        "LRU; written by chance, within a budget of writes"
+    ),
+    row!(
+        "lazy-lfu",
+        LazyLfuSettings,
+        build::lazy_lfu,
+        "LFU by counts of all; a newcomer has to exceed m * min + d"
+    ),
     row!("plc", PlcSettings, build::plc, "PLC-Cache: popularity filter, delay, comparison"),
+    row!("belady", BeladySettings, build::belady, "the last to be asked for goes first", true),
+    row!("static", NoSettings, build::best_static, "the best set that never changes", true),
 ];
-
-use crate::options::NoSettings;
 
 fn read<S: Settings>(policy: &str, options: &[(String, String)]) -> Result<S, OptionError> {
     let mut settings = S::default();

@@ -36,7 +36,6 @@ mod volumes;
 mod write;
 
 pub use check::{CheckReport, Finding};
-pub use container::folder_store::FolderContainerStore;
 pub use error::PoolError;
 pub use open::OpenOptions;
 pub use pool::Pool;

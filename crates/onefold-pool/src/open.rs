@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use onefold_block::{ContainerStore, Folder, Media, MediaError};
+use onefold_block::{ContainerStore, Folder, FolderContainerStore, Media, MediaError};
 use onefold_content::Fingerprinter;
 
 use crate::container::directories::Directories;
-use crate::container::folder_store::FolderContainerStore;
 use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};

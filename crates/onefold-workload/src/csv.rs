@@ -1,4 +1,4 @@
-//! Our own trace format: CSV with one header line; Parquet is not there yet.
+//! Our own trace format as CSV with one header line.
 //! Room: onefold-workload.   In: [`Request`]s.   Out: text.
 //! Columns: `time_ns,op,offset,length,identity,stream,pid`; nanoseconds and bytes as whole
 //! numbers, `op` one of read, write, trim and flush, `identity` 32 hex digits; the last three may

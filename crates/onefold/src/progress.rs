@@ -11,6 +11,20 @@ const KNOWN: &str = "{msg} {bar:30} {binary_bytes} of {binary_total_bytes}  \
     {binary_bytes_per_sec}  {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {binary_bytes}  {binary_bytes_per_sec}";
 
+const COUNT: &str = "{msg} {spinner} {human_pos} requests  {per_sec}";
+
+/// A spinner over a number of requests that is not known. It goes away when it is finished or
+/// dropped.
+pub fn requests(printer: &Printer, what: &str) -> ProgressBar {
+    let target = if printer.draws_progress() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template(COUNT).expect("a fixed template is well-formed");
+    ProgressBar::with_draw_target(None, target).with_style(style).with_message(what.to_owned())
+}
+
 /// A bar over a number of bytes, or a spinner where that is not known. It goes away when it is
 /// finished or dropped.
 pub fn bytes(printer: &Printer, what: &str, total: Option<u64>) -> ProgressBar {

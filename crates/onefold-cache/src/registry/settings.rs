@@ -5,6 +5,104 @@ use crate::admission::plc::Popularity;
 use crate::options::{OptionInfo, Settings, settings};
 
 settings! {
+    /// Settings of CLOCK.
+    pub struct ClockSettings {
+        /// rounds that an object can earn
+        rounds: u32 = 1, 1 => 255;
+    }
+}
+
+settings! {
+    /// Settings of 2Q.
+    pub struct TwoQSettings {
+        /// share of the capacity that newcomers have (Kin)
+        newcomers: f64 = 0.25, 0.001 => 0.9;
+        /// ghosts per object that fits (Kout)
+        ghosts: f64 = 0.5, 0.0 => 10.0;
+    }
+}
+
+settings! {
+    /// Settings of LIRS.
+    pub struct LirsSettings {
+        /// share of the capacity for objects with a long distance
+        long: f64 = 0.01, 0.0001 => 0.9;
+    }
+}
+
+settings! {
+    /// Settings of S3-FIFO.
+    pub struct S3FifoSettings {
+        /// share of the capacity that the small queue has
+        small: f64 = 0.1, 0.001 => 0.9;
+        /// ghosts per object that fits
+        ghosts: f64 = 0.9, 0.0 => 10.0;
+        /// further requests that move an object to the main queue
+        promote: u32 = 2, 1 => 100;
+    }
+}
+
+settings! {
+    /// Settings of W-TinyLFU.
+    pub struct WTinyLfuSettings {
+        /// share of the capacity that the window has; 0 is TinyLFU
+        window: f64 = 0.01, 0.0 => 0.9;
+        /// share of the rest that is protected
+        protected: f64 = 0.8, 0.0 => 1.0;
+        /// 1: the window lies in memory and costs no writes; 0: on the fast device
+        memory: u8 = 0, 0 => 1;
+        /// requests per object that fits after which counters are halved
+        sample: u64 = 10, 1 => 1_000_000_000;
+        /// largest count
+        counter: u8 = 15, 1 => 255;
+        /// by how much a newcomer's count has to exceed the victim's
+        margin: u8 = 1, 1 => 200;
+    }
+}
+
+settings! {
+    /// Settings of reject-first.
+    pub struct RejectFirstSettings {
+        /// objects remembered, per object that fits
+        remember: f64 = 1.0, 0.0 => 100.0;
+    }
+}
+
+settings! {
+    /// Settings of dynamic random admission.
+    pub struct DynamicRandomSettings {
+        /// bytes to write per period, in cache fills
+        fills: f64 = 1.0, 0.0001 => 1_000_000.0;
+        /// requests of a period, per object that fits
+        period: u64 = 100, 1 => 1_000_000_000;
+        /// corrections of the probability per period
+        corrections: u64 = 100, 1 => 1_000_000;
+        /// probability to begin with
+        probability: f64 = 0.1, 0.000001 => 1.0;
+        /// largest factor of one correction
+        step: f64 = 1.5, 1.01 => 100.0;
+    }
+}
+
+settings! {
+    /// Settings of lazy LFU.
+    pub struct LazyLfuSettings {
+        /// how many times the lowest count in the cache a newcomer has to exceed
+        m: f64 = 1.0, 0.0 => 1_000.0;
+        /// what is added to that
+        d: u32 = 4, 0 => 1_000_000;
+    }
+}
+
+settings! {
+    /// Settings of Belady's OPT.
+    pub struct BeladySettings {
+        /// 1: a newcomer that would be the victim itself is not written
+        bypass: u8 = 1, 0 => 1;
+    }
+}
+
+settings! {
     /// Numbers and switches of PLC-Cache.
     pub struct PlcNumbers {
         /// accesses that a newcomer has to exceed

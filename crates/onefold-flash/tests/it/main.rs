@@ -4,3 +4,4 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod spec;

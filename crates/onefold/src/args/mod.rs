@@ -8,6 +8,7 @@ mod pool;
 mod scrambler;
 mod serve;
 mod store;
+mod trace;
 mod volume;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use scrambler::{
 };
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
+pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
     VolumeListArgs, VolumeResizeArgs,
@@ -88,6 +90,9 @@ pub enum Command {
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Convert and inspect block traces
+    #[command(subcommand, arg_required_else_help = true)]
+    Trace(TraceCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

@@ -16,4 +16,5 @@ mod serving;
 mod settings;
 mod space;
 mod tls;
+mod trace;
 mod transfer;
