@@ -4,4 +4,5 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod drive_device;
 mod spec;
