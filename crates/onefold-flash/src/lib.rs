@@ -11,6 +11,7 @@
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
 
 pub mod dedup;
+pub mod drive;
 pub mod ftl;
 pub mod geometry;
 pub mod nand;
