@@ -125,27 +125,23 @@ impl Archive {
         Ok(report)
     }
 
-    fn verify_container(
-        &self,
-        id: ContainerId,
-        good: &mut GoodChunks,
-        report: &mut VerifyReport,
-    ) {
+    fn verify_container(&self, id: ContainerId, good: &mut GoodChunks, report: &mut VerifyReport) {
         report.containers += 1;
         let mut problems = Vec::new();
         let sizes = self.settings.sizes();
         let mut decoder = ChunkDecoder::new(self.fingerprinter(), sizes.max());
         let uuid = &self.identity.uuid;
-        let read = containers::check_chunks(&*self.store, id, uuid, &mut decoder, |chunk, result| {
-            report.chunks += 1;
-            report.chunk_bytes += u64::from(chunk.len);
-            match result {
-                Ok(()) => {
-                    good.insert(digest(chunk));
+        let read =
+            containers::check_chunks(&*self.store, id, uuid, &mut decoder, |chunk, result| {
+                report.chunks += 1;
+                report.chunk_bytes += u64::from(chunk.len);
+                match result {
+                    Ok(()) => {
+                        good.insert(digest(chunk));
+                    }
+                    Err(error) => problems.push(error.to_string()),
                 }
-                Err(error) => problems.push(error.to_string()),
-            }
-        });
+            });
         match read {
             // No version refers to it: it was being written when an addition was cut short.
             _ if id.get() >= self.log.next_container => {}

@@ -10,10 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use onefold_block::{ContainerId, ContainerStore, FileFolder, Folder, Media, MediaError};
+use onefold_block::{
+    ContainerId, ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError,
+};
 
 use crate::absent::{NoFile, NoFolder};
-use crate::container::folder_store::FolderContainerStore;
+
 use crate::engine::{Files, Inner};
 use crate::error::PoolError;
 use crate::format::frame::Change;

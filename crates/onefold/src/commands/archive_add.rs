@@ -63,8 +63,7 @@ fn add(
     scan_options: &ScanOptions,
     printer: &Printer,
 ) -> std::result::Result<(VersionInfo, AddNotes, ScanReport), ArchiveError> {
-    let interrupted = interrupt_flag()
-        .map_err(|failure| ArchiveError::Setting(failure.message))?;
+    let interrupted = interrupt_flag().map_err(|failure| ArchiveError::Setting(failure.message))?;
     let mut adder = archive.add(options)?;
     let bar = progress::bytes(printer, "adding", Some(0));
     let (total, measured) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -296,9 +296,8 @@ fn verify_json(report: &VerifyReport) -> VerifyJson {
 }
 
 fn verify_text(store: &Path, report: &VerifyReport) -> String {
-    let line = |finding: &onefold_archive::Finding| {
-        format!("{}: {}\n", finding.what, finding.problem)
-    };
+    let line =
+        |finding: &onefold_archive::Finding| format!("{}: {}\n", finding.what, finding.problem);
     let mut text: String = report.findings.iter().map(line).collect();
     text.extend(report.notes.iter().map(|note| format!("note: {}", line(note))));
     if report.more_damaged_files > 0 {
@@ -339,8 +338,9 @@ pub fn trace(args: &ArchiveTraceArgs) -> Result<()> {
         writer.finish().map_err(io).map(drop)
     })();
     match written {
-        Err(ArchiveError::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(ArchiveError::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
         Err(error) => Err(refused(error)),
         Ok(()) => Ok(()),
     }
