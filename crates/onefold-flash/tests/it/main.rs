@@ -2,6 +2,8 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod bytes_files;
 mod bytes_laws;
+mod drive_device;
 mod spec;
 mod timing;
