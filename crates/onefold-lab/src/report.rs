@@ -29,9 +29,12 @@ fn cell(value: Option<f64>) -> String {
     value.map(show).unwrap_or_default()
 }
 
+/// The deviation, no finer than the published number deserves.
 fn deviation(row: &Row) -> String {
+    let coarse = row.published.is_some_and(|published| published.abs() >= 1.0);
+    let round = |value: f64| if coarse { (value * 100.0).round() / 100.0 } else { value };
     let sign = if row.deviation.is_some_and(|deviation| deviation > 0.0) { "+" } else { "" };
-    let text = cell(row.deviation);
+    let text = cell(row.deviation.map(round));
     if text == "0" { text } else { format!("{sign}{text}") }
 }
 
@@ -89,7 +92,7 @@ fn section(outcome: &Outcome, text: &mut String) -> Result<()> {
     let options = Options::default();
     let settings = Settings::new(outcome.experiment, &options)?;
     let (id, title) = (outcome.experiment.id, outcome.experiment.title);
-    let _ = write!(text, "\n## {title}\n\n`{id}`. {}\n", settings.spec.about.trim());
+    let _ = write!(text, "\n## {title}\n\n`{id}`\n\n{}\n", settings.spec.about.trim());
     if !settings.published.shapes.is_empty() {
         text.push_str("\nWhat the picture shows:\n\n");
         for shape in &settings.published.shapes {

@@ -90,7 +90,7 @@ impl Row {
 pub fn show(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
-        _ if size >= 1000.0 => 0,
+        _ if size >= 10_000.0 => 0,
         _ if size >= 100.0 => 1,
         _ if size >= 1.0 => 2,
         _ if size >= 0.1 => 3,
@@ -115,6 +115,7 @@ mod tests {
             (0.0, "0"),
             (-0.000_001, "0"),
             (4_194_304.0, "4194304"),
+            (1084.4, "1084.4"),
             (128.0, "128"),
             (17.28, "17.28"),
             (-1.5, "-1.5"),

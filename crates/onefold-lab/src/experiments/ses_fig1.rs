@@ -137,7 +137,8 @@ pub fn chart(rows: &[Row]) -> Chart {
         .iter()
         .filter_map(|row| Some((row.column.split(' ').next()?.parse().ok()?, row.published?)));
     let printed: Vec<(f64, f64)> = printed.collect();
-    Series::of(&mut chart, "printed").points = printed;
+    let series = Series::of(&mut chart, "printed");
+    (series.points, series.printed) = (printed, true);
     chart
 }
 

@@ -22,6 +22,8 @@ pub struct Series {
     pub name: String,
     /// Points, by growing x.
     pub points: Vec<(f64, f64)>,
+    /// Whether these are numbers that a paper prints: hollow marks and broken lines.
+    pub printed: bool,
 }
 
 impl Series {
@@ -29,7 +31,8 @@ impl Series {
     pub fn of<'a>(chart: &'a mut Chart, name: &str) -> &'a mut Self {
         let found = chart.series.iter().position(|series| series.name == name);
         let at = found.unwrap_or_else(|| {
-            chart.series.push(Self { name: name.to_owned(), points: Vec::new() });
+            let name = name.to_owned();
+            chart.series.push(Self { name, points: Vec::new(), printed: false });
             chart.series.len() - 1
         });
         &mut chart.series[at]

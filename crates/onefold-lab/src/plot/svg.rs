@@ -72,7 +72,7 @@ impl Svg {
             Style::Lines => svg.lines(chart, &y),
             Style::Bars => svg.bars(chart, &y),
         }
-        svg.text((LEFT + RIGHT) / 2.0, HEIGHT - 14.0, Anchor::Middle, &chart.x_label);
+        svg.text(f64::midpoint(LEFT, RIGHT), HEIGHT - 14.0, Anchor::Middle, &chart.x_label);
         svg.legend(chart);
         svg.out.push_str("</svg>\n");
         svg.out
@@ -135,25 +135,29 @@ impl Svg {
                 finite.map(|&(px, py)| (x.place(px), y.place(py))).collect();
             let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
             let (path, colour) = (path.join(" "), colour(number));
+            let dash = if series.printed { " stroke-dasharray=\"6 4\"" } else { "" };
             let _ = writeln!(
                 self.out,
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>"
+                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash} \
+                 points=\"{path}\"/>"
             );
             for place in places {
-                self.mark(number, place);
+                self.mark(number, series.printed, place);
             }
         }
     }
 
-    /// A mark of the series: disc, square, diamond or triangle.
-    fn mark(&mut self, series: usize, (x, y): (f64, f64)) {
+    /// A mark of the series: disc, square, diamond or triangle, hollow for printed numbers.
+    fn mark(&mut self, series: usize, printed: bool, (x, y): (f64, f64)) {
         let colour = colour(series);
+        let paint = if printed {
+            format!("class=\"paper\" stroke=\"{colour}\" stroke-width=\"2\"")
+        } else {
+            format!("fill=\"{colour}\"")
+        };
         let corners: &[(f64, f64)] = match series % 4 {
             0 => {
-                let _ = writeln!(
-                    self.out,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"
-                );
+                let _ = writeln!(self.out, "<circle {paint} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
                 return;
             }
             1 => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
@@ -162,7 +166,7 @@ impl Svg {
         };
         let corners: Vec<String> =
             corners.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
-        let _ = writeln!(self.out, "<polygon fill=\"{colour}\" points=\"{}\"/>", corners.join(" "));
+        let _ = writeln!(self.out, "<polygon {paint} points=\"{}\"/>", corners.join(" "));
     }
 
     fn bars(&mut self, chart: &Chart, y: &Axis) {
@@ -201,7 +205,7 @@ impl Svg {
         for (number, series) in chart.series.iter().enumerate() {
             let at = (RIGHT + 24.0, TOP + 10.0 + 22.0 * number as f64);
             match chart.style {
-                Style::Lines => self.mark(number, at),
+                Style::Lines => self.mark(number, series.printed, at),
                 Style::Bars => {
                     let _ = writeln!(
                         self.out,

@@ -5,6 +5,7 @@
 
 mod estimate;
 mod pool;
+mod reproduce;
 mod scrambler;
 mod serve;
 mod store;
@@ -18,6 +19,7 @@ use clap_complete::Shell;
 
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use reproduce::ReproduceArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
@@ -90,6 +92,8 @@ pub enum Command {
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Run the papers' experiments, and print their numbers beside ours
+    Reproduce(ReproduceArgs),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
