@@ -23,6 +23,10 @@ The deviation is measured minus published, in the unit of both. Kinds of numbers
 - *calibrated*: a parameter was chosen so that it comes out.
 - *predicted*: it follows from given and calibrated parameters, and could have come out otherwise.
 - *not-reproducible*: the paper says too little, or contradicts itself; the note says how.
+
+`--json` prints a list of objects with `id` (the experiment), `where` (the paper's table, figure or
+section; empty if nothing is printed), `row`, `column`, `published`, `measured`, `unit`,
+`deviation`, `kind` and `note`; the three numbers are null where there is none.
 ";
 
 fn cell(value: Option<f64>) -> String {

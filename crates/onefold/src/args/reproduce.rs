@@ -22,7 +22,7 @@ pub struct ReproduceArgs {
     /// Only list what there is
     #[arg(long)]
     pub list: bool,
-    /// Print a JSON list of all numbers (docs/json.md)
+    /// Print a JSON list of all numbers (docs/reproduction.md)
     #[arg(long)]
     pub json: bool,
     /// Use the papers' sizes
