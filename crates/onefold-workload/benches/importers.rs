@@ -108,7 +108,9 @@ fn ours(lines: u64) {
     let rates = (0..ROUNDS).map(|_| {
         speed(lines, || {
             let mut summary = TraceSummary::default();
-            requests.iter().for_each(|request| summary.add(request));
+            for request in &requests {
+                summary.add(request);
+            }
             black_box(summary.footprint_bytes());
             summary.requests_total()
         })

@@ -50,14 +50,12 @@ impl Column {
     /// Adds a name to a column of [`Self::Name`].
     pub fn push_name(&mut self, name: &'static str) {
         let Self::Name(values, known) = self else { unreachable!("the schema says otherwise") };
-        let value = match known.iter().find(|(known, _)| *known == name) {
-            Some((_, value)) => value.clone(),
-            None => {
-                let value = ByteArray::from(name);
-                known.push((name, value.clone()));
-                value
-            }
-        };
+        if let Some((_, value)) = known.iter().find(|(known, _)| *known == name) {
+            values.push(value.clone());
+            return;
+        }
+        let value = ByteArray::from(name);
+        known.push((name, value.clone()));
         values.push(value);
     }
 
