@@ -69,6 +69,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Scrambler(ScramblerCommand::Show(args)) => {
             c::scrambler_presets::show(args, printer)
         }
+        Command::Reproduce(args) => c::reproduce::run(args, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
         Command::Completions { shell } => c::completions::run(*shell, printer),

@@ -7,6 +7,7 @@ mod archive;
 mod estimate;
 mod pool;
 mod rescue;
+mod reproduce;
 mod scrambler;
 mod serve;
 mod store;
@@ -25,6 +26,7 @@ pub use archive::{
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use rescue::RescueArgs;
+pub use reproduce::ReproduceArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
@@ -100,6 +102,8 @@ pub enum Command {
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Run the papers' experiments, and print their numbers beside ours
+    Reproduce(ReproduceArgs),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),

@@ -11,6 +11,7 @@ pub mod man;
 pub mod pool_check;
 pub mod pool_create;
 pub mod pool_status;
+pub mod reproduce;
 pub mod scrambler_infer;
 pub mod scrambler_make;
 pub mod scrambler_presets;

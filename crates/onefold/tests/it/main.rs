@@ -11,6 +11,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod reproduce;
 mod scrambler;
 mod serving;
 mod settings;
