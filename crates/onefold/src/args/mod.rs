@@ -7,6 +7,8 @@ mod estimate;
 mod pool;
 mod scrambler;
 mod serve;
+mod ssd;
+mod ssd_drive;
 mod store;
 mod trace;
 mod volume;
@@ -22,7 +24,9 @@ pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
 };
-pub use serve::ServeArgs;
+pub use serve::{ServeArgs, TlsArgs};
+pub use ssd::SsdCommand;
+pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
@@ -93,6 +97,9 @@ pub enum Command {
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
+    /// Emulate and inspect drives with deduplication inside
+    #[command(subcommand, arg_required_else_help = true)]
+    Ssd(SsdCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

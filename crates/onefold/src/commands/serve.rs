@@ -64,7 +64,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     };
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
-        Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
+        Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
     } else {
         introduce(args, &servers, &volumes, printer);
         None

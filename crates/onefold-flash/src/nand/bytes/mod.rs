@@ -17,7 +17,7 @@ mod record;
 mod store;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
-pub use channel::{BCH_NAME, Channel, ChannelSpec, page_code};
+pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
 pub use file::{Description, FileError, FileStore};
 pub use health::NandHealth;
 pub use open::OpenError;
