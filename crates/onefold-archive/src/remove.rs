@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use onefold_block::{ContainerId, MediaError};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, CONTAINERS};
 use crate::error::ArchiveError;
 use crate::format::log_record::LogEvent;
 use crate::format::version_file::parse_name;
@@ -36,11 +36,13 @@ impl Archive {
         self.clear_leftovers()
     }
 
+    /// Make durable which containers there are.
+    pub(crate) fn sync_container_names(&self) -> Result<(), ArchiveError> {
+        Ok(self.folder.subfolder(CONTAINERS)?.sync_names()?)
+    }
+
     /// The containers that versions other than `without` refer to.
-    fn used_containers(
-        &self,
-        without: Option<u32>,
-    ) -> Result<HashSet<ContainerId>, ArchiveError> {
+    fn used_containers(&self, without: Option<u32>) -> Result<HashSet<ContainerId>, ArchiveError> {
         let mut used = HashSet::new();
         for info in self.versions().filter(|info| Some(info.number) != without) {
             let uses = self.version(Some(info.number))?.containers()?;
@@ -76,6 +78,7 @@ impl Archive {
                     self.store.remove(id)?;
                 }
             }
+            self.sync_container_names()?;
         }
         Ok(removed)
     }

@@ -143,7 +143,7 @@ const BLOCKS: u32 = 64;
 fn full<S: Store>(nand: ByteNand<S>) -> Fallible<(Ftl<ByteNand<S>, NoDedup>, Vec<PageBytes>)> {
     let data = pages(64);
     let logical_pages = (f64::from((BLOCKS - 16) * 256) / 1.28) as u32;
-    let settings = FtlSettings { logical_pages, gc_reserve_blocks: 2, seed: 1, ..SETTINGS };
+    let settings = FtlSettings { logical_pages, gc_reserve_blocks: 2, ..FtlSettings::default() };
     let mut ftl = Ftl::format(nand, NoDedup, settings)?;
     let mut random = SplitMix64::new(3);
     for at in 0..logical_pages * 2 {
@@ -153,15 +153,6 @@ fn full<S: Store>(nand: ByteNand<S>) -> Fallible<(Ftl<ByteNand<S>, NoDedup>, Vec
     }
     Ok((ftl, data))
 }
-
-const SETTINGS: FtlSettings = FtlSettings {
-    logical_pages: 0,
-    gc_reserve_blocks: 2,
-    victim: onefold_flash::ftl::VictimRule::Greedy,
-    pacing: onefold_flash::ftl::Pacing::Incremental,
-    wear_spread: 0,
-    seed: 1,
-};
 
 fn ftl_row(rate: f64, name: &'static str) -> Fallible<Row> {
     let nand = ByteNand::in_memory(geometry(BLOCKS), &channel("ses-33x256"), errs(rate))?;

@@ -9,6 +9,8 @@
 //! - [`nand`] holds pages and refuses what NAND refuses;
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
+//!
+//! [`theory`] holds the closed forms that the FTL is measured against.
 
 pub mod dedup;
 pub mod drive;
@@ -17,6 +19,7 @@ pub mod geometry;
 pub mod nand;
 pub mod op;
 pub mod spec;
+pub mod theory;
 
 pub use dedup::{Policy, Verdict};
 pub use ftl::{Ftl, FtlError, FtlSettings};

@@ -9,7 +9,6 @@ use onefold_block::{BlockDevice, BlockError, SplitMix64};
 use onefold_code::preset;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::drive::{Clock, EmulatedDrive, Latencies, Pace, WallClock};
-use onefold_flash::ftl::{Pacing, VictimRule};
 use onefold_flash::nand::bytes::{ChannelSpec, MemStore, PageBytes};
 use onefold_flash::nand::{ByteNand, WearModel};
 use onefold_flash::{Ftl, FtlSettings, Geometry};
@@ -31,14 +30,7 @@ fn ftl(logical_pages: u32, wear: WearModel) -> Ftl<ByteNand<MemStore>, NoDedup> 
     let scrambler = preset("lba-prbs31").ok();
     let channel = ChannelSpec { code: "ses-33x256".into(), scrambler };
     let nand = ByteNand::in_memory(geometry(logical_pages), &channel, wear).expect("fits");
-    let settings = FtlSettings {
-        logical_pages,
-        gc_reserve_blocks: 3,
-        victim: VictimRule::Greedy,
-        pacing: Pacing::Incremental,
-        wear_spread: 0,
-        seed: 1,
-    };
+    let settings = FtlSettings { logical_pages, gc_reserve_blocks: 3, ..FtlSettings::default() };
     Ftl::format(nand, NoDedup, settings).expect("fits")
 }
 
