@@ -22,6 +22,7 @@ use crate::output::Printer;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
+use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::stop;
 
@@ -41,37 +42,72 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         None => None,
     };
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
-    let spec = make_or_check(args, printer, &how)?;
+    let wanted = wanted_spec(args)?;
+    // Nothing is made for a server that could not listen; who comes early waits.
+    let late = Arc::new(LateExports::default());
+    let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
+    let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
+    match make_or_check(args, &wanted, printer) {
+        Ok(spec) => by_policy(args, printer, &events, listening, &spec),
+        Err(failure) => Err(listening.abandon(failure)),
+    }
+}
+
+/// The servers, and what they are going to serve.
+struct Door {
+    servers: Servers,
+    late: Arc<LateExports>,
+    private: Option<tempfile::TempDir>,
+}
+
+impl Door {
+    /// There is nothing to serve.
+    fn abandon(self, failure: Failure) -> Failure {
+        self.late.fill(ExportTable::new());
+        self.servers.stop(Duration::ZERO);
+        failure
+    }
+}
+
+/// Opens the drive with its deduplication policy.
+fn by_policy(
+    args: &SsdServeArgs,
+    printer: &Printer,
+    events: &Events,
+    door: Door,
+    spec: &DriveSpec,
+) -> Result<ExitCode> {
     match spec.dedup.policy.as_str() {
-        "none" => serve(args, printer, &events, &how, private.as_ref(), NoDedup),
-        other => Err(Failure::nothing_done(format!(
+        "none" => serve(args, printer, events, door, NoDedup),
+        other => Err(door.abandon(Failure::nothing_done(format!(
             "dedup.policy = \"{other}\" cannot be served; accepted: none"
-        ))),
+        )))),
     }
 }
 
 /// Makes the drive if there is none; its specification.
-fn make_or_check(args: &SsdServeArgs, printer: &Printer, how: &Listening) -> Result<DriveSpec> {
-    let wanted = wanted_spec(args)?;
-    let at = args.dir.display();
+fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> Result<DriveSpec> {
     let failed = |error| failure(&args.dir, error);
     if args.dir.is_dir() {
         let folder = FileFolder::open(&args.dir).map_err(|e| failed(e.into()))?;
         if drive::exists(&folder) {
             let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
             if said {
-                drive::check_spec(&folder, &wanted).map_err(failed)?;
+                drive::check_spec(&folder, wanted).map_err(failed)?;
             }
             return drive::read_spec(&folder).map_err(failed);
         }
     }
-    // Nothing is made for a server that could not listen.
-    Servers::probe(how)?;
     let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
-    drive::create(&folder, &wanted).map_err(failed)?;
+    drive::create(&folder, wanted).map_err(failed)?;
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
-    printer.note(&format!("made drive '{at}' as {} of {}", wanted.name, ByteSize(size)));
-    Ok(wanted)
+    printer.note(&format!(
+        "made drive '{}', {} of {}",
+        args.dir.display(),
+        wanted.name,
+        ByteSize(size)
+    ));
+    Ok(wanted.clone())
 }
 
 /// What the arguments say of the drive.
@@ -94,25 +130,21 @@ fn serve<P: Policy<PageBytes> + Send + 'static>(
     args: &SsdServeArgs,
     printer: &Printer,
     events: &Events,
-    how: &Listening,
-    private: Option<&tempfile::TempDir>,
+    door: Door,
     policy: P,
 ) -> Result<ExitCode> {
     let clock = Arc::new(WallClock::start());
     let failed = |error| failure(&args.dir, error);
-    let open = OpenDrive::open_at(&args.dir, policy, args.pace, clock).map_err(failed)?;
+    let open = match OpenDrive::open_at(&args.dir, policy, args.pace, clock) {
+        Ok(open) => open,
+        Err(error) => return Err(door.abandon(failed(error))),
+    };
+    let Door { servers, late, private } = door;
     let size = open.device().size_bytes();
     let about = format!("{} emulated drive", ByteSize(size));
     let device = Arc::clone(open.device());
-    let exports: Arc<dyn Exports> = Arc::new(ExportTable::new().with("", &about, device));
-    let servers = match Servers::start(&exports, how) {
-        Ok(servers) => servers,
-        Err(failure) => {
-            open.close().map_err(failed)?;
-            return Err(failure);
-        }
-    };
-    let command = if let (Some(command), Some(folder)) = (&args.run, private) {
+    late.fill(ExportTable::new().with("", &about, device));
+    let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("drive", &args.dir), &socket, "", events.sender())?)
     } else {
