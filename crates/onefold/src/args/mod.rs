@@ -10,6 +10,8 @@ mod rescue;
 mod reproduce;
 mod scrambler;
 mod serve;
+mod ssd;
+mod ssd_drive;
 mod store;
 mod trace;
 mod volume;
@@ -31,7 +33,9 @@ pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
 };
-pub use serve::ServeArgs;
+pub use serve::{ServeArgs, TlsArgs};
+pub use ssd::SsdCommand;
+pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
@@ -107,6 +111,9 @@ pub enum Command {
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
+    /// Emulate and inspect drives with deduplication inside
+    #[command(subcommand, arg_required_else_help = true)]
+    Ssd(SsdCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

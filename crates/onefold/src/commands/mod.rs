@@ -16,6 +16,8 @@ pub mod scrambler_infer;
 pub mod scrambler_make;
 pub mod scrambler_presets;
 pub mod serve;
+pub mod ssd_serve;
+pub mod ssd_smart;
 pub mod trace_convert;
 pub mod trace_info;
 pub mod trace_open;
