@@ -66,11 +66,12 @@ fn open_folder(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> 
 impl Target {
     /// The folder at `path`, which is made if it is missing, and empty unless `overwrite`.
     pub fn open(path: &Path, overwrite: bool) -> Result<Self, ArchiveError> {
-        let refused = |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
+        let refused =
+            |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
         std::fs::create_dir_all(path).map_err(refused)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())
-            .map_err(|e| refused(e.into()))?;
+        let root =
+            rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| refused(e.into()))?;
         let mut listed = Dir::read_from(&root).map_err(|e| refused(e.into()))?;
         let holds = listed.find_map(|entry| {
             let entry = entry.ok()?;
@@ -88,11 +89,7 @@ impl Target {
     }
 
     /// A path comes. A file's content follows by [`Target::write`] and [`Target::end`].
-    pub fn begin(
-        &mut self,
-        entry: Entry,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), ArchiveError> {
+    pub fn begin(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
         assert!(self.file.is_none(), "a file ends before the next path comes");
         let path = entry.path.clone();
         match self.make(entry, problems) {
@@ -205,10 +202,8 @@ impl Target {
         problems: &mut Vec<Problem>,
     ) -> Result<(), ArchiveError> {
         let Err(error) = done else { return Ok(()) };
-        let full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
+        let full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         self.abandon(&error.to_string(), problems);
         if full { Err(ArchiveError::NoSpace("restoring".to_owned())) } else { Ok(()) }
     }
@@ -315,7 +310,8 @@ fn dress(
         check("its owner cannot be set", rustix::fs::fchown(handle, Some(uid), Some(gid)));
     }
     for (name, value) in &metadata.xattrs {
-        let set = rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
+        let set =
+            rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
         check("an extended attribute cannot be set", set);
     }
     let mode = Mode::from_raw_mode(metadata.mode);

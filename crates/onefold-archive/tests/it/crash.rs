@@ -4,9 +4,7 @@ use onefold_archive::{Archive, ArchiveError};
 use onefold_block::{CrashMode, SimFolder, SplitMix64};
 use std::sync::Arc;
 
-use crate::support::{
-    IDENTITY, Tree, add, assert_sound, next, open, read, small, tree,
-};
+use crate::support::{IDENTITY, Tree, add, assert_sound, next, open, read, small, tree};
 
 /// Make an archive, add three versions, remove one, add another, until the power goes at media
 /// operation `cut`; true if it went.
@@ -37,7 +35,8 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
         Ok(_) => {}
         Err(_) if done.is_empty() => {
             // The creation was cut short: it can be done again.
-            Archive::create(&after, &small(), IDENTITY).unwrap_or_else(|e| panic!("{context}: {e}"));
+            Archive::create(&after, &small(), IDENTITY)
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
         }
         Err(error) => panic!("{context}: {error}"),
     }

@@ -84,7 +84,8 @@ fn an_index_without_memory_costs_reduction_and_nothing_else() {
 fn paths_are_found_one_by_one_and_by_folder() {
     let (_, mut archive) = new_archive(&small());
     let paths = ["a", "a/b", "a/b/c", "a b", "a.b", "ab", "z/deep/er"];
-    let tree: Tree = paths.iter().map(|p| (p.as_bytes().to_vec(), Some(p.as_bytes().to_vec()))).collect();
+    let tree: Tree =
+        paths.iter().map(|p| (p.as_bytes().to_vec(), Some(p.as_bytes().to_vec()))).collect();
     let tree: Tree = tree
         .into_iter()
         .map(|(path, content)| {

@@ -8,9 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
 use onefold_archive::tree::scan::{ScanOptions, ScanReport, add_trees, roots};
-use onefold_archive::{
-    AddOptions, Archive, ArchiveError, ArchiveSettings, LockKind,
-};
+use onefold_archive::{AddOptions, Archive, ArchiveError, ArchiveSettings, LockKind};
 use onefold_block::SplitMix64;
 
 use crate::support::{IDENTITY, assert_sound};

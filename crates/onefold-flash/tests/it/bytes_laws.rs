@@ -6,9 +6,9 @@ use onefold_code::{
     GeneratorSpec, LDPC_NAMES, PRESET_NAMES, ParityFingerprint, ScramblerSpec, SeedMap, SeedSource,
     Truncation, preset,
 };
+use onefold_flash::Geometry;
 use onefold_flash::nand::bytes::{BCH_NAME, ChannelSpec, MemStore, PageBytes};
 use onefold_flash::nand::{ByteNand, Nand, NandError, Oob, PageKey, Payload, WearModel};
-use onefold_flash::Geometry;
 use proptest::prelude::*;
 
 pub const PAGE: usize = 8192;
@@ -165,9 +165,8 @@ fn what_is_in_the_cells_is_scrambled() {
 fn what_nand_forbids_is_refused() {
     let mut nand = nand(BCH_NAME, None, 320);
     let data = PageBytes::zeroes(PAGE);
-    let program = |nand: &mut ByteNand<MemStore>, at| {
-        nand.program(at, Payload::Data(&data), &oob(0, 1))
-    };
+    let program =
+        |nand: &mut ByteNand<MemStore>, at| nand.program(at, Payload::Data(&data), &oob(0, 1));
     let forbidden = |said: Result<(), NandError>| matches!(said, Err(NandError::Forbidden { .. }));
     assert!(forbidden(program(&mut nand, 1)), "out of order");
     program(&mut nand, 0).expect("the first page");
@@ -192,13 +191,8 @@ fn an_out_of_band_area_too_small_is_refused_with_what_would_do() {
 /// Flash of which every reading has errors at this rate.
 fn worn(code: &str, rate: f64, retries: u32) -> ByteNand<MemStore> {
     let channel = ChannelSpec { code: code.to_owned(), scrambler: preset("lba-prbs31").ok() };
-    let wear = WearModel {
-        fresh_rate: rate,
-        noise_share: 0.3,
-        retries,
-        seed: 5,
-        ..WearModel::none()
-    };
+    let wear =
+        WearModel { fresh_rate: rate, noise_share: 0.3, retries, seed: 5, ..WearModel::none() };
     ByteNand::in_memory(geometry(320), &channel, wear).expect("fits")
 }
 

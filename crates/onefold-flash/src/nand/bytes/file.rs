@@ -154,7 +154,9 @@ impl Description {
 
     /// Whether this is the array that is asked for; the specs may differ.
     fn must_be(&self, wanted: &Self) -> Result<(), FileError> {
-        for ((field, has), (_, wants)) in fields(&self.geometry).iter().zip(fields(&wanted.geometry)) {
+        for ((field, has), (_, wants)) in
+            fields(&self.geometry).iter().zip(fields(&wanted.geometry))
+        {
             if *has != wants {
                 let (has, wants) = (has.to_string(), wants.to_string());
                 return Err(FileError::Different { field, has, wants });

@@ -317,10 +317,8 @@ impl<S: Store> ByteNand<S> {
     fn clear(&mut self, block: u32) -> Result<(), NandError> {
         let entry = self.blocks[block as usize].encode();
         // The entry first: without it, what is left of the old pages would count as data.
-        let cleared = self
-            .store
-            .write_entry(block, &entry)
-            .and_then(|()| self.store.clear_block(block));
+        let cleared =
+            self.store.write_entry(block, &entry).and_then(|()| self.store.clear_block(block));
         self.stored(cleared)
     }
 }
@@ -413,8 +411,7 @@ impl<S: Store> Nand for ByteNand<S> {
         let bytes = self.oob[parity..].first_chunk();
         match bytes.map(|bytes| self.records.decode(bytes)) {
             Some(Found::Record(record))
-                if record.erases == erases
-                    && (!may_be_torn || self.is_whole(record.page_crc)) =>
+                if record.erases == erases && (!may_be_torn || self.is_whole(record.page_crc)) =>
             {
                 Ok(record.oob)
             }
