@@ -12,9 +12,9 @@ use std::ops::Range;
 use onefold_block::ContainerId;
 use onefold_content::{Compressor, Fingerprint, Fingerprinter};
 
-use crate::archive::{Archive, CONTAINERS};
+use crate::archive::Archive;
 use crate::chunk_stream::ChunkStream;
-use crate::containers::{self, ContainerWriter};
+use crate::containers::{self, ChunkDecoder, ContainerWriter};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::entry::{self, Entry, Kind, Recipe};
@@ -73,6 +73,8 @@ pub struct Adder<'a> {
     sparse: BTreeSet<ContainerId>,
     /// Containers of an interrupted addition.
     resumed: BTreeSet<ContainerId>,
+    /// There were such, whole or not.
+    names_changed: bool,
     last_path: Vec<u8>,
     /// Recipes of files that may be linked to, by path.
     linked: HashMap<Vec<u8>, Recipe>,
@@ -119,6 +121,7 @@ impl Archive {
         let mut notes = AddNotes::default();
         let (index, resumed, first) = self.load_index(options.index_bytes, &mut notes)?;
         notes.resumed_containers = resumed.len() as u64;
+        let log_next = self.log.next_container;
         let sparse = match self.versions().next_back() {
             Some(last) if options.rewriting.har => {
                 let uses = self.version(Some(last.number)).and_then(|last| last.containers());
@@ -152,6 +155,7 @@ impl Archive {
             segment: Segment::default(),
             sparse,
             resumed,
+            names_changed: first > log_next,
             last_path: Vec::new(),
             linked: HashMap::new(),
             totals: AddTotals::default(),
@@ -169,6 +173,7 @@ impl Archive {
         let mut index = ChunkIndex::new(index_bytes);
         let mut resumed = BTreeSet::new();
         let mut first = self.log.next_container;
+        let mut decoder = ChunkDecoder::new(self.fingerprinter(), self.settings.sizes().max());
         for id in self.store.list()?.into_iter().rev() {
             let is_new = id.get() >= self.log.next_container;
             first = first.max(id.get().saturating_add(1));
@@ -176,11 +181,9 @@ impl Archive {
                 notes.unindexed_containers += 1;
                 continue;
             }
-            match containers::read_directory(&*self.store, id, &self.identity.uuid) {
-                Ok(entries) => {
-                    for entry in entries {
-                        index.insert_older(&entry.reference(id));
-                    }
+            match self.known_chunks(id, is_new, &mut decoder) {
+                Ok(chunks) => {
+                    chunks.iter().for_each(|chunk| index.insert_older(chunk));
                     if is_new {
                         resumed.insert(id);
                     }
@@ -194,6 +197,27 @@ impl Archive {
             }
         }
         Ok((index, resumed, first))
+    }
+
+    /// The chunks of a container by its directory. One that no version refers to yet may never
+    /// have become durable, whatever its directory says: its chunks are checked one by one.
+    fn known_chunks(
+        &self,
+        id: ContainerId,
+        is_new: bool,
+        decoder: &mut ChunkDecoder,
+    ) -> Result<Vec<ChunkRef>, ArchiveError> {
+        let (store, uuid) = (&*self.store, &self.identity.uuid);
+        if !is_new {
+            let entries = containers::read_directory(store, id, uuid)?;
+            return Ok(entries.iter().map(|entry| entry.reference(id)).collect());
+        }
+        let (mut chunks, mut bad) = (Vec::new(), None);
+        containers::check_chunks(store, id, uuid, decoder, |chunk, result| match result {
+            Ok(()) => chunks.push(*chunk),
+            Err(error) => bad = Some(error),
+        })?;
+        bad.map_or(Ok(chunks), Err)
     }
 }
 
@@ -374,12 +398,12 @@ impl Adder<'_> {
             self.archive.store.remove(id)?;
         }
         // They were written by a process that may not have come to make them durable.
-        let resumed: Vec<_> = self.resumed.iter().filter(|id| used.contains(id)).collect();
-        for &&id in &resumed {
+        for &id in self.resumed.iter().filter(|id| used.contains(id)) {
             self.archive.store.sync(id)?;
         }
-        if !resumed.is_empty() {
-            self.archive.folder.subfolder(CONTAINERS)?.sync_names()?;
+        // What came and went before: a name must not be lost, nor come back.
+        if self.names_changed {
+            self.archive.sync_container_names()?;
         }
         let next_container = self.containers.next();
         let (file_bytes, footer_checksum) = self.manifest.finish()?;

@@ -139,6 +139,27 @@ pub fn read_directory(
     container::decode_directory(&bytes, id, &footer)
 }
 
+/// Read a whole container and check every chunk of it. `take` sees each chunk, and what is wrong
+/// with it.
+pub fn check_chunks(
+    store: &dyn ContainerStore,
+    id: ContainerId,
+    uuid: &[u8; 16],
+    decoder: &mut ChunkDecoder,
+    mut take: impl FnMut(&ChunkRef, Result<(), ArchiveError>),
+) -> Result<(), ArchiveError> {
+    let entries = read_directory(store, id, uuid)?;
+    let mut bytes = vec![0; store.len(id)? as usize];
+    store.read(id, 0, &mut bytes)?;
+    for entry in entries {
+        let chunk = entry.reference(id);
+        let start = chunk.offset as usize;
+        let stored = bytes.get(start..start + chunk.stored as usize).unwrap_or_default();
+        take(&chunk, decoder.decode(&chunk, stored).map(drop));
+    }
+    Ok(())
+}
+
 /// Turns stored bytes back into chunks, and checks them.
 pub struct ChunkDecoder {
     fingerprinter: Fingerprinter,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use onefold_block::{ContainerId, MediaError};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, CONTAINERS};
 use crate::error::ArchiveError;
 use crate::format::log_record::LogEvent;
 use crate::format::version_file::parse_name;
@@ -34,6 +34,11 @@ impl Archive {
         self.used_containers(Some(number))?;
         self.commit(self.log.next_container, LogEvent::Removed(number))?;
         self.clear_leftovers()
+    }
+
+    /// Make durable which containers there are.
+    pub(crate) fn sync_container_names(&self) -> Result<(), ArchiveError> {
+        Ok(self.folder.subfolder(CONTAINERS)?.sync_names()?)
     }
 
     /// The containers that versions other than `without` refer to.
@@ -73,6 +78,7 @@ impl Archive {
                     self.store.remove(id)?;
                 }
             }
+            self.sync_container_names()?;
         }
         Ok(removed)
     }

@@ -8,3 +8,4 @@ pub mod larc;
 pub mod lazy_lfu;
 pub mod plc;
 pub mod reject_first;
+pub mod toll;

@@ -10,6 +10,7 @@ pub mod lru;
 pub mod opt;
 pub mod plc_clock;
 pub mod s3_fifo;
+pub mod score_queue;
 pub mod sieve;
 pub mod two_q;
 pub mod w_tiny_lfu;

@@ -17,9 +17,12 @@ pub mod objects;
 pub mod options;
 pub mod policy;
 pub mod registry;
+pub mod score;
+pub mod simulate;
 pub mod sketch;
 pub mod state;
 pub mod trace;
+pub mod workload;
 
 mod index;
 mod prefetch;

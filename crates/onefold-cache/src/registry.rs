@@ -94,6 +94,12 @@ pub const POLICIES: &[PolicyEntry] = &[
         "LFU by counts of all; a newcomer has to exceed m * min + d"
     ),
     row!("plc", PlcSettings, build::plc, "PLC-Cache: popularity filter, delay, comparison"),
+    row!(
+        "toll",
+        TollSettings,
+        build::toll,
+        "our own: fading counts, a newcomer has to be surely better, within a budget of writes"
+    ),
     row!("belady", BeladySettings, build::belady, "the last to be asked for goes first", true),
     row!("static", NoSettings, build::best_static, "the best set that never changes", true),
 ];

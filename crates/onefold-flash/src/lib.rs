@@ -9,13 +9,17 @@
 //! - [`nand`] holds pages and refuses what NAND refuses;
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
+//!
+//! [`theory`] holds the closed forms that the FTL is measured against.
 
 pub mod dedup;
+pub mod drive;
 pub mod ftl;
 pub mod geometry;
 pub mod nand;
 pub mod op;
 pub mod spec;
+pub mod theory;
 
 pub use dedup::{Policy, Verdict};
 pub use ftl::{Ftl, FtlError, FtlSettings};

@@ -58,6 +58,12 @@ impl Inner {
         Ok(())
     }
 
+    /// Make it provable that the last flush was durable.
+    pub fn settle_journal(&self) -> Result<(), PoolError> {
+        let settled = self.flusher().journal.settle();
+        settled.map_err(|error| self.poison_unless_no_space(error))
+    }
+
     fn sync_containers(&self, containers: &[Arc<OpenContainer>]) -> Result<(), PoolError> {
         for container in containers {
             if container.is_sealed() {

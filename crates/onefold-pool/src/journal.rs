@@ -4,7 +4,9 @@
 //! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
 //! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
 //! shows that the newest one was lost; (3) a checkpoint is written only when its epoch has a second
-//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash.
+//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) behind a
+//! durable frame with changes an empty one is written, and not synced: once that has reached the
+//! media, damage to the last changes is no power cut either. The next frame takes its place.
 
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub struct Journal {
     next_number: u64,
     end_bytes: u64,
     torn_at: Option<u64>,
+    /// The empty frame behind the last one may not have reached the media.
+    tail_unsynced: bool,
 }
 
 /// What a scan of the journal found.
@@ -44,7 +48,7 @@ impl Journal {
     /// A journal that goes on after what a scan found.
     pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay) -> Self {
         let Replay { next_number, end_bytes, torn_at, .. } = *replay;
-        Self { media, epoch, next_number, end_bytes, torn_at }
+        Self { media, epoch, next_number, end_bytes, torn_at, tail_unsynced: false }
     }
 
     /// Length in bytes.
@@ -82,6 +86,20 @@ impl Journal {
         self.media.sync()?;
         self.end_bytes += bytes.len() as u64;
         self.next_number += 1;
+        self.tail_unsynced = !entries.is_empty();
+        if self.tail_unsynced {
+            let tail = frame::encode(self.epoch, self.next_number, &Entries::default());
+            self.media.write(self.end_bytes, &tail)?;
+        }
+        Ok(())
+    }
+
+    /// Make the empty frame behind the last one durable, if there was no flush that did.
+    pub fn settle(&mut self) -> Result<(), PoolError> {
+        if self.tail_unsynced {
+            self.media.sync()?;
+            self.tail_unsynced = false;
+        }
         Ok(())
     }
 
@@ -117,11 +135,7 @@ pub fn replay(
         if frame.epoch != epoch || frame.number != found.next_number {
             break;
         }
-        if frame.version > FORMAT_VERSION {
-            let what = "journal".to_owned();
-            let (found, supported) = (frame.version, FORMAT_VERSION);
-            return Err(PoolError::NewerFormat { what, found, supported });
-        }
+        refuse_newer(&frame)?;
         let changes = frame::decode_changes(frame.payload).ok_or_else(|| {
             PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
         })?;
@@ -129,12 +143,7 @@ pub fn replay(
         found.next_number += 1;
         found.end_bytes += frame_len;
     }
-    if len >= found.end_bytes + HEADER_BYTES as u64 {
-        let mut header = [0; HEADER_BYTES];
-        media.read(found.end_bytes, &mut header)?;
-        let begins = frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes();
-        found.torn_at = begins.then_some(found.end_bytes);
-    }
+    found.torn_at = begins_at(media, found.end_bytes, len, epoch)?.then_some(found.end_bytes);
     if len < ALIGN_BYTES as u64 {
         let problem = "the file is shorter than the frame that begins it";
         return Err(PoolError::corrupt("journal", len, problem));
@@ -146,6 +155,75 @@ pub fn replay(
     }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)
+}
+
+/// Where a good frame is, and which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundFrame {
+    /// The sequence number of the checkpoint that it follows.
+    pub epoch: u64,
+    /// Its number in that epoch.
+    pub number: u64,
+    /// Where it begins, in bytes.
+    pub at: u64,
+    /// Whether it has no entries.
+    pub empty: bool,
+}
+
+/// All good frames of `epoch` and later ones, wherever they are, by epoch and number.
+pub fn good_frames(media: &dyn Media, epoch: u64) -> Result<Vec<FoundFrame>, PoolError> {
+    let len = media.len()?;
+    let (mut frames, mut buffer, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < len {
+        let Some(frame_len) = read_frame(media, at, len, &mut buffer)? else {
+            at += ALIGN_BYTES as u64;
+            continue;
+        };
+        let frame = frame::decode(&buffer).expect("it was just verified");
+        if frame.epoch >= epoch {
+            refuse_newer(&frame)?;
+            let (epoch, number, empty) = (frame.epoch, frame.number, frame.payload.is_empty());
+            frames.push(FoundFrame { epoch, number, at, empty });
+        }
+        at += frame_len;
+    }
+    frames.sort_unstable();
+    Ok(frames)
+}
+
+/// The map changes of the good frame at `at`.
+pub fn changes_at(media: &dyn Media, at: u64) -> Result<Vec<Change>, PoolError> {
+    let mut buffer = Vec::new();
+    let whole = read_frame(media, at, media.len()?, &mut buffer)?;
+    let frame = whole.and_then(|_| frame::decode(&buffer));
+    frame
+        .and_then(|frame| frame::decode_changes(frame.payload))
+        .ok_or_else(|| PoolError::corrupt("journal", at, "a frame's entries make no sense"))
+}
+
+/// Whether behind the good frame at `at` something begins like a frame of `epoch`.
+pub fn begins_after(media: &dyn Media, at: u64, epoch: u64) -> Result<bool, PoolError> {
+    let (len, mut buffer) = (media.len()?, Vec::new());
+    let Some(frame_len) = read_frame(media, at, len, &mut buffer)? else { return Ok(false) };
+    begins_at(media, at + frame_len, len, epoch)
+}
+
+fn begins_at(media: &dyn Media, at: u64, len: u64, epoch: u64) -> Result<bool, PoolError> {
+    if len < at + HEADER_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut header = [0; HEADER_BYTES];
+    media.read(at, &mut header)?;
+    Ok(frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes())
+}
+
+fn refuse_newer(frame: &frame::Frame<'_>) -> Result<(), PoolError> {
+    if frame.version > FORMAT_VERSION {
+        let what = "journal".to_owned();
+        let (found, supported) = (frame.version, FORMAT_VERSION);
+        return Err(PoolError::NewerFormat { what, found, supported });
+    }
+    Ok(())
 }
 
 /// A good frame of this epoch past the end of the good ones means that one between is damaged.

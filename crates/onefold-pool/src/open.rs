@@ -101,7 +101,10 @@ fn map_header(identity: &PoolIdentity) -> Vec<u8> {
     writer.0
 }
 
-fn check_map_header(media: &dyn Media, identity: &PoolIdentity) -> Result<(), PoolError> {
+pub(crate) fn check_map_header(
+    media: &dyn Media,
+    identity: &PoolIdentity,
+) -> Result<(), PoolError> {
     let mut found = vec![0; PAGE_BYTES];
     media.read(0, &mut found)?;
     let mut reader = bytes::Reader::new(&found);
@@ -153,6 +156,15 @@ fn existing(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError
     })
 }
 
+fn existing_containers(folder: &dyn Folder) -> Result<Arc<dyn Folder>, PoolError> {
+    folder.existing_subfolder(CONTAINER_FOLDER).map_err(|error| match error {
+        MediaError::NotFound { .. } => {
+            PoolError::corrupt(CONTAINER_FOLDER, 0, "the folder is missing")
+        }
+        other => other.into(),
+    })
+}
+
 /// Open the files of a pool.
 pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
     let names = folder.list()?;
@@ -180,7 +192,7 @@ pub(crate) fn open(
         tracing::warn!("one checkpoint is unreadable, as after a power cut: {error}");
     }
     check_map_header(&*files.map, &superblock.identity)?;
-    let containers = folder.subfolder(CONTAINER_FOLDER)?;
+    let containers = existing_containers(folder)?;
     let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let stored = superblock.containers.iter().any(|container| container.references > 0);
     if stored && store.list()?.is_empty() {
@@ -198,7 +210,7 @@ pub(crate) fn open(
     Ok(inner)
 }
 
-fn assemble(
+pub(crate) fn assemble(
     files: Files,
     store: Arc<dyn ContainerStore>,
     superblock: &Superblock,

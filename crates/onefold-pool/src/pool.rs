@@ -81,6 +81,7 @@ impl Pool {
             return Ok(());
         }
         self.inner.flush()?;
+        self.inner.settle_journal()?;
         let dead = self.inner.engine().table.dead();
         if dead > 0 { self.inner.checkpoint() } else { Ok(()) }
     }

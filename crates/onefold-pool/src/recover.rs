@@ -29,7 +29,7 @@ impl Inner {
         let replay = journal::replay(&*self.files.journal, sequence, &mut |change| {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
-        refuse_lost_checkpoint(&replay, sequence, damage)?;
+        refuse_other_epoch(&replay, sequence, damage)?;
         self.refuse_lost_journal(&replay, first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
@@ -48,8 +48,11 @@ impl Inner {
         self.remove_strays(&engine)?;
         drop(engine);
         self.fill_index();
+        if replay.next_number == 0 {
+            // The power went before the epoch's first frame was written.
+            self.flusher().journal.restart(sequence)?;
+        }
         if replay.next_number != 1 || sealed {
-            // Without any frame the power went before the epoch's first was written.
             self.checkpoint()?;
         }
         self.finish_deletions()
@@ -245,8 +248,9 @@ impl Engine {
     }
 }
 
-/// The journal never runs ahead of the checkpoints, unless the newest one is lost.
-fn refuse_lost_checkpoint(
+/// The journal never runs ahead of the checkpoints, unless the newest one is lost, and is never
+/// more than one behind, unless it comes from an older copy of the pool.
+fn refuse_other_epoch(
     replay: &Replay,
     sequence: u64,
     damage: Option<PoolError>,
@@ -257,6 +261,13 @@ fn refuse_lost_checkpoint(
             let newest = format!("the newest readable one is {sequence}{why}");
             let problem = format!("the journal follows checkpoint {epoch}, but {newest}");
             Err(PoolError::corrupt("checkpoint", 0, problem))
+        }
+        Some(epoch) if epoch + 1 < sequence => {
+            let problem = format!(
+                "it follows checkpoint {epoch}, but the newest one is {sequence}: it is older than \
+                 the rest of the pool"
+            );
+            Err(PoolError::corrupt("journal", 0, problem))
         }
         _ => Ok(()),
     }

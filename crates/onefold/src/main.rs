@@ -47,6 +47,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
     use commands as c;
     match &parsed.args.command {
         Command::Serve(args) => return c::serve::run(parsed, args, printer),
+        Command::Archive(command) => return c::archive::run(command, printer),
         Command::Estimate(args) => match &args.merge {
             Some(EstimateCommand::Merge(args)) => return c::estimate::merge(args, printer),
             None => return c::estimate::run(args, printer),

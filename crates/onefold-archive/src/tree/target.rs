@@ -42,6 +42,8 @@ struct OpenFile {
     entry: Entry,
     file: File,
     len: u64,
+    /// It may end in a hole, and then is not long enough yet.
+    holes: bool,
 }
 
 /// The folder and the name of a path.
@@ -134,7 +136,7 @@ impl Target {
                     | OFlags::NOFOLLOW
                     | OFlags::CLOEXEC;
                 let file = File::from(rustix::fs::openat(at, name, flags, mode)?);
-                self.file = Some(OpenFile { entry, file, len: 0 });
+                self.file = Some(OpenFile { entry, file, len: 0, holes: false });
                 return Ok(());
             }
             Kind::HardLink { target } => {
@@ -187,6 +189,7 @@ impl Target {
     ) -> Result<(), ArchiveError> {
         let Some(open) = &mut self.file else { return Ok(()) };
         let done = if sparse && is_zero(data) {
+            open.holes = true;
             open.file.seek(SeekFrom::Current(data.len() as i64)).map(drop)
         } else {
             open.file.write_all(data)
@@ -228,8 +231,7 @@ impl Target {
             self.abandon(&why, problems);
             return Ok(());
         }
-        // A file that ends in a hole is not long enough yet.
-        let done = open.file.set_len(open.len);
+        let done = if open.holes { open.file.set_len(open.len) } else { Ok(()) };
         self.settle(done, problems)?;
         if let Some(open) = self.file.take() {
             let (entry, gives_away) = (&open.entry, self.gives_away);

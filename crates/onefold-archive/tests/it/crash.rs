@@ -115,6 +115,7 @@ fn cut_everywhere(seed: u64, mode: CrashMode) {
 fn torn_power_cuts_at_every_operation_lose_no_committed_version() {
     cut_everywhere(1, CrashMode::Random);
     cut_everywhere(2, CrashMode::Random);
+    cut_everywhere(5, CrashMode::Random);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use super::{
     BeladySettings, ClockSettings, DynamicRandomSettings, LazyLfuSettings, LirsSettings,
-    PlcSettings, RejectFirstSettings, S3FifoSettings, Setting, TwoQSettings, WTinyLfuSettings,
+    PlcSettings, RejectFirstSettings, S3FifoSettings, Setting, TollSettings, TwoQSettings,
+    WTinyLfuSettings,
 };
 use crate::admission::always::Always;
 use crate::admission::chosen::Chosen;
@@ -12,6 +13,7 @@ use crate::admission::larc::Larc;
 use crate::admission::lazy_lfu::LazyLfu;
 use crate::admission::plc::{FilterRules, PlcFilter};
 use crate::admission::reject_first::RejectFirst;
+use crate::admission::toll::{Toll, TollRules};
 use crate::cache::Cache;
 use crate::eviction::arc::Arc;
 use crate::eviction::clock::Clock;
@@ -22,6 +24,7 @@ use crate::eviction::lru::Lru;
 use crate::eviction::opt::Opt;
 use crate::eviction::plc_clock::{ClockRules, PlcClock};
 use crate::eviction::s3_fifo::{S3Fifo, S3FifoRules};
+use crate::eviction::score_queue::ScoreQueue;
 use crate::eviction::sieve::Sieve;
 use crate::eviction::two_q::TwoQ;
 use crate::eviction::w_tiny_lfu::{WTinyLfu, WTinyLfuRules};
@@ -148,4 +151,10 @@ pub fn belady(name: &'static str, settings: BeladySettings, setting: Setting<'_>
 pub fn best_static(name: &'static str, _: NoSettings, setting: Setting<'_>) -> Made {
     let chosen = Chosen::best(future(name, setting)?, setting.capacity.bytes);
     cache(name, setting, Fifo::default(), chosen)
+}
+
+pub fn toll(name: &'static str, settings: TollSettings, setting: Setting<'_>) -> Made {
+    let TollSettings { half_life, z, steep, first, fills, period, purse } = settings;
+    let rules = TollRules { half_life, z, steep, first, fills, period, purse };
+    cache(name, setting, ScoreQueue::default(), Toll::new(setting.capacity, rules))
 }

@@ -95,6 +95,26 @@ settings! {
 }
 
 settings! {
+    /// Settings of Toll.
+    pub struct TollSettings {
+        /// requests per object that fits after which a count has halved; 0 never
+        half_life: f64 = 60.0, 0.0 => 1_000_000_000.0;
+        /// standard deviations by which a newcomer has to be ahead
+        z: f64 = 1.5, 0.0 => 100.0;
+        /// standard deviations that are added as the purse empties
+        steep: f64 = 1.5, 0.0 => 1_000.0;
+        /// requests that a container needs for free room
+        first: f64 = 2.0, 0.0 => 1_000.0;
+        /// cache fills to write per period
+        fills: f64 = 1.0, 0.0 => 1_000_000.0;
+        /// requests of a period, per object that fits
+        period: f64 = 160.0, 1.0 => 1_000_000_000.0;
+        /// cache fills in the purse at the start and at most
+        purse: f64 = 1.5, 0.01 => 1_000.0;
+    }
+}
+
+settings! {
     /// Settings of Belady's OPT.
     pub struct BeladySettings {
         /// 1: a newcomer that would be the victim itself is not written

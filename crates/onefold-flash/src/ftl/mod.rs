@@ -17,7 +17,7 @@ mod victim;
 mod write;
 
 pub use counters::Counters;
-pub use settings::{FtlSettings, Pacing, VictimRule};
+pub use settings::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 pub use write::Written;
 
 use onefold_block::SplitMix64;

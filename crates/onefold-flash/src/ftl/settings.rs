@@ -25,12 +25,46 @@ pub enum Pacing {
     WholeBlock,
 }
 
+/// What survives a power cut, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: neither mapping pages nor a journal are written. For arrays without an out-of-band
+    /// area, and for what is about garbage collection alone.
+    #[default]
+    Volatile,
+    /// Mapping pages and checkpoints, but no journal: sharing and TRIM are lost back to the last
+    /// checkpoint, and with them data. The mode that seed 002 argues from.
+    NoJournal,
+    /// Mapping pages, checkpoints and a journal of what no page's out-of-band area says.
+    Journal,
+    /// The same with power-loss protection: the journal's buffer counts as durable, because
+    /// [`crate::Ftl::power_loss`] stores it with the capacitor's last energy.
+    Protected,
+}
+
+/// Whether data that is written often is kept in blocks of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Temperature {
+    /// One pool of blocks.
+    #[default]
+    OnePool,
+    /// The first `hot_pages` logical pages take `hot_writes_permille` of the writes and have a
+    /// pool of their own; the spare space is split between the pools for the least amplification.
+    HotRange {
+        /// Logical pages of the hot range, from 0.
+        hot_pages: u32,
+        /// Share of the writes that go there, in thousandths.
+        hot_writes_permille: u32,
+    },
+}
+
 /// The settings of the FTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FtlSettings {
     /// Logical pages that the host can address.
     pub logical_pages: u32,
-    /// Free blocks of a plane at which collection starts; at least 2.
+    /// Free blocks of a plane at which collection starts; at least 2, and at least 4 with anything
+    /// but [`Durability::Volatile`].
     pub gc_reserve_blocks: u32,
     /// Which block is collected first.
     pub victim: VictimRule,
@@ -41,4 +75,29 @@ pub struct FtlSettings {
     pub wear_spread: u32,
     /// Seed of the random choices.
     pub seed: u64,
+    /// What survives a power cut.
+    pub durability: Durability,
+    /// DRAM for mapping pages in bytes; 0 keeps the whole map in DRAM.
+    pub map_cache_bytes: u64,
+    /// Programmed pages from one checkpoint to the next; 0 is an eighth of the drive.
+    pub checkpoint_pages: u32,
+    /// Pools by temperature.
+    pub temperature: Temperature,
+}
+
+impl Default for FtlSettings {
+    fn default() -> Self {
+        Self {
+            logical_pages: 0,
+            gc_reserve_blocks: 4,
+            victim: VictimRule::default(),
+            pacing: Pacing::default(),
+            wear_spread: 0,
+            seed: 1,
+            durability: Durability::default(),
+            map_cache_bytes: 0,
+            checkpoint_pages: 0,
+            temperature: Temperature::default(),
+        }
+    }
 }

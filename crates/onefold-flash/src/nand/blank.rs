@@ -45,6 +45,8 @@ impl BlankNand {
 impl Nand for BlankNand {
     type Page = ();
 
+    const KEEPS_META: bool = false;
+
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }

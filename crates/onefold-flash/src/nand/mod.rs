@@ -7,10 +7,14 @@
 
 mod blank;
 pub mod bytes;
+mod identity;
+mod power_cut;
 pub mod wear;
 
 pub use blank::BlankNand;
 pub use bytes::{ByteNand, PageBytes};
+pub use identity::{Identity, IdentityNand};
+pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
 pub use wear::WearModel;
 
 use thiserror::Error;
@@ -111,6 +115,9 @@ pub trait Nand {
     /// Content of a data page; equality is byte-by-byte comparison.
     type Page: Clone + PartialEq;
 
+    /// Whether out-of-band areas and the FTL's own pages can be read back.
+    const KEEPS_META: bool = true;
+
     /// The shape.
     fn geometry(&self) -> &Geometry;
 
@@ -139,7 +146,7 @@ pub trait Nand {
     /// Erases a block.
     fn erase(&mut self, block: u32) -> Result<(), NandError>;
 
-    /// Whether the block is marked bad.
+    /// Whether the block is marked bad. What was programmed in it before stays readable.
     fn is_bad(&self, block: u32) -> bool;
 
     /// Makes every operation so far durable.

@@ -7,7 +7,7 @@ use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
-use crate::ftl::{FtlSettings, Pacing, VictimRule};
+use crate::ftl::{Durability, FtlSettings, Pacing, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::keys::Accepts;
 use crate::spec::{
@@ -145,6 +145,13 @@ impl DriveSpec {
             },
             wear_spread: self.ftl.wear_spread,
             seed: self.seed,
+            durability: match (self.ftl.journal, self.controller.power_loss_protection) {
+                (true, true) => Durability::Protected,
+                (true, false) => Durability::Journal,
+                (false, _) => Durability::NoJournal,
+            },
+            map_cache_bytes: self.ftl.map_cache_bytes,
+            ..FtlSettings::default()
         }
     }
 

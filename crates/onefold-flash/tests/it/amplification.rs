@@ -27,8 +27,7 @@ fn greedy_is_near_its_closed_form() {
         gc_reserve_blocks: reserve,
         victim: VictimRule::Greedy,
         pacing: Pacing::Incremental,
-        wear_spread: 0,
-        seed: 1,
+        ..FtlSettings::default()
     };
     let mut ftl = Ftl::format(BlankNand::new(geometry), NoDedup, settings).expect("fits");
     let mut random = SplitMix64::new(7);

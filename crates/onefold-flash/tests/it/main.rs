@@ -2,5 +2,7 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod bytes_files;
 mod bytes_laws;
+mod drive_device;
 mod spec;

@@ -3,7 +3,7 @@
 use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
 use onefold_pool::{Pool, PoolError};
 
-use crate::support::{content, new_pool, options, read_only, small};
+use crate::support::{assert_sound, content, new_pool, options, read_only, small};
 
 const CHUNKS: u64 = 300;
 
@@ -253,16 +253,80 @@ fn a_journal_without_any_good_frame_is_not_taken_for_a_new_one() {
     assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
 }
 
+/// Where the last frame with changes and the empty one behind it begin in a pool's journal.
+fn last_frames(folder: &SimFolder) -> (u64, u64) {
+    let bytes = bytes_of(folder, "journal");
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (mut at, mut starts) = (0, Vec::new());
+    while bytes[at..].starts_with(b"OFJF") && word(at + 8) == word(8) {
+        starts.push(at as u64);
+        at = (at + 32 + word(at + 24) as u32 as usize).next_multiple_of(64);
+    }
+    let tail = starts.pop().unwrap();
+    (starts.pop().unwrap(), tail)
+}
+
 #[test]
-fn damage_to_the_last_frame_is_noted() {
+fn damage_to_the_last_flush_is_corruption_and_not_a_crash() {
+    let (last, _) = last_frames(&used_pool(false));
+    for (offset, bit) in [(0, 1), (8, 0), (16, 0), (24, 4), (40, 0), (60, 7)] {
+        let folder = used_pool(false);
+        folder.flip_bit("journal", last + offset, bit).unwrap();
+        let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+        assert!(error.to_string().contains("is damaged"), "byte {offset}: {error}");
+        assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn damage_to_the_empty_frame_behind_the_last_loses_nothing() {
+    let (_, tail) = last_frames(&used_pool(false));
+    for offset in [0, 8, 16, 24, 40, 63] {
+        let folder = used_pool(false);
+        folder.flip_bit("journal", tail + offset, 2).unwrap();
+        assert_sound(&folder, &format!("byte {offset}"));
+        let pool = Pool::open(&folder, &options()).unwrap();
+        let volume = pool.volume("main").unwrap();
+        let mut found = vec![0; 4096];
+        for n in 0..CHUNKS {
+            volume.read_at(n * 4096, &mut found).unwrap();
+            assert!(found == expected(n), "byte {offset}: chunk {n} is wrong");
+        }
+    }
+}
+
+#[test]
+fn a_last_frame_that_nothing_follows_is_noted_when_it_is_not_whole() {
     let folder = used_pool(false);
-    let journal = folder.open("journal").unwrap();
-    let mut bytes = vec![0; journal.len().unwrap() as usize];
-    journal.read(0, &mut bytes).unwrap();
-    let last = (0..bytes.len() - 4).rev().find(|&at| bytes[at..].starts_with(b"OFJF")).unwrap();
-    folder.flip_bit("journal", last as u64 + 40, 0).unwrap();
+    let (last, tail) = last_frames(&folder);
+    // As if the power went before the empty frame reached the media.
+    folder.truncate("journal", tail).unwrap();
+    assert_sound(&folder, "without the empty frame");
+    folder.flip_bit("journal", last + 40, 0).unwrap();
     let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("not whole")), "{report:?}");
+}
+
+#[test]
+fn a_journal_from_an_older_copy_of_the_pool_is_refused() {
+    let (folder, pool) = new_pool(&small());
+    pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    let old = bytes_of(&folder, "journal");
+    for _ in 0..2 {
+        pool.checkpoint().unwrap();
+    }
+    drop(pool);
+    let journal = folder.create("journal").unwrap();
+    journal.write(0, &old).unwrap();
+    let error = Pool::open(&folder, &options()).err().expect("it must be refused");
+    assert!(error.to_string().contains("older than the rest of the pool"), "{error}");
+}
+
+fn bytes_of(folder: &SimFolder, name: &str) -> Vec<u8> {
+    let media = folder.open(name).unwrap();
+    let mut bytes = vec![0; media.len().unwrap() as usize];
+    media.read(0, &mut bytes).unwrap();
+    bytes
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! Invariant: a flag is defined here and nowhere else. Help, completions, the manual pages,
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
+mod archive;
 mod estimate;
 mod pool;
+mod rescue;
 mod scrambler;
 mod serve;
 mod store;
@@ -16,15 +18,20 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use archive::{
+    ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
+    ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
+};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
 };
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs};
+pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
     VolumeListArgs, VolumeResizeArgs,
@@ -87,6 +94,9 @@ pub enum Command {
     /// Make, list, resize, delete, fill and read out volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Keep versions of file trees, each chunk of content once
+    #[command(subcommand, arg_required_else_help = true)]
+    Archive(ArchiveCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),

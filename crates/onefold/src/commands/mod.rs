@@ -1,6 +1,10 @@
 //! One file per command.
 //! Room: onefold.
 
+pub mod archive;
+mod archive_add;
+mod archive_read;
+mod archive_restore;
 pub mod completions;
 pub mod estimate;
 pub mod man;

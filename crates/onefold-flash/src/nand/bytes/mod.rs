@@ -45,6 +45,8 @@ pub struct ByteNand<S> {
     pending: Vec<u32>,
     /// Whether anything was programmed since the last sync.
     dirty: bool,
+    /// Whether cells of erased blocks were cleared since the last sync.
+    cleared: bool,
     /// The page in hand: its bytes, then its out-of-band bytes.
     page: Vec<u8>,
     oob: Vec<u8>,
@@ -160,7 +162,7 @@ impl<S: Store> ByteNand<S> {
         }
         if entry.pending {
             // The erase that freed these cells is only now about to be needed.
-            self.sync()?;
+            self.settle()?;
         }
         let entry = &mut self.blocks[block as usize];
         let (fails_at, page_of_failure) =
@@ -305,8 +307,11 @@ impl<S: Store> ByteNand<S> {
         }
     }
 
-    /// Clears the cells of erased blocks. Everything programmed so far must be durable.
-    fn clear_pending(&mut self) -> Result<(), NandError> {
+    /// Makes everything programmed so far durable, and then clears the cells of erased blocks.
+    fn settle(&mut self) -> Result<(), NandError> {
+        if self.dirty {
+            self.sync_store()?;
+        }
         for block in std::mem::take(&mut self.pending) {
             self.blocks[block as usize].pending = false;
             self.clear(block)?;
@@ -319,7 +324,16 @@ impl<S: Store> ByteNand<S> {
         // The entry first: without it, what is left of the old pages would count as data.
         let cleared =
             self.store.write_entry(block, &entry).and_then(|()| self.store.clear_block(block));
+        self.cleared = true;
         self.stored(cleared)
+    }
+
+    fn sync_store(&mut self) -> Result<(), NandError> {
+        let synced = self.store.sync();
+        self.stored(synced)?;
+        (self.dirty, self.cleared) = (false, false);
+        self.health.syncs += 1;
+        Ok(())
     }
 }
 
@@ -452,12 +466,10 @@ impl<S: Store> Nand for ByteNand<S> {
 
     fn sync(&mut self) -> Result<(), NandError> {
         self.check_intact()?;
-        if self.dirty {
-            let synced = self.store.sync();
-            self.stored(synced)?;
-            self.dirty = false;
-            self.health.syncs += 1;
+        self.settle()?;
+        if self.cleared {
+            self.sync_store()?;
         }
-        self.clear_pending()
+        Ok(())
     }
 }

@@ -126,6 +126,7 @@ impl<S: Store> ByteNand<S> {
             blocks: vec![BlockEntry::default(); geometry.blocks() as usize],
             pending: Vec::new(),
             dirty: false,
+            cleared: false,
             page: vec![0; geometry.page_bytes as usize],
             oob: vec![0; oob_bytes as usize],
             now_s: 0,
