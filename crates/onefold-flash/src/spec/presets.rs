@@ -17,8 +17,8 @@ use crate::geometry::Geometry;
 use crate::spec::{
     Allocation, ArrivalKind, BlockCount, ContentKind, ControllerSpec, DedupSpec, DriveSpec,
     EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, MediaWear, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, TraceTiming, VictimName,
-    WorkloadTable, WriteBuffer,
+    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, TraceTiming,
+    VictimName, WorkloadTable, WriteBuffer,
 };
 
 /// Names that `--preset` knows; the first is the default.

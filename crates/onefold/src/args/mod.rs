@@ -6,8 +6,8 @@
 mod archive;
 mod estimate;
 mod pool;
-mod rescue;
 mod reproduce;
+mod rescue;
 mod scrambler;
 mod serve;
 mod ssd;
@@ -27,8 +27,8 @@ pub use archive::{
 };
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
-pub use rescue::RescueArgs;
 pub use reproduce::ReproduceArgs;
+pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
