@@ -75,7 +75,7 @@ impl<'a> Settings<'a> {
         self.spec.numbers(name, self.options.full)
     }
 
-    /// Runs `run` for every point on all threads; see [`crate::sweep`].
+    /// Runs `run` for every point on all threads; see [`crate::sweep()`].
     pub fn sweep<P: Sync, R: Send>(&self, points: &[P], run: impl Fn(&P) -> R + Sync) -> Vec<R> {
         let told = |done, all| (self.options.progress)(self.id, done, all);
         crate::sweep(points, self.options.threads, run, &told)
