@@ -1,0 +1,5 @@
+//! Integration tests of the policies and the simulator.
+
+mod golden;
+mod restart;
+mod twins;
