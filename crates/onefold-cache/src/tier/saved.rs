@@ -1,14 +1,15 @@
 //! What a tiered store keeps over a restart: the policy's state and what was counted.
 //! Room: onefold-cache.
-//! Two files in turn: a power cut while one is written leaves the other. Nothing here is trusted
-//! with data: a lost or old state costs hits, never more.
+//! Two files: one is written often and left to the system, the other seldom and made durable, so
+//! that there is always one. Nothing here is trusted with data: a lost or old state costs hits,
+//! never more.
 
 use onefold_block::{Folder, MediaError};
 use thiserror::Error;
 
 use crate::options::OptionError;
 
-/// The two files.
+/// The file that is written often, and the one that is made durable.
 const FILES: [&str; 2] = ["state.0", "state.1"];
 const MAGIC: &[u8; 8] = b"1FTIER\x01\n";
 /// Largest state that is read, in bytes: some 50 million containers.
@@ -95,8 +96,13 @@ pub struct Saved {
     pub state: Vec<u8>,
 }
 
-/// Write a state, into the file whose turn it is.
-pub fn write(folder: &dyn Folder, owner: &[u8; 16], saved: &Saved) -> Result<(), MediaError> {
+/// Write a state, and make it durable if that is asked for.
+pub fn write(
+    folder: &dyn Folder,
+    owner: &[u8; 16],
+    saved: &Saved,
+    durable: bool,
+) -> Result<(), MediaError> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(owner);
     bytes.extend(saved.sequence.to_le_bytes());
@@ -107,10 +113,13 @@ pub fn write(folder: &dyn Folder, owner: &[u8; 16], saved: &Saved) -> Result<(),
     bytes.extend(saved.policy.as_bytes());
     bytes.extend(&saved.state);
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    let media = folder.create(FILES[(saved.sequence % 2) as usize])?;
+    let media = folder.create(FILES[usize::from(durable)])?;
     media.write(0, &bytes)?;
-    media.sync()?;
-    folder.sync_names()
+    if durable {
+        media.sync()?;
+        folder.sync_names()?;
+    }
+    Ok(())
 }
 
 /// The newest readable state of this owner, if there is one.

@@ -22,8 +22,11 @@ use crate::state::State as PolicyState;
 
 /// Folder of the copies.
 const COPIES: &str = "copies";
-/// Copies written between two saves of the state: what a crash forgets at most.
+/// Copies written between two durable saves of the state, and at most between any two: what a
+/// crash forgets.
 const WRITES_PER_SAVE: u64 = 64;
+/// In a small cache, the state is saved whenever this share of it is new.
+const SHARE_PER_SAVE: u64 = 8;
 /// Admissions that are skipped at most after writes that failed one after the other.
 const SKIP_MAX: u64 = 1024;
 
@@ -81,6 +84,7 @@ struct State {
     slow_bytes: u64,
     totals: TierTotals,
     writes_since_save: u64,
+    writes_since_durable: u64,
     /// Admissions to skip before the fast tier is written to again, and how many were last time.
     skip: u64,
     last_skip: u64,
@@ -158,6 +162,7 @@ impl TieredStore {
             slow_bytes,
             totals,
             writes_since_save: 0,
+            writes_since_durable: 0,
             skip: 0,
             last_skip: 0,
         };
@@ -194,13 +199,33 @@ impl TieredStore {
         }
     }
 
-    /// Keep the policy's state for the next opening. Called now and then, and when the store is
+    /// Keep the policy's state for the next opening. Done now and then, and when the store is
     /// dropped; a failure costs warmth and is told of in the log.
     pub fn save(&self) {
+        self.save_as(true);
+    }
+
+    /// Save the state if much has changed since the last time.
+    fn save_sometimes(&self) {
+        let durable = {
+            let state = self.state();
+            let share = state.policy.len() as u64 / SHARE_PER_SAVE;
+            if state.writes_since_save < share.clamp(1, WRITES_PER_SAVE) {
+                return;
+            }
+            state.writes_since_durable >= WRITES_PER_SAVE
+        };
+        self.save_as(durable);
+    }
+
+    fn save_as(&self, durable: bool) {
         let mut sequence = self.saves.lock().unwrap_or_else(PoisonError::into_inner);
         let saved = {
             let mut state = self.state();
             state.writes_since_save = 0;
+            if durable {
+                state.writes_since_durable = 0;
+            }
             // What is in memory only is gone after a restart.
             let mut kept = state.policy.export();
             kept.entries.retain(|entry| !state.held.contains_key(&id_of(entry.key)));
@@ -211,7 +236,7 @@ impl TieredStore {
                 state: kept.to_bytes(),
             }
         };
-        match saved::write(&*self.folder, &self.options.owner, &saved) {
+        match saved::write(&*self.folder, &self.options.owner, &saved, durable) {
             Ok(()) => *sequence += 1,
             Err(error) => tracing::warn!("the cache's state is not saved: {error}"),
         }
@@ -439,6 +464,7 @@ fn written(state: &mut State, id: ContainerId, data: &[u8]) {
     state.totals.writes += 1;
     state.totals.written_bytes += copy::copy_bytes(data.len() as u64);
     state.writes_since_save += 1;
+    state.writes_since_durable += 1;
     state.last_skip = 0;
 }
 
@@ -495,9 +521,7 @@ impl ContainerStore for TieredStore {
             Way::Slow => return self.slow.read(id, offset, buf),
             Way::Fetch(len, keep) => {
                 let served = self.fetch(id, len, keep, offset, buf);
-                if self.state().writes_since_save >= WRITES_PER_SAVE {
-                    self.save();
-                }
+                self.save_sometimes();
                 return served;
             }
             Way::Memory(data) => {
