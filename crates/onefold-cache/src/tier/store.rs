@@ -6,7 +6,7 @@
 //! that is not being filled, and goes when the container changes or goes  (3) the policy is asked
 //! once for every read of such a container, as in a simulation of the same requests.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use onefold_block::{ContainerId, ContainerStore, Folder, FolderContainerStore, StoreError};
@@ -27,6 +27,9 @@ const COPIES: &str = "copies";
 const WRITES_PER_SAVE: u64 = 64;
 /// In a small cache, the state is saved whenever this share of it is new.
 const SHARE_PER_SAVE: u64 = 8;
+/// Reads of one burst after which the policy is asked again all the same: a container of 4 MiB in
+/// reads of 64 KiB.
+const BURST_READS: u32 = 64;
 /// Admissions that are skipped at most after writes that failed one after the other.
 const SKIP_MAX: u64 = 1024;
 
@@ -41,6 +44,9 @@ pub struct TierOptions {
     pub size: TierSize,
     /// Largest container, in bytes.
     pub container_bytes: u32,
+    /// How many of the containers read last the policy is not asked about again: a reader that
+    /// goes through one in many small reads uses it once. 0 asks about every read.
+    pub burst: usize,
 }
 
 /// What a tiered store holds and did.
@@ -81,6 +87,8 @@ struct State {
     spoiled: HashSet<ContainerId>,
     /// Containers that are being filled.
     open: HashSet<ContainerId>,
+    /// Containers read last, the latest at the end, and their reads since the policy was asked.
+    recent: VecDeque<(ContainerId, u32)>,
     slow_bytes: u64,
     totals: TierTotals,
     writes_since_save: u64,
@@ -159,6 +167,7 @@ impl TieredStore {
             making: HashSet::new(),
             spoiled: HashSet::new(),
             open: HashSet::new(),
+            recent: VecDeque::new(),
             slow_bytes,
             totals,
             writes_since_save: 0,
@@ -245,9 +254,14 @@ impl TieredStore {
     /// Ask the policy about one read.
     fn decide(&self, id: ContainerId, wanted: u64) -> Way {
         let known = {
-            let state = self.state();
+            let mut state = self.state();
             if state.open.contains(&id) {
                 return Way::Slow;
+            }
+            if state.is_burst(id, self.options.burst) {
+                state.totals.requests += 1;
+                state.totals.bytes += wanted;
+                return state.where_kept(id);
             }
             state.policy.contains(key(id))
         };
@@ -275,11 +289,7 @@ impl TieredStore {
         state.totals.requests += 1;
         state.totals.bytes += wanted;
         if hit {
-            if let Some(bytes) = state.held.get(&id) {
-                return Way::Memory(Arc::clone(bytes));
-            }
-            // Without a copy yet, another thread is making it.
-            return state.copies.get(&id).map_or(Way::Slow, |copy| Way::Fast(Arc::clone(copy)));
+            return state.where_kept(id);
         }
         let keep = if admit {
             Keep::Fast
@@ -454,6 +464,28 @@ impl TieredStore {
         {
             state.policy = policy;
         }
+    }
+}
+
+impl State {
+    /// Whether a read goes on with what the policy was asked about a moment ago.
+    fn is_burst(&mut self, id: ContainerId, burst: usize) -> bool {
+        let known = self.recent.iter().rposition(|(recent, _)| *recent == id);
+        let reads = known.and_then(|at| self.recent.remove(at)).map_or(0, |(_, reads)| reads + 1);
+        let goes_on = known.is_some() && reads < BURST_READS;
+        self.recent.push_back((id, if goes_on { reads } else { 0 }));
+        while self.recent.len() > burst {
+            self.recent.pop_front();
+        }
+        goes_on
+    }
+
+    /// Where a container is kept. Without a copy that the policy knows of, a thread is making it.
+    fn where_kept(&self, id: ContainerId) -> Way {
+        if let Some(bytes) = self.held.get(&id) {
+            return Way::Memory(Arc::clone(bytes));
+        }
+        self.copies.get(&id).map_or(Way::Slow, |copy| Way::Fast(Arc::clone(copy)))
     }
 }
 

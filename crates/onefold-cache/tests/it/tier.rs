@@ -44,6 +44,7 @@ fn options(policy: &str) -> TierOptions {
         policy: policy.to_owned(),
         size: TierSize::Bytes(300_000),
         container_bytes: 40_000,
+        burst: 0,
     }
 }
 
@@ -418,4 +419,35 @@ fn what_cannot_be_a_policy_is_refused() {
     assert!(matches!(open("lruu"), Err(TierError::Policy(_))));
     let offline = POLICIES.iter().find(|entry| entry.offline).unwrap().name;
     assert!(matches!(open(offline), Err(TierError::Offline(_))));
+}
+
+#[test]
+fn a_reader_that_goes_through_a_container_uses_it_once() {
+    let (_, slow) = slow();
+    // `larc` writes at the second use.
+    let open = |burst| {
+        let options = TierOptions { burst, ..options("larc") };
+        TieredStore::open(Arc::clone(&slow), Arc::new(SimFolder::new()), options, None).unwrap()
+    };
+    let scan = |store: &TieredStore| {
+        for number in 0..CONTAINERS {
+            for piece in 0..10 {
+                let mut bytes = [0; 2000];
+                store.read(id(number), piece * 2000, &mut bytes).unwrap();
+                let start = piece as usize * 2000;
+                assert!(bytes == content(number)[start..start + 2000]);
+            }
+        }
+        store.status().totals
+    };
+    assert_eq!(scan(&open(4)).writes, 0, "one pass over everything is worth no write");
+    assert!(scan(&open(0)).writes > 0);
+    // One container that is read on and on is kept all the same.
+    let store = open(4);
+    let mut byte = [0];
+    for _ in 0..1000 {
+        store.read(id(1), 5, &mut byte).unwrap();
+    }
+    let totals = store.status().totals;
+    assert!(totals.hits > 800 && totals.requests == 1000, "{totals:?}");
 }
