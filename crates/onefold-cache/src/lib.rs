@@ -21,6 +21,7 @@ pub mod score;
 pub mod simulate;
 pub mod sketch;
 pub mod state;
+pub mod tier;
 pub mod trace;
 pub mod workload;
 

@@ -103,7 +103,7 @@ fn rescue(
     };
     let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let options = OpenOptions { read_only: true, budgets };
-    let inner = open::assemble(files, store, &superblock, &options, lock);
+    let inner = open::assemble(files, [Arc::clone(&store), store], &superblock, &options, lock);
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());

@@ -2,4 +2,5 @@
 
 mod golden;
 mod restart;
+mod tier;
 mod twins;

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archive;
 mod clients;
 mod command_line;
 mod crash;
