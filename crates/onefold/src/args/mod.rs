@@ -3,6 +3,7 @@
 //! Invariant: a flag is defined here and nowhere else. Help, completions, the manual pages,
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
+mod cache;
 mod estimate;
 mod pool;
 mod scrambler;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use scrambler::{
@@ -85,6 +87,9 @@ pub enum Command {
     /// Make, list, resize, delete, fill and read out volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Simulate an SSD read cache in front of disks
+    #[command(subcommand, arg_required_else_help = true)]
+    Cache(CacheCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),

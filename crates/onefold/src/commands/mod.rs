@@ -1,6 +1,7 @@
 //! One file per command.
 //! Room: onefold.
 
+pub mod cache;
 pub mod completions;
 pub mod estimate;
 pub mod man;
