@@ -24,6 +24,7 @@ use args::{
     Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand,
     VolumeCommand,
 };
+use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -64,6 +65,9 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Cache(CacheCommand::Run(args)) => c::cache::run(args, printer),
+        Command::Cache(CacheCommand::Policies(args)) => c::cache::policies(*args, printer),
+        Command::Cache(CacheCommand::Spec) => c::cache::spec(printer),
         Command::Scrambler(ScramblerCommand::Infer(args)) => c::scrambler_infer::run(args, printer),
         Command::Scrambler(ScramblerCommand::Make(args)) => c::scrambler_make::run(args, printer),
         Command::Scrambler(ScramblerCommand::List(args)) => {

@@ -1,5 +1,6 @@
 //! Integration tests of the policies and the simulator.
 
+mod experiments;
 mod golden;
 mod restart;
 mod tier;

@@ -4,6 +4,7 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod cache;
 mod estimate;
 mod pool;
 mod reproduce;
@@ -25,6 +26,7 @@ pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
     ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use reproduce::ReproduceArgs;
@@ -103,6 +105,9 @@ pub enum Command {
     /// Keep versions of file trees, each chunk of content once
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
+    /// Simulate an SSD read cache in front of disks
+    #[command(subcommand, arg_required_else_help = true)]
+    Cache(CacheCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
