@@ -18,7 +18,7 @@ use crate::format::frame::Entries;
 use crate::format::superblock::{Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, bytes};
 use crate::index::FingerprintIndex;
-use crate::journal::{self, Journal};
+use crate::journal::{self, Journal, Witness};
 use crate::lock::{LOCK_FILE, PoolLock};
 use crate::map::{Map, PAGE_BYTES, Root};
 use crate::read_cache::ReadCache;
@@ -81,7 +81,7 @@ pub(crate) fn create(
         containers: Vec::new(),
     };
     let journal = folder.create(JOURNAL_FILE)?;
-    Journal::resume(journal, 1, &journal::Replay::default()).restart(1)?;
+    journal::begin(&*journal, superblock.sequence)?;
     let supers = [folder.create(SUPER_FILES[0])?, folder.create(SUPER_FILES[1])?];
     folder.sync_names()?;
     // The pool exists from here on.
@@ -243,7 +243,9 @@ pub(crate) fn assemble(
         space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
     };
     let empty = journal::Replay::default();
-    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty);
+    let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
+    let witness = Witness::new(newest, superblock.len_bytes() as u64);
+    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty, witness);
     let flusher =
         Flusher { journal, sequence: superblock.sequence, pending: Entries::default(), durable: 0 };
     Inner {

@@ -30,6 +30,8 @@ impl Inner {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
         refuse_other_epoch(&replay, sequence, damage)?;
+        let witness = flusher.journal.witness();
+        refuse_lost_frames(&replay, witness.frames(sequence))?;
         self.refuse_lost_journal(&replay, first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
@@ -38,7 +40,8 @@ impl Inner {
             tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
         }
         self.newest.store(engine.next_container - 1, Ordering::Release);
-        flusher.journal = Journal::resume(Arc::clone(&self.files.journal), sequence, &replay);
+        flusher.journal =
+            Journal::resume(Arc::clone(&self.files.journal), sequence, &replay, witness.clone());
         drop(flusher);
         if self.read_only {
             return Ok(());
@@ -50,7 +53,7 @@ impl Inner {
         self.fill_index();
         if replay.next_number == 0 {
             // The power went before the epoch's first frame was written.
-            self.flusher().journal.restart(sequence)?;
+            self.flusher().journal.restart(sequence, witness)?;
         }
         if replay.next_number != 1 || sealed {
             self.checkpoint()?;
@@ -245,6 +248,21 @@ impl Engine {
             self.table.open(id);
             self.next_container = self.next_container.max(id.get() + 1);
         }
+    }
+}
+
+/// The witness knows of no frame that was not durable.
+fn refuse_lost_frames(replay: &Replay, witnessed: Option<u64>) -> Result<(), PoolError> {
+    let there = replay.next_number;
+    match witnessed {
+        Some(frames) if frames > there => {
+            let problem = format!(
+                "its frames end before frame {there}, but {frames} of them were durable: the last \
+                 ones are damaged or missing"
+            );
+            Err(PoolError::corrupt("journal", replay.end_bytes, problem))
+        }
+        _ => Ok(()),
     }
 }
 
