@@ -21,10 +21,9 @@ mod transfer;
 use std::process::ExitCode;
 
 use args::{
-    Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand,
-    VolumeCommand,
+    CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
+    TraceCommand, VolumeCommand,
 };
-use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
