@@ -146,6 +146,10 @@ impl Folder for FileFolder {
         }
         Ok(Arc::new(Self::open(path)?))
     }
+
+    fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        Ok(Arc::new(Self::open(self.child("open", name)?)?))
+    }
 }
 
 impl Media for FileMedia {

@@ -111,4 +111,7 @@ pub trait Folder: Send + Sync {
 
     /// A folder inside this one, made if it is not there.
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
+
+    /// A folder inside this one; [`MediaError::NotFound`] if it is not there. Makes nothing.
+    fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
 }

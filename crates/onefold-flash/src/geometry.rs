@@ -3,10 +3,12 @@
 //! Invariants: a PPN is `(plane * blocks_per_plane + block) * pages_per_block + page`, and planes
 //! are numbered package by package, die by die; all fit in 30 bits.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The shape of a NAND array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Buses between controller and packages; packages are dealt to them in turn.
     pub channels: u32,

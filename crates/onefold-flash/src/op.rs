@@ -85,6 +85,18 @@ pub trait Driver {
     /// Whether the plane has nothing to do now. Without time, always.
     fn is_idle(&self, plane: u32) -> bool;
 
+    /// Nanoseconds until a page on the plane would have been read for the current request, waiting
+    /// included. Without time, 0.
+    fn read_ns(&self, _plane: u32) -> u64 {
+        0
+    }
+
+    /// Nanoseconds until the current request's page would have been programmed, waiting included,
+    /// wherever it may go. Without time, 0.
+    fn program_ns(&self) -> u64 {
+        0
+    }
+
     /// A plane that the next host page had best go to, if the driver cares.
     fn preferred_plane(&mut self) -> Option<u32>;
 
@@ -107,6 +119,14 @@ impl OpCounts {
     /// Operations of this kind and cause.
     pub const fn of(&self, kind: OpKind, cause: Cause) -> u64 {
         self.counts[kind as usize][cause as usize]
+    }
+
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less =
+            |kind: usize, cause: usize| self.counts[kind][cause] - earlier.counts[kind][cause];
+        Self { counts: std::array::from_fn(|k| std::array::from_fn(|c| less(k, c))) }
     }
 
     /// Operations of this kind.

@@ -138,6 +138,11 @@ impl PoolError {
         matches!(self, Self::NoSpace(_))
     }
 
+    /// Whether stored bytes cannot be had, for damage or because the system cannot read them.
+    pub(crate) const fn is_unreadable(&self) -> bool {
+        self.is_corruption() || matches!(self, Self::Media(_) | Self::Store(_))
+    }
+
     /// Whether stored bytes are damaged, as opposed to unreachable.
     pub const fn is_corruption(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::CorruptChunk { .. })

@@ -4,15 +4,18 @@
 //! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
 //! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
 //! shows that the newest one was lost; (3) a checkpoint is written only when its epoch has a second
-//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash.
+//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) when a frame
+//! with changes is durable, the witness is told, behind the checkpoint in its file, and not synced:
+//! once that has reached the media, the loss of the last frames is no power cut either.
 
 use std::sync::Arc;
 
-use onefold_block::Media;
+use onefold_block::{Media, MediaError};
 
 use crate::error::PoolError;
 use crate::format::FORMAT_VERSION;
 use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::format::witness::{WITNESS_BYTES, decode_witness, encode_witness, witness_at};
 
 /// A journal longer than this asks for a checkpoint.
 pub const CHECKPOINT_BYTES: u64 = 64 << 20;
@@ -24,6 +27,54 @@ pub struct Journal {
     next_number: u64,
     end_bytes: u64,
     torn_at: Option<u64>,
+    /// Where the witness of this epoch is kept.
+    witness: Witness,
+}
+
+/// The file of a checkpoint, and where in it the witness of its epoch is.
+#[derive(Clone)]
+pub struct Witness {
+    media: Arc<dyn Media>,
+    at: u64,
+    unsynced: bool,
+}
+
+impl Witness {
+    /// The witness in the file of a checkpoint of `len_bytes`.
+    pub fn new(media: Arc<dyn Media>, len_bytes: u64) -> Self {
+        Self { media, at: witness_at(len_bytes), unsynced: false }
+    }
+
+    /// How many frames of `epoch` it says were durable, if it is there.
+    pub fn frames(&self, epoch: u64) -> Option<u64> {
+        let mut bytes = [0; WITNESS_BYTES];
+        self.media.read(self.at, &mut bytes).ok()?;
+        decode_witness(&bytes, epoch)
+    }
+
+    /// The same, looked for in all of the file: for when the checkpoint's length is not known.
+    pub fn search(media: &dyn Media, epoch: u64) -> Option<u64> {
+        let len = media.len().ok()?;
+        let pages = (0..len).step_by(witness_at(1) as usize);
+        pages
+            .filter_map(|at| {
+                let mut bytes = [0; WITNESS_BYTES];
+                media.read(at, &mut bytes).ok()?;
+                decode_witness(&bytes, epoch)
+            })
+            .max()
+    }
+
+    /// So many frames of `epoch` are durable. A full disk may keep it from being told.
+    fn tell(&mut self, epoch: u64, frames: u64) -> Result<(), PoolError> {
+        match self.media.write(self.at, &encode_witness(epoch, frames)) {
+            Err(MediaError::NoSpace { .. }) => Ok(()),
+            other => {
+                self.unsynced = true;
+                Ok(other?)
+            }
+        }
+    }
 }
 
 /// What a scan of the journal found.
@@ -42,9 +93,9 @@ pub struct Replay {
 
 impl Journal {
     /// A journal that goes on after what a scan found.
-    pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay) -> Self {
+    pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay, witness: Witness) -> Self {
         let Replay { next_number, end_bytes, torn_at, .. } = *replay;
-        Self { media, epoch, next_number, end_bytes, torn_at }
+        Self { media, epoch, next_number, end_bytes, torn_at, witness }
     }
 
     /// Length in bytes.
@@ -82,15 +133,30 @@ impl Journal {
         self.media.sync()?;
         self.end_bytes += bytes.len() as u64;
         self.next_number += 1;
+        if entries.is_empty() { Ok(()) } else { self.witness.tell(self.epoch, self.next_number) }
+    }
+
+    /// Make the witness durable.
+    pub fn settle(&mut self) -> Result<(), PoolError> {
+        if std::mem::take(&mut self.witness.unsynced) {
+            self.witness.media.sync()?;
+        }
         Ok(())
     }
 
-    /// Begin a new epoch: the checkpoint with this sequence number is durable.
-    pub fn restart(&mut self, epoch: u64) -> Result<(), PoolError> {
+    /// Begin a new epoch: the checkpoint with this sequence number is durable, in the file where
+    /// the witness shall be.
+    pub fn restart(&mut self, epoch: u64, witness: Witness) -> Result<(), PoolError> {
         self.epoch = epoch;
+        self.witness = witness;
         self.next_number = 0;
         self.end_bytes = 0;
         self.append(&Entries::default())
+    }
+
+    /// Where the witness of this epoch is.
+    pub fn witness(&self) -> Witness {
+        self.witness.clone()
     }
 
     /// Cut the file after the last frame, giving back space that was set aside.
@@ -98,6 +164,12 @@ impl Journal {
         self.media.set_len(self.end_bytes)?;
         Ok(())
     }
+}
+
+/// Begin the journal of a new pool.
+pub fn begin(media: &dyn Media, epoch: u64) -> Result<(), PoolError> {
+    media.write(0, &frame::encode(epoch, 0, &Entries::default()))?;
+    Ok(media.sync()?)
 }
 
 /// Read all good frames of `epoch`; `on_change` gets their map changes in order.
@@ -117,11 +189,7 @@ pub fn replay(
         if frame.epoch != epoch || frame.number != found.next_number {
             break;
         }
-        if frame.version > FORMAT_VERSION {
-            let what = "journal".to_owned();
-            let (found, supported) = (frame.version, FORMAT_VERSION);
-            return Err(PoolError::NewerFormat { what, found, supported });
-        }
+        refuse_newer(&frame)?;
         let changes = frame::decode_changes(frame.payload).ok_or_else(|| {
             PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
         })?;
@@ -129,12 +197,7 @@ pub fn replay(
         found.next_number += 1;
         found.end_bytes += frame_len;
     }
-    if len >= found.end_bytes + HEADER_BYTES as u64 {
-        let mut header = [0; HEADER_BYTES];
-        media.read(found.end_bytes, &mut header)?;
-        let begins = frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes();
-        found.torn_at = begins.then_some(found.end_bytes);
-    }
+    found.torn_at = begins_at(media, found.end_bytes, len, epoch)?.then_some(found.end_bytes);
     if len < ALIGN_BYTES as u64 {
         let problem = "the file is shorter than the frame that begins it";
         return Err(PoolError::corrupt("journal", len, problem));
@@ -146,6 +209,72 @@ pub fn replay(
     }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)
+}
+
+/// Where a good frame is, and which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundFrame {
+    /// The sequence number of the checkpoint that it follows.
+    pub epoch: u64,
+    /// Its number in that epoch.
+    pub number: u64,
+    /// Where it begins, in bytes.
+    pub at: u64,
+}
+
+/// All good frames of `epoch` and later ones, wherever they are, by epoch and number.
+pub fn good_frames(media: &dyn Media, epoch: u64) -> Result<Vec<FoundFrame>, PoolError> {
+    let len = media.len()?;
+    let (mut frames, mut buffer, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < len {
+        let Some(frame_len) = read_frame(media, at, len, &mut buffer)? else {
+            at += ALIGN_BYTES as u64;
+            continue;
+        };
+        let frame = frame::decode(&buffer).expect("it was just verified");
+        if frame.epoch >= epoch {
+            refuse_newer(&frame)?;
+            frames.push(FoundFrame { epoch: frame.epoch, number: frame.number, at });
+        }
+        at += frame_len;
+    }
+    frames.sort_unstable();
+    Ok(frames)
+}
+
+/// The map changes of the good frame at `at`.
+pub fn changes_at(media: &dyn Media, at: u64) -> Result<Vec<Change>, PoolError> {
+    let mut buffer = Vec::new();
+    let whole = read_frame(media, at, media.len()?, &mut buffer)?;
+    let frame = whole.and_then(|_| frame::decode(&buffer));
+    frame
+        .and_then(|frame| frame::decode_changes(frame.payload))
+        .ok_or_else(|| PoolError::corrupt("journal", at, "a frame's entries make no sense"))
+}
+
+/// Whether behind the good frame at `at` something begins like a frame of `epoch`.
+pub fn begins_after(media: &dyn Media, at: u64, epoch: u64) -> Result<bool, PoolError> {
+    let (len, mut buffer) = (media.len()?, Vec::new());
+    let Some(frame_len) = read_frame(media, at, len, &mut buffer)? else { return Ok(false) };
+    begins_at(media, at + frame_len, len, epoch)
+}
+
+fn begins_at(media: &dyn Media, at: u64, len: u64, epoch: u64) -> Result<bool, PoolError> {
+    if len < at + HEADER_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut header = [0; HEADER_BYTES];
+    media.read(at, &mut header)?;
+    Ok(frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes())
+}
+
+fn refuse_newer(frame: &frame::Frame<'_>) -> Result<(), PoolError> {
+    if frame.version > FORMAT_VERSION {
+        let what = "journal".to_owned();
+        let (found, supported) = (frame.version, FORMAT_VERSION);
+        return Err(PoolError::NewerFormat { what, found, supported });
+    }
+    Ok(())
 }
 
 /// A good frame of this epoch past the end of the good ones means that one between is damaged.

@@ -4,8 +4,9 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `open`, `recover`, `check` and `status` around them; `format` below them all.
+//! `open`, `recover`, `rescue`, `check` and `status` around them; `format` below them all.
 
+mod absent;
 mod check;
 mod commit;
 mod container;
@@ -27,6 +28,7 @@ mod read;
 mod read_cache;
 mod recover;
 mod release;
+mod rescue;
 mod settings;
 mod space;
 mod status;
@@ -36,10 +38,10 @@ mod volumes;
 mod write;
 
 pub use check::{CheckReport, Finding};
-pub use container::folder_store::FolderContainerStore;
 pub use error::PoolError;
-pub use open::OpenOptions;
+pub use open::{OpenOptions, WrapStore};
 pub use pool::Pool;
+pub use rescue::{RescuePoint, RescueReport};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};
 pub use status::{Activity, PoolStatus, VolumeStatus};
 pub use volume::Volume;

@@ -32,12 +32,9 @@ impl PoolLock {
         let mut file = if shared {
             match options.read(true).open(&path) {
                 Ok(file) => file,
-                // A pool copied without its lock: make one, unless the place is read-only.
+                // A pool copied without its lock: the folder is locked too, and nothing is made.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    match OpenOptions::new().read(true).append(true).create(true).open(&path) {
-                        Ok(file) => file,
-                        Err(_) => File::open(pool).map_err(io)?,
-                    }
+                    File::open(pool).map_err(io)?
                 }
                 Err(error) => return Err(io(error)),
             }

@@ -31,6 +31,15 @@ impl Volume {
         &self.state.name
     }
 
+    /// Where to go on after [`BlockDevice::block_status`] failed at `offset` for damage: everything
+    /// up to there is damaged too. In bytes.
+    pub fn damaged_until(&self, offset: u64) -> u64 {
+        let chunk = self.inner.chunk_bytes() as u64;
+        let lba = Lba::new(offset / chunk);
+        let end = self.inner.map.past_unreadable(self.state.number, lba).saturating_mul(chunk);
+        end.min(self.size_bytes())
+    }
+
     fn check(&self, offset: u64, len: u64) -> Result<(), BlockError> {
         if self.state.deleting.load(Ordering::Acquire) {
             return Err(BlockError::ShuttingDown);
@@ -62,26 +71,36 @@ impl Volume {
         let mut entries = Vec::new();
         while at < end && looked_at < STATUS_BLOCKS_MAX {
             let number = self.state.number;
-            let (run, entry) = self.inner.map.uniform_run(number, Lba::new(at), end - at)?;
-            if run > 0 {
-                at += run;
-                if !push(run, entry) {
-                    break;
-                }
-                continue;
-            }
-            // To the end of the leaf, which is in memory now.
-            let batch = STATUS_BATCH.min(end - at).min(leaf_rest(at));
             entries.clear();
-            self.inner.map.entries(number, Lba::new(at), batch, &mut entries)?;
-            at += batch;
-            looked_at += batch;
-            let mut room = true;
-            for entry in &entries {
-                room &= push(1, *entry);
-            }
-            if !room {
-                break;
+            let run = self.inner.map.uniform_run(number, Lba::new(at), end - at).and_then(|run| {
+                if run.0 == 0 {
+                    // To the end of the leaf, which is in memory now.
+                    let batch = STATUS_BATCH.min(end - at).min(leaf_rest(at));
+                    self.inner.map.entries(number, Lba::new(at), batch, &mut entries)?;
+                }
+                Ok(run)
+            });
+            match run {
+                // What comes before the damage can be told.
+                Err(_) if at > first => break,
+                Err(error) => return Err(error),
+                Ok((0, _)) => {
+                    at += entries.len() as u64;
+                    looked_at += entries.len() as u64;
+                    let mut room = true;
+                    for entry in &entries {
+                        room &= push(1, *entry);
+                    }
+                    if !room {
+                        break;
+                    }
+                }
+                Ok((run, entry)) => {
+                    at += run;
+                    if !push(run, entry) {
+                        break;
+                    }
+                }
             }
         }
         Ok(extents)

@@ -21,7 +21,7 @@ mod elementary;
 
 pub use queue::EventQueue;
 pub use random::{RandomStream, RandomStreams, Ratio, RatioError};
-pub use resource::{Discipline, Grant, Resource, ResourceState, Usage};
+pub use resource::{Discipline, Grant, QueueFull, Resource, ResourceState, Usage, WAITING_LIMIT};
 pub use run::{Event, EventLog, Limits, Model, RunEnd, SimError, run};
 pub use sampling::{Zipf, ZipfError};
 pub use time::{SimSpan, SimTime};

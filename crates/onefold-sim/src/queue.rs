@@ -1,48 +1,40 @@
-//! The event queue: a heap ordered by (time, sequence), so that ties fall in order of arrival.
+//! The event queue: a radix heap, in which events of one time keep their order of arrival.
 //! Room: onefold-sim.   In: events with the time they are due.   Out: the earliest, one by one.
+//! Source: Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem",
+//! Journal of the ACM 37(2), 1990. Bucket b holds what differs from the present in bit b and in
+//! none above; when everything earlier is gone, the earliest event of a bucket becomes the
+//! present and the rest of the bucket moves down. Time never runs backwards, so this suffices.
 //! Invariants: (1) events leave in order of time  (2) events of one time leave in the order they
-//! came  (3) nothing is scheduled before the present.
-//! Cost: O(log n) per event, 16 bytes of key beside the event.
+//! came: they share a bucket, and a bucket is moved into empty ones, in order  (3) nothing is
+//! scheduled before the present.
+//! Cost: O(log of the span between present and event) moves per event, 8 bytes beside it; with 16
+//! to 4096 pending 1.3 to 2.3 times as fast as a binary heap (`benches/queue.rs`).
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use crate::time::{SimSpan, SimTime};
+
+/// One for each bit of a time.
+const BUCKETS: usize = u64::BITS as usize;
 
 /// The future: what is due, and when.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
-    heap: BinaryHeap<Entry<E>>,
-    sequence: u64,
+    /// What is due at the present time.
+    due: VecDeque<E>,
+    buckets: [Vec<Entry<E>>; BUCKETS],
+    /// Bit b is set if bucket b holds something.
+    occupied: u64,
+    /// An empty bucket to swap in, so that none is allocated twice.
+    spare: Vec<Entry<E>>,
+    len: usize,
     now: SimTime,
 }
 
 #[derive(Clone, Debug)]
 struct Entry<E> {
-    /// Time in the upper half, sequence in the lower: one comparison orders both.
-    key: u128,
+    at: u64,
     event: E,
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    /// Reversed: the heap gives out its largest entry, which must be the earliest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key.cmp(&self.key)
-    }
 }
 
 impl<E> Default for EventQueue<E> {
@@ -54,7 +46,14 @@ impl<E> Default for EventQueue<E> {
 impl<E> EventQueue<E> {
     /// An empty future at time zero.
     pub fn new() -> Self {
-        Self { heap: BinaryHeap::new(), sequence: 0, now: SimTime::ZERO }
+        Self {
+            due: VecDeque::new(),
+            buckets: std::array::from_fn(|_| Vec::new()),
+            occupied: 0,
+            spare: Vec::new(),
+            len: 0,
+            now: SimTime::ZERO,
+        }
     }
 
     /// The present: when the last event taken out was due.
@@ -63,21 +62,20 @@ impl<E> EventQueue<E> {
     }
 
     /// How many events are due.
-    pub fn len(&self) -> usize {
-        self.heap.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether nothing is due.
-    pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Schedules an event at `at`, which must not lie in the past.
     pub fn at(&mut self, at: SimTime, event: E) {
         assert!(at >= self.now, "an event at {at} lies before the present, {}", self.now);
-        let key = (u128::from(at.ns()) << 64) | u128::from(self.sequence);
-        self.sequence += 1;
-        self.heap.push(Entry { key, event });
+        self.len += 1;
+        self.place(Entry { at: at.ns(), event });
     }
 
     /// Schedules an event `span` from now.
@@ -85,16 +83,61 @@ impl<E> EventQueue<E> {
         self.at(self.now + span, event);
     }
 
-    /// When the next event is due.
+    /// When the next event is due. Looks at all events of the nearest bucket.
     pub fn next_time(&self) -> Option<SimTime> {
-        self.heap.peek().map(|entry| SimTime::from_ns((entry.key >> 64) as u64))
+        if !self.due.is_empty() {
+            return Some(self.now);
+        }
+        let nearest = self.buckets.get(self.occupied.trailing_zeros() as usize)?;
+        nearest.iter().map(|entry| SimTime::from_ns(entry.at)).min()
     }
 
     /// Takes out the next event and moves the present to it.
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
-        let entry = self.heap.pop()?;
-        self.now = SimTime::from_ns((entry.key >> 64) as u64);
-        Some((self.now, entry.event))
+        if self.due.is_empty() {
+            if self.occupied == 0 {
+                return None;
+            }
+            if let Some(alone) = self.advance() {
+                return Some((self.now, alone));
+            }
+        }
+        self.len -= 1;
+        self.due.pop_front().map(|event| (self.now, event))
+    }
+
+    /// Puts an entry where it belongs as seen from the present.
+    fn place(&mut self, entry: Entry<E>) {
+        let differs = entry.at ^ self.now.ns();
+        if differs == 0 {
+            self.due.push_back(entry.event);
+        } else {
+            let bucket = differs.ilog2();
+            self.buckets[bucket as usize].push(entry);
+            self.occupied |= 1 << bucket;
+        }
+    }
+
+    /// Moves the present to the earliest event, when nothing is due now; some bucket must be
+    /// occupied. An event that is alone in its bucket is taken out at once.
+    fn advance(&mut self) -> Option<E> {
+        let nearest = self.occupied.trailing_zeros();
+        self.occupied &= !(1 << nearest);
+        let bucket = &mut self.buckets[nearest as usize];
+        if bucket.len() == 1 {
+            let entry = bucket.pop()?;
+            self.now = SimTime::from_ns(entry.at);
+            self.len -= 1;
+            return Some(entry.event);
+        }
+        let mut moving = std::mem::replace(bucket, std::mem::take(&mut self.spare));
+        let earliest = moving.iter().map(|entry| entry.at).min().unwrap_or(self.now.ns());
+        self.now = SimTime::from_ns(earliest);
+        for entry in moving.drain(..) {
+            self.place(entry);
+        }
+        self.spare = moving;
+        None
     }
 }
 

@@ -21,6 +21,22 @@ pub enum Discipline {
     },
 }
 
+/// Most jobs that wait for a resource unless it says otherwise, 16 Mi: a model that lets more wait
+/// is offered more than it can serve, and would only fill the memory.
+pub const WAITING_LIMIT: usize = 1 << 24;
+
+/// A job that found the queue full.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue of `{name}` is full: {limit} jobs wait for its {servers} servers")]
+pub struct QueueFull {
+    /// The resource's name.
+    pub name: String,
+    /// Its servers, all of them busy.
+    pub servers: u32,
+    /// Most jobs that may wait.
+    pub limit: usize,
+}
+
 /// What became of a request for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -40,6 +56,7 @@ pub struct Resource<J> {
     /// One queue per priority, each job with its time of arrival.
     lanes: Vec<VecDeque<(SimTime, J)>>,
     waiting: usize,
+    limit: usize,
     account: Account,
 }
 
@@ -131,8 +148,15 @@ impl<J> Resource<J> {
             busy: 0,
             lanes: (0..levels).map(|_| VecDeque::new()).collect(),
             waiting: 0,
+            limit: WAITING_LIMIT,
             account: Account::default(),
         }
+    }
+
+    /// The same, with at most `limit` jobs waiting.
+    #[must_use]
+    pub fn with_waiting_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// Asks for a server with the most urgent priority.
@@ -140,14 +164,30 @@ impl<J> Resource<J> {
         self.request_with(now, job, 0)
     }
 
-    /// Asks for a server; `priority` counts from 0, the most urgent, and must exist.
+    /// Asks for a server; `priority` counts from 0, the most urgent, and must exist. For models
+    /// whose own limits keep the queue short: it panics where [`Self::try_request`] refuses.
     pub fn request_with(&mut self, now: SimTime, job: J, priority: u8) -> Grant<J> {
+        self.try_request(now, job, priority).unwrap_or_else(|full| panic!("{full}"))
+    }
+
+    /// Asks for a server; `priority` counts from 0, the most urgent, and must exist. A job that
+    /// finds the queue full is dropped.
+    pub fn try_request(
+        &mut self,
+        now: SimTime,
+        job: J,
+        priority: u8,
+    ) -> Result<Grant<J>, QueueFull> {
         self.settle(now);
         if self.busy < self.servers {
             debug_assert_eq!(self.waiting, 0, "a job waits only while every server is busy");
             self.busy += 1;
             self.account.granted += 1;
-            return Grant::Now(job);
+            return Ok(Grant::Now(job));
+        }
+        if self.waiting == self.limit {
+            let Self { servers, limit, .. } = *self;
+            return Err(QueueFull { name: self.name.clone(), servers, limit });
         }
         let levels = self.lanes.len();
         let lane = self.lanes.get_mut(usize::from(priority));
@@ -155,7 +195,7 @@ impl<J> Resource<J> {
         lane.push_back((now, job));
         self.waiting += 1;
         self.account.waiting_max = self.account.waiting_max.max(self.waiting);
-        Grant::Later
+        Ok(Grant::Later)
     }
 
     /// Gives a server back. The next waiting job, if any, has it from now on.
@@ -275,6 +315,16 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| die.release(at(3))).collect();
         assert_eq!(order, ["read 1", "read 2", "write 3"]);
         assert_eq!((die.busy(), die.waiting()), (1, 0));
+    }
+
+    #[test]
+    fn a_full_queue_is_named_and_goes_on() {
+        let mut die = Resource::new("die 3", 1, Discipline::Fifo).with_waiting_limit(1);
+        assert_eq!(die.try_request(at(0), 'a', 0), Ok(Grant::Now('a')));
+        assert_eq!(die.try_request(at(0), 'b', 0), Ok(Grant::Later));
+        let full = die.try_request(at(1), 'c', 0).unwrap_err();
+        assert_eq!(full.to_string(), "the queue of `die 3` is full: 1 jobs wait for its 1 servers");
+        assert_eq!((die.release(at(2)), die.release(at(3))), (Some('b'), None));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod alibaba;
 mod blkparse;
 mod cachesim;
+mod detect;
 mod disksim;
 mod error;
 mod fields;
@@ -15,6 +16,8 @@ mod fiu;
 mod lines;
 mod msr;
 mod ours;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
 mod sink;
 
@@ -24,8 +27,11 @@ use std::io::BufRead;
 use std::str::FromStr;
 
 pub use blkparse::BlkAction;
+pub use detect::{DETECT_BYTES, DetectError};
 pub use error::{Problem, TraceError};
 pub use lines::LINE_BYTES_MAX;
+#[cfg(feature = "parquet")]
+pub use parquet::ParquetReader;
 pub use report::{ImportReport, SkipReason};
 pub use sink::STREAMS_MAX;
 
@@ -196,7 +202,7 @@ impl<R: BufRead> TraceReader<R> {
     fn advance(&mut self) -> Result<Option<Request>, TraceError> {
         loop {
             if let Some(request) = self.sink.requests.pop_front() {
-                self.count(&request);
+                self.report.count(&request, &mut self.last_ns);
                 return Ok(Some(request));
             }
             let Some((number, line)) = self.lines.next_line(self.format)? else {
@@ -215,12 +221,6 @@ impl<R: BufRead> TraceReader<R> {
             }
             self.report.expanded += u64::from(self.sink.requests.len() > 1);
         }
-    }
-
-    fn count(&mut self, request: &Request) {
-        self.report.requests += 1;
-        self.report.out_of_order += u64::from(request.time_ns < self.last_ns);
-        self.last_ns = request.time_ns;
     }
 }
 

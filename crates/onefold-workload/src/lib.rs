@@ -2,7 +2,10 @@
 //!
 //! Everything here ends in [`Request`]s or in content [`Identity`]s, and knows nothing of who
 //! replays them:
-//! - [`import`] reads the traces that others publish, [`csv`] writes and reads our own;
+//! - [`trace`] opens any of them and writes our own;
+//! - [`import`] reads the traces that others publish, [`csv`] and `parquet` write our own;
+//! - [`summary`] counts what is in a trace;
+//! - [`request_log`] writes down what became of each request;
 //! - [`generate`] makes requests from a seed;
 //! - [`content`] makes content from a seed: data-set profiles and histograms;
 //! - [`scan`] takes the content of a real tree or image.
@@ -11,11 +14,25 @@ pub mod content;
 pub mod csv;
 pub mod generate;
 pub mod import;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod request;
+pub mod request_log;
 pub mod scan;
+pub mod summary;
+#[cfg(feature = "parquet")]
+mod table;
+pub mod trace;
 
 pub use content::{ContentProfile, Histogram, PRESETS};
 pub use csv::CsvWriter;
 pub use generate::{AddressPattern, Arrivals, Generator, ThinkTime, WorkloadSpec};
+#[cfg(feature = "parquet")]
+pub use import::ParquetReader;
 pub use import::{BlkAction, Format, ImportReport, Problem, SkipReason, TraceError, TraceReader};
+#[cfg(feature = "parquet")]
+pub use parquet::ParquetWriter;
 pub use request::{Identity, Op, Request};
+pub use request_log::{LOG_HEADER, LoggedRequest, RequestLog};
+pub use summary::TraceSummary;
+pub use trace::{Trace, TraceFormat, TraceWriter};

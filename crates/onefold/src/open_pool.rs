@@ -4,12 +4,14 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, RescueReport};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::MemoryArgs;
+use crate::args::{MemoryArgs, RescueArgs};
 use crate::failure::{Failure, Result};
+use crate::output::Printer;
 use crate::settings_file::POOL_FILE;
+use crate::table::plural;
 
 /// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
 const OWN_NAMES: [&str; 6] = ["super.0", "super.1", "journal", "map", "containers", "lock"];
@@ -24,10 +26,51 @@ pub fn to_read(pool: &Path, budgets: Budgets) -> Result<Pool> {
     open(pool, true, budgets)
 }
 
+/// Open a pool to look at it, though it may be refused for damage: then only by `--rescue`, which
+/// says what may be missing. The report is there if it was asked for.
+pub fn to_read_or_rescue(
+    pool: &Path,
+    budgets: Budgets,
+    rescue: RescueArgs,
+    printer: &Printer,
+) -> Result<(Pool, Option<RescueReport>)> {
+    let Some(point) = rescue.rescue else {
+        return to_read(pool, budgets).map(|pool| (pool, None));
+    };
+    must_exist(pool)?;
+    let rescued = Pool::rescue_at(pool, budgets, point.into());
+    let (opened, report) = rescued.map_err(|error| Failure::pool(pool, error))?;
+    for damage in &report.damage {
+        printer.warning(&format!("damaged: {damage}"));
+    }
+    for missing in &report.missing {
+        printer.warning(&format!("missing or old: {missing}"));
+    }
+    printer.note(&format!(
+        "rescued from checkpoint {} and {} of the journal",
+        report.checkpoint,
+        plural(report.frames, "frame", "frames")
+    ));
+    if report.missing.is_empty() {
+        printer.note("nothing shows that anything flushed is missing");
+    }
+    Ok((opened, Some(report)))
+}
+
 fn open(pool: &Path, read_only: bool, budgets: Budgets) -> Result<Pool> {
     must_exist(pool)?;
     let options = OpenOptions { read_only, budgets };
-    Pool::open_at(pool, &options).map_err(|error| Failure::pool(pool, error))
+    Pool::open_at(pool, &options).map_err(|error| {
+        let damaged = error.is_corruption();
+        let failure = Failure::pool(pool, error);
+        if !damaged {
+            return failure;
+        }
+        failure.hint(format!(
+            "to read what is left, changing nothing: onefold volume list {} --rescue",
+            pool.display()
+        ))
+    })
 }
 
 /// Refuse a place where no pool can be.
@@ -80,7 +123,7 @@ fn must_be_free(pool: &Path) -> Result<()> {
 }
 
 /// A version 4 UUID and a key, from the system's random numbers.
-fn random_identity() -> Result<PoolIdentity> {
+pub fn random_identity() -> Result<PoolIdentity> {
     let mut bytes = [0; 48];
     // Up to 256 bytes come at once or not at all.
     getrandom(&mut bytes, GetRandomFlags::empty())

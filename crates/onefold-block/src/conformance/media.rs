@@ -127,14 +127,20 @@ fn removed_media_stay_readable(make: &MakeFolder<'_>) {
 
 fn subfolders_are_apart(make: &MakeFolder<'_>) {
     let folder = make();
+    assert!(
+        matches!(folder.existing_subfolder("inner"), Err(MediaError::NotFound { .. })),
+        "a subfolder that is not there"
+    );
     let inner = ok(folder.subfolder("inner"), "making a subfolder");
     ok(ok(folder.create("a"), "creating").write(0, b"outer"), "writing");
     ok(ok(inner.create("a"), "creating").write(0, b"inner"), "writing");
     ok(ok(inner.subfolder("deep"), "making a subfolder").create("x"), "creating");
     assert_eq!(names(&*folder), ["a"], "subfolders are not listed as media");
     assert_eq!(names(&*inner), ["a"]);
-    let again = ok(folder.subfolder("inner"), "opening a subfolder");
-    assert_holds(&*ok(again.open("a"), "opening"), b"inner", "in the subfolder");
+    for again in [folder.subfolder("inner"), folder.existing_subfolder("inner")] {
+        let again = ok(again, "opening a subfolder");
+        assert_holds(&*ok(again.open("a"), "opening"), b"inner", "in the subfolder");
+    }
     assert_holds(&*ok(folder.open("a"), "opening"), b"outer", "in the folder");
     ok(inner.remove("a"), "removing");
     assert_eq!(names(&*folder), ["a"]);

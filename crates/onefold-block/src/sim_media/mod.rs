@@ -271,6 +271,19 @@ impl Folder for SimFolder {
         };
         Ok(Arc::new(Self { world: Arc::clone(&self.world), node }))
     }
+
+    fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        let world = self.world();
+        let path = world.child_path(OpKind::Open, self.node, name)?;
+        world.alive(OpKind::Open, &path)?;
+        match world.lookup(self.node, name) {
+            Some(node) if matches!(world.nodes[&node].kind, NodeKind::Dir(_)) => {
+                Ok(Arc::new(Self { world: Arc::clone(&self.world), node }))
+            }
+            Some(_) => Err(io_error(OpKind::Open, &path, Errno::NOTDIR.into())),
+            None => Err(MediaError::NotFound { name: path.to_string() }),
+        }
+    }
 }
 
 impl Media for SimMedia {

@@ -3,17 +3,61 @@
 //! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which only a
 //! comparison or a collision-resistant fingerprint makes.
 
+mod block_separation;
+mod buckets;
+mod caftl_offline;
+mod caftl_online;
+mod compact_table;
+mod crc_compare;
+mod fingerprints;
+mod gleaner;
+mod hot_table;
 mod none;
+mod options;
+mod page_set;
+mod passes;
+mod registry;
+mod ses;
+mod ses_device;
+mod ses_host;
+mod store;
 
+pub use block_separation::BlockSeparation;
+pub use caftl_offline::CaftlOffline;
+pub use caftl_online::CaftlOnline;
+pub use crc_compare::CrcCompare;
+pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
+pub use gleaner::Gleaner;
 pub use none::NoDedup;
+pub use options::{Kind, OptionInfo, PolicyError};
+pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, policy_info};
+pub use ses_device::SesDevice;
+pub use ses_host::SesHost;
 
-/// What a policy may ask while it looks.
+use crate::op::Work;
+
+/// What a policy may ask, and ask for, while it looks.
 pub trait Look {
     /// Whether the page holds live data.
     fn is_live(&self, ppn: u32) -> bool;
 
     /// Whether a page on that plane could be read without waiting: the inline budget.
     fn is_idle(&self, ppn: u32) -> bool;
+
+    /// The physical page that holds a logical one now, if its mapping page is in DRAM.
+    fn locate(&self, lpn: u32) -> Option<u32>;
+
+    /// Nanoseconds until this page would have been read for the current request, waiting
+    /// included; 0 without time.
+    fn read_ns(&self, ppn: u32) -> u64;
+
+    /// Nanoseconds until the current request's page would have been programmed, waiting included;
+    /// 0 without time.
+    fn program_ns(&self) -> u64;
+
+    /// The controller works: the current request waits for it, or in an idle moment nobody does.
+    /// Charge work before asking for waiting times that lie behind it.
+    fn work(&mut self, work: Work);
 }
 
 /// What to do with a page that is about to be written.
@@ -63,6 +107,12 @@ pub enum Offline {
         /// The page.
         ppn: u32,
     },
+    /// Read the fingerprint of a page from its out-of-band area; the answer comes by
+    /// [`Policy::tag_read`].
+    ReadTag {
+        /// The page.
+        ppn: u32,
+    },
     /// Compare two pages and merge them if equal; the answer comes by [`Policy::settled`].
     Compare(Pair),
     /// Merge two pages whose collision-resistant fingerprints are the same.
@@ -71,14 +121,17 @@ pub enum Offline {
 
 /// A deduplication design. `Page` is the content of a page.
 pub trait Policy<Page> {
-    /// Looks at a page that is about to be written to `lpn`.
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &impl Look) -> Verdict;
-
-    /// The controller work that one look costs, in order; the host waits for it.
-    fn inline_work(&self) -> &[crate::op::Work];
+    /// Looks at a page that is about to be written to `lpn`. If the verdict leads to programming,
+    /// [`Policy::stored`] follows before the next page is looked at.
+    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict;
 
     /// The page was programmed at `ppn` with this tag.
     fn stored(&mut self, ppn: u32, tag: u64);
+
+    /// The page with this tag was found at `ppn` after a power cut: nothing else is known of it.
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        self.stored(ppn, tag);
+    }
 
     /// Garbage collection moved a live page with this tag.
     fn moved(&mut self, from: u32, to: u32, tag: u64);
@@ -89,17 +142,26 @@ pub trait Policy<Page> {
     /// A comparison that [`Policy::inspect`] asked for found the pages equal or not.
     fn compared(&mut self, candidate: u32, equal: bool);
 
-    /// What to do in an idle moment; `None` when there is nothing left to find.
-    fn next_offline(&mut self, look: &impl Look) -> Option<Offline>;
+    /// What to do in an idle moment; `None` when there is nothing left to find. Every answer is
+    /// followed by the call that brings its result, before anything else is asked.
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline>;
 
     /// The content of a page that [`Offline::Scan`] asked for.
-    fn scanned(&mut self, ppn: u32, page: &Page);
+    fn scanned(&mut self, ppn: u32, page: &Page, look: &mut impl Look);
+
+    /// The tag of a page that [`Offline::ReadTag`] asked for.
+    fn tag_read(&mut self, _ppn: u32, _tag: u64) {}
 
     /// Whether a pair was merged.
     fn settled(&mut self, pair: Pair, merged: bool);
 
     /// Bytes of controller DRAM that the policy's tables take, by name.
     fn dram(&self) -> Vec<(&'static str, u64)>;
+
+    /// What the policy counted, by name.
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// The page whose content was found equal to another one's. Only [`crate::ftl`] makes one.

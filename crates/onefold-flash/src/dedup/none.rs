@@ -2,19 +2,14 @@
 //! Room: onefold-flash.
 
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
-use crate::op::Work;
 
 /// Programs every page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoDedup;
 
 impl<Page> Policy<Page> for NoDedup {
-    fn inspect(&mut self, _lpn: u32, _page: &Page, _look: &impl Look) -> Verdict {
+    fn inspect(&mut self, _lpn: u32, _page: &Page, _look: &mut impl Look) -> Verdict {
         Verdict::Program { tag: 0, apart: false }
-    }
-
-    fn inline_work(&self) -> &[Work] {
-        &[]
     }
 
     fn stored(&mut self, _ppn: u32, _tag: u64) {}
@@ -25,11 +20,11 @@ impl<Page> Policy<Page> for NoDedup {
 
     fn compared(&mut self, _candidate: u32, _equal: bool) {}
 
-    fn next_offline(&mut self, _look: &impl Look) -> Option<Offline> {
+    fn next_offline(&mut self, _look: &mut impl Look) -> Option<Offline> {
         None
     }
 
-    fn scanned(&mut self, _ppn: u32, _page: &Page) {}
+    fn scanned(&mut self, _ppn: u32, _page: &Page, _look: &mut impl Look) {}
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
 

@@ -35,6 +35,26 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            host_pages_written: self.host_pages_written - earlier.host_pages_written,
+            host_pages_read: self.host_pages_read - earlier.host_pages_read,
+            host_pages_trimmed: self.host_pages_trimmed - earlier.host_pages_trimmed,
+            ops: self.ops.since(&earlier.ops),
+            inline_pages: self.inline_pages - earlier.inline_pages,
+            offline_pages: self.offline_pages - earlier.offline_pages,
+            compared_equal: self.compared_equal - earlier.compared_equal,
+            compared_different: self.compared_different - earlier.compared_different,
+            flushes: self.flushes - earlier.flushes,
+            checkpoints: self.checkpoints - earlier.checkpoints,
+            map_hits: self.map_hits - earlier.map_hits,
+            map_misses: self.map_misses - earlier.map_misses,
+            block_failures: self.block_failures - earlier.block_failures,
+        }
+    }
+
     /// Pages programmed over pages written by the host, for one cause or all.
     pub fn waf(&self, cause: Option<Cause>) -> f64 {
         let programmed = match cause {

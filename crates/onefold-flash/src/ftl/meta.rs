@@ -100,6 +100,8 @@ pub(super) struct Meta {
     pub open: Option<u32>,
     /// Whether the power has gone and the capacitor's energy is used.
     pub emergency: bool,
+    /// Pages of the FTL's own that each plane has programmed and not been let off for.
+    pub ahead: Vec<u32>,
     /// First change of each segment since it was stored, or [`CLEAN`].
     pub dirty_at: Vec<u64>,
     pub journal: Journal,
@@ -117,7 +119,7 @@ impl Meta {
         let slots = Slots::new(geometry, settings.logical_pages);
         let on = settings.durability != Durability::Volatile || settings.map_cache_bytes > 0;
         let interval = match settings.checkpoint_pages {
-            0 => geometry.pages() / 8,
+            0 => geometry.pages() / 2,
             pages => pages,
         };
         let journal = Journal {
@@ -132,12 +134,13 @@ impl Meta {
             place: if on { vec![NONE; slots.first_journal() as usize] } else { Vec::new() },
             open: None,
             emergency: false,
+            ahead: vec![0; geometry.planes() as usize],
             dirty_at: if on { vec![CLEAN; slots.segments as usize] } else { Vec::new() },
             journal,
             round: Round::default(),
             due: 0,
             interval: u64::from(interval.max(1)),
-            journal_pages: (geometry.pages() / 1024).max(8),
+            journal_pages: (geometry.pages() / 4096).max(8),
         }
     }
 
@@ -238,6 +241,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         };
         self.issue(d, OpKind::Program, Cause::Map, ppn, false);
+        self.meta.ahead[self.geometry.plane_of(ppn) as usize] += 1;
         self.settle(ppn, Owner::Meta(slot));
         let old = std::mem::replace(&mut self.meta.place[slot as usize], ppn);
         if old != NONE {

@@ -146,6 +146,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &self.policy
     }
 
+    /// The policy, to be told what no page says (such as a flag of the next request).
+    pub fn policy_mut(&mut self) -> &mut P {
+        &mut self.policy
+    }
+
     /// The array.
     pub fn nand(&mut self) -> &mut N {
         &mut self.nand
@@ -209,11 +214,30 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 }
 
+/// The drive as a policy may see it while the FTL's other fields stay free to change.
+macro_rules! view {
+    ($ftl:expr, $driver:expr, $foreground:expr) => {
+        crate::ftl::View {
+            geometry: &$ftl.geometry,
+            owners: &$ftl.owners,
+            map: &$ftl.map,
+            shared: &$ftl.shared,
+            driver: $driver,
+            foreground: $foreground,
+        }
+    };
+}
+pub(crate) use view;
+
 /// What a policy may see of the drive while it looks at a page.
 pub(crate) struct View<'a, D> {
     pub geometry: &'a Geometry,
     pub owners: &'a Owners,
-    pub driver: &'a D,
+    pub map: &'a PageMap,
+    pub shared: &'a VirtualTable,
+    pub driver: &'a mut D,
+    /// Whether the current request waits for the policy's work.
+    pub foreground: bool,
 }
 
 impl<D: Driver> Look for View<'_, D> {
@@ -223,5 +247,28 @@ impl<D: Driver> Look for View<'_, D> {
 
     fn is_idle(&self, ppn: u32) -> bool {
         self.driver.is_idle(self.geometry.plane_of(ppn))
+    }
+
+    fn locate(&self, lpn: u32) -> Option<u32> {
+        if self.map.is_absent(lpn) {
+            return None;
+        }
+        match self.map.get(lpn) {
+            Place::None => None,
+            Place::Own(ppn) => Some(ppn),
+            Place::Virtual(vpn) => Some(self.shared.ppn(vpn)),
+        }
+    }
+
+    fn read_ns(&self, ppn: u32) -> u64 {
+        self.driver.read_ns(self.geometry.plane_of(ppn))
+    }
+
+    fn program_ns(&self) -> u64 {
+        self.driver.program_ns()
+    }
+
+    fn work(&mut self, work: Work) {
+        self.driver.work(work, self.foreground);
     }
 }

@@ -13,6 +13,7 @@
 //!    or their first page cannot be read; in all others everything is older than `S`.
 //! 4. What those pages and the journal's records say is replayed in the order of the sequence, each
 //!    on top of segments that are older.
+//! 5. The policy hears of every live page and its tag.
 
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
@@ -122,6 +123,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
         ftl.shrink_cache(&mut Untimed)?;
+        ftl.tell_policy()?;
         Ok((ftl, scan.report))
     }
 
@@ -463,6 +465,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.blocks.live(block) > 0 {
             self.blocks.condemn_retired(block);
         }
+    }
+
+    /// Tells the policy of every live page and its tag.
+    fn tell_policy(&mut self) -> Result<(), FtlError> {
+        for ppn in 0..self.geometry.pages() {
+            if matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_)) {
+                match self.nand.read_oob(ppn) {
+                    Ok(oob) => self.policy.recovered(ppn, oob.tag),
+                    Err(NandError::Uncorrectable { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn erase_again(&mut self, block: u32, scan: &mut Scan) -> Result<(), FtlError> {

@@ -5,7 +5,7 @@ use crate::dedup::{Offline, Pair, Policy, Verified};
 use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::write::Written;
-use crate::ftl::{Ftl, FtlError, View};
+use crate::ftl::{Ftl, FtlError, view};
 use crate::nand::Nand;
 use crate::op::{Cause, Driver, OpKind, Work};
 
@@ -82,14 +82,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.meta.on {
             self.make_meta_room(d)?;
         }
-        let view = View { geometry: &self.geometry, owners: &self.owners, driver: &*d };
-        match self.policy.next_offline(&view) {
+        let mut view = view!(self, d, false);
+        match self.policy.next_offline(&mut view) {
             None => return Ok(false),
             Some(Offline::Scan { ppn }) => {
                 let page = self.nand.read(ppn)?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                d.work(Work::Hash, false);
-                self.policy.scanned(ppn, &page);
+                let mut view = view!(self, d, false);
+                self.policy.scanned(ppn, &page, &mut view);
+            }
+            Some(Offline::ReadTag { ppn }) => {
+                let tag = self.nand.read_oob(ppn)?.tag;
+                self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
+                self.policy.tag_read(ppn, tag);
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
             Some(Offline::Merge(pair)) => {

@@ -5,7 +5,7 @@ use crate::dedup::{Policy, Verdict, Verified};
 use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::Temperature;
-use crate::ftl::{Ftl, FtlError, Stream, View};
+use crate::ftl::{Ftl, FtlError, Stream, view};
 use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
 
@@ -51,11 +51,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.meta.on {
             self.tend(lpn, d)?;
         }
-        for &work in self.policy.inline_work() {
-            d.work(work, true);
-        }
-        let view = View { geometry: &self.geometry, owners: &self.owners, driver: &*d };
-        match self.policy.inspect(lpn, page, &view) {
+        let mut view = view!(self, d, true);
+        match self.policy.inspect(lpn, page, &mut view) {
             Verdict::Program { tag, apart } => self.program_host(lpn, page, tag, apart, d),
             Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
                 Some(verified) => self.share_written(lpn, &verified, d),
@@ -204,6 +201,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let planes = self.geometry.planes();
         let mut plane = self.next_plane;
+        if self.meta.on {
+            // A plane that has programmed a page of the FTL's own is passed over once.
+            while self.meta.ahead[plane as usize] > 0 {
+                self.meta.ahead[plane as usize] -= 1;
+                plane = if plane + 1 == planes { 0 } else { plane + 1 };
+            }
+        }
         for _ in 0..planes {
             let after = if plane + 1 == planes { 0 } else { plane + 1 };
             if self.has_room(plane) {

@@ -6,12 +6,16 @@
 //! (4) a bad block takes neither program nor erase.
 
 mod blank;
+pub mod bytes;
 mod identity;
 mod power_cut;
+pub mod wear;
 
 pub use blank::BlankNand;
+pub use bytes::{ByteNand, PageBytes};
 pub use identity::{Identity, IdentityNand};
 pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
+pub use wear::WearModel;
 
 use thiserror::Error;
 

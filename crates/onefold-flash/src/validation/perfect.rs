@@ -7,7 +7,6 @@ use onefold_block::SplitMix64;
 
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 use crate::nand::Identity;
-use crate::op::Work;
 
 /// Knows where each content is; shares inline as often as it is told to, and the rest offline.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ impl PerfectTable {
 }
 
 impl Policy<Identity> for PerfectTable {
-    fn inspect(&mut self, _lpn: u32, page: &Identity, _look: &impl Look) -> Verdict {
+    fn inspect(&mut self, _lpn: u32, page: &Identity, _look: &mut impl Look) -> Verdict {
         let tag = page.0 as u64;
         let candidate = self.pages.get(&tag).map(|pages| pages[0]);
         match candidate {
@@ -61,10 +60,6 @@ impl Policy<Identity> for PerfectTable {
             }
             _ => Verdict::Program { tag, apart: false },
         }
-    }
-
-    fn inline_work(&self) -> &[Work] {
-        &[]
     }
 
     fn stored(&mut self, ppn: u32, tag: u64) {
@@ -87,13 +82,13 @@ impl Policy<Identity> for PerfectTable {
 
     fn compared(&mut self, _candidate: u32, _equal: bool) {}
 
-    fn next_offline(&mut self, _look: &impl Look) -> Option<Offline> {
+    fn next_offline(&mut self, _look: &mut impl Look) -> Option<Offline> {
         let tag = self.duplicates.first()?;
         let pages = &self.pages[tag];
         Some(Offline::Compare(Pair { duplicate: pages[1], original: pages[0] }))
     }
 
-    fn scanned(&mut self, _ppn: u32, _page: &Identity) {}
+    fn scanned(&mut self, _ppn: u32, _page: &Identity, _look: &mut impl Look) {}
 
     fn settled(&mut self, pair: Pair, merged: bool) {
         if !merged {

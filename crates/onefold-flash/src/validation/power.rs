@@ -123,7 +123,7 @@ fn draw_drive(random: &mut SplitMix64, durability: Durability) -> (Geometry, Ftl
         blocks_max: if random.chance(1, 4) { u32::MAX } else { 3 },
         seed: random.next_u64(),
     };
-    let reserve = 4 + random.below(2) as u32;
+    let reserve = 2 + random.below(4) as u32;
     let victim = match random.below(4) {
         0 => VictimRule::Fifo,
         1 => VictimRule::DChoices(3),
@@ -163,7 +163,7 @@ fn done<T>(result: Result<T, FtlError>, ended: &mut bool) -> Result<Option<T>, S
     match result {
         Ok(answer) => Ok(Some(answer)),
         Err(FtlError::Nand(NandError::PowerOff)) => Ok(None),
-        Err(FtlError::NoSpace { .. }) => {
+        Err(FtlError::NoSpace { bad_blocks: 1.., .. }) => {
             *ended = true;
             Ok(None)
         }

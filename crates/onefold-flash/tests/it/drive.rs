@@ -111,12 +111,13 @@ fn what_cannot_work_is_refused_and_says_why() {
         (FtlSettings { logical_pages: 1000, ..base }, "do not fit"),
         (FtlSettings { logical_pages: 0, ..base }, "logical_pages"),
         (FtlSettings { gc_reserve_blocks: 1, ..base }, "gc_reserve_blocks must be at least 2"),
-        (FtlSettings { durability: Durability::Journal, ..base }, "out-of-band"),
     ] {
         let message = format(settings).expect("refused").to_string();
         assert!(message.contains(word), "{message}");
     }
     let nand = IdentityNand::new(geometry);
+    let blank = Ftl::open(BlankNand::new(geometry), NoDedup, base).expect_err("volatile");
+    assert!(blank.to_string().contains("volatile"), "{blank}");
     let journal = FtlSettings { durability: Durability::Journal, ..base };
     let error = Ftl::open(nand, NoDedup, journal).expect_err("nothing there").to_string();
     assert!(error.contains("no root"), "{error}");

@@ -3,6 +3,5 @@
 
 pub mod buffer;
 pub mod directories;
-pub mod folder_store;
 pub mod open;
 pub mod table;

@@ -9,6 +9,7 @@
 mod cache;
 mod cursor;
 mod page;
+mod rescue;
 mod slots;
 mod tree;
 

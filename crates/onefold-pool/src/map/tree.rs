@@ -53,7 +53,7 @@ impl Map {
         Self { media, state: Mutex::new(state), pages_max }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,7 +199,7 @@ impl Map {
         }
     }
 
-    fn read_in<'a>(
+    pub(super) fn read_in<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
         missing: Missing,

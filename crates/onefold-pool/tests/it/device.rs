@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use onefold_block::conformance::{container_store, device};
-use onefold_block::{BlockDevice, ByteSize, ContainerStore, SimFolder};
-use onefold_pool::{FolderContainerStore, Pool, PoolSettings, Volume};
+use onefold_block::{BlockDevice, ByteSize, ContainerStore, FolderContainerStore, SimFolder};
+use onefold_pool::{Pool, PoolSettings, Volume};
 
 use crate::support::{new_pool, options, read_only, small};
 

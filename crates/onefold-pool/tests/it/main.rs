@@ -11,5 +11,6 @@ mod model;
 mod parallel;
 mod parsers;
 mod reduction;
+mod rescue;
 mod support;
 mod volumes;

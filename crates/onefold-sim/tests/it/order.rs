@@ -8,13 +8,19 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 proptest! {
-    /// The heap against a sorted map, with events taken out in between.
+    /// The queue against a sorted map, with events taken out in between: many at one time, some
+    /// far away.
     #[test]
-    fn the_queue_is_a_sorted_map(steps in vec((0_u64..20, any::<bool>()), 0..200)) {
+    fn the_queue_is_a_sorted_map(
+        steps in vec((0_u64..20, prop_oneof![Just(0), 0_u32..50], 0_u32..5), 0..300),
+    ) {
         let mut queue = EventQueue::new();
         let mut model = BTreeMap::new();
-        for (number, (delay, pop)) in steps.into_iter().enumerate() {
-            if pop {
+        for (number, (delay, shift, kind)) in steps.into_iter().enumerate() {
+            let delay = delay << shift;
+            let next = model.first_key_value().map(|(&(at, _), _)| at);
+            prop_assert_eq!(queue.next_time(), next);
+            if kind < 2 {
                 let expected = model.pop_first().map(|((at, _), event)| (at, event));
                 prop_assert_eq!(queue.pop(), expected);
             } else {

@@ -17,8 +17,34 @@ pub enum TraceError {
         /// What the system says.
         source: io::Error,
     },
+    /// A row of a Parquet file makes no sense.
+    #[error("row {row} is no request: {problem}")]
+    Row {
+        /// The row, from 1.
+        row: u64,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// A Parquet file does not have the columns of a trace.
+    #[error("column `{column}` {got}: expected {expected}")]
+    Column {
+        /// The column's name.
+        column: String,
+        /// What is wrong with it.
+        got: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// A Parquet file that cannot be decoded.
+    #[error("after row {row}: no readable Parquet: {message}")]
+    Parquet {
+        /// Rows read before.
+        row: u64,
+        /// What the decoder says.
+        message: String,
+    },
     /// A line makes no sense.
-    #[error("line {line} is no line of a {format} trace: {problem}")]
+    #[error("line {line} is no line of the format {format}: {problem}")]
     Line {
         /// The line, from 1.
         line: u64,

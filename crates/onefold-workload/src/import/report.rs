@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::request::Request;
+
 /// Why a line gave no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SkipReason {
@@ -33,11 +35,10 @@ impl SkipReason {
         Self::FileAction,
         Self::Summary,
     ];
-}
 
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// What was skipped, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
             Self::Blank => "blank",
             Self::Header => "comments and headers",
             Self::ZeroLength => "requests of no bytes",
@@ -45,7 +46,13 @@ impl fmt::Display for SkipReason {
             Self::OtherOperation => "operations that move no data",
             Self::FileAction => "files opened and closed, waits",
             Self::Summary => "totals at the end",
-        })
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
     }
 }
 
@@ -74,6 +81,13 @@ impl ImportReport {
     /// Lines skipped for any reason.
     pub fn skipped_total(&self) -> u64 {
         self.skipped.iter().sum()
+    }
+
+    /// Counts a request that is given out after one of `last_ns`.
+    pub(super) fn count(&mut self, request: &Request, last_ns: &mut u64) {
+        self.requests += 1;
+        self.out_of_order += u64::from(request.time_ns < *last_ns);
+        *last_ns = request.time_ns;
     }
 
     pub(super) const fn skip(&mut self, reason: SkipReason) {

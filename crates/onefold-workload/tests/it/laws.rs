@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 prop_compose! {
-    fn request()(
+    pub fn request()(
         time_ns in any::<u64>(),
         op in prop::sample::select(&Op::ALL[..]),
         offset in 0..=u64::MAX / 2,

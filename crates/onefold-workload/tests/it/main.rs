@@ -1,8 +1,12 @@
 //! Traces of every format, generators, content and scans, as users meet them.
 //! Room: onefold-workload.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod content;
 mod formats;
 mod generators;
 mod laws;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod scans;

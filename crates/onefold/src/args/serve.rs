@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{MemoryArgs, StoreArgs};
+use super::{MemoryArgs, RescueArgs, StoreArgs};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
@@ -35,6 +35,9 @@ pub struct ServeArgs {
     /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,
+    /// For a pool that is refused; with --read-only.
+    #[command(flatten)]
+    pub rescue: RescueArgs,
     /// Serve on a private socket, run a shell command with $uri set, and exit with its status
     ///
     /// The command also finds $unixsocket, $exportname, $nbd and $pool. It is served besides

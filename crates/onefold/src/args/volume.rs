@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use onefold_block::ByteSize;
 
-use super::MemoryArgs;
+use super::{MemoryArgs, RescueArgs};
 
 /// Make, list, resize, delete, fill and read out volumes.
 #[derive(Debug, Subcommand)]
@@ -65,6 +65,9 @@ pub struct VolumeListArgs {
     /// Only the volume of this name
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// List what can be rescued of a pool that is refused because it is damaged
+    #[command(flatten)]
+    pub rescue: RescueArgs,
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
@@ -119,4 +122,15 @@ pub struct VolumeExportArgs {
     /// Overwrite FILE if it exists
     #[arg(long, short)]
     pub force: bool,
+    /// Go on past damaged blocks: FILE gets zeroes there, and the places are listed
+    ///
+    /// The list is on stdout, or on stderr if FILE is `-`. The exit status is 1 if there are any.
+    #[arg(long)]
+    pub skip_damaged: bool,
+    /// Print what was exported, and the damaged places, as one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// For a pool that is refused.
+    #[command(flatten)]
+    pub rescue: RescueArgs,
 }

@@ -69,7 +69,9 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
     let problems = plural(report.findings_total, "problem", "problems");
     let failure = Failure::bad(format!("pool '{at}' has {problems}; checked {read}"));
     Err(if report.containers == 0 {
-        failure.hint("nothing was changed; the rest cannot be checked before this is mended")
+        failure
+            .hint("nothing was changed; the rest cannot be checked before this is mended")
+            .hint(format!("what is left can be read: onefold volume list {at} --rescue"))
     } else {
         failure.hint("nothing was changed; what is intact can be read: onefold serve --read-only")
     })

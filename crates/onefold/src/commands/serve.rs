@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use onefold_block::{BlockDevice as _, ByteSize};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
@@ -17,6 +18,7 @@ use crate::output::Printer;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
+use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::stop;
 use crate::settings_file::Parsed;
@@ -40,6 +42,11 @@ fn raise_file_limit() {
 
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
+    if args.rescue.rescue.is_some() && !args.read_only {
+        return Err(Failure::nothing_done(
+            "--rescue changes nothing, and needs --read-only with it",
+        ));
+    }
     let tls = tls_files(args);
     raise_file_limit();
     let events = Events::listen()?;
@@ -48,23 +55,10 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None => None,
     };
     let how = listening(args, private.as_ref(), tls);
-    if !args.read_only && !Pool::exists_at(&args.pool) {
-        // Nothing is made for a server that could not listen.
-        Servers::probe(&how)?;
-    }
-    let pool = open_or_create(parsed, args, printer)?;
-    let (exports, volumes) = exports(&pool, &args.pool)?;
-    let servers = match Servers::start(&exports, &how) {
-        Ok(servers) => servers,
-        Err(failure) => {
-            // The pool is as it was, or new and sound.
-            pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
-            return Err(failure);
-        }
-    };
+    let (pool, volumes, servers) = start(parsed, args, &how, printer)?;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
-        Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
+        Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
     } else {
         introduce(args, &servers, &volumes, printer);
         None
@@ -86,6 +80,63 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The pool, its volumes, and servers for them.
+fn start(
+    parsed: &Parsed,
+    args: &ServeArgs,
+    how: &Listening,
+    printer: &Printer,
+) -> Result<(Pool, Names, Servers)> {
+    let late = Arc::new(LateExports::default());
+    let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
+    let mut early = None;
+    if !args.read_only && !Pool::exists_at(&args.pool) {
+        refuse_socket_inside(&args.pool, how)?;
+        // Nothing is made for a server that could not listen; who comes early waits.
+        early = Some(Servers::start(&exports, how)?);
+    }
+    let ready = open_or_create(parsed, args, printer).and_then(|pool| {
+        let (table, names) = export_table(&pool, &args.pool)?;
+        late.fill(table);
+        Ok((pool, names))
+    });
+    let (pool, names) = match (ready, early) {
+        (Ok((pool, names)), Some(servers)) => return Ok((pool, names, servers)),
+        (Ok(ready), None) => ready,
+        (Err(failure), early) => {
+            late.fill(ExportTable::new());
+            if let Some(servers) = early {
+                servers.stop(Duration::ZERO);
+            }
+            return Err(failure);
+        }
+    };
+    match Servers::start(&exports, how) {
+        Ok(servers) => Ok((pool, names, servers)),
+        Err(failure) => {
+            // The pool is as it was.
+            pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
+            Err(failure)
+        }
+    }
+}
+
+/// A socket in the folder where a pool is to be made would be there before the pool is.
+fn refuse_socket_inside(pool: &Path, how: &Listening) -> Result<()> {
+    let Ok(pool) = pool.canonicalize() else { return Ok(()) };
+    for address in &how.addresses {
+        let ListenAddr::Unix(socket) = address else { continue };
+        if socket.parent().and_then(|folder| folder.canonicalize().ok()) == Some(pool.clone()) {
+            let at = pool.display();
+            let message = format!("{address} lies in the folder of the pool that is to be made");
+            return Err(Failure::nothing_done(message)
+                .hint(format!("make the pool first: onefold pool create {at}"))
+                .hint("or put the socket elsewhere"));
+        }
+    }
+    Ok(())
 }
 
 /// Where and how to listen.
@@ -124,7 +175,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     let path = &args.pool;
     let budgets = args.memory.budgets()?;
     if args.read_only {
-        let pool = open_pool::to_read(path, budgets)?;
+        let (pool, _) = open_pool::to_read_or_rescue(path, budgets, args.rescue, printer)?;
         must_match(parsed, args, &pool)?;
         return Ok(pool);
     }
@@ -187,7 +238,7 @@ fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
 type Names = Vec<(String, u64)>;
 
 /// Every volume under its name.
-fn exports(pool: &Pool, path: &Path) -> Result<(Arc<dyn Exports>, Names)> {
+fn export_table(pool: &Pool, path: &Path) -> Result<(ExportTable, Names)> {
     let volumes = pool.volumes();
     if volumes.is_empty() {
         let at = path.display();
@@ -201,7 +252,7 @@ fn exports(pool: &Pool, path: &Path) -> Result<(Arc<dyn Exports>, Names)> {
         table = table.with(&name, &format!("{} thin volume", ByteSize(size)), Arc::new(volume));
         names.push((name, size));
     }
-    Ok((Arc::new(table), names))
+    Ok((table, names))
 }
 
 /// Say what is served and how to reach it.

@@ -4,16 +4,39 @@
 use std::path::Path;
 use std::time::Instant;
 
-use onefold_block::BlockDevice as _;
-use onefold_pool::Budgets;
+use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_pool::{Budgets, RescueReport, Volume};
+use serde::Serialize;
 
 use super::volume_import::summary;
 use crate::args::VolumeExportArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
-use crate::output::Printer;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
-use crate::transfer::{self, target::Target};
+use crate::table::{Align, Table, plural};
+use crate::transfer::{self, Moved, salvage, salvage::Damaged, target::Target};
+
+#[derive(Serialize)]
+struct ExportJson<'a> {
+    schema_version: u32,
+    pool: String,
+    volume: &'a str,
+    file: String,
+    bytes: u64,
+    data_bytes: u64,
+    damaged_bytes: u64,
+    damaged: &'a [Damaged],
+    rescue: Option<RescueJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct RescueJson<'a> {
+    checkpoint: u64,
+    frames: u64,
+    damage: &'a [String],
+    missing: &'a [String],
+}
 
 /// Refuse a file of the pool itself: exporting over it would destroy the pool.
 fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
@@ -35,16 +58,24 @@ fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
 
 /// Export, and say what it came to.
 pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
-    let pool = open_pool::to_read(&args.pool, Budgets::default())?;
+    if args.json && args.file == Path::new("-") {
+        return Err(Failure::nothing_done("--json and the data of FILE '-' both go to stdout")
+            .hint("name a file, or leave --json out"));
+    }
+    let (pool, rescue) =
+        open_pool::to_read_or_rescue(&args.pool, Budgets::default(), args.rescue, printer)?;
     let volume = pool.volume(&args.name).map_err(|error| Failure::pool(&args.pool, error))?;
-    let total = transfer::data_bytes(&volume).map_err(|e| Failure::volume(&args.name, &e))?;
+    let total = match transfer::data_bytes(&volume) {
+        Err(_) if args.skip_damaged => None,
+        total => Some(total.map_err(|e| transfer::unreadable(&args.name, &e))?),
+    };
     must_be_elsewhere(&args.pool, &args.file)?;
     let target = Target::open(&args.file, volume.size_bytes(), args.force)?;
     let started = Instant::now();
-    let bar = progress::bytes(printer, "exporting", Some(total));
-    let moved = transfer::export(&volume, &args.name, &target, &bar);
+    let bar = progress::bytes(printer, "exporting", total);
+    let moved = copy(args, &volume, &target, &bar);
     bar.finish_and_clear();
-    let moved = match moved.and_then(|moved| target.finish().map(|()| moved)) {
+    let (moved, damage) = match moved.and_then(|moved| target.finish().map(|()| moved)) {
         Ok(moved) => moved,
         Err(failure) => {
             target.give_up();
@@ -52,5 +83,75 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         }
     };
     printer.note(&summary("exported", moved, started));
-    Ok(())
+    if args.json {
+        printer.json(&json(args, moved, &damage, rescue.as_ref()))?;
+    }
+    verdict(args, &damage, printer)
+}
+
+fn copy(
+    args: &VolumeExportArgs,
+    volume: &Volume,
+    target: &Target,
+    bar: &indicatif::ProgressBar,
+) -> Result<(Moved, Vec<Damaged>)> {
+    if args.skip_damaged {
+        return salvage::export_readable(volume, target, bar);
+    }
+    Ok((transfer::export(volume, &args.name, target, bar)?, Vec::new()))
+}
+
+/// List what is damaged, and fail if anything is.
+fn verdict(args: &VolumeExportArgs, damage: &[Damaged], printer: &Printer) -> Result<()> {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    if !args.json {
+        let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
+        table.row(["OFFSET", "BYTES", "PROBLEM"]);
+        for range in damage {
+            let (offset, bytes) = (range.offset.to_string(), range.bytes.to_string());
+            table.row([offset, bytes, range.problem.clone()]);
+        }
+        let lines = table.lines(0);
+        if args.file == Path::new("-") {
+            for line in &lines {
+                printer.always(line);
+            }
+        } else {
+            printer.data(&(lines.join("\n") + "\n"))?;
+        }
+    }
+    let bytes = ByteSize(damage.iter().map(|range| range.bytes).sum());
+    let ranges = plural(damage.len() as u64, "place", "places");
+    let message = format!(
+        "{bytes} in {ranges} of volume '{}' cannot be read; '{}' has zeroes there",
+        args.name,
+        args.file.display()
+    );
+    Err(Failure::bad(message))
+}
+
+fn json<'a>(
+    args: &'a VolumeExportArgs,
+    moved: Moved,
+    damage: &'a [Damaged],
+    rescue: Option<&'a RescueReport>,
+) -> ExportJson<'a> {
+    ExportJson {
+        schema_version: JSON_SCHEMA_VERSION,
+        pool: args.pool.display().to_string(),
+        volume: &args.name,
+        file: args.file.display().to_string(),
+        bytes: moved.bytes,
+        data_bytes: moved.data_bytes,
+        damaged_bytes: damage.iter().map(|range| range.bytes).sum(),
+        damaged: damage,
+        rescue: rescue.map(|report| RescueJson {
+            checkpoint: report.checkpoint,
+            frames: report.frames,
+            damage: &report.damage,
+            missing: &report.missing,
+        }),
+    }
 }

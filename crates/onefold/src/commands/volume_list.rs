@@ -21,7 +21,8 @@ struct ListJson {
 /// Print the list.
 pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
     let failed = |error| Failure::pool(&args.pool, error);
-    let pool = open_pool::to_read(&args.pool, Budgets::default())?;
+    let budgets = Budgets::default();
+    let (pool, _) = open_pool::to_read_or_rescue(&args.pool, budgets, args.rescue, printer)?;
     if let Some(name) = &args.name {
         pool.volume(name).map_err(failed)?;
     }

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_nbd::{
-    ExportTable, Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode,
-};
+use onefold_nbd::{Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode};
 
 use crate::failure::{Failure, Result};
 
@@ -51,14 +49,6 @@ impl Servers {
             servers.push((server, encrypted));
         }
         Ok(Self { servers })
-    }
-
-    /// Whether servers could be started so: start them with nothing on offer, and stop them.
-    pub fn probe(how: &Listening) -> Result<()> {
-        let nothing: Arc<dyn Exports> = Arc::new(ExportTable::new());
-        Self::start(&nothing, how).map(|servers| {
-            servers.stop(Duration::ZERO);
-        })
     }
 
     /// Where they listen, and whether clients must use TLS there.

@@ -4,5 +4,6 @@
 pub mod child;
 pub mod connect;
 pub mod events;
+pub mod late_exports;
 pub mod listeners;
 pub mod stop;

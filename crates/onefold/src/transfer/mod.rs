@@ -3,6 +3,7 @@
 //! Invariant: a copy that returns `Ok` wrote every byte; making it durable is the caller's.
 //! Cost: one piece of memory per worker.
 
+pub mod salvage;
 pub mod source;
 pub mod target;
 
@@ -106,6 +107,17 @@ pub fn data_bytes(volume: &(impl BlockDevice + ?Sized)) -> std::result::Result<u
     Ok(total)
 }
 
+/// The failure of an export that meets a block which cannot be read.
+pub fn unreadable(name: &str, error: &BlockError) -> Failure {
+    let failure = Failure::volume(name, error);
+    match error {
+        BlockError::Corrupt(_) => {
+            failure.hint("--skip-damaged goes on past what cannot be read, and lists it")
+        }
+        _ => failure,
+    }
+}
+
 /// Copy a whole volume into a target.
 pub fn export(
     volume: &(impl BlockDevice + ?Sized),
@@ -115,7 +127,7 @@ pub fn export(
 ) -> Result<Moved> {
     let state = Mutex::new((Walk::default(), Moved::default()));
     let workers = if target.is_stream() { 1 } else { workers() };
-    let failed = |error: BlockError| Failure::volume(name, &error);
+    let failed = |error: BlockError| unreadable(name, &error);
     in_parallel(workers, |stop| {
         let mut buf = vec![0; PIECE_BYTES];
         while !stop.load(Ordering::Relaxed) {

@@ -107,8 +107,97 @@ print(good > 1000, bad)
     server.stop();
     let said = sandbox.onefold(&["volume", "export", "pool", "v", "out"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("corrupt"), "{}", said.err);
+    assert!(said.err.contains("corrupt") && said.err.contains("--skip-damaged"), "{}", said.err);
     assert!(!sandbox.path("out").exists());
+}
+
+#[test]
+fn an_export_goes_on_past_damage_and_lists_it() {
+    let sandbox = Sandbox::new();
+    pool_with_data(&sandbox);
+    let containers: Vec<PathBuf> = sandbox.files("pool/containers").into_keys().collect();
+    let mut bytes = fs::read(&containers[0]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&containers[0], bytes).unwrap();
+    let data = fs::read(sandbox.path("data")).unwrap();
+    for file in ["out", "-"] {
+        let said = sandbox.onefold(&["volume", "export", "pool", "v", file, "--skip-damaged"]);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        let (out, table) = match file {
+            "-" => (said.out.clone(), said.err.clone()),
+            file => (fs::read(sandbox.path(file)).unwrap(), said.text().to_owned()),
+        };
+        let rows: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let head = rows.iter().position(|row| row.first() == Some(&"OFFSET")).unwrap();
+        let at: usize = rows[head + 1][0].parse().unwrap();
+        assert_eq!(rows[head + 1][1], "4096");
+        assert!(said.err.contains("4 KiB in 1 place of volume 'v' cannot be read"), "{}", said.err);
+        let mut expected = data.clone();
+        expected.resize(out.len(), 0);
+        assert!(expected[at..at + 4096] != [0; 4096]);
+        expected[at..at + 4096].fill(0);
+        assert!(out == expected, "{file}");
+    }
+    let args = ["volume", "export", "pool", "v", "out", "--force", "--skip-damaged", "--json"];
+    let said = sandbox.onefold(&args);
+    assert_eq!(said.code, Some(1));
+    let json = said.json();
+    assert_eq!((&json["damaged_bytes"], &json["rescue"]), (&4096.into(), &().into()));
+    assert!(json["damaged"][0]["problem"].as_str().unwrap().contains("container 1"), "{json}");
+    let said = sandbox.onefold(&["volume", "export", "pool", "v", "-", "--json"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+}
+
+#[test]
+fn a_pool_that_is_refused_is_rescued_without_a_change() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "16M"]);
+    let script = "
+for i in range(8):
+    h.pwrite(bytes([i + 1]) * 4096, i * 4096)
+    h.flush()
+";
+    let said = run(&mut nbdsh(&["-u", &server.uri("main"), "-c", script]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    server.kill();
+    let path = sandbox.path("pool/journal");
+    let bytes = fs::read(&path).unwrap();
+    let mut broken = bytes.clone();
+    // The sixth frame with a change.
+    broken[6 * 64 + 40] ^= 1;
+    fs::write(&path, broken).unwrap();
+    fs::remove_file(sandbox.path("pool/lock")).unwrap();
+    let before = sandbox.files("pool");
+    for args in
+        [&["volume", "list", "pool"][..], &["serve", "pool", "--read-only", "--run", "true"]]
+    {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(said.err.contains("--rescue"), "{}", said.err);
+    }
+    let said = sandbox.onefold(&["serve", "pool", "--rescue", "--run", "true"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    let said = sandbox.ok(&["volume", "list", "pool", "--rescue"]);
+    assert!(said.text().contains("main") && said.err.contains("frame 6"), "{}", said.err);
+    for (point, blocks) in [("consistent", vec![6, 7, 8]), ("newest", vec![6])] {
+        let rescue = format!("--rescue={point}");
+        let args = ["volume", "export", "pool", "main", "out", "--force", "--json", &rescue];
+        let said = sandbox.ok(&args);
+        assert!(said.json()["rescue"]["missing"].as_array().is_some_and(|list| !list.is_empty()));
+        let out = fs::read(sandbox.path("out")).unwrap();
+        for block in 1..=8usize {
+            let expected = if blocks.contains(&block) { 0 } else { block as u8 };
+            assert!(out[(block - 1) * 4096..block * 4096] == [expected; 4096], "{point} {block}");
+        }
+        let check = format!("nbdcopy $uri copy-{point} && cmp copy-{point} out");
+        sandbox.ok(&["serve", "pool", "--read-only", &rescue, "--run", &check]);
+    }
+    assert!(before == sandbox.files("pool"), "the pool was changed");
+    assert!(!sandbox.path("pool/lock").exists());
+    fs::write(&path, bytes).unwrap();
+    sandbox.check("pool");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archive;
 mod clients;
 mod command_line;
 mod crash;
@@ -11,9 +12,11 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod reproduce;
 mod scrambler;
 mod serving;
 mod settings;
 mod space;
 mod tls;
+mod trace;
 mod transfer;

@@ -2,9 +2,12 @@
 //! Room: onefold.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use super::harness::{Sandbox, Server, nbdsh, run, tool};
+use super::harness::{PATIENCE, Sandbox, Server, nbdsh, run, tool};
 
 #[test]
 fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
@@ -42,6 +45,49 @@ fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
     assert_eq!(rest, ["stopped; everything is flushed"]);
     let status = sandbox.status("demo");
     assert_eq!(status["volumes"][0]["mapped_bytes"], 1 << 20);
+}
+
+#[test]
+fn a_client_that_waits_for_the_socket_is_served_and_never_turned_away() {
+    for round in 0..10 {
+        let sandbox = Sandbox::new();
+        let socket = sandbox.path("socket");
+        let listen = format!("unix:{}", socket.display());
+        let mut command = sandbox.command(&["serve", "pool", "--listen", &listen]);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let until = Instant::now() + PATIENCE;
+        let mut client = loop {
+            if let Ok(client) = UnixStream::connect(&socket) {
+                break client;
+            }
+            assert!(Instant::now() < until && child.try_wait().unwrap().is_none());
+            std::thread::yield_now();
+        };
+        // Greeting, client flags, and NBD_OPT_LIST; the answer names the volume.
+        client.read_exact(&mut [0; 18]).unwrap();
+        client.write_all(&[0, 0, 0, 3]).unwrap();
+        client.write_all(b"IHAVEOPT\0\0\0\x03\0\0\0\0").unwrap();
+        let mut answer = [0; 28];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer[24..], b"main", "round {round}");
+        tool("kill", &["-TERM", &child.id().to_string()]);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        sandbox.check("pool");
+    }
+}
+
+#[test]
+fn a_socket_inside_of_a_pool_to_be_made_is_refused() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("pool")).unwrap();
+    let listen = format!("unix:{}", sandbox.path("pool/socket").display());
+    let args = ["serve", "pool", "--listen", &listen, "--run", "true"];
+    let said = sandbox.onefold(&args);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("lies in the folder of the pool"), "{}", said.err);
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "create", "pool", "v", "--size", "1M"]);
+    sandbox.ok(&args);
 }
 
 #[test]

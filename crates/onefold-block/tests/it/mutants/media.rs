@@ -19,6 +19,7 @@ enum Bug {
     CreatesHalfEmpty,
     RemoveEmptiesHandles,
     SubfolderIsItself,
+    SubfolderIsMade,
     GapsAreDirty,
     WritingNothingGrows,
     ReadsZeroesPastTheEnd,
@@ -47,6 +48,7 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::CreatesHalfEmpty, "creating empties"),
     (Bug::RemoveEmptiesHandles, "removed media stay readable"),
     (Bug::SubfolderIsItself, "subfolders are apart"),
+    (Bug::SubfolderIsMade, "subfolders are apart"),
     (Bug::GapsAreDirty, "writes and gaps"),
     (Bug::WritingNothingGrows, "writes and gaps"),
     (Bug::LosesLastByte, "writes and gaps"),
@@ -160,6 +162,16 @@ impl Folder for BrokenFolder {
         let mut folder = self.clone();
         if !self.has(Bug::SubfolderIsItself) {
             folder.inner = self.inner.subfolder(&self.name(name))?;
+        }
+        Ok(Arc::new(folder))
+    }
+
+    fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        let mut folder = self.clone();
+        if self.has(Bug::SubfolderIsMade) {
+            folder.inner = self.inner.subfolder(&self.name(name))?;
+        } else if !self.has(Bug::SubfolderIsItself) {
+            folder.inner = self.inner.existing_subfolder(&self.name(name))?;
         }
         Ok(Arc::new(folder))
     }

@@ -1,11 +1,13 @@
 //! A container store that keeps each container as one file of a folder.
-//! Room: onefold-pool.
+//! Room: onefold-block.
 //! Invariant: `sync` of a container makes its name durable as well as its bytes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{ContainerId, ContainerStore, Folder, Media, MediaError, StoreError};
+use crate::address::ContainerId;
+use crate::container_store::{ContainerStore, StoreError};
+use crate::media::{Folder, Media, MediaError};
 
 /// Open files kept at most; beyond it the one opened longest ago is closed. Well below the usual
 /// limit of 1,024 per process, which connections and other files share.

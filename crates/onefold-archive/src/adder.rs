@@ -1,0 +1,422 @@
+//! Adding a version: entries and file contents in, containers and a version's file out.
+//! Room: onefold-archive.
+//! In the order of a chunk's life: cut, fingerprinted, gathered into a segment, looked up, stored
+//! or shared, referred to in the version's file. Nothing of it counts before [`Adder::commit`].
+//! Invariant: containers and the version's file are durable before the log tells of them.
+//! Cost: memory of the index, one segment (at most 32 MiB of chunks), one container.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::{self, Read};
+use std::ops::Range;
+
+use onefold_block::ContainerId;
+use onefold_content::{Compressor, Fingerprint, Fingerprinter};
+
+use crate::archive::Archive;
+use crate::chunk_stream::ChunkStream;
+use crate::containers::{self, ChunkDecoder, ContainerWriter};
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::{ChunkName, ChunkRef};
+use crate::format::entry::{self, Entry, Kind, Recipe};
+use crate::format::log_record::{AddTotals, LABEL_BYTES_MAX, LogEvent, VersionInfo};
+use crate::index::{ChunkIndex, INDEX_BYTES_MIN};
+use crate::manifest::Manifest;
+use crate::rewrite::{self, Rewriting, SEGMENT_CHUNKS};
+
+/// Bytes after which a segment is closed even if it has few chunks.
+const SEGMENT_BYTES: usize = 24 << 20;
+
+/// How to add a version.
+#[derive(Clone, Debug)]
+pub struct AddOptions {
+    /// When, in seconds since 1970; kept, and used for nothing.
+    pub time_s: i64,
+    /// A name for people, at most 200 bytes; may be empty.
+    pub label: String,
+    /// Memory of the chunk index, in bytes.
+    pub index_bytes: u64,
+    /// Which duplicates to store again.
+    pub rewriting: Rewriting,
+}
+
+impl Default for AddOptions {
+    fn default() -> Self {
+        let rewriting = Rewriting::default();
+        Self { time_s: 0, label: String::new(), index_bytes: 256 << 20, rewriting }
+    }
+}
+
+/// What stood out before or while a version was added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddNotes {
+    /// Containers whose directory cannot be read, and why: duplicates of them are stored again.
+    pub unreadable_containers: Vec<String>,
+    /// Containers of an interrupted addition, whose chunks were at hand again.
+    pub resumed_containers: u64,
+    /// Containers that the index had no memory for.
+    pub unindexed_containers: u64,
+    /// Chunks that the index let go for lack of memory.
+    pub evicted_chunks: u64,
+}
+
+/// A version under way. Dropping it leaves the archive as it was.
+pub struct Adder<'a> {
+    archive: &'a mut Archive,
+    options: AddOptions,
+    stream: Option<ChunkStream>,
+    fingerprinter: Fingerprinter,
+    index: ChunkIndex,
+    containers: ContainerWriter,
+    manifest: Manifest,
+    segment: Segment,
+    /// Containers to leave because they are sparse.
+    sparse: BTreeSet<ContainerId>,
+    /// Containers of an interrupted addition.
+    resumed: BTreeSet<ContainerId>,
+    /// There were such, whole or not.
+    names_changed: bool,
+    last_path: Vec<u8>,
+    /// Recipes of files that may be linked to, by path.
+    linked: HashMap<Vec<u8>, Recipe>,
+    /// First reference of the file whose chunks are being placed, and their number and bytes.
+    recipe: Recipe,
+    totals: AddTotals,
+    notes: AddNotes,
+}
+
+/// What waits for its segment to close.
+#[derive(Default)]
+struct Segment {
+    data: Vec<u8>,
+    chunks: Vec<(Fingerprint, Range<usize>)>,
+    steps: Vec<Step>,
+}
+
+enum Step {
+    /// The next chunk of the segment.
+    Chunk,
+    /// An entry; a file's comes after its chunks. Whether other names for it may follow.
+    Entry(Box<Entry>, bool),
+    /// The chunks since the last entry are of a file that could not be read to its end.
+    Abandon,
+}
+
+impl Archive {
+    /// Begin a version.
+    pub fn add(&mut self, options: AddOptions) -> Result<Adder<'_>, ArchiveError> {
+        if options.label.len() > LABEL_BYTES_MAX || options.label.contains(char::is_control) {
+            return Err(ArchiveError::Setting(format!(
+                "label '{}': expected at most {LABEL_BYTES_MAX} bytes of printable text",
+                options.label.escape_debug()
+            )));
+        }
+        if options.index_bytes < INDEX_BYTES_MIN {
+            return Err(ArchiveError::Setting(format!(
+                "index memory {}: expected at least {INDEX_BYTES_MIN} bytes",
+                options.index_bytes
+            )));
+        }
+        self.repair_log()?;
+        self.clear_leftovers()?;
+        let mut notes = AddNotes::default();
+        let (index, resumed, first) = self.load_index(options.index_bytes, &mut notes)?;
+        notes.resumed_containers = resumed.len() as u64;
+        let log_next = self.log.next_container;
+        let sparse = match self.versions().next_back() {
+            Some(last) if options.rewriting.har => {
+                let uses = self.version(Some(last.number)).and_then(|last| last.containers());
+                match uses {
+                    Ok(uses) => rewrite::sparse(&uses, self.settings.container_bytes),
+                    // A hint is missing, no more.
+                    Err(error) if error.is_corruption() => BTreeSet::new(),
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => BTreeSet::new(),
+        };
+        let settings = self.settings;
+        let uuid = self.identity.uuid;
+        let compressor = Compressor::new(settings.compression);
+        let capacity = settings.container_bytes as usize;
+        let store = std::sync::Arc::clone(&self.store);
+        let containers = ContainerWriter::new(store, uuid, capacity, compressor, first);
+        let folder = std::sync::Arc::clone(&self.versions_folder);
+        let manifest =
+            Manifest::create(folder, self.log.next_version, &uuid, settings.container_bytes)?;
+        Ok(Adder {
+            fingerprinter: self.fingerprinter(),
+            stream: Some(ChunkStream::new(settings.chunker(), settings.sizes().max())),
+            archive: self,
+            options,
+            index,
+            containers,
+            recipe: Recipe { at: manifest.position(), ..Recipe::default() },
+            manifest,
+            segment: Segment::default(),
+            sparse,
+            resumed,
+            names_changed: first > log_next,
+            last_path: Vec::new(),
+            linked: HashMap::new(),
+            totals: AddTotals::default(),
+            notes,
+        })
+    }
+
+    /// Fill an index from the containers' directories, the newest first. Also returns the whole
+    /// containers that no version knows of yet, and the number for the next container.
+    fn load_index(
+        &self,
+        index_bytes: u64,
+        notes: &mut AddNotes,
+    ) -> Result<(ChunkIndex, BTreeSet<ContainerId>, u32), ArchiveError> {
+        let mut index = ChunkIndex::new(index_bytes);
+        let mut resumed = BTreeSet::new();
+        let mut first = self.log.next_container;
+        let mut decoder = ChunkDecoder::new(self.fingerprinter(), self.settings.sizes().max());
+        for id in self.store.list()?.into_iter().rev() {
+            let is_new = id.get() >= self.log.next_container;
+            first = first.max(id.get().saturating_add(1));
+            if index.is_full() && !is_new {
+                notes.unindexed_containers += 1;
+                continue;
+            }
+            match self.known_chunks(id, is_new, &mut decoder) {
+                Ok(chunks) => {
+                    chunks.iter().for_each(|chunk| index.insert_older(chunk));
+                    if is_new {
+                        resumed.insert(id);
+                    }
+                }
+                // It was being written when an addition was cut short.
+                Err(error) if is_new && error.is_corruption() => self.store.remove(id)?,
+                Err(error) if error.is_corruption() => {
+                    notes.unreadable_containers.push(error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((index, resumed, first))
+    }
+
+    /// The chunks of a container by its directory. One that no version refers to yet may never
+    /// have become durable, whatever its directory says: its chunks are checked one by one.
+    fn known_chunks(
+        &self,
+        id: ContainerId,
+        is_new: bool,
+        decoder: &mut ChunkDecoder,
+    ) -> Result<Vec<ChunkRef>, ArchiveError> {
+        let (store, uuid) = (&*self.store, &self.identity.uuid);
+        if !is_new {
+            let entries = containers::read_directory(store, id, uuid)?;
+            return Ok(entries.iter().map(|entry| entry.reference(id)).collect());
+        }
+        let (mut chunks, mut bad) = (Vec::new(), None);
+        containers::check_chunks(store, id, uuid, decoder, |chunk, result| match result {
+            Ok(()) => chunks.push(*chunk),
+            Err(error) => bad = Some(error),
+        })?;
+        bad.map_or(Ok(chunks), Err)
+    }
+}
+
+impl Adder<'_> {
+    /// What stood out so far.
+    pub const fn notes(&self) -> &AddNotes {
+        &self.notes
+    }
+
+    /// What was stored so far; up to a segment behind.
+    pub const fn totals(&self) -> &AddTotals {
+        &self.totals
+    }
+
+    /// Add a path without content of its own. Paths come in the order of
+    /// [`entry::compare_paths`], each once; the target of a hard link comes before it, by
+    /// [`Adder::file`] with `may_be_linked`.
+    pub fn entry(&mut self, mut entry: Entry) -> Result<(), ArchiveError> {
+        self.check_path(&entry.path)?;
+        entry.recipe = Recipe::default();
+        self.step(Step::Entry(Box::new(entry), false))
+    }
+
+    /// Add a file. The inner error is the source's: the file is then left out, and the next path
+    /// may follow. Otherwise the bytes that were read.
+    pub fn file(
+        &mut self,
+        mut entry: Entry,
+        may_be_linked: bool,
+        source: &mut dyn Read,
+    ) -> Result<io::Result<u64>, ArchiveError> {
+        self.check_path(&entry.path)?;
+        let mut stream = self.stream.take().expect("it is put back below");
+        let result = stream.cut(source, |chunk| self.chunk(chunk));
+        self.stream = Some(stream);
+        match result? {
+            Ok(len) => {
+                entry.kind = Kind::File;
+                self.step(Step::Entry(Box::new(entry), may_be_linked))?;
+                Ok(Ok(len))
+            }
+            Err(error) => {
+                self.step(Step::Abandon)?;
+                Ok(Err(error))
+            }
+        }
+    }
+
+    fn check_path(&mut self, path: &[u8]) -> Result<(), ArchiveError> {
+        let refuse = |reason| {
+            let path = String::from_utf8_lossy(path).into_owned();
+            Err(ArchiveError::Path { path, reason })
+        };
+        if !entry::is_valid_path(path) {
+            return refuse("expected a relative path without empty, '.' and '..' components");
+        }
+        if !self.last_path.is_empty() && entry::compare_paths(&self.last_path, path).is_ge() {
+            return refuse("paths must come in order, each once");
+        }
+        self.last_path.clear();
+        self.last_path.extend_from_slice(path);
+        Ok(())
+    }
+
+    fn chunk(&mut self, data: &[u8]) -> Result<(), ArchiveError> {
+        let start = self.segment.data.len();
+        self.segment.data.extend_from_slice(data);
+        let fingerprint = self.fingerprinter.hash(data);
+        self.segment.chunks.push((fingerprint, start..start + data.len()));
+        self.step(Step::Chunk)
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), ArchiveError> {
+        self.segment.steps.push(step);
+        let Segment { data, chunks, steps } = &self.segment;
+        let full = chunks.len() >= SEGMENT_CHUNKS || data.len() >= SEGMENT_BYTES;
+        if full || steps.len() >= 16 * SEGMENT_CHUNKS {
+            self.close_segment()?;
+        }
+        Ok(())
+    }
+
+    /// Place the segment's chunks, and write down what waited for that.
+    fn close_segment(&mut self) -> Result<(), ArchiveError> {
+        let segment = std::mem::take(&mut self.segment);
+        let name = |fingerprint: &Fingerprint| ChunkName::of(fingerprint);
+        // Where the chunks lie before anything of this segment is stored.
+        let found: Vec<Option<ChunkRef>> = segment
+            .chunks
+            .iter()
+            .map(|(fingerprint, range)| self.index.get(name(fingerprint), range.len() as u32))
+            .collect();
+        let open = self.containers.open();
+        let old = found.iter().flatten().filter(|chunk| chunk.container != open);
+        let old = old.map(|chunk| (chunk.container, u64::from(chunk.len)));
+        let mut left = rewrite::beyond_cap(old, self.options.rewriting.cap);
+        left.extend(&self.sparse);
+        let mut chunks = segment.chunks.iter().zip(found);
+        for step in segment.steps {
+            match step {
+                Step::Chunk => {
+                    let ((fingerprint, range), found) =
+                        chunks.next().expect("a chunk for every step that takes one");
+                    let data = &segment.data[range.clone()];
+                    let chunk = self.place(fingerprint, data, found.as_ref(), &left)?;
+                    self.manifest.chunk(&chunk)?;
+                    self.recipe.chunks += 1;
+                    self.recipe.size += data.len() as u64;
+                }
+                Step::Entry(entry, may_be_linked) => self.write_entry(*entry, may_be_linked)?,
+                Step::Abandon => {
+                    self.manifest.take_back(self.recipe.chunks);
+                    self.recipe = Recipe { at: self.manifest.position(), ..Recipe::default() };
+                }
+            }
+        }
+        // The memory is kept for the next segment.
+        self.segment.data = segment.data;
+        self.segment.data.clear();
+        Ok(())
+    }
+
+    /// Share a chunk or store it. `found` is where it lay before its segment, `left` the
+    /// containers that the segment is not to refer to.
+    fn place(
+        &mut self,
+        fingerprint: &Fingerprint,
+        data: &[u8],
+        found: Option<&ChunkRef>,
+        left: &HashSet<ContainerId>,
+    ) -> Result<ChunkRef, ArchiveError> {
+        // Asked again: the chunk may have been stored earlier in this segment.
+        let now = self.index.get(ChunkName::of(fingerprint), data.len() as u32);
+        if let Some(chunk) = now.filter(|chunk| !left.contains(&chunk.container)) {
+            return Ok(chunk);
+        }
+        let chunk = self.containers.append(fingerprint, data)?;
+        self.index.insert(&chunk);
+        let len = data.len() as u64;
+        self.totals.new_bytes += len;
+        self.totals.stored_bytes += u64::from(chunk.stored);
+        self.totals.rewritten_bytes += if found.is_some() { len } else { 0 };
+        Ok(chunk)
+    }
+
+    fn write_entry(&mut self, mut entry: Entry, may_be_linked: bool) -> Result<(), ArchiveError> {
+        match &entry.kind {
+            Kind::File => {
+                entry.recipe = self.recipe;
+                self.totals.files += 1;
+                self.totals.logical_bytes += self.recipe.size;
+                self.totals.chunks += self.recipe.chunks;
+                if may_be_linked {
+                    self.linked.insert(entry.path.clone(), entry.recipe);
+                }
+            }
+            Kind::HardLink { target } => {
+                let recipe = self.linked.get(target);
+                entry.recipe = *recipe.ok_or_else(|| ArchiveError::Path {
+                    path: String::from_utf8_lossy(&entry.path).into_owned(),
+                    reason: "it is a hard link to a file that is not in the version",
+                })?;
+            }
+            _ => {}
+        }
+        self.totals.entries += 1;
+        self.manifest.entry(&entry)?;
+        self.recipe = Recipe { at: self.manifest.position(), ..Recipe::default() };
+        Ok(())
+    }
+
+    /// Make the version durable, and part of the archive.
+    pub fn commit(mut self) -> Result<(VersionInfo, AddNotes), ArchiveError> {
+        self.close_segment()?;
+        self.containers.finish()?;
+        let used: HashSet<ContainerId> = self.manifest.containers().collect();
+        for &id in self.resumed.iter().filter(|id| !used.contains(id)) {
+            self.archive.store.remove(id)?;
+        }
+        // They were written by a process that may not have come to make them durable.
+        for &id in self.resumed.iter().filter(|id| used.contains(id)) {
+            self.archive.store.sync(id)?;
+        }
+        // What came and went before: a name must not be lost, nor come back.
+        if self.names_changed {
+            self.archive.sync_container_names()?;
+        }
+        let next_container = self.containers.next();
+        let (file_bytes, footer_checksum) = self.manifest.finish()?;
+        self.notes.evicted_chunks += self.index.evicted();
+        let info = VersionInfo {
+            number: self.archive.log.next_version,
+            time_s: self.options.time_s,
+            label: self.options.label,
+            totals: self.totals,
+            file_bytes,
+            footer_checksum,
+        };
+        self.archive.commit(next_container, LogEvent::Added(info.clone()))?;
+        Ok((info, self.notes))
+    }
+}

@@ -1,0 +1,148 @@
+//! Everything that can go wrong in an archive.
+//! Room: onefold-archive.
+
+use std::io;
+
+use onefold_block::{MediaError, StoreError};
+use thiserror::Error;
+
+/// Why an archive operation failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// There is no archive where one was expected.
+    #[error("no archive here: neither archive.0 nor archive.1 exists")]
+    NoArchive,
+    /// There is something already where an archive was to be made.
+    #[error("cannot make an archive here: the folder already holds {0}")]
+    NotEmpty(String),
+    /// Another process is at work on the archive.
+    #[error("the archive is in use by {holder}")]
+    Locked {
+        /// Who holds it, as far as that is known.
+        holder: String,
+    },
+    /// Written by a newer onefold.
+    #[error("{what} has format version {found}; this onefold reads up to version {supported}")]
+    NewerFormat {
+        /// The file or structure.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// The newest version that is understood.
+        supported: u32,
+    },
+    /// A structure is damaged or not what it should be.
+    #[error("corrupt {what} at byte {offset}: {problem}")]
+    Corrupt {
+        /// The file or structure.
+        what: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What was found, and what was expected.
+        problem: String,
+    },
+    /// No version with that number.
+    #[error("there is no version {number}; there are: {known}")]
+    NoVersion {
+        /// The number asked for.
+        number: u32,
+        /// Those that exist.
+        known: String,
+    },
+    /// The archive holds no version at all.
+    #[error("the archive holds no version yet")]
+    NoVersions,
+    /// No such path in a version.
+    #[error("version {version} holds no '{path}'")]
+    NoPath {
+        /// The version asked.
+        version: u32,
+        /// The path asked for.
+        path: String,
+    },
+    /// A setting outside of what is accepted.
+    #[error("{0}")]
+    Setting(String),
+    /// A path that no version can hold, or that comes out of order.
+    #[error("'{path}' cannot be added: {reason}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No space on the device below.
+    #[error("no space left: {0}")]
+    NoSpace(String),
+    /// The media failed.
+    #[error(transparent)]
+    Media(MediaError),
+    /// The container store failed.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The system failed at something that is no media operation.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done.
+        context: String,
+        /// The system's own error.
+        source: io::Error,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ArchiveError {
+    /// Damage to a named structure.
+    pub(crate) fn corrupt(
+        what: impl Into<String>,
+        offset: u64,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self::Corrupt { what: what.into(), offset, problem: problem.into() }
+    }
+
+    /// A system call that failed.
+    pub(crate) fn io(context: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Io { context: context.into(), source: source.into() }
+    }
+
+    /// Whether stored bytes are damaged, as opposed to unreachable.
+    pub const fn is_corruption(&self) -> bool {
+        matches!(self, Self::Corrupt { .. })
+    }
+}
+
+impl From<MediaError> for ArchiveError {
+    fn from(error: MediaError) -> Self {
+        match error {
+            MediaError::NoSpace { .. } => Self::NoSpace(error.to_string()),
+            MediaError::Truncated { ref name, len, offset, end } => Self::corrupt(
+                name,
+                len,
+                format!("the file ends here, but bytes {offset}..{end} were expected"),
+            ),
+            other => Self::Media(other),
+        }
+    }
+}
+
+impl From<StoreError> for ArchiveError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Media { source: MediaError::NoSpace { .. }, .. }
+            | StoreError::Names(MediaError::NoSpace { .. }) => Self::NoSpace(error.to_string()),
+            StoreError::Media { id, source: MediaError::Truncated { len, offset, end, .. } } => {
+                Self::corrupt(
+                    id.to_string(),
+                    len,
+                    format!("the container ends here, but bytes {offset}..{end} were expected"),
+                )
+            }
+            StoreError::NotFound { id } => Self::corrupt(id.to_string(), 0, "it is missing"),
+            other => Self::Store(other),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The chunk index: which chunks the archive holds, and where. Exact while it fits its memory.
+//! Room: onefold-archive.   In: a chunk's name.   Out: where it lies, or that it is not known.
+//! Invariants: (1) what is answered was put in under that name  (2) the table never exceeds the
+//! budget. Past it, the entry of the oldest container near by gives way: duplicates of it are
+//! stored again, nothing else suffers.
+//! Cost: 32 bytes a slot, at most three quarters of them taken; growing needs up to half as much
+//! memory again for a moment.
+
+use onefold_block::ContainerId;
+use onefold_content::Codec;
+
+use crate::format::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
+
+/// Slots to begin with.
+const SLOTS_MIN: usize = 512;
+/// Slots among which one gives way once there is no more memory.
+const NEAR: usize = 8;
+/// The least budget in bytes.
+pub const INDEX_BYTES_MIN: u64 = (SLOTS_MIN * size_of::<Slot>()) as u64;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    name: ChunkName,
+    container: u32,
+    offset: u32,
+    packed: u32,
+    /// 0 in an empty slot: no chunk is empty.
+    len: u32,
+}
+
+const EMPTY: Slot = Slot { name: ChunkName([0; 16]), container: 0, offset: 0, packed: 0, len: 0 };
+
+/// Places by name: a hash table with linear probing, from which nothing is ever deleted.
+pub struct ChunkIndex {
+    slots: Vec<Slot>,
+    slots_max: usize,
+    used: usize,
+    evicted: u64,
+}
+
+impl ChunkIndex {
+    /// An empty index of at most `budget_bytes`, which is at least [`INDEX_BYTES_MIN`].
+    pub fn new(budget_bytes: u64) -> Self {
+        let most = (budget_bytes / size_of::<Slot>() as u64) as usize;
+        let slots_max = most.max(SLOTS_MIN);
+        Self { slots: vec![EMPTY; SLOTS_MIN], slots_max, used: 0, evicted: 0 }
+    }
+
+    /// Chunks that gave way because memory ran out.
+    pub const fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Whether a new chunk is put in only at the cost of another one.
+    pub const fn is_full(&self) -> bool {
+        self.slots.len() == self.slots_max && self.is_crowded()
+    }
+
+    const fn is_crowded(&self) -> bool {
+        self.used >= self.slots.len() / 4 * 3
+    }
+
+    /// Where the search for a name begins.
+    fn home(&self, name: ChunkName) -> usize {
+        let mut word = [0; 8];
+        word.copy_from_slice(&name.0[..8]);
+        let spread = u128::from(u64::from_le_bytes(word)) * self.slots.len() as u128;
+        (spread >> 64) as usize
+    }
+
+    /// The slot that holds a chunk, or the empty one at which the search for it ends.
+    fn search(&self, name: ChunkName, len: u32) -> usize {
+        let mut at = self.home(name);
+        loop {
+            let slot = &self.slots[at];
+            if slot.len == 0 || slot.len == len && slot.name == name {
+                return at;
+            }
+            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+        }
+    }
+
+    /// Where the chunk of that name and length lies.
+    pub fn get(&self, name: ChunkName, len: u32) -> Option<ChunkRef> {
+        let slot = &self.slots[self.search(name, len)];
+        if slot.len == 0 {
+            return None;
+        }
+        let (stored, codec) = unpack(slot.packed).unwrap_or((slot.len, Codec::Raw));
+        let container = ContainerId::new(slot.container);
+        Some(ChunkRef { container, offset: slot.offset, stored, codec, len, name })
+    }
+
+    /// Keep a chunk's place; one of the same name is replaced.
+    pub fn insert(&mut self, chunk: &ChunkRef) {
+        assert!(chunk.len > 0, "no chunk is empty");
+        let slot = Slot {
+            name: chunk.name,
+            container: chunk.container.get(),
+            offset: chunk.offset,
+            packed: pack(chunk.stored, chunk.codec),
+            len: chunk.len,
+        };
+        if self.is_crowded() && self.slots.len() < self.slots_max {
+            self.grow();
+        }
+        let at = self.search(slot.name, slot.len);
+        if self.slots[at].len > 0 {
+            self.slots[at] = slot;
+        } else if self.is_crowded() {
+            self.replace(slot);
+        } else {
+            self.slots[at] = slot;
+            self.used += 1;
+        }
+    }
+
+    /// Put a slot in the place of an older one, if there is one near by. No slot becomes empty, so
+    /// every search that passed through goes on passing.
+    fn replace(&mut self, new: Slot) {
+        self.evicted += 1;
+        let home = self.home(new.name);
+        let near = (0..NEAR).map(|step| (home + step) % self.slots.len());
+        let taken = near.take_while(|&at| self.slots[at].len > 0);
+        let oldest = taken.min_by_key(|&at| self.slots[at].container);
+        if let Some(at) = oldest.filter(|&at| self.slots[at].container <= new.container) {
+            self.slots[at] = new;
+        }
+    }
+
+    /// Keep a chunk's place unless one is known for that name, as when older containers follow.
+    pub fn insert_older(&mut self, chunk: &ChunkRef) {
+        if self.get(chunk.name, chunk.len).is_none() {
+            self.insert(chunk);
+        }
+    }
+
+    fn grow(&mut self) {
+        let larger = (self.slots.len() * 2).min(self.slots_max);
+        let old = std::mem::replace(&mut self.slots, vec![EMPTY; larger]);
+        for slot in old.into_iter().filter(|slot| slot.len > 0) {
+            let at = self.search(slot.name, slot.len);
+            self.slots[at] = slot;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use onefold_block::SplitMix64;
+
+    use super::*;
+
+    fn chunk(number: u64, container: u32) -> ChunkRef {
+        let mut name = [0; 16];
+        SplitMix64::new(number).fill(&mut name);
+        ChunkRef {
+            container: ContainerId::new(container),
+            offset: number as u32,
+            stored: 5,
+            codec: Codec::Lz4,
+            len: 10,
+            name: ChunkName(name),
+        }
+    }
+
+    #[test]
+    fn within_its_memory_it_is_a_map() {
+        let mut index = ChunkIndex::new(1 << 20);
+        let mut plain = HashMap::new();
+        let mut random = SplitMix64::new(1);
+        for step in 0..20_000 {
+            let new = chunk(random.below(9000), step / 100);
+            index.insert(&new);
+            plain.insert(new.name, new);
+        }
+        assert_eq!((index.used, index.evicted()), (plain.len(), 0));
+        for (name, found) in plain {
+            assert_eq!(index.get(name, 10), Some(found));
+            assert_eq!(index.get(name, 11), None);
+        }
+        assert!((0..100).all(|n| index.get(chunk(n + 10_000, 0).name, 10).is_none()));
+    }
+
+    #[test]
+    fn past_its_memory_the_oldest_give_way_and_nothing_false_is_said() {
+        let mut index = ChunkIndex::new(INDEX_BYTES_MIN);
+        for number in 0..5000 {
+            index.insert(&chunk(number, number as u32));
+        }
+        assert!(index.evicted() > 0 && index.is_full());
+        let known = |range: std::ops::Range<u64>| {
+            range.filter(|&n| index.get(chunk(n, 0).name, 10) == Some(chunk(n, n as u32))).count()
+        };
+        assert_eq!(index.slots.len(), SLOTS_MIN);
+        assert_eq!(known(0..5000), index.used);
+        assert!(known(4900..5000) > 2 * known(4500..4600), "the newest are kept");
+    }
+}

@@ -1,0 +1,43 @@
+//! Room: file trees in versions, each chunk kept once.
+//!
+//! The setting of deduplicating backup stores such as Destor: content-defined chunks in
+//! containers, a recipe for every file, and ways to keep restores fast. The modules in the order
+//! in which data meets them:
+//! - [`tree::scan`] reads trees, [`adder`] takes paths and contents, `chunk_stream` cuts them;
+//! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
+//! - `containers` and `manifest` write them and their recipes, [`archive`] keeps the log;
+//! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
+//! - `verify` and `remove` do what their names say; [`trace`] tells which containers are read.
+
+pub mod adder;
+pub mod archive;
+pub mod assembly;
+mod chunk_stream;
+mod containers;
+pub mod error;
+pub mod format;
+mod index;
+pub mod lock;
+mod manifest;
+mod remove;
+mod rewrite;
+pub mod settings;
+pub mod trace;
+pub mod tree;
+mod verify;
+pub mod version;
+
+pub use adder::{AddNotes, AddOptions, Adder};
+pub use archive::Archive;
+pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
+pub use error::ArchiveError;
+pub use format::entry::{Entry, Kind, Metadata, Recipe};
+pub use format::log_record::{AddTotals, VersionInfo};
+pub use index::INDEX_BYTES_MIN;
+pub use lock::LockKind;
+pub use remove::Removed;
+pub use rewrite::{Rewriting, SEGMENT_CHUNKS};
+pub use settings::{ArchiveIdentity, ArchiveSettings, Chunking, ParseChunkingError};
+pub use trace::{ContainerAccess, zipf_order};
+pub use verify::{Finding, VerifyReport};
+pub use version::Version;

@@ -1,0 +1,6 @@
+//! File trees of the system: read in order to be added, and written back.
+//! Room: onefold-archive.
+
+pub mod restore;
+pub mod scan;
+mod target;

@@ -1,0 +1,195 @@
+//! Writing a version, or parts of it, back as files.
+//! Room: onefold-archive.
+//! Invariants: (1) nothing is written outside of the target: each component of a path is opened
+//! from the one before it, and never through a link  (2) a file that cannot be restored whole is
+//! not there afterwards, and is named.
+
+use std::path::Path;
+
+use crate::archive::Archive;
+use crate::assembly::{Assembled, Assembly, ReadTotals};
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::ChunkRef;
+use crate::format::entry::{Entry, Kind, is_within};
+use crate::tree::scan::Problem;
+use crate::tree::target::Target;
+use crate::version::{Chunks, Version};
+
+/// How to restore.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoreOptions {
+    /// Memory of the forward assembly area, in bytes.
+    pub assembly_bytes: u64,
+    /// Restore into a folder that holds something, and replace files in it.
+    pub overwrite: bool,
+    /// Leave holes where files have whole chunks of zeroes.
+    pub sparse: bool,
+}
+
+impl Default for RestoreOptions {
+    fn default() -> Self {
+        Self { assembly_bytes: 64 << 20, overwrite: false, sparse: false }
+    }
+}
+
+/// What was restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Paths made.
+    pub entries: u64,
+    /// What reading took.
+    pub totals: ReadTotals,
+    /// What is not, or not quite, as it was.
+    pub problems: Vec<Problem>,
+}
+
+/// What stands between chunks in the assembly area.
+enum Mark {
+    /// A path; the chunks of a file follow it.
+    Begin(Box<Entry>),
+    /// The last chunk of the file has come.
+    End,
+    /// An entry that cannot be read.
+    Lost(ArchiveError),
+}
+
+/// Restore the given paths, or everything if there are none, below `target`. `progress` is told
+/// the bytes so far, and answers whether to go on.
+pub fn restore(
+    archive: &Archive,
+    version: &Version,
+    paths: &[Vec<u8>],
+    target: &Path,
+    options: &RestoreOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<RestoreReport, ArchiveError> {
+    let mut ranges = Vec::new();
+    for path in paths {
+        ranges.push(version.within(path)?);
+    }
+    if paths.is_empty() {
+        ranges.push(0..version.len());
+    }
+    ranges.sort_by_key(|range| range.start);
+    // One inside another: the outer one comes first and takes it along.
+    ranges.dedup_by(|inner, outer| inner.end <= outer.end);
+    let mut target = Target::open(target, options.overwrite)?;
+    let mut report = RestoreReport::default();
+    let mut feed = Feed {
+        version,
+        selection: paths,
+        indices: Box::new(ranges.into_iter().flatten()),
+        chunks: None,
+    };
+    let mut assembly = Assembly::new(archive, options.assembly_bytes);
+    loop {
+        while assembly.has_room() {
+            match feed.next() {
+                Some(Fed::Mark(mark)) => assembly.push_mark(mark),
+                Some(Fed::Chunk(chunk)) => assembly.push_chunk(chunk),
+                None => break,
+            }
+        }
+        let Some(next) = assembly.pop() else { break };
+        match next {
+            Assembled::Mark(Mark::Begin(entry)) => {
+                report.entries += 1;
+                target.begin(*entry, &mut report.problems)?;
+                if !progress(assembly.totals().bytes) {
+                    target.abandon("interrupted", &mut report.problems);
+                    return Err(ArchiveError::Interrupted);
+                }
+            }
+            Assembled::Chunk(Ok(data)) => {
+                target.write(&data, options.sparse, &mut report.problems)?;
+                progress(assembly.totals().bytes);
+            }
+            Assembled::Chunk(Err(error)) => {
+                target.abandon(&error.to_string(), &mut report.problems);
+            }
+            Assembled::Mark(Mark::End) => target.end(&mut report.problems)?,
+            Assembled::Mark(Mark::Lost(error)) => {
+                let path = format!("version {}", version.info().number);
+                report.problems.push(Problem { path, problem: error.to_string() });
+            }
+        }
+    }
+    target.finish(&mut report.problems);
+    report.totals = assembly.totals();
+    Ok(report)
+}
+
+/// Hand the content of a file out, piece by piece. After an error, `take` has seen less than the
+/// whole file.
+pub fn read_file(
+    archive: &Archive,
+    version: &Version,
+    entry: &Entry,
+    assembly_bytes: u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
+) -> Result<ReadTotals, ArchiveError> {
+    let mut assembly = Assembly::<()>::new(archive, assembly_bytes);
+    let mut chunks = version.chunks(entry.recipe);
+    let mut len = 0;
+    loop {
+        while assembly.has_room() {
+            let Some(chunk) = chunks.next() else { break };
+            assembly.push_chunk(chunk);
+        }
+        match assembly.pop() {
+            None => break,
+            Some(Assembled::Mark(())) => {}
+            Some(Assembled::Chunk(data)) => {
+                let data = data?;
+                len += data.len() as u64;
+                take(&data)?;
+            }
+        }
+    }
+    if len != entry.recipe.size {
+        let what = String::from_utf8_lossy(&entry.path).into_owned();
+        let problem = format!("it has {len} bytes, not {}", entry.recipe.size);
+        return Err(ArchiveError::corrupt(what, len, problem));
+    }
+    Ok(assembly.totals())
+}
+
+/// Everything to restore, in order.
+struct Feed<'a> {
+    version: &'a Version,
+    selection: &'a [Vec<u8>],
+    indices: Box<dyn Iterator<Item = usize>>,
+    chunks: Option<Chunks<'a>>,
+}
+
+enum Fed {
+    Mark(Mark),
+    Chunk(Result<ChunkRef, ArchiveError>),
+}
+
+impl Feed<'_> {
+    fn next(&mut self) -> Option<Fed> {
+        if let Some(chunks) = &mut self.chunks {
+            if let Some(chunk) = chunks.next() {
+                return Some(Fed::Chunk(chunk));
+            }
+            self.chunks = None;
+            return Some(Fed::Mark(Mark::End));
+        }
+        let mut entry = match self.version.entry(self.indices.next()?) {
+            Ok(entry) => entry,
+            Err(error) => return Some(Fed::Mark(Mark::Lost(error))),
+        };
+        // Another name of a file that is not restored along becomes a file.
+        if let Kind::HardLink { target } = &entry.kind {
+            let selected = |path: &Vec<u8>| path.is_empty() || is_within(target, path);
+            if !self.selection.is_empty() && !self.selection.iter().any(selected) {
+                entry.kind = Kind::File;
+            }
+        }
+        if entry.kind == Kind::File {
+            self.chunks = Some(self.version.chunks(entry.recipe));
+        }
+        Some(Fed::Mark(Mark::Begin(Box::new(entry))))
+    }
+}

@@ -1,0 +1,416 @@
+//! Reading trees: every path below the given ones, in order, into a version.
+//! Room: onefold-archive.
+//! Invariant: what cannot be read is named and left out; all else goes on.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::adder::Adder;
+use crate::error::ArchiveError;
+use crate::format::entry::{Entry, Kind, Metadata, Recipe, compare_paths, is_within};
+
+/// Largest extended attribute that is kept, in bytes: Linux has none that is larger.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+
+/// Where a tree is, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The path in the system.
+    pub path: PathBuf,
+    /// The path in the version; empty if what is in the folder goes to the top.
+    pub stored: Vec<u8>,
+}
+
+/// What of a tree to take.
+#[derive(Clone, Debug, Default)]
+pub struct ScanOptions {
+    /// Do not descend into folders on other file systems than that of their root.
+    pub one_file_system: bool,
+    /// Leave out what matches: patterns with `*` and `?`, for whole paths in the version if they
+    /// contain a `/`, else for names.
+    pub exclude: Vec<String>,
+    /// Device and inode of a folder to leave out: the archive's own.
+    pub skip: Option<(u64, u64)>,
+}
+
+/// Something that could not be done for one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The path, for people.
+    pub path: String,
+    /// What went wrong.
+    pub problem: String,
+}
+
+/// What a scan came by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanReport {
+    /// What could not be read, or changed meanwhile.
+    pub problems: Vec<Problem>,
+    /// Sockets, which have no content and are left out.
+    pub sockets: u64,
+    /// Bytes of files read.
+    pub bytes: u64,
+    /// Files read.
+    pub files: u64,
+}
+
+/// Where each path goes in a version: as it is written, without what leads out of the tree.
+/// `/home/ann` is stored as `home/ann`, `../x` as `x`, and what is in `.` goes to the top.
+pub fn roots(paths: &[PathBuf]) -> Result<Vec<Root>, ArchiveError> {
+    let mut roots = Vec::new();
+    for path in paths {
+        let mut parts: Vec<&OsStr> = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => parts.push(name),
+                Component::ParentDir => parts.clear(),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        let stored = parts.join(OsStr::new("/")).into_vec();
+        roots.push(Root { path: path.clone(), stored });
+    }
+    roots.sort_by(|a, b| compare_paths(&a.stored, &b.stored));
+    for pair in roots.windows(2) {
+        let [first, second] = pair else { continue };
+        if first.stored.is_empty() || is_within(&second.stored, &first.stored) {
+            return Err(ArchiveError::Setting(format!(
+                "'{}' and '{}' would be stored one inside the other",
+                first.path.display(),
+                second.path.display()
+            )));
+        }
+    }
+    Ok(roots)
+}
+
+/// The bytes of all files below the roots, as far as they can be listed. Stops when told to.
+pub fn measure(roots: &[Root], options: &ScanOptions, stop: &dyn Fn() -> bool) -> Option<u64> {
+    let mut bytes = 0;
+    let mut visit = |path: &Path, _: &[u8], metadata: &fs::Metadata| {
+        if metadata.is_file() {
+            bytes += metadata.len();
+        }
+        let _ = path;
+        if stop() { Err(ArchiveError::Interrupted) } else { Ok(()) }
+    };
+    let mut ignore = |_: &Path, _: String| {};
+    for root in roots {
+        walk(root, options, &mut visit, &mut ignore).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Add everything below the roots. `progress` is told the bytes read so far, and answers whether
+/// to go on.
+pub fn add_trees(
+    adder: &mut Adder<'_>,
+    roots: &[Root],
+    options: &ScanOptions,
+    progress: &mut dyn FnMut(&ScanReport) -> bool,
+) -> Result<ScanReport, ArchiveError> {
+    let mut report = ScanReport::default();
+    let mut unlisted = Vec::new();
+    let mut links = std::collections::HashMap::new();
+    for root in roots {
+        let mut visit = |path: &Path, stored: &[u8], metadata: &fs::Metadata| {
+            if !progress(&report) {
+                return Err(ArchiveError::Interrupted);
+            }
+            add_path(adder, path, stored, metadata, &mut links, &mut report)
+        };
+        walk(root, options, &mut visit, &mut |path, problem| {
+            unlisted.push(Problem { path: path.display().to_string(), problem });
+        })?;
+    }
+    report.problems.append(&mut unlisted);
+    Ok(report)
+}
+
+type Visit<'a> = dyn FnMut(&Path, &[u8], &fs::Metadata) -> Result<(), ArchiveError> + 'a;
+type Trouble<'a> = dyn FnMut(&Path, String) + 'a;
+
+/// Visit everything below a root: a folder before what is in it, names by their bytes.
+fn walk(
+    root: &Root,
+    options: &ScanOptions,
+    visit: &mut Visit<'_>,
+    trouble: &mut Trouble<'_>,
+) -> Result<(), ArchiveError> {
+    let top = match if root.stored.is_empty() {
+        fs::metadata(&root.path)
+    } else {
+        fs::symlink_metadata(&root.path)
+    } {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            trouble(&root.path, error.to_string());
+            return Ok(());
+        }
+    };
+    if !root.stored.is_empty() {
+        visit(&root.path, &root.stored, &top)?;
+    }
+    let mut stack = Vec::new();
+    if top.is_dir() && options.skip != Some((top.dev(), top.ino())) {
+        stack.push((root.path.clone(), root.stored.clone(), names(&root.path, trouble)));
+    }
+    while let Some((folder, folder_stored, rest)) = stack.last_mut() {
+        let Some(name) = rest.next() else {
+            stack.pop();
+            continue;
+        };
+        let path = folder.join(&name);
+        let mut stored = folder_stored.clone();
+        if !stored.is_empty() {
+            stored.push(b'/');
+        }
+        stored.extend_from_slice(name.as_bytes());
+        if options.exclude.iter().any(|pattern| excludes(pattern, &stored, name.as_bytes())) {
+            continue;
+        }
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                trouble(&path, error.to_string());
+                continue;
+            }
+        };
+        if options.skip == Some((metadata.dev(), metadata.ino())) {
+            continue;
+        }
+        visit(&path, &stored, &metadata)?;
+        if metadata.is_dir() && (!options.one_file_system || metadata.dev() == top.dev()) {
+            let names = names(&path, trouble);
+            stack.push((path, stored, names));
+        }
+    }
+    Ok(())
+}
+
+fn names(folder: &Path, trouble: &mut Trouble<'_>) -> std::vec::IntoIter<OsString> {
+    let mut names = Vec::new();
+    let listed = fs::read_dir(folder).and_then(|entries| {
+        for entry in entries {
+            names.push(entry?.file_name());
+        }
+        Ok(())
+    });
+    if let Err(error) = listed {
+        trouble(folder, format!("cannot list it: {error}"));
+    }
+    names.sort_unstable();
+    names.into_iter()
+}
+
+fn excludes(pattern: &str, stored: &[u8], name: &[u8]) -> bool {
+    let subject = if pattern.contains('/') { stored } else { name };
+    matches_pattern(pattern.trim_matches('/').as_bytes(), subject)
+}
+
+/// Whether all of `text` matches a pattern, in which `*` stands for any bytes but `/`, and `?`
+/// for any one byte but `/`.
+fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // The last star seen, and where the text stood then.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(&byte) if byte == text[t] || byte == b'?' && text[t] != b'/' => {
+                p += 1;
+                t += 1;
+            }
+            _ => match star {
+                Some((at, from)) if text[from] != b'/' => {
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    t = from + 1;
+                }
+                _ => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+type Links = std::collections::HashMap<(u64, u64), Vec<u8>>;
+
+fn add_path(
+    adder: &mut Adder<'_>,
+    path: &Path,
+    stored: &[u8],
+    metadata: &fs::Metadata,
+    links: &mut Links,
+    report: &mut ScanReport,
+) -> Result<(), ArchiveError> {
+    let mut trouble = |problem: String| {
+        report.problems.push(Problem { path: path.display().to_string(), problem });
+    };
+    let kind = metadata.file_type();
+    let linked = kind.is_file() && metadata.nlink() > 1;
+    let key = (metadata.dev(), metadata.ino());
+    let kind = if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        match fs::read_link(path) {
+            Ok(target) => Kind::Symlink { target: target.into_os_string().into_vec() },
+            Err(error) => {
+                trouble(error.to_string());
+                return Ok(());
+            }
+        }
+    } else if kind.is_fifo() {
+        Kind::Fifo
+    } else if kind.is_char_device() {
+        Kind::CharDevice { number: metadata.rdev() }
+    } else if kind.is_block_device() {
+        Kind::BlockDevice { number: metadata.rdev() }
+    } else if kind.is_socket() {
+        report.sockets += 1;
+        return Ok(());
+    } else if let Some(target) = links.get(&key).filter(|_| linked) {
+        Kind::HardLink { target: target.clone() }
+    } else {
+        Kind::File
+    };
+    let xattrs = xattrs_of(path).unwrap_or_else(|error| {
+        trouble(format!("its extended attributes cannot be read: {error}"));
+        Vec::new()
+    });
+    let metadata_kept = Metadata {
+        mode: metadata.mode() & 0o7777,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        mtime_s: metadata.mtime(),
+        mtime_ns: metadata.mtime_nsec() as u32,
+        xattrs,
+    };
+    let is_file = kind == Kind::File;
+    let path_stored = stored.to_vec();
+    let entry =
+        Entry { path: path_stored, kind, metadata: metadata_kept, recipe: Recipe::default() };
+    if !is_file {
+        return adder.entry(entry);
+    }
+    let mut file = match open_file(path) {
+        Ok(file) => file,
+        Err(error) => {
+            trouble(error.to_string());
+            return Ok(());
+        }
+    };
+    match adder.file(entry, linked, &mut file)? {
+        Ok(bytes) => {
+            let now = file.metadata();
+            let same = now.is_ok_and(|now| {
+                now.len() == bytes && now.modified().ok() == metadata.modified().ok()
+            });
+            if !same {
+                trouble("it changed while it was read; stored as it was found".to_owned());
+            }
+            report.bytes += bytes;
+            report.files += 1;
+            if linked {
+                links.insert(key, stored.to_vec());
+            }
+        }
+        Err(error) => trouble(error.to_string()),
+    }
+    Ok(())
+}
+
+/// Open a file that was one a moment ago, without following a link or waiting for a pipe.
+fn open_file(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("it is no file any more"))
+    }
+}
+
+fn xattrs_of(path: &Path) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut list = [0; 4096];
+    let mut long = Vec::new();
+    let names: &[u8] = match rustix::fs::llistxattr(path, &mut list[..]) {
+        Ok(len) => &list[..len],
+        Err(rustix::io::Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(rustix::io::Errno::RANGE) => {
+            long.resize(XATTR_BYTES_MAX, 0);
+            let len = rustix::fs::llistxattr(path, &mut long[..])?;
+            &long[..len]
+        }
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0; XATTR_BYTES_MAX];
+        let len = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut value[..])?;
+        value.truncate(len);
+        found.push((name.to_vec(), value));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_lose_what_leads_out_of_the_tree() {
+        let stored = |path: &str| {
+            let mut found = roots(&[PathBuf::from(path)]).unwrap();
+            String::from_utf8(found.remove(0).stored).unwrap()
+        };
+        let cases = [
+            ("/home/ann", "home/ann"),
+            ("/", ""),
+            (".", ""),
+            ("./a/./b/", "a/b"),
+            ("../../x/y", "x/y"),
+            ("a/../b", "b"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(stored(path), expected, "{path}");
+        }
+        let both = |a: &str, b: &str| roots(&[a.into(), b.into()]);
+        assert!(both("a", "b").is_ok() && both("a", "ab").is_ok());
+        for (a, b) in [("a", "a"), ("/a", "../a"), ("a/b", "a"), (".", "x")] {
+            assert!(both(a, b).is_err(), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_like_a_shell_does() {
+        let cases = [
+            ("*.o", "a.o", true),
+            ("*.o", "a.oo", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a/*/c", "a/b/c", true),
+            ("a/*/c", "a/b/d/c", false),
+            ("?", "/", false),
+            ("??", "ab", true),
+            ("*", "", true),
+            ("", "", true),
+            ("a**", "a", true),
+        ];
+        for (pattern, text, expected) in cases {
+            let found = matches_pattern(pattern.as_bytes(), text.as_bytes());
+            assert_eq!(found, expected, "{pattern} {text}");
+        }
+        assert!(excludes("target", b"a/b/target", b"target"));
+        assert!(excludes("/a/b", b"a/b", b"b") && !excludes("a/b", b"c/a/b", b"b"));
+    }
+}

@@ -1,0 +1,322 @@
+//! The folder that is restored into: folders, files and links, made by handles and never by path.
+//! Room: onefold-archive.
+//! Invariant: a folder's times and rights are set when nothing more comes into it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use onefold_content::is_zero;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid,
+    XattrFlags,
+};
+use rustix::io::Errno;
+
+use crate::error::ArchiveError;
+use crate::format::entry::{Entry, Kind, Metadata, is_within};
+use crate::tree::scan::Problem;
+
+/// Where restored paths go.
+pub struct Target {
+    root: OwnedFd,
+    /// The open folders, each within the one before it.
+    open: Vec<OpenFolder>,
+    file: Option<OpenFile>,
+    overwrite: bool,
+    /// Only root may give files away.
+    gives_away: bool,
+}
+
+struct OpenFolder {
+    path: Vec<u8>,
+    handle: OwnedFd,
+    /// Set if the version holds the folder itself.
+    metadata: Option<Metadata>,
+}
+
+struct OpenFile {
+    entry: Entry,
+    file: File,
+    len: u64,
+    /// It may end in a hole, and then is not long enough yet.
+    holes: bool,
+}
+
+/// The folder and the name of a path.
+fn split(path: &[u8]) -> (&[u8], &OsStr) {
+    let (folder, name) = match path.iter().rposition(|&byte| byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&path[..0], path),
+    };
+    (folder, OsStr::from_bytes(name))
+}
+
+fn problem(path: &[u8], problem: impl ToString, problems: &mut Vec<Problem>) {
+    let path = String::from_utf8_lossy(path).into_owned();
+    problems.push(Problem { path, problem: problem.to_string() });
+}
+
+fn open_folder(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+impl Target {
+    /// The folder at `path`, which is made if it is missing, and empty unless `overwrite`.
+    pub fn open(path: &Path, overwrite: bool) -> Result<Self, ArchiveError> {
+        let refused =
+            |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
+        std::fs::create_dir_all(path).map_err(refused)?;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let root =
+            rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| refused(e.into()))?;
+        let mut listed = Dir::read_from(&root).map_err(|e| refused(e.into()))?;
+        let holds = listed.find_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name != "." && name != "..").then_some(name)
+        });
+        if let Some(name) = holds.filter(|_| !overwrite) {
+            return Err(ArchiveError::Setting(format!(
+                "'{}' is not empty: it holds '{name}'",
+                path.display()
+            )));
+        }
+        let gives_away = rustix::process::geteuid().is_root();
+        Ok(Self { root, open: Vec::new(), file: None, overwrite, gives_away })
+    }
+
+    /// A path comes. A file's content follows by [`Target::write`] and [`Target::end`].
+    pub fn begin(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
+        assert!(self.file.is_none(), "a file ends before the next path comes");
+        let path = entry.path.clone();
+        match self.make(entry, problems) {
+            Ok(()) => Ok(()),
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(ArchiveError::NoSpace(format!(
+                "restoring '{}'",
+                String::from_utf8_lossy(&path)
+            ))),
+            Err(Errno::EXIST) => {
+                problem(&path, "it exists already", problems);
+                Ok(())
+            }
+            Err(errno) => {
+                problem(&path, io::Error::from(errno), problems);
+                Ok(())
+            }
+        }
+    }
+
+    fn make(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
+        if entry.kind == Kind::Directory {
+            self.enter(&entry.path, problems)?;
+            let folder = self.open.last_mut().expect("it was just entered");
+            folder.metadata = Some(entry.metadata);
+            return Ok(());
+        }
+        let (folder, name) = split(&entry.path);
+        self.enter(folder, problems)?;
+        let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
+        if self.overwrite {
+            match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let mode = Mode::RUSR | Mode::WUSR;
+        match &entry.kind {
+            Kind::File => {
+                let flags = OFlags::CREATE
+                    | OFlags::EXCL
+                    | OFlags::WRONLY
+                    | OFlags::NOFOLLOW
+                    | OFlags::CLOEXEC;
+                let file = File::from(rustix::fs::openat(at, name, flags, mode)?);
+                self.file = Some(OpenFile { entry, file, len: 0, holes: false });
+                return Ok(());
+            }
+            Kind::HardLink { target } => {
+                let (folder, from) = split(target);
+                let folder = self.walk(folder)?;
+                let from_at = folder.as_ref().map_or(self.root.as_fd(), |folder| folder.as_fd());
+                return rustix::fs::linkat(from_at, from, at, name, AtFlags::empty());
+            }
+            Kind::Symlink { target } => {
+                rustix::fs::symlinkat(OsStr::from_bytes(target), at, name)?;
+            }
+            Kind::Fifo => rustix::fs::mknodat(at, name, FileType::Fifo, mode, 0)?,
+            Kind::CharDevice { number } => {
+                rustix::fs::mknodat(at, name, FileType::CharacterDevice, mode, *number)?;
+            }
+            Kind::BlockDevice { number } => {
+                rustix::fs::mknodat(at, name, FileType::BlockDevice, mode, *number)?;
+            }
+            Kind::Directory => unreachable!("handled above"),
+        }
+        self.dress_by_name(at, name, &entry)
+    }
+
+    /// Owner, rights and times of what has no handle.
+    fn dress_by_name(
+        &self,
+        at: BorrowedFd<'_>,
+        name: &OsStr,
+        entry: &Entry,
+    ) -> rustix::io::Result<()> {
+        let Metadata { mode, uid, gid, .. } = entry.metadata;
+        if self.gives_away {
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            rustix::fs::chownat(at, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if !matches!(entry.kind, Kind::Symlink { .. }) {
+            // Made a moment ago by this process, and no link.
+            rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+        }
+        let times = times(&entry.metadata);
+        rustix::fs::utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The next bytes of the file; dropped if it could not be made.
+    pub fn write(
+        &mut self,
+        data: &[u8],
+        sparse: bool,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), ArchiveError> {
+        let Some(open) = &mut self.file else { return Ok(()) };
+        let done = if sparse && is_zero(data) {
+            open.holes = true;
+            open.file.seek(SeekFrom::Current(data.len() as i64)).map(drop)
+        } else {
+            open.file.write_all(data)
+        };
+        open.len += data.len() as u64;
+        self.settle(done, problems)
+    }
+
+    /// Give the file up if `done` failed; a full disk ends the whole restore.
+    fn settle(
+        &mut self,
+        done: io::Result<()>,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), ArchiveError> {
+        let Err(error) = done else { return Ok(()) };
+        let full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        self.abandon(&error.to_string(), problems);
+        if full { Err(ArchiveError::NoSpace("restoring".to_owned())) } else { Ok(()) }
+    }
+
+    /// The file cannot be had whole: take it away, and say why.
+    pub fn abandon(&mut self, why: &str, problems: &mut Vec<Problem>) {
+        let Some(open) = self.file.take() else { return };
+        problem(&open.entry.path, why, problems);
+        let (_, name) = split(&open.entry.path);
+        let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
+        if let Err(errno) = rustix::fs::unlinkat(at, name, AtFlags::empty()) {
+            let why = format!("a part of it is left behind: {}", io::Error::from(errno));
+            problem(&open.entry.path, why, problems);
+        }
+    }
+
+    /// The file is complete.
+    pub fn end(&mut self, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
+        let Some(open) = &self.file else { return Ok(()) };
+        if open.len != open.entry.recipe.size {
+            let why = format!("it has {} bytes, not {}", open.len, open.entry.recipe.size);
+            self.abandon(&why, problems);
+            return Ok(());
+        }
+        let done = if open.holes { open.file.set_len(open.len) } else { Ok(()) };
+        self.settle(done, problems)?;
+        if let Some(open) = self.file.take() {
+            let (entry, gives_away) = (&open.entry, self.gives_away);
+            dress(open.file.as_fd(), &entry.path, &entry.metadata, gives_away, problems);
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes.
+    pub fn finish(mut self, problems: &mut Vec<Problem>) {
+        while !self.open.is_empty() {
+            self.leave(problems);
+        }
+    }
+
+    fn leave(&mut self, problems: &mut Vec<Problem>) {
+        let Some(folder) = self.open.pop() else { return };
+        if let Some(metadata) = &folder.metadata {
+            dress(folder.handle.as_fd(), &folder.path, metadata, self.gives_away, problems);
+        }
+    }
+
+    /// Make `folder` the last open one, leaving those that it does not lie in and making those
+    /// that are missing.
+    fn enter(&mut self, folder: &[u8], problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
+        while self.open.last().is_some_and(|open| !is_within(folder, &open.path)) {
+            self.leave(problems);
+        }
+        let mut start = self.open.last().map_or(0, |open| open.path.len() + 1);
+        while start < folder.len() {
+            let end = folder[start..].iter().position(|&byte| byte == b'/');
+            let end = end.map_or(folder.len(), |len| start + len);
+            let name = OsStr::from_bytes(&folder[start..end]);
+            let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
+            match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            let handle = open_folder(at, name)?;
+            self.open.push(OpenFolder { path: folder[..end].to_vec(), handle, metadata: None });
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    /// A handle of a folder that exists; `None` is the target itself.
+    fn walk(&self, folder: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
+        let mut handle: Option<OwnedFd> = None;
+        for name in folder.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            let at = handle.as_ref().map_or(self.root.as_fd(), |handle| handle.as_fd());
+            handle = Some(open_folder(at, OsStr::from_bytes(name))?);
+        }
+        Ok(handle)
+    }
+}
+
+fn times(metadata: &Metadata) -> Timestamps {
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let (tv_sec, tv_nsec) = (metadata.mtime_s, metadata.mtime_ns.into());
+    Timestamps { last_access: omit, last_modification: Timespec { tv_sec, tv_nsec } }
+}
+
+/// Owner, attributes, rights and times, in the order in which each survives the next.
+fn dress(
+    handle: BorrowedFd<'_>,
+    path: &[u8],
+    metadata: &Metadata,
+    gives_away: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let mut check = |what: &str, result: rustix::io::Result<()>| {
+        if let Err(errno) = result {
+            problem(path, format!("{what}: {}", io::Error::from(errno)), problems);
+        }
+    };
+    if gives_away {
+        let (uid, gid) = (Uid::from_raw(metadata.uid), Gid::from_raw(metadata.gid));
+        check("its owner cannot be set", rustix::fs::fchown(handle, Some(uid), Some(gid)));
+    }
+    for (name, value) in &metadata.xattrs {
+        let set =
+            rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
+        check("an extended attribute cannot be set", set);
+    }
+    let mode = Mode::from_raw_mode(metadata.mode);
+    check("its rights cannot be set", rustix::fs::fchmod(handle, mode));
+    check("its times cannot be set", rustix::fs::futimens(handle, &times(metadata)));
+}

@@ -1,0 +1,239 @@
+//! Reading everything, and naming what is wrong.
+//! Room: onefold-archive.
+//! Every container's chunks are read, decompressed and fingerprinted; every version's entries and
+//! references are decoded and compared with the containers' directories.
+//! Cost: about 20 bytes of memory per chunk of the archive.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use onefold_block::ContainerId;
+
+use crate::archive::Archive;
+use crate::containers::{self, ChunkDecoder};
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::ChunkRef;
+use crate::format::entry::{Entry, Kind, compare_paths, is_within};
+use crate::version::Version;
+
+/// Damaged files that are named one by one; the rest is counted.
+const FILES_NAMED_MAX: usize = 1000;
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about: a file of the archive, or a path of a version.
+    pub what: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What verifying found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Containers read.
+    pub containers: u64,
+    /// Chunks read, decompressed and fingerprinted.
+    pub chunks: u64,
+    /// Bytes of these chunks.
+    pub chunk_bytes: u64,
+    /// Versions read.
+    pub versions: u64,
+    /// Entries decoded.
+    pub entries: u64,
+    /// References compared.
+    pub references: u64,
+    /// Containers that no version refers to; they do no harm.
+    pub unused_containers: u64,
+    /// What a power cut may leave and the next addition puts right.
+    pub notes: Vec<Finding>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Damaged files past those that are named.
+    pub more_damaged_files: u64,
+}
+
+impl VerifyReport {
+    /// Whether everything is as it should be.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    fn find(&mut self, what: impl Into<String>, problem: impl Into<String>) {
+        self.findings.push(Finding { what: what.into(), problem: problem.into() });
+    }
+}
+
+/// The good chunks of all containers, by a hash of everything a reference says.
+type GoodChunks = HashSet<u64>;
+
+fn digest(chunk: &ChunkRef) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    chunk.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Archive {
+    /// Read and check everything. `progress` is told the bytes of containers read so far and in
+    /// all, and answers whether to go on.
+    pub fn verify(
+        &self,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<VerifyReport, ArchiveError> {
+        let mut report = VerifyReport::default();
+        for damage in &self.log.damage {
+            report.find("log", damage);
+        }
+        for record in &self.log.to_repair {
+            let problem = format!("record {} is good in one copy only", record.sequence)
+                + "; the next addition repairs that";
+            let finding = Finding { what: "log".to_owned(), problem };
+            // A power cut between the two copies leaves this of the last record only.
+            let last = record.sequence + 1 == self.log.records;
+            if last { &mut report.notes } else { &mut report.findings }.push(finding);
+        }
+        for stranger in self.store.strangers()? {
+            report.find(stranger, "it is no container");
+        }
+        let ids = self.store.list()?;
+        let mut good = GoodChunks::new();
+        let (mut done, mut total) = (0, 0);
+        for &id in &ids {
+            total += self.store.len(id)?;
+        }
+        for &id in &ids {
+            if !progress(done, total) {
+                return Err(ArchiveError::Interrupted);
+            }
+            done += self.store.len(id)?;
+            self.verify_container(id, &mut good, &mut report);
+        }
+        progress(done, total);
+        let mut used = HashSet::new();
+        let numbers: Vec<u32> = self.versions().map(|info| info.number).collect();
+        for number in numbers {
+            report.versions += 1;
+            match self.version(Some(number)) {
+                Ok(version) => self.verify_version(&version, &good, &mut used, &mut report)?,
+                Err(error) if error.is_corruption() => {
+                    report.find(format!("version {number}"), error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        report.unused_containers = ids.iter().filter(|id| !used.contains(id)).count() as u64;
+        Ok(report)
+    }
+
+    fn verify_container(&self, id: ContainerId, good: &mut GoodChunks, report: &mut VerifyReport) {
+        report.containers += 1;
+        let mut problems = Vec::new();
+        let sizes = self.settings.sizes();
+        let mut decoder = ChunkDecoder::new(self.fingerprinter(), sizes.max());
+        let uuid = &self.identity.uuid;
+        let read =
+            containers::check_chunks(&*self.store, id, uuid, &mut decoder, |chunk, result| {
+                report.chunks += 1;
+                report.chunk_bytes += u64::from(chunk.len);
+                match result {
+                    Ok(()) => {
+                        good.insert(digest(chunk));
+                    }
+                    Err(error) => problems.push(error.to_string()),
+                }
+            });
+        match read {
+            // No version refers to it: it was being written when an addition was cut short.
+            _ if id.get() >= self.log.next_container => {}
+            Err(error) => report.find(id.to_string(), error.to_string()),
+            Ok(()) => problems.into_iter().for_each(|problem| report.find(id.to_string(), problem)),
+        }
+    }
+
+    fn verify_version(
+        &self,
+        version: &Version,
+        good: &GoodChunks,
+        used: &mut HashSet<ContainerId>,
+        report: &mut VerifyReport,
+    ) -> Result<(), ArchiveError> {
+        let number = version.info().number;
+        let what = format!("version {number}");
+        match version.containers() {
+            Ok(uses) => used.extend(uses.into_iter().map(|container| container.id)),
+            Err(error) => report.find(&what, error.to_string()),
+        }
+        let mut last: Vec<u8> = Vec::new();
+        let mut leaf: Option<Vec<u8>> = None;
+        for index in 0..version.len() {
+            report.entries += 1;
+            let entry = match version.entry(index) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    report.find(&what, error.to_string());
+                    continue;
+                }
+            };
+            let path = String::from_utf8_lossy(&entry.path).into_owned();
+            if !last.is_empty() && compare_paths(&last, &entry.path).is_ge() {
+                report.find(&what, format!("'{path}' is out of order"));
+            }
+            if leaf.as_ref().is_some_and(|leaf| is_within(&entry.path, leaf)) {
+                report.find(&what, format!("'{path}' lies in something that is no folder"));
+            }
+            leaf = (entry.kind != Kind::Directory).then(|| entry.path.clone());
+            if let Some(problem) = verify_recipe(version, &entry, good, report) {
+                let named = report.findings.len() < FILES_NAMED_MAX;
+                if named {
+                    report.find(format!("'{path}' of {what}"), problem);
+                } else {
+                    report.more_damaged_files += 1;
+                }
+            }
+            last = entry.path;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a file's chunks, if anything is.
+fn verify_recipe(
+    version: &Version,
+    entry: &Entry,
+    good: &GoodChunks,
+    report: &mut VerifyReport,
+) -> Option<String> {
+    if !entry.kind.has_content() {
+        return None;
+    }
+    let (mut len, mut bad, mut first) = (0_u64, 0_u64, None);
+    for chunk in version.chunks(entry.recipe) {
+        report.references += 1;
+        match chunk {
+            Ok(chunk) => {
+                len += u64::from(chunk.len);
+                if !good.contains(&digest(&chunk)) {
+                    bad += 1;
+                    first = first.or_else(|| {
+                        Some(format!(
+                            "its chunk in {} at byte {} is missing or damaged",
+                            chunk.container, chunk.offset
+                        ))
+                    });
+                }
+            }
+            Err(error) => {
+                bad += 1;
+                first = first.or_else(|| Some(error.to_string()));
+            }
+        }
+    }
+    match first {
+        Some(problem) if bad > 1 => Some(format!("{problem}, and {} more", bad - 1)),
+        Some(problem) => Some(problem),
+        None if len != entry.recipe.size => {
+            Some(format!("its chunks have {len} bytes, not {}", entry.recipe.size))
+        }
+        None => None,
+    }
+}

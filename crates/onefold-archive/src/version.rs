@@ -1,0 +1,184 @@
+//! A version, open to be read: its entries in order, any path by search, any file's recipe.
+//! Room: onefold-archive.
+//! Cost: 12 bytes of memory per entry; a search reads as many entries as their number has bits.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use onefold_block::Media;
+
+use crate::archive::Archive;
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
+use crate::format::entry::{self, Entry, Recipe};
+use crate::format::log_record::VersionInfo;
+use crate::format::version_file::{
+    self, ContainerUse, FOOTER_BYTES, Footer, HEADER_BYTES, ROW_BYTES, Row, USE_BYTES, file_name,
+};
+
+/// References read at a time.
+const REFS_AT_ONCE: u64 = 1024;
+
+/// A version of an archive.
+pub struct Version {
+    info: VersionInfo,
+    name: String,
+    media: Arc<dyn Media>,
+    footer: Footer,
+    rows: Vec<Row>,
+}
+
+impl Version {
+    pub(crate) fn open(archive: &Archive, info: &VersionInfo) -> Result<Self, ArchiveError> {
+        let name = file_name(info.number);
+        let corrupt = |problem: String| ArchiveError::corrupt(&name, 0, problem);
+        let media = archive.versions_folder.open(&name).map_err(|error| match error {
+            onefold_block::MediaError::NotFound { .. } => corrupt("it is missing".to_owned()),
+            other => other.into(),
+        })?;
+        let len = media.len()?;
+        if len != info.file_bytes || len < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+            let expected = info.file_bytes;
+            return Err(corrupt(format!("it is {len} bytes long, {expected} were expected")));
+        }
+        let mut header = [0; HEADER_BYTES];
+        media.read(0, &mut header)?;
+        version_file::check_header(&header, &name, info.number, &archive.identity.uuid)?;
+        let mut footer = [0; FOOTER_BYTES];
+        media.read(len - FOOTER_BYTES as u64, &mut footer)?;
+        let checksum = info.footer_checksum;
+        let footer = version_file::decode_footer(&footer, &name, info.number, len, checksum)?;
+        let mut bytes = vec![0; footer.rows as usize * ROW_BYTES];
+        media.read(footer.rows_at, &mut bytes)?;
+        let rows = version_file::decode_rows(&bytes, &name, &footer)?;
+        Ok(Self { info: info.clone(), name, media, footer, rows })
+    }
+
+    /// Number, time, label and totals.
+    pub const fn info(&self) -> &VersionInfo {
+        &self.info
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The containers that it refers to.
+    pub fn containers(&self) -> Result<Vec<ContainerUse>, ArchiveError> {
+        let mut bytes = vec![0; self.footer.uses as usize * USE_BYTES];
+        self.media.read(self.footer.uses_at, &mut bytes)?;
+        version_file::decode_uses(&bytes, &self.name, &self.footer)
+    }
+
+    /// The entry with this index in path order; the index is below [`Version::len`].
+    pub fn entry(&self, index: usize) -> Result<Entry, ArchiveError> {
+        let Row { at, len } = self.rows[index];
+        let mut bytes = vec![0; len as usize];
+        self.media.read(at, &mut bytes)?;
+        let entry = entry::decode(&bytes, at);
+        let entry = entry.ok_or_else(|| {
+            ArchiveError::corrupt(&self.name, at, format!("entry {index} is damaged"))
+        })?;
+        let end = entry.recipe.chunks.checked_mul(REF_BYTES as u64);
+        let end = end.and_then(|bytes| bytes.checked_add(entry.recipe.at));
+        if end.is_none_or(|end| end > self.footer.rows_at) {
+            let problem = format!("entry {index} has its recipe outside of the file");
+            return Err(ArchiveError::corrupt(&self.name, at, problem));
+        }
+        Ok(entry)
+    }
+
+    /// The index of the entry of this path, or of the first one after it.
+    fn position(&self, path: &[u8]) -> Result<(usize, Option<Entry>), ArchiveError> {
+        let (mut low, mut high) = (0, self.rows.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.entry(middle)?;
+            match entry::compare_paths(&entry.path, path) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Ok((middle, Some(entry))),
+            }
+        }
+        Ok((low, None))
+    }
+
+    /// The entry of a path.
+    pub fn find(&self, path: &[u8]) -> Result<Entry, ArchiveError> {
+        let (_, found) = self.position(path)?;
+        found.ok_or_else(|| self.no_path(path))
+    }
+
+    /// The indices of a path and everything in it; an empty path means everything.
+    pub fn within(&self, path: &[u8]) -> Result<std::ops::Range<usize>, ArchiveError> {
+        if path.is_empty() {
+            return Ok(0..self.rows.len());
+        }
+        // What lies in a folder comes right after it, whether the folder has an entry or not.
+        let (start, _) = self.position(path)?;
+        let (mut low, mut high) = (start, self.rows.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if entry::is_within(&self.entry(middle)?.path, path) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if start == low { Err(self.no_path(path)) } else { Ok(start..low) }
+    }
+
+    fn no_path(&self, path: &[u8]) -> ArchiveError {
+        let path = String::from_utf8_lossy(path).into_owned();
+        ArchiveError::NoPath { version: self.info.number, path }
+    }
+
+    /// The chunks of a file in order. After an error the iterator goes on with the next one.
+    pub fn chunks(&self, recipe: Recipe) -> Chunks<'_> {
+        let Recipe { at, chunks, .. } = recipe;
+        Chunks { version: self, at, left: chunks, buffer: Vec::new(), taken: 0 }
+    }
+}
+
+/// The chunks of a file.
+pub struct Chunks<'a> {
+    version: &'a Version,
+    at: u64,
+    left: u64,
+    buffer: Vec<u8>,
+    taken: usize,
+}
+
+impl Iterator for Chunks<'_> {
+    type Item = Result<ChunkRef, ArchiveError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.taken == self.buffer.len() {
+            let count = self.left.min(REFS_AT_ONCE) as usize;
+            self.buffer.resize(count * REF_BYTES, 0);
+            self.taken = 0;
+            if let Err(error) = self.version.media.read(self.at, &mut self.buffer) {
+                self.left = 0;
+                return Some(Err(error.into()));
+            }
+        }
+        let (at, number) = (self.at, self.version.info.number);
+        let bytes = self.buffer[self.taken..].first_chunk::<REF_BYTES>();
+        let chunk = bytes.and_then(|bytes| ChunkRef::decode(bytes, number, at));
+        self.taken += REF_BYTES;
+        self.at += REF_BYTES as u64;
+        self.left -= 1;
+        Some(chunk.ok_or_else(|| {
+            ArchiveError::corrupt(&self.version.name, at, "a chunk reference is damaged")
+        }))
+    }
+}

@@ -1,0 +1,175 @@
+//! One flipped bit, anywhere: it is named, and never read as data.
+
+use onefold_archive::{Archive, ArchiveError};
+use onefold_block::{Folder as _, SimFolder, SplitMix64};
+use std::sync::Arc;
+
+use crate::support::{Tree, add, damage, names, new_archive, next, open, read, small, tree};
+
+fn two_versions() -> (SimFolder, [Tree; 2]) {
+    let (folder, mut archive) = new_archive(&small());
+    let mut random = SplitMix64::new(11);
+    let first = tree(&mut random, 6, 40_000);
+    let second = next(&first, &mut random);
+    add(&mut archive, &first).unwrap();
+    add(&mut archive, &second).unwrap();
+    (folder, [first, second])
+}
+
+/// Every path that can be read holds what was added; returns how many cannot be.
+fn check_readable(archive: &Archive, trees: &[Tree; 2], context: &str) -> usize {
+    let mut lost = 0;
+    for (number, tree) in (1..).zip(trees) {
+        let version = match archive.version(Some(number)) {
+            Ok(version) => version,
+            Err(error) => {
+                assert!(error.is_corruption(), "{context}: {error}");
+                lost += tree.len();
+                continue;
+            }
+        };
+        for index in 0..version.len() {
+            let Ok(entry) = version.entry(index) else {
+                lost += 1;
+                continue;
+            };
+            let mut bytes = Vec::new();
+            let result = onefold_archive::tree::restore::read_file(
+                archive,
+                &version,
+                &entry,
+                1 << 20,
+                &mut |piece| {
+                    bytes.extend_from_slice(piece);
+                    Ok(())
+                },
+            );
+            let expected = tree[&entry.path].clone().unwrap_or_default();
+            match result {
+                Ok(_) => assert!(bytes == expected, "{context}: wrong data"),
+                Err(error) => {
+                    assert!(error.is_corruption(), "{context}: {error}");
+                    assert!(expected.starts_with(&bytes), "{context}: wrong data before an error");
+                    lost += 1;
+                }
+            }
+        }
+    }
+    lost
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_named_and_never_read_as_data() {
+    let mut random = SplitMix64::new(1);
+    let (pristine, trees) = two_versions();
+    let mut files: Vec<String> =
+        ["archive.0", "log.0", "log.1"].map(str::to_owned).into_iter().collect();
+    files.extend(names(&pristine, "versions").iter().map(|name| format!("versions/{name}")));
+    files.extend(names(&pristine, "containers").iter().map(|name| format!("containers/{name}")));
+    for name in files {
+        for _ in 0..12 {
+            let folder = pristine.after_crash(1, onefold_block::CrashMode::KeepEverything);
+            let len = match name.split_once('/') {
+                Some((sub, name)) => folder.subfolder(sub).unwrap().open(name).unwrap().len(),
+                None => folder.open(&name).unwrap().len(),
+            }
+            .unwrap();
+            let at = random.below(len);
+            damage(&folder, &name, at);
+            let context = format!("{name} byte {at}");
+            let archive = Archive::open(Arc::new(folder.clone())).unwrap();
+            let lost = check_readable(&archive, &trees, &context);
+            let report = archive.verify(&mut |_, _| true).unwrap();
+            if name.starts_with("archive") {
+                assert_eq!(lost, 0, "{context}: the other copy serves");
+            } else {
+                let noticed = !report.is_sound() || !report.notes.is_empty();
+                assert!(noticed, "{context} goes unnoticed");
+            }
+            if name.starts_with("log") {
+                assert_eq!(lost, 0, "{context}: the other copy serves");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_or_cut_container_is_named_with_the_files_it_takes_along() {
+    let (folder, trees) = two_versions();
+    let name = names(&folder, "containers")[0].clone();
+    folder.truncate(&format!("containers/{name}"), 5000).unwrap();
+    let check = |what: &str| {
+        let archive = open(&folder);
+        assert!(check_readable(&archive, &trees, what) > 0);
+        let report = archive.verify(&mut |_, _| true).unwrap();
+        let text = format!("{:#?}", report.findings);
+        assert!(text.contains("container 1"), "{what}: {text}");
+        assert!(text.contains("of version 1") && text.contains("of version 2"), "{what}: {text}");
+    };
+    check("cut");
+    folder.subfolder("containers").unwrap().remove(&name).unwrap();
+    check("missing");
+}
+
+#[test]
+fn a_damaged_container_is_no_obstacle_to_the_next_version() {
+    let (folder, trees) = two_versions();
+    let name = names(&folder, "containers")[0].clone();
+    let len = folder.subfolder("containers").unwrap().open(&name).unwrap().len().unwrap();
+    damage(&folder, &format!("containers/{name}"), len - 40);
+    let mut archive = open(&folder);
+    let info = add(&mut archive, &trees[0]).unwrap();
+    assert!(info.totals.new_bytes > 0, "what it held is stored again");
+    assert!(read(&archive, info.number).unwrap() == trees[0]);
+}
+
+#[test]
+fn a_log_damaged_in_both_copies_stops_writers_only() {
+    let (folder, trees) = two_versions();
+    damage(&folder, "log.0", 100);
+    damage(&folder, "log.1", 200);
+    let mut archive = open(&folder);
+    assert_eq!(archive.damage().len(), 1);
+    assert!(read(&archive, 2).unwrap() == trees[1]);
+    let error = add(&mut archive, &trees[0]).unwrap_err();
+    assert!(error.is_corruption(), "{error}");
+    assert!(!archive.verify(&mut |_, _| true).unwrap().is_sound());
+}
+
+#[test]
+fn one_lost_copy_of_everything_that_is_kept_twice_does_no_harm() {
+    for lost in ["archive.0", "archive.1", "log.0", "log.1"] {
+        let (folder, trees) = two_versions();
+        folder.remove(lost).unwrap();
+        let mut archive = open(&folder);
+        assert!(read(&archive, 1).unwrap() == trees[0], "{lost}");
+        let info = add(&mut archive, &trees[0]).unwrap();
+        let archive = open(&folder);
+        assert!(read(&archive, info.number).unwrap() == trees[0], "{lost}");
+        if lost.starts_with("log") {
+            assert!(archive.verify(&mut |_, _| true).unwrap().is_sound(), "{lost} is repaired");
+        }
+    }
+}
+
+#[test]
+fn another_archives_files_are_not_taken_for_ones_own() {
+    let (folder, _) = two_versions();
+    let other = SimFolder::new();
+    let identity = onefold_archive::ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+    Archive::create(&other, &small(), identity).unwrap();
+    let mut archive = open(&other);
+    add(&mut archive, &tree(&mut SplitMix64::new(9), 6, 40_000)).unwrap();
+    for name in names(&other, "containers") {
+        let from = other.subfolder("containers").unwrap().open(&name).unwrap();
+        let mut bytes = vec![0; from.len().unwrap() as usize];
+        from.read(0, &mut bytes).unwrap();
+        let to = folder.subfolder("containers").unwrap().create(&name).unwrap();
+        to.write(0, &bytes).unwrap();
+    }
+    let archive = open(&folder);
+    let error = read(&archive, 1).unwrap_err();
+    assert!(matches!(error, ArchiveError::Corrupt { .. }), "{error}");
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    assert!(format!("{:?}", report.findings).contains("another archive"));
+}

@@ -1,0 +1,120 @@
+//! Interrupted additions: nothing of them shows, what they stored is made use of, the rest goes.
+
+use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
+use onefold_block::{CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
+
+use crate::support::{add, assert_sound, entry, names, new_archive, open, read, small, tree};
+
+/// Add a large file and stop before the commit.
+fn interrupt(archive: &mut Archive, data: &[u8]) {
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let mut source = data;
+    adder.file(entry(b"large", Kind::File), false, &mut source).unwrap().unwrap();
+}
+
+#[test]
+fn an_interrupted_addition_does_not_show_and_is_taken_up_again() {
+    let (folder, mut archive) = new_archive(&small());
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    add(&mut archive, &first).unwrap();
+    let data = SplitMix64::new(2).bytes(3_000_000);
+    interrupt(&mut archive, &data);
+    let mut archive = open(&folder);
+    assert_eq!(archive.versions().len(), 1);
+    assert!(read(&archive, 1).unwrap() == first);
+    assert_sound(&archive, "after an interruption");
+    let left = names(&folder, "containers").len();
+    assert!(left > 10, "{left} containers are there to be used");
+    let again = [(b"large".to_vec(), Some(data))].into();
+    let info = add(&mut archive, &again).unwrap();
+    assert!(info.totals.new_bytes < 1_500_000, "{:?}: most was there", info.totals);
+    // The power goes right after: containers of the process that was stopped count as well.
+    let folder = folder.after_crash(5, CrashMode::KeepNothing);
+    let archive = open(&folder);
+    assert!(read(&archive, info.number).unwrap() == again);
+    assert_sound(&archive, "after taking up an interrupted addition");
+}
+
+#[test]
+fn what_nobody_takes_up_is_cleared_away() {
+    let (folder, mut archive) = new_archive(&small());
+    interrupt(&mut archive, &SplitMix64::new(2).bytes(2_000_000));
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    let mut archive = open(&folder);
+    add(&mut archive, &first).unwrap();
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    assert_eq!(report.unused_containers, 0);
+    assert_eq!(names(&folder, "versions").len(), 1);
+}
+
+#[test]
+fn a_failing_disk_leaves_the_archive_as_it_was() {
+    let faults = [
+        (OpKind::Write, FaultKind::Eio),
+        (OpKind::Write, FaultKind::Enospc),
+        (OpKind::Sync, FaultKind::Eio),
+        (OpKind::Create, FaultKind::Eio),
+        (OpKind::SyncNames, FaultKind::Eio),
+        (OpKind::Reserve, FaultKind::Enospc),
+    ];
+    let first = tree(&mut SplitMix64::new(1), 10, 60_000);
+    let second = tree(&mut SplitMix64::new(2), 10, 60_000);
+    for (kind, fault) in faults {
+        let mut failures = 0;
+        for nth in 1.. {
+            let (folder, mut archive) = new_archive(&small());
+            add(&mut archive, &first).unwrap();
+            folder.fail_once(&[kind], nth, fault);
+            let context = format!("{kind:?} {nth} fails with {fault:?}");
+            let Err(error) = add(&mut archive, &second) else { break };
+            failures += 1;
+            if fault == FaultKind::Enospc {
+                assert!(matches!(error, ArchiveError::NoSpace(_)), "{context}: {error}");
+            }
+            // The same process may try again, unless the log is in doubt; the next one may.
+            let _ = add(&mut archive, &second);
+            let mut archive = open(&folder);
+            assert!(read(&archive, 1).unwrap() == first, "{context}");
+            assert_sound(&archive, &context);
+            let info = add(&mut archive, &second).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert!(read(&archive, info.number).unwrap() == second, "{context}");
+            assert_sound(&archive, &context);
+        }
+        assert!(failures > 0, "{kind:?} was never reached");
+    }
+}
+
+#[test]
+fn removing_a_version_gives_back_what_only_it_used() {
+    let (folder, mut archive) = new_archive(&small());
+    let trees = [1, 2, 3].map(|seed| tree(&mut SplitMix64::new(seed), 20, 60_000));
+    for tree in &trees {
+        add(&mut archive, tree).unwrap();
+    }
+    let before = names(&folder, "containers").len();
+    let removed = archive.remove(2).unwrap();
+    assert!(removed.containers > 0 && removed.bytes > 0);
+    let after = names(&folder, "containers").len();
+    assert_eq!(before - after, removed.containers as usize);
+    assert!(matches!(archive.remove(2), Err(ArchiveError::NoVersion { number: 2, .. })));
+    let mut archive = open(&folder);
+    let known: Vec<u32> = archive.versions().map(|info| info.number).collect();
+    assert_eq!(known, [1, 3]);
+    assert!(read(&archive, 1).unwrap() == trees[0] && read(&archive, 3).unwrap() == trees[2]);
+    let info = add(&mut archive, &trees[1]).unwrap();
+    assert_eq!(info.number, 4, "numbers are not given out twice");
+    assert_sound(&archive, "after a removal");
+    for number in [1, 3, 4] {
+        archive.remove(number).unwrap();
+    }
+    assert!(names(&folder, "containers").is_empty() && names(&folder, "versions").is_empty());
+    assert!(matches!(archive.version(None), Err(ArchiveError::NoVersions)));
+}
+
+#[test]
+fn making_an_archive_needs_a_free_folder() {
+    let folder = SimFolder::new();
+    Archive::create(&folder, &small(), crate::support::IDENTITY).unwrap();
+    let again = Archive::create(&folder, &small(), crate::support::IDENTITY);
+    assert!(matches!(again, Err(ArchiveError::NotEmpty(_))));
+}

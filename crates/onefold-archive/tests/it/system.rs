@@ -1,0 +1,253 @@
+//! Real trees: added from the system and restored to it.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
+use onefold_archive::tree::scan::{ScanOptions, ScanReport, add_trees, roots};
+use onefold_archive::{AddOptions, Archive, ArchiveError, ArchiveSettings, LockKind};
+use onefold_block::SplitMix64;
+
+use crate::support::{IDENTITY, assert_sound};
+
+fn set_time(path: &Path, seconds: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    fs::File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// A tree with everything that a tree can have.
+fn make_tree(at: &Path) {
+    let mut random = SplitMix64::new(3);
+    let dir = |path: &str| fs::create_dir_all(at.join(path)).unwrap();
+    dir("empty/nested");
+    dir("sub");
+    fs::write(at.join("file"), random.bytes(300_000)).unwrap();
+    fs::write(at.join("sub/nothing"), "").unwrap();
+    fs::write(at.join("sub/one"), "1").unwrap();
+    fs::write(at.join("zeroes"), vec![0; 2_000_000]).unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"not \xff\xfe UTF-8\n");
+    fs::write(at.join(odd), "odd").unwrap();
+    symlink("file", at.join("link")).unwrap();
+    symlink("/nowhere/\u{e9}", at.join("sub/dangling")).unwrap();
+    fs::hard_link(at.join("file"), at.join("sub/again")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o640),
+        0,
+    )
+    .unwrap();
+    fs::set_permissions(at.join("sub/one"), fs::Permissions::from_mode(0o4711)).unwrap();
+    fs::set_permissions(at.join("empty"), fs::Permissions::from_mode(0o1777)).unwrap();
+    // Where the file system has none, there are none to lose.
+    let _ = rustix::fs::setxattr(
+        at.join("file"),
+        "user.origin",
+        b"\0here",
+        rustix::fs::XattrFlags::empty(),
+    );
+    for (path, seconds) in [("file", 1), ("sub/one", 1_234_567_890), ("sub", 77), ("empty", 5)] {
+        set_time(&at.join(path), seconds);
+    }
+    fs::set_permissions(at.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
+}
+
+/// Everything that must come back, one line a path.
+fn describe(at: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut stack = vec![at.to_path_buf()];
+    let mut inodes = std::collections::HashMap::new();
+    while let Some(path) = stack.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let name = path.strip_prefix(at).unwrap().to_path_buf();
+        let kind = metadata.file_type();
+        let mut line = format!(
+            "{name:?} {:o} {}:{} {}.{}",
+            metadata.mode(),
+            metadata.uid(),
+            metadata.gid(),
+            metadata.mtime(),
+            metadata.mtime_nsec()
+        );
+        if kind.is_dir() {
+            let mut children: Vec<PathBuf> =
+                fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+            children.sort();
+            children.reverse();
+            stack.extend(children);
+        } else if kind.is_symlink() {
+            line += &format!(" -> {:?}", fs::read_link(&path).unwrap());
+        } else if kind.is_fifo() {
+            line += " fifo";
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            let first = inodes.entry(metadata.ino()).or_insert_with(|| name.clone());
+            line += &format!(" {} {:08x} as {first:?}", bytes.len(), crc32fast::hash(&bytes));
+            let mut value = [0; 100];
+            let len = rustix::fs::lgetxattr(&path, "user.origin", &mut value[..]).unwrap_or(0);
+            line += &format!(" {:?}", &value[..len]);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+fn archive_at(path: &Path) {
+    Archive::create_at(path, &ArchiveSettings::default(), IDENTITY).unwrap();
+}
+
+fn add_at(store: &Path, paths: &[PathBuf], options: &ScanOptions) -> ScanReport {
+    let mut archive = Archive::open_at(store, LockKind::Add).unwrap();
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let roots = roots(paths).unwrap();
+    let report = add_trees(&mut adder, &roots, options, &mut |_| true).unwrap();
+    adder.commit().unwrap();
+    report
+}
+
+fn restore_at(store: &Path, paths: &[&str], to: &Path, options: &RestoreOptions) -> RestoreReport {
+    let archive = Archive::open_at(store, LockKind::Read).unwrap();
+    let version = archive.version(None).unwrap();
+    let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+    restore(&archive, &version, &paths, to, options, &mut |_| true).unwrap()
+}
+
+/// The path of a system folder inside a version.
+fn stored(path: &Path) -> String {
+    path.to_str().unwrap().trim_start_matches('/').to_owned()
+}
+
+#[test]
+fn a_tree_with_everything_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    make_tree(&tree);
+    archive_at(&store);
+    let report = add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let expected = describe(&tree);
+    for sparse in [false, true] {
+        let out = dir.path().join(format!("out-{sparse}"));
+        let options = RestoreOptions { sparse, ..RestoreOptions::default() };
+        let report = restore_at(&store, &[], &out, &options);
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        let found = describe(&out.join(stored(&tree)));
+        assert_eq!(found, expected);
+        if sparse {
+            let zeroes = out.join(stored(&tree)).join("zeroes");
+            assert!(fs::metadata(zeroes).unwrap().blocks() * 512 < 1_000_000);
+        }
+    }
+    let archive = Archive::open_at(&store, LockKind::Read).unwrap();
+    assert_sound(&archive, "a real tree");
+}
+
+#[test]
+fn parts_are_restored_with_links_turned_into_files_where_they_must() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    make_tree(&tree);
+    archive_at(&store);
+    add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
+    let out = dir.path().join("out");
+    let part = format!("{}/sub", stored(&tree));
+    let report = restore_at(&store, &[&part], &out, &RestoreOptions::default());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let again = out.join(&part).join("again");
+    assert_eq!(fs::read(&again).unwrap(), fs::read(tree.join("file")).unwrap());
+    assert!(!out.join(stored(&tree)).join("file").exists());
+    // A folder and something in it is that folder once.
+    let out = dir.path().join("both");
+    let inner = format!("{part}/one");
+    let both = restore_at(&store, &[&inner, &part], &out, &RestoreOptions::default());
+    assert_eq!(both.entries, report.entries);
+}
+
+#[test]
+fn options_leave_out_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    fs::create_dir_all(tree.join("keep/target")).unwrap();
+    fs::write(tree.join("keep/a.o"), "x").unwrap();
+    fs::write(tree.join("keep/a.c"), "x").unwrap();
+    let store = tree.join("store");
+    archive_at(&store);
+    let metadata = fs::metadata(&store).unwrap();
+    let options = ScanOptions {
+        exclude: vec!["*.o".to_owned(), "target".to_owned()],
+        skip: Some((metadata.dev(), metadata.ino())),
+        one_file_system: true,
+    };
+    add_at(&store, std::slice::from_ref(&tree), &options);
+    let archive = Archive::open_at(&store, LockKind::Read).unwrap();
+    let version = archive.version(None).unwrap();
+    let names: Vec<String> = (0..version.len())
+        .map(|index| String::from_utf8(version.entry(index).unwrap().path).unwrap())
+        .map(|path| path.trim_start_matches(&stored(&tree)).to_owned())
+        .collect();
+    assert_eq!(names, ["", "/keep", "/keep/a.c"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("good"), "good").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
+    archive_at(&store);
+    let paths = [tree.clone(), dir.path().join("missing")];
+    let report = add_at(&store, &paths, &ScanOptions::default());
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert!(report.problems[0].path.ends_with("missing"));
+    assert_eq!((report.sockets, report.files), (1, 1));
+}
+
+#[test]
+fn one_process_writes_and_others_read() {
+    let dir = tempfile::tempdir().unwrap();
+    archive_at(dir.path());
+    let reader = Archive::open_at(dir.path(), LockKind::Read).unwrap();
+    let writer = Archive::open_at(dir.path(), LockKind::Add).unwrap();
+    let second = Archive::open_at(dir.path(), LockKind::Add);
+    let holder = format!("process {}", std::process::id());
+    assert!(matches!(second, Err(ArchiveError::Locked { holder: h }) if h == holder));
+    let _another = Archive::open_at(dir.path(), LockKind::Read).unwrap();
+    drop(writer);
+    let remover = Archive::open_at(dir.path(), LockKind::Remove);
+    assert!(matches!(remover, Err(ArchiveError::Locked { .. })), "somebody reads");
+    drop((reader, _another));
+    let remover = Archive::open_at(dir.path(), LockKind::Remove).unwrap();
+    assert!(Archive::open_at(dir.path(), LockKind::Read).is_err());
+    drop(remover);
+    assert!(matches!(
+        Archive::open_at(&dir.path().join("nothing"), LockKind::Read),
+        Err(ArchiveError::NoArchive)
+    ));
+}
+
+#[test]
+fn stopping_leaves_the_archive_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    make_tree(&tree);
+    archive_at(&store);
+    let mut archive = Archive::open_at(&store, LockKind::Add).unwrap();
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let roots = roots(&[tree]).unwrap();
+    let mut left = 3;
+    let stopped = add_trees(&mut adder, &roots, &ScanOptions::default(), &mut |_| {
+        left -= 1;
+        left > 0
+    });
+    assert!(matches!(stopped, Err(ArchiveError::Interrupted)));
+    drop(adder);
+    assert_eq!(archive.versions().len(), 0);
+}

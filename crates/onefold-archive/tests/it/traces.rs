@@ -1,0 +1,54 @@
+//! Container accesses of file reads.
+
+use onefold_archive::{ArchiveError, ContainerAccess, zipf_order};
+use onefold_block::{ContainerId, SplitMix64};
+use onefold_sim::Ratio;
+use std::collections::HashMap;
+
+use crate::support::{add, new_archive, small, tree};
+
+#[test]
+fn a_file_read_touches_each_of_its_containers_once_in_order() {
+    let (_, mut archive) = new_archive(&small());
+    add(&mut archive, &tree(&mut SplitMix64::new(1), 20, 300_000)).unwrap();
+    let version = archive.version(None).unwrap();
+    let files = version.files_with_content().unwrap();
+    assert_eq!(files.len(), 21);
+    for &file in &files {
+        let entry = version.entry(file as usize).unwrap();
+        let mut plain: Vec<ContainerId> = Vec::new();
+        for chunk in version.chunks(entry.recipe) {
+            let id = chunk.unwrap().container;
+            if !plain.contains(&id) {
+                plain.push(id);
+            }
+        }
+        assert_eq!(version.containers_of(file).unwrap(), plain);
+    }
+    let mut accesses: Vec<ContainerAccess> = Vec::new();
+    let order = zipf_order(&files, Ratio::new(9, 10).unwrap(), 7).unwrap().take(500);
+    version
+        .container_accesses(order, |access| {
+            accesses.push(access);
+            Ok::<_, ArchiveError>(())
+        })
+        .unwrap();
+    assert_eq!(accesses.last().map(|access| access.read), Some(499));
+    let mut reads: HashMap<u32, u64> = HashMap::new();
+    for access in &accesses {
+        *reads.entry(access.entry).or_default() += 1;
+    }
+    let again: Vec<u32> =
+        zipf_order(&files, Ratio::new(9, 10).unwrap(), 7).unwrap().take(500).collect();
+    let mut counts = HashMap::new();
+    for file in &again {
+        *counts.entry(*file).or_insert(0_u64) += 1;
+    }
+    for (file, count) in counts {
+        let containers = version.containers_of(file).unwrap().len() as u64;
+        assert_eq!(reads[&file], count * containers);
+    }
+    let request = accesses[0].request(2 << 20);
+    assert_eq!(request.offset, u64::from(accesses[0].container.get()) * (2 << 20));
+    assert!(zipf_order(&[], Ratio::new(1, 1).unwrap(), 1).is_err());
+}

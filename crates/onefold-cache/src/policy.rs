@@ -1,0 +1,309 @@
+//! The contracts: eviction and admission, which decide, and the policy that a caller talks to.
+//! Room: onefold-cache.
+//! Invariants: (1) a policy looks and answers, it never moves data  (2) the same requests in the
+//! same order give the same decisions, online and simulated.
+
+use crate::counts::Table;
+use crate::ghost::Ghost;
+use crate::objects::{Id, List, Objects};
+use crate::state::{State, StateError};
+
+/// One request for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Which object. Numbers that count from 0 take the least memory.
+    pub key: u64,
+    /// Its size in bytes, at least 1.
+    pub size: u32,
+}
+
+/// A request as policies see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming {
+    /// Which object.
+    pub key: u64,
+    /// [`crate::hash_of`] its key.
+    pub hash: u64,
+    /// Its size in bytes.
+    pub size: u32,
+    /// Number of the request, from 0.
+    pub time: u64,
+    /// Whether it would have to push others out.
+    pub full: bool,
+    /// What the admission policy knows of its popularity, for the eviction policy to order by.
+    pub count: u32,
+}
+
+/// Why an object leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It was chosen as the victim.
+    Evicted,
+    /// The owner took it out; nothing is to be learnt from that.
+    Removed,
+}
+
+/// Where a new object is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the fast device.
+    Flash,
+    /// In memory, for now.
+    Memory,
+}
+
+/// Which object goes when room is needed.
+///
+/// The caller keeps [`Objects`] and guarantees that ids are of cached objects. Every cached object
+/// is in exactly one list of the policy from `insert` to `remove`.
+pub trait Eviction {
+    /// An object was asked for and is cached.
+    fn hit(&mut self, objects: &mut Objects, id: Id, incoming: &Incoming);
+
+    /// An object that is not cached will be inserted unless [`Eviction::victim`] refuses: called
+    /// before the first question for a victim.
+    fn prepare(&mut self, objects: &mut Objects, incoming: &Incoming) {
+        let _ = (objects, incoming);
+    }
+
+    /// The object to let go for the newcomer; `None` keeps all and refuses the newcomer. Called
+    /// with at least one object cached.
+    fn victim(&mut self, objects: &mut Objects, incoming: &Incoming) -> Option<Id>;
+
+    /// Admission preferred the victim to the newcomer.
+    fn kept(&mut self, objects: &mut Objects, id: Id) {
+        let _ = (objects, id);
+    }
+
+    /// A new object, in no list and with word 0, takes its place.
+    fn insert(&mut self, objects: &mut Objects, id: Id, incoming: &Incoming) -> Place;
+
+    /// An object moved from memory to the fast device since the last question.
+    fn promoted(&mut self) -> Option<Id> {
+        None
+    }
+
+    /// Takes an object out of its list; the caller deletes it then.
+    fn remove(&mut self, objects: &mut Objects, id: Id, why: Leave);
+
+    /// The object that would be the next victim, if that is known without searching.
+    fn next(&self) -> Option<Id> {
+        None
+    }
+
+    /// Asks for the memory that a hit of this object will need besides its node.
+    fn prefetch(&self, objects: &Objects, id: Id) {
+        let _ = (objects, id);
+    }
+
+    /// Asks for the memory that a miss of this hash will need.
+    fn prefetch_miss(&self, hash: u64) {
+        let _ = hash;
+    }
+
+    /// Everything that has to survive a restart, in an order that never changes.
+    fn parts(&mut self) -> Parts<'_>;
+
+    /// Puts a restored object, whose word is set, at the back of a list of [`Parts::lists`].
+    fn restore(&mut self, objects: &mut Objects, id: Id, list: usize) -> bool {
+        let mut parts = self.parts();
+        match parts.lists.get_mut(list) {
+            Some(list) => {
+                objects.push_back(list, id);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Bytes of memory beyond objects and counts.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Which object is worth a write.
+pub trait Admission {
+    /// An object was asked for and is cached.
+    fn hit(&mut self, incoming: &mut Incoming) {
+        let _ = incoming;
+    }
+
+    /// An object was asked for and is not cached: whether it may go on to the comparison with a
+    /// victim, or into free room.
+    fn miss(&mut self, incoming: &mut Incoming) -> bool;
+
+    /// Whether the newcomer is worth more than this victim.
+    fn replaces(&mut self, incoming: &Incoming, victim: u64) -> bool {
+        let _ = (incoming, victim);
+        true
+    }
+
+    /// An object left the cache for a newcomer. `word` is the eviction policy's.
+    fn evicted(&mut self, key: u64, word: u32) {
+        let _ = (key, word);
+    }
+
+    /// An object was written.
+    fn written(&mut self, incoming: &Incoming) {
+        let _ = incoming;
+    }
+
+    /// How many files use a container.
+    fn set_references(&mut self, key: u64, references: u32) {
+        let _ = (key, references);
+    }
+
+    /// The object exists no longer: forget it.
+    fn forget(&mut self, key: u64) {
+        let _ = key;
+    }
+
+    /// Asks for the memory that a request for this key will need.
+    fn prefetch(&self, key: u64, hash: u64) {
+        let _ = (key, hash);
+    }
+
+    /// Everything that has to survive a restart, in an order that never changes.
+    fn parts(&mut self) -> Parts<'_> {
+        Parts::default()
+    }
+
+    /// Bytes of memory, without what grows with all containers.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
+    /// Bytes of memory that grow with all containers, cached or not.
+    fn history_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// What a policy consists of.
+#[derive(Default)]
+pub struct Parts<'a> {
+    /// Lists of the cached objects.
+    pub lists: Vec<&'a mut List>,
+    /// Hands on a cached object, or [`crate::objects::NONE`].
+    pub hands: Vec<&'a mut Id>,
+    /// Queues of keys let go.
+    pub ghosts: Vec<&'a mut Ghost>,
+    /// Numbers by key.
+    pub counts: Vec<&'a mut dyn Table>,
+    /// Single numbers.
+    pub numbers: Vec<&'a mut u64>,
+    /// Tables of bytes, of a length that follows from the settings.
+    pub bytes: Vec<&'a mut [u8]>,
+    /// Sets of objects of the policy's own, each in one list.
+    pub histories: Vec<(&'a mut Objects, &'a mut List)>,
+}
+
+/// What to do about one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// Serve it from the cache.
+    pub hit: bool,
+    /// Write the object to the cache, after removing `evicted`.
+    pub admit: bool,
+    /// Another object that has been held in memory and has to be written now.
+    pub promoted: Option<u64>,
+    /// Objects that left the cache to make room.
+    pub evicted: &'a [u64],
+}
+
+/// One request's outcome in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome(u32);
+
+impl Outcome {
+    /// Served from the cache.
+    pub const HIT: Self = Self(u32::MAX);
+    /// Read from below, nothing written.
+    pub const PASSED: Self = Self(u32::MAX - 1);
+
+    /// Read from below, and a slot of the cache written.
+    pub const fn written(slot: u32) -> Self {
+        Self(slot)
+    }
+
+    /// Whether it was served from the cache.
+    pub const fn is_hit(self) -> bool {
+        self.0 == Self::HIT.0
+    }
+
+    /// The slot written, if one was.
+    pub const fn slot(self) -> Option<u32> {
+        if self.0 < Self::PASSED.0 { Some(self.0) } else { None }
+    }
+}
+
+/// What a policy did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests.
+    pub requests: u64,
+    /// Requests served from the cache.
+    pub hits: u64,
+    /// Objects written to the fast device.
+    pub writes: u64,
+    /// Bytes written to the fast device.
+    pub written_bytes: u64,
+    /// Objects let go to make room.
+    pub evictions: u64,
+}
+
+/// A cache policy: what the tiered store and the simulator talk to.
+pub trait Policy: Send {
+    /// Decides about one request.
+    fn access(&mut self, key: u64, size: u32) -> Decision<'_>;
+
+    /// Decides about many requests; `outcomes` gets one entry for each. Gives exactly what
+    /// [`Policy::access`] gives one by one, and is faster.
+    fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>);
+
+    /// Whether an object is cached.
+    fn contains(&self, key: u64) -> bool;
+
+    /// The object is gone or can no longer be trusted: takes it out if it is cached, and says
+    /// whether it was.
+    fn remove(&mut self, key: u64) -> bool;
+
+    /// The object exists no longer: takes it out and forgets everything known of it.
+    fn forget(&mut self, key: u64) -> bool;
+
+    /// How many files use a container, for the policies that ask.
+    fn set_references(&mut self, key: u64, references: u32);
+
+    /// Objects cached.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is cached.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes cached.
+    fn bytes(&self) -> u64;
+
+    /// Bytes that may be cached.
+    fn capacity(&self) -> u64;
+
+    /// What was done so far; not part of the saved state.
+    fn counters(&self) -> Counters;
+
+    /// Bytes of memory taken, without what grows with all containers.
+    fn memory_bytes(&self) -> usize;
+
+    /// Bytes of memory that grow with all containers, cached or not.
+    fn history_bytes(&self) -> usize;
+
+    /// Keys of each list, the oldest first.
+    fn dump(&mut self) -> Vec<Vec<u64>>;
+
+    /// What is cached, in which order, and all counters.
+    fn export(&mut self) -> State;
+
+    /// Takes over a saved state, in place of everything known. Refuses what does not fit.
+    fn import(&mut self, state: &State) -> Result<(), StateError>;
+}

@@ -1,0 +1,208 @@
+//! What can be set of each policy, with defaults and ranges.
+//! Room: onefold-cache.
+
+use crate::admission::plc::Popularity;
+use crate::options::{OptionInfo, Settings, settings};
+
+settings! {
+    /// Settings of CLOCK.
+    pub struct ClockSettings {
+        /// rounds that an object can earn
+        rounds: u32 = 1, 1 => 255;
+    }
+}
+
+settings! {
+    /// Settings of 2Q.
+    pub struct TwoQSettings {
+        /// share of the capacity that newcomers have (Kin)
+        newcomers: f64 = 0.25, 0.001 => 0.9;
+        /// ghosts per object that fits (Kout)
+        ghosts: f64 = 0.5, 0.0 => 10.0;
+    }
+}
+
+settings! {
+    /// Settings of LIRS.
+    pub struct LirsSettings {
+        /// share of the capacity for objects with a long distance
+        long: f64 = 0.01, 0.0001 => 0.9;
+    }
+}
+
+settings! {
+    /// Settings of S3-FIFO.
+    pub struct S3FifoSettings {
+        /// share of the capacity that the small queue has
+        small: f64 = 0.1, 0.001 => 0.9;
+        /// ghosts per object that fits
+        ghosts: f64 = 0.9, 0.0 => 10.0;
+        /// further requests that move an object to the main queue
+        promote: u32 = 2, 1 => 100;
+    }
+}
+
+settings! {
+    /// Settings of W-TinyLFU.
+    pub struct WTinyLfuSettings {
+        /// share of the capacity that the window has; 0 is TinyLFU
+        window: f64 = 0.01, 0.0 => 0.9;
+        /// share of the rest that is protected
+        protected: f64 = 0.8, 0.0 => 1.0;
+        /// 1: the window lies in memory and costs no writes; 0: on the fast device
+        memory: u8 = 0, 0 => 1;
+        /// requests per object that fits after which counters are halved
+        sample: u64 = 10, 1 => 1_000_000_000;
+        /// largest count
+        counter: u8 = 15, 1 => 255;
+        /// by how much a newcomer's count has to exceed the victim's
+        margin: u8 = 1, 1 => 200;
+    }
+}
+
+settings! {
+    /// Settings of reject-first.
+    pub struct RejectFirstSettings {
+        /// objects remembered, per object that fits
+        remember: f64 = 1.0, 0.0 => 100.0;
+    }
+}
+
+settings! {
+    /// Settings of dynamic random admission.
+    pub struct DynamicRandomSettings {
+        /// bytes to write per period, in cache fills
+        fills: f64 = 1.0, 0.0001 => 1_000_000.0;
+        /// requests of a period, per object that fits
+        period: u64 = 100, 1 => 1_000_000_000;
+        /// corrections of the probability per period
+        corrections: u64 = 100, 1 => 1_000_000;
+        /// probability to begin with
+        probability: f64 = 0.1, 0.000001 => 1.0;
+        /// largest factor of one correction
+        step: f64 = 1.5, 1.01 => 100.0;
+    }
+}
+
+settings! {
+    /// Settings of lazy LFU.
+    pub struct LazyLfuSettings {
+        /// how many times the lowest count in the cache a newcomer has to exceed
+        m: f64 = 1.0, 0.0 => 1_000.0;
+        /// what is added to that
+        d: u32 = 4, 0 => 1_000_000;
+    }
+}
+
+settings! {
+    /// Settings of Toll.
+    pub struct TollSettings {
+        /// cache fills to write per period: the budget
+        fills: f64 = 2.0, 0.0 => 1_000_000.0;
+        /// requests of a period, per object that fits
+        period: f64 = 160.0, 1.0 => 1_000_000_000.0;
+        /// cache fills of the budget that may be spent at once
+        purse: f64 = 1.9, 0.01 => 1_000.0;
+        /// requests per object that fits after which a count has halved; 0 never
+        half_life: f64 = 80.0, 0.0 => 1_000_000_000.0;
+        /// standard deviations that a newcomer has to be ahead, scaled by the budget
+        price: f64 = 0.7, 0.0 => 100.0;
+        /// how often the price doubles until the purse is empty
+        steep: f64 = 1.25, 0.0 => 16.0;
+        /// requests that a container needs for free room
+        first: f64 = 1.0, 0.0 => 1_000.0;
+        /// requests of a window of the hit rate, per object that fits; 0: drift is not watched
+        window: f64 = 1.0, 0.0 => 1_000.0;
+        /// standard deviations by which a window's hit rate is low
+        sigma: f64 = 2.0, 0.0 => 100.0;
+        /// half-lives that counts fade at once if the hit rate falls to nothing
+        jump: f64 = 8.0, 0.0 => 100.0;
+    }
+}
+
+settings! {
+    /// Settings of Belady's OPT.
+    pub struct BeladySettings {
+        /// 1: a newcomer that would be the victim itself is not written
+        bypass: u8 = 1, 0 => 1;
+    }
+}
+
+settings! {
+    /// Numbers and switches of PLC-Cache.
+    pub struct PlcNumbers {
+        /// accesses that a newcomer has to exceed
+        threshold: u32 = 4, 0 => 1_000_000;
+        /// how often a victim has to be chosen before it is compared; 0 is 1
+        delay: u8 = 2, 0 => 100;
+        /// inner priority of a container that was just written
+        priority: u32 = 1, 0 => 1_000_000;
+        /// the popularity filter: 1 on, 0 off
+        filter: u8 = 1, 0 => 1;
+        /// the delayed eviction: 1 on, 0 off
+        delayed: u8 = 1, 0 => 1;
+        /// the in-out comparison: 1 on, 0 off
+        compare: u8 = 1, 0 => 1;
+        /// 1: more files alone let a newcomer in
+        references: u8 = 1, 0 => 1;
+        /// 1: the access count of a replaced container starts again from 0
+        reset: u8 = 1, 0 => 1;
+    }
+}
+
+/// Settings of PLC-Cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlcSettings {
+    /// Numbers and switches.
+    pub numbers: PlcNumbers,
+    /// f(x) of the in-out comparison.
+    pub popularity: Popularity,
+    /// Whether the pseudo code is taken to the letter, which freezes the cache.
+    pub literal: bool,
+}
+
+impl Default for PlcSettings {
+    fn default() -> Self {
+        Self { numbers: PlcNumbers::default(), popularity: Popularity::Clamp, literal: false }
+    }
+}
+
+const RULES: &str = "rearm, literal";
+const FACTORS: &str = "clamp, const1, const2, linear, log";
+
+impl Settings for PlcSettings {
+    fn infos() -> Vec<OptionInfo> {
+        let mut infos = PlcNumbers::infos();
+        infos.push(OptionInfo {
+            name: "f",
+            doc: "how many thresholds a newcomer needs, by the victim's count",
+            default: "clamp".to_owned(),
+            accepted: FACTORS.to_owned(),
+        });
+        infos.push(OptionInfo {
+            name: "rules",
+            doc: "after a failed comparison: arm again and go on, or the pseudo code to the letter",
+            default: "rearm".to_owned(),
+            accepted: RULES.to_owned(),
+        });
+        infos
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        match name {
+            "f" => {
+                let found = Popularity::ALL.into_iter().find(|&(name, _)| name == value);
+                let set = found.map(|(_, f)| self.popularity = f);
+                Some(set.ok_or_else(|| FACTORS.to_owned()))
+            }
+            "rules" => match value {
+                "rearm" | "literal" => {
+                    self.literal = value == "literal";
+                    Some(Ok(()))
+                }
+                _ => Some(Err(RULES.to_owned())),
+            },
+            _ => self.numbers.set(name, value),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Saved states: a restarted policy goes on as if nothing had happened.
+
+use onefold_block::SplitMix64;
+use onefold_cache::{Capacity, Choice, POLICIES, Policy, State, StateError, make_online};
+
+/// Popular keys and a tail, with sizes from 1 to 3 that belong to the key.
+pub fn requests(seed: u64, count: usize) -> Vec<(u64, u32)> {
+    let mut random = SplitMix64::new(seed);
+    let mut key = || {
+        let bound = 1 + random.below(400);
+        random.below(bound)
+    };
+    (0..count).map(|_| key()).map(|key| (key, 1 + key as u32 % 3)).collect()
+}
+
+fn online() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().filter(|entry| !entry.offline).map(|entry| entry.name)
+}
+
+fn make(name: &str) -> Box<dyn Policy> {
+    make_online(name, Capacity { bytes: 120, objects: 60 }, 1).unwrap()
+}
+
+#[test]
+fn a_restarted_policy_decides_as_the_one_that_was_saved() {
+    for name in online() {
+        let mut policy = make(name);
+        for (key, size) in requests(1, 4_000) {
+            policy.access(key, size);
+        }
+        let state = policy.export();
+        let bytes = state.to_bytes();
+        let mut again = make(name);
+        // Into a policy that has a past of its own, which must not shine through.
+        for (key, size) in requests(2, 1_000) {
+            again.access(key, size);
+        }
+        again.import(&State::from_bytes(&bytes).unwrap()).unwrap();
+        assert_eq!(again.export(), state, "{name}");
+        for (at, (key, size)) in requests(3, 4_000).into_iter().enumerate() {
+            assert_eq!(policy.access(key, size), again.access(key, size), "{name} at {at}");
+        }
+        assert_eq!(policy.export(), again.export(), "{name}");
+    }
+}
+
+#[test]
+fn states_that_were_changed_are_refused() {
+    let mut policy = make("plc");
+    requests(1, 300)
+        .into_iter()
+        .for_each(|(key, size)| assert!(!policy.access(key, size).hit || size > 0));
+    let bytes = policy.export().to_bytes();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        assert!(matches!(State::from_bytes(&changed), Err(StateError::Format { .. })), "{at}");
+        assert!(State::from_bytes(&bytes[..at]).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn states_that_do_not_fit_are_refused() {
+    let mut policy = make("lru");
+    requests(1, 1_000)
+        .into_iter()
+        .for_each(|(key, size)| assert!(!policy.access(key, size).hit || size > 0));
+    let state = policy.export();
+    let refused = make("plc").import(&state).unwrap_err();
+    assert_eq!(refused.to_string(), "saved by policy `lru`: expected `plc`");
+    let mut small = make_online("lru", Capacity { bytes: 60, objects: 60 }, 1).unwrap();
+    assert!(matches!(small.import(&state), Err(StateError::TooLarge { capacity: 60, .. })));
+    let mut twice = state.clone();
+    twice.entries[1] = twice.entries[0];
+    assert!(matches!(make("lru").import(&twice), Err(StateError::Twice { .. })));
+    let mut list = state;
+    list.entries[0].list = 1;
+    assert!(matches!(make("lru").import(&list), Err(StateError::List { list: 1, .. })));
+}
+
+#[test]
+fn unknown_names_are_told_with_the_nearest() {
+    let error = |text| Choice::parse(text).unwrap_err().to_string();
+    assert!(error("lri").starts_with("unknown policy `lri`, did you mean `lru`?: accepted are"));
+    assert!(error("plc:treshold=4").contains("no setting `treshold`, did you mean `threshold`?"));
+    assert!(error("plc:delay=101").ends_with("`delay` = `101`: accepted is 0 to 100"));
+    assert!(error("plc:f=square").ends_with("accepted is clamp, const1, const2, linear, log"));
+    assert!(error("plc:delay").contains("expected NAME or NAME:SETTING=VALUE"));
+}

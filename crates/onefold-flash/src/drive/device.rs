@@ -1,0 +1,357 @@
+//! The emulated drive as a block device: requests of bytes become pages of the FTL.
+//! Room: onefold-flash.   In: byte ranges.   Out: FTL calls, one request at a time.
+//! Invariants: those of [`onefold_block::device`]; a page that cannot be corrected is
+//! [`BlockError::Corrupt`], naming logical and physical page, and never other bytes; after a
+//! failure of the file below, everything is refused until the drive is opened again.
+//! Cost: a request of part of a page reads the whole page, and a write programs all of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use onefold_block::device::check_range;
+use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
+
+use super::clock::Clock;
+use super::pace::Pace;
+use crate::dedup::Policy;
+use crate::ftl::{Ftl, FtlError};
+use crate::nand::bytes::{ByteNand, PageBytes, Store};
+use crate::nand::{Nand as _, NandError};
+
+/// Most bytes that one answer to a status request covers.
+const STATUS_BYTES_MAX: u64 = 1 << 30;
+/// Steps of background work in one idle moment, so that requests do not wait long for it.
+const IDLE_STEPS: u32 = 16;
+
+/// What hosts asked for, beyond what the FTL counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounts {
+    /// Read requests.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Flushes, and writes that had to be durable at once.
+    pub flushes: u64,
+    /// Requests answered with an error of the flash.
+    pub errors: u64,
+}
+
+/// An FTL over an array of bytes, with what makes it a drive.
+#[derive(Debug)]
+pub(super) struct Inner<S: Store, P> {
+    pub ftl: Ftl<ByteNand<S>, P>,
+    pub host: HostCounts,
+    pub pace: Pace,
+    /// Why nothing is done any more.
+    pub poisoned: Option<String>,
+    /// Whether requests are refused because the drive was shut down.
+    closed: bool,
+    page_bytes: u64,
+}
+
+/// An emulated drive.
+pub struct EmulatedDrive<S: Store, P: Policy<PageBytes>> {
+    inner: Mutex<Inner<S, P>>,
+    clock: Arc<dyn Clock>,
+    /// Whether requests take as long as the model says.
+    paced: bool,
+    size_bytes: u64,
+    page_bytes: u64,
+}
+
+/// The part of a request that falls into one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    lpn: u32,
+    /// First byte within the page.
+    start: usize,
+    len: usize,
+    /// First byte within the request.
+    at: usize,
+}
+
+fn pieces(offset: u64, len: u64, page_bytes: u64) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done >= len {
+            return None;
+        }
+        let at = offset + done;
+        let start = at % page_bytes;
+        let count = (page_bytes - start).min(len - done);
+        let piece = Piece {
+            lpn: (at / page_bytes) as u32,
+            start: start as usize,
+            len: count as usize,
+            at: done as usize,
+        };
+        done += count;
+        Some(piece)
+    })
+}
+
+impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
+    fn check_usable(&self) -> Result<(), BlockError> {
+        match &self.poisoned {
+            Some(why) => Err(BlockError::Poisoned(why.clone())),
+            None if self.closed => Err(BlockError::ShuttingDown),
+            None => Ok(()),
+        }
+    }
+
+    /// What a host is told of a failure at a logical page.
+    fn failed(&mut self, lpn: Option<u32>, error: &FtlError) -> BlockError {
+        self.host.errors += 1;
+        let at = lpn.map(|lpn| format!("logical page {lpn}: ")).unwrap_or_default();
+        match error {
+            FtlError::NoSpace { .. } => BlockError::NoSpace(error.to_string()),
+            FtlError::Nand(NandError::Uncorrectable { .. }) => {
+                BlockError::Corrupt(format!("{at}{error}"))
+            }
+            _ => {
+                let why = format!("{at}{error}");
+                self.poisoned = Some(why.clone());
+                BlockError::Poisoned(why)
+            }
+        }
+    }
+
+    fn page(&mut self, lpn: u32) -> Result<Option<PageBytes>, BlockError> {
+        let read = self.ftl.read(lpn, &mut self.pace);
+        read.map_err(|error| self.failed(Some(lpn), &error))
+    }
+
+    fn put(&mut self, lpn: u32, page: &PageBytes) -> Result<(), BlockError> {
+        let written = self.ftl.write(lpn, page, &mut self.pace);
+        written.map(|_| ()).map_err(|error| self.failed(Some(lpn), &error))
+    }
+
+    fn drop_page(&mut self, lpn: u32) -> Result<(), BlockError> {
+        let trimmed = self.ftl.trim(lpn, &mut self.pace);
+        trimmed.map_err(|error| self.failed(Some(lpn), &error))
+    }
+
+    /// Writes part of a page, or all of it.
+    fn write_piece(&mut self, piece: Piece, data: &[u8]) -> Result<(), BlockError> {
+        if piece.len as u64 == self.page_bytes {
+            return self.put(piece.lpn, &PageBytes::from(data));
+        }
+        let mut bytes = match self.page(piece.lpn)? {
+            Some(page) => page.to_vec(),
+            None => vec![0; self.page_bytes as usize],
+        };
+        bytes[piece.start..piece.start + piece.len].copy_from_slice(data);
+        self.put(piece.lpn, &PageBytes::from(bytes))
+    }
+
+    fn zero_piece(&mut self, piece: Piece, no_hole: bool) -> Result<(), BlockError> {
+        let whole = piece.len as u64 == self.page_bytes;
+        let stored = self.ftl.locate(piece.lpn).is_some();
+        if !no_hole && (whole || !stored) {
+            return if stored { self.drop_page(piece.lpn) } else { Ok(()) };
+        }
+        self.write_piece(piece, &vec![0; piece.len])
+    }
+
+    pub(super) fn make_durable(&mut self) -> Result<(), BlockError> {
+        self.host.flushes += 1;
+        let synced = self.ftl.nand().sync().map_err(FtlError::from);
+        synced.map_err(|error| self.failed(None, &error))
+    }
+}
+
+impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
+    /// Puts a drive around an FTL. `paced` makes requests take as long as `pace` says.
+    ///
+    /// # Errors
+    /// [`BlockError::Io`] for pages that no block device can have: not a power of two.
+    pub fn new(
+        mut ftl: Ftl<ByteNand<S>, P>,
+        pace: Pace,
+        paced: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BlockError> {
+        let page_bytes = u64::from(ftl.geometry().page_bytes);
+        if !page_bytes.is_power_of_two() {
+            let source = std::io::Error::other("page_bytes must be a power of two");
+            return Err(BlockError::Io { context: format!("pages of {page_bytes} bytes"), source });
+        }
+        let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
+        ftl.nand().set_time(clock.unix_s());
+        let host = HostCounts::default();
+        let inner = Inner { ftl, host, pace, poisoned: None, closed: false, page_bytes };
+        Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
+    }
+
+    /// A holder of the lock that panicked may have left the FTL half-way.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner<S, P>> {
+        self.inner.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
+            let mut inner = poisoned.into_inner();
+            inner.poisoned = Some("a request ended in a panic".to_owned());
+            inner
+        })
+    }
+
+    /// Does one request under the lock, and then takes as long as the model says.
+    fn request<T>(
+        &self,
+        deed: impl FnOnce(&mut Inner<S, P>) -> Result<T, BlockError>,
+    ) -> Result<T, BlockError> {
+        let (result, done_ns) = {
+            let mut inner = self.lock();
+            inner.check_usable()?;
+            inner.pace.begin(self.clock.now_ns());
+            (deed(&mut inner), inner.pace.done_ns())
+        };
+        if self.paced {
+            self.clock.wait_until(done_ns);
+        }
+        result
+    }
+
+    /// Does some of the drive's background work: looks for duplicates, then collects garbage.
+    /// `false` when there is nothing left to do.
+    ///
+    /// # Errors
+    /// [`BlockError`] of the flash.
+    pub fn idle(&self) -> Result<bool, BlockError> {
+        let mut inner = self.lock();
+        inner.check_usable()?;
+        inner.ftl.nand().set_time(self.clock.unix_s());
+        inner.pace.begin(self.clock.now_ns());
+        let inner = &mut *inner;
+        for _ in 0..IDLE_STEPS {
+            match inner.ftl.deduplicate_step(&mut inner.pace) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) => return Err(inner.failed(None, &error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What hosts asked for.
+    pub fn host_counts(&self) -> HostCounts {
+        self.lock().host
+    }
+
+    /// Looks at the FTL while no request is served.
+    pub fn with_ftl<T>(&self, look: impl FnOnce(&mut Ftl<ByteNand<S>, P>) -> T) -> T {
+        look(&mut self.lock().ftl)
+    }
+
+    /// Makes everything durable and refuses requests from now on.
+    ///
+    /// # Errors
+    /// [`BlockError`] of the flash, or of an earlier failure.
+    pub fn shut_down(&self) -> Result<(), BlockError> {
+        let mut inner = self.lock();
+        inner.check_usable()?;
+        inner.make_durable()?;
+        inner.host.flushes -= 1;
+        inner.closed = true;
+        Ok(())
+    }
+
+    /// Takes the FTL out.
+    pub fn into_ftl(self) -> Ftl<ByteNand<S>, P> {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).ftl
+    }
+}
+
+impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn preferred_block_bytes(&self) -> u32 {
+        self.page_bytes as u32
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
+        check_range(offset, buf.len() as u64, self.size_bytes)?;
+        self.request(|inner| {
+            inner.host.reads += 1;
+            inner.host.bytes_read += buf.len() as u64;
+            for piece in pieces(offset, buf.len() as u64, self.page_bytes) {
+                let out = &mut buf[piece.at..piece.at + piece.len];
+                match inner.page(piece.lpn)? {
+                    Some(page) => out.copy_from_slice(&page[piece.start..piece.start + piece.len]),
+                    None => out.fill(0),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
+        check_range(offset, data.len() as u64, self.size_bytes)?;
+        self.request(|inner| {
+            inner.host.writes += 1;
+            inner.host.bytes_written += data.len() as u64;
+            for piece in pieces(offset, data.len() as u64, self.page_bytes) {
+                inner.write_piece(piece, &data[piece.at..piece.at + piece.len])?;
+            }
+            if fua { inner.make_durable() } else { Ok(()) }
+        })
+    }
+
+    /// Whole pages become holes unless that is forbidden; parts of pages are written.
+    fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
+        check_range(offset, len, self.size_bytes)?;
+        if options.fast_only && options.no_hole && len > 0 {
+            return Err(BlockError::NotFast);
+        }
+        self.request(|inner| {
+            inner.host.writes += 1;
+            for piece in pieces(offset, len, self.page_bytes) {
+                inner.zero_piece(piece, options.no_hole)?;
+            }
+            if options.fua { inner.make_durable() } else { Ok(()) }
+        })
+    }
+
+    fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), BlockError> {
+        check_range(offset, len, self.size_bytes)?;
+        self.request(|inner| {
+            for lpn in offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes {
+                if inner.ftl.locate(lpn as u32).is_some() {
+                    inner.drop_page(lpn as u32)?;
+                }
+            }
+            if fua { inner.make_durable() } else { Ok(()) }
+        })
+    }
+
+    fn flush(&self) -> Result<(), BlockError> {
+        self.request(Inner::make_durable)
+    }
+
+    fn block_status(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
+        check_range(offset, len, self.size_bytes)?;
+        let inner = self.lock();
+        inner.check_usable()?;
+        let mut extents: Vec<Extent> = Vec::new();
+        for piece in pieces(offset, len.min(STATUS_BYTES_MAX), self.page_bytes) {
+            let stored = inner.ftl.locate(piece.lpn).is_some();
+            let kind = if stored { ExtentKind::Data } else { ExtentKind::Hole };
+            let len_bytes = piece.len as u64;
+            match extents.last_mut() {
+                Some(last) if last.kind == kind => last.len_bytes += len_bytes,
+                _ => extents.push(Extent { len_bytes, kind }),
+            }
+        }
+        Ok(extents)
+    }
+}
+
+impl<S: Store, P: Policy<PageBytes>> std::fmt::Debug for EmulatedDrive<S, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmulatedDrive")
+            .field("size_bytes", &self.size_bytes)
+            .finish_non_exhaustive()
+    }
+}

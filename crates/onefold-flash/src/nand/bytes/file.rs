@@ -1,0 +1,389 @@
+//! Cells in one sparse file: a header, a table of blocks, all pages, all out-of-band bytes.
+//! Room: onefold-flash.   In: a `Media`.   Out: a `Store`.
+//! Layout: docs/ssd-format.md. The pages are one raw dump, and so are the out-of-band bytes.
+//! Invariants: nothing is read or written without a checked header; a file made for another
+//! array is refused, and the refusal names the field.
+//! Cost: two writes a page; a block's space is given back when it is cleared.
+
+use std::sync::Arc;
+
+use onefold_block::{Media, MediaError};
+use thiserror::Error;
+
+use super::block::ENTRY_BYTES;
+use super::channel::ChannelSpec;
+use super::store::Store;
+use crate::geometry::Geometry;
+
+/// The first bytes of a file.
+const MAGIC: [u8; 8] = *b"ONEFNAND";
+/// Version of the layout.
+const VERSION: u32 = 1;
+/// Bytes of the header, texts included.
+const HEADER_BYTES: usize = 64 << 10;
+/// The regions begin on multiples of this.
+const ALIGN: u64 = 4096;
+
+const VERSION_AT: usize = MAGIC.len();
+const CRC_AT: usize = VERSION_AT + 4;
+const GEOMETRY_AT: usize = CRC_AT + 4;
+const LENGTHS_AT: usize = GEOMETRY_AT + 8 * 4;
+const TEXTS_AT: usize = LENGTHS_AT + 3 * 4;
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It does not begin as such a file does.
+    #[error("this is no NAND file: it does not begin with {}", String::from_utf8_lossy(&MAGIC))]
+    NoNand,
+    /// It was written by a later version.
+    #[error("the NAND file has format version {0}, and this program knows up to {VERSION}")]
+    NewerFormat(u32),
+    /// The header's checksum is wrong.
+    #[error("the header of the NAND file is damaged")]
+    Damaged,
+    /// It holds another array.
+    #[error("the NAND file was made with {field} {has}, not {wants}")]
+    Different {
+        /// What is different.
+        field: &'static str,
+        /// As recorded.
+        has: String,
+        /// As asked for.
+        wants: String,
+    },
+    /// The texts do not fit into the header.
+    #[error("{bytes} bytes of description do not fit into the {limit} of a header")]
+    TooLong {
+        /// Bytes to be recorded.
+        bytes: usize,
+        /// Bytes possible.
+        limit: usize,
+    },
+    /// The file failed.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The shape of the array.
+    pub geometry: Geometry,
+    /// Name of the code.
+    pub code: String,
+    /// The scrambler file, empty without a scrambler.
+    pub scrambler: String,
+    /// The drive's spec as it was when the file was made, for people; nothing depends on it.
+    pub spec: String,
+}
+
+impl Description {
+    /// The description of an array.
+    pub fn new(geometry: Geometry, channel: &ChannelSpec, spec: &str) -> Self {
+        Self {
+            geometry,
+            code: channel.code.clone(),
+            scrambler: channel.scrambler.as_ref().map(|s| s.to_toml()).unwrap_or_default(),
+            spec: spec.to_owned(),
+        }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, FileError> {
+        let texts = [&self.code, &self.scrambler, &self.spec];
+        let bytes = texts.iter().map(|text| text.len()).sum();
+        let limit = HEADER_BYTES - TEXTS_AT;
+        if bytes > limit {
+            return Err(FileError::TooLong { bytes, limit });
+        }
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for (_, value) in fields(&self.geometry) {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        for text in texts {
+            out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        }
+        texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
+        out.resize(HEADER_BYTES, 0);
+        let crc = crc32fast::hash(&out[GEOMETRY_AT..]);
+        out[CRC_AT..GEOMETRY_AT].copy_from_slice(&crc.to_le_bytes());
+        Ok(out)
+    }
+
+    fn decode(header: &[u8]) -> Result<Self, FileError> {
+        let word = |at: usize| {
+            let bytes: Option<[u8; 4]> = header.get(at..at + 4).and_then(|b| b.try_into().ok());
+            bytes.map(u32::from_le_bytes).ok_or(FileError::Damaged)
+        };
+        if !header.starts_with(&MAGIC) {
+            return Err(FileError::NoNand);
+        }
+        let version = word(VERSION_AT)?;
+        if version > VERSION {
+            return Err(FileError::NewerFormat(version));
+        }
+        let body = header.get(GEOMETRY_AT..).ok_or(FileError::Damaged)?;
+        if crc32fast::hash(body) != word(CRC_AT)? {
+            return Err(FileError::Damaged);
+        }
+        let field = |index: usize| word(GEOMETRY_AT + 4 * index);
+        let geometry = Geometry {
+            channels: field(0)?,
+            packages: field(1)?,
+            dies_per_package: field(2)?,
+            planes_per_die: field(3)?,
+            blocks_per_plane: field(4)?,
+            pages_per_block: field(5)?,
+            page_bytes: field(6)?,
+            oob_bytes: field(7)?,
+        };
+        geometry.check().map_err(|_| FileError::Damaged)?;
+        let mut at = TEXTS_AT;
+        let mut text = |index: usize| {
+            let end = at + word(LENGTHS_AT + 4 * index)? as usize;
+            let bytes = header.get(at..end).ok_or(FileError::Damaged)?;
+            at = end;
+            String::from_utf8(bytes.to_vec()).map_err(|_| FileError::Damaged)
+        };
+        Ok(Self { geometry, code: text(0)?, scrambler: text(1)?, spec: text(2)? })
+    }
+
+    /// Whether this is the array that is asked for; the specs may differ.
+    fn must_be(&self, wanted: &Self) -> Result<(), FileError> {
+        for ((field, has), (_, wants)) in
+            fields(&self.geometry).iter().zip(fields(&wanted.geometry))
+        {
+            if *has != wants {
+                let (has, wants) = (has.to_string(), wants.to_string());
+                return Err(FileError::Different { field, has, wants });
+            }
+        }
+        let named = |text: &str| {
+            let name = text.lines().find(|line| line.starts_with("name"));
+            name.map_or_else(|| "none".to_owned(), str::to_owned)
+        };
+        if self.code != wanted.code {
+            let (has, wants) = (self.code.clone(), wanted.code.clone());
+            return Err(FileError::Different { field: "code", has, wants });
+        }
+        if self.scrambler != wanted.scrambler {
+            let (has, wants) = (named(&self.scrambler), named(&wanted.scrambler));
+            return Err(FileError::Different { field: "scrambler", has, wants });
+        }
+        Ok(())
+    }
+}
+
+fn fields(geometry: &Geometry) -> [(&'static str, u32); 8] {
+    [
+        ("channels", geometry.channels),
+        ("packages", geometry.packages),
+        ("dies_per_package", geometry.dies_per_package),
+        ("planes_per_die", geometry.planes_per_die),
+        ("blocks_per_plane", geometry.blocks_per_plane),
+        ("pages_per_block", geometry.pages_per_block),
+        ("page_bytes", geometry.page_bytes),
+        ("oob_bytes", geometry.oob_bytes),
+    ]
+}
+
+/// Where the regions of a file begin, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    entries: u64,
+    pages: u64,
+    oob: u64,
+    end: u64,
+}
+
+impl Layout {
+    fn of(geometry: &Geometry) -> Self {
+        let entries = HEADER_BYTES as u64;
+        let table = u64::from(geometry.blocks()) * ENTRY_BYTES as u64;
+        let pages = (entries + table).next_multiple_of(ALIGN);
+        let oob = (pages + geometry.capacity_bytes()).next_multiple_of(ALIGN);
+        let end = oob + u64::from(geometry.pages()) * u64::from(geometry.oob_bytes);
+        Self { entries, pages, oob, end }
+    }
+}
+
+/// Cells in a file.
+pub struct FileStore {
+    media: Arc<dyn Media>,
+    geometry: Geometry,
+    layout: Layout,
+}
+
+impl std::fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileStore").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+impl FileStore {
+    /// Makes an erased array in an empty file. It is durable when this returns; its name is not.
+    ///
+    /// # Errors
+    /// [`FileError::TooLong`], [`FileError::Media`].
+    pub fn create(media: Arc<dyn Media>, description: &Description) -> Result<Self, FileError> {
+        let layout = Layout::of(&description.geometry);
+        media.set_len(layout.end)?;
+        media.write(0, &description.encode()?)?;
+        media.sync()?;
+        Ok(Self { media, geometry: description.geometry, layout })
+    }
+
+    /// What a file says of itself.
+    ///
+    /// # Errors
+    /// [`FileError::NoNand`], [`FileError::NewerFormat`], [`FileError::Damaged`],
+    /// [`FileError::Media`].
+    pub fn describe(media: &dyn Media) -> Result<Description, FileError> {
+        let mut header = vec![0; HEADER_BYTES];
+        match media.read(0, &mut header) {
+            Err(MediaError::Truncated { .. }) => return Err(FileError::NoNand),
+            read => read?,
+        }
+        Description::decode(&header)
+    }
+
+    /// Opens the array of a file.
+    ///
+    /// # Errors
+    /// [`FileError::Different`] for another array, and those of [`FileStore::describe`].
+    pub fn open(media: Arc<dyn Media>, wanted: &Description) -> Result<Self, FileError> {
+        Self::describe(&*media)?.must_be(wanted)?;
+        let layout = Layout::of(&wanted.geometry);
+        // A file that was cut short reads as erased beyond its end.
+        if media.len()? < layout.end {
+            media.set_len(layout.end)?;
+        }
+        Ok(Self { media, geometry: wanted.geometry, layout })
+    }
+
+    fn data_at(&self, ppn: u32) -> u64 {
+        self.layout.pages + u64::from(ppn) * u64::from(self.geometry.page_bytes)
+    }
+
+    fn oob_at(&self, ppn: u32) -> u64 {
+        self.layout.oob + u64::from(ppn) * u64::from(self.geometry.oob_bytes)
+    }
+}
+
+impl Store for FileStore {
+    fn write_page(&mut self, ppn: u32, data: &[u8], oob: &[u8]) -> Result<(), MediaError> {
+        self.media.write(self.data_at(ppn), data)?;
+        self.media.write(self.oob_at(ppn), oob)
+    }
+
+    fn read_page(&self, ppn: u32, data: &mut [u8], oob: &mut [u8]) -> Result<(), MediaError> {
+        self.media.read(self.data_at(ppn), data)?;
+        self.media.read(self.oob_at(ppn), oob)
+    }
+
+    fn read_oob(&self, ppn: u32, oob: &mut [u8]) -> Result<(), MediaError> {
+        self.media.read(self.oob_at(ppn), oob)
+    }
+
+    fn clear_block(&mut self, block: u32) -> Result<(), MediaError> {
+        let first = self.geometry.first_page(block);
+        let pages = u64::from(self.geometry.pages_per_block);
+        self.media.punch(self.data_at(first), pages * u64::from(self.geometry.page_bytes))?;
+        self.media.punch(self.oob_at(first), pages * u64::from(self.geometry.oob_bytes))
+    }
+
+    fn write_entry(&mut self, block: u32, entry: &[u8; ENTRY_BYTES]) -> Result<(), MediaError> {
+        self.media.write(self.layout.entries + u64::from(block) * ENTRY_BYTES as u64, entry)
+    }
+
+    fn read_entries(&self) -> Result<Vec<u8>, MediaError> {
+        let mut entries = vec![0; self.geometry.blocks() as usize * ENTRY_BYTES];
+        self.media.read(self.layout.entries, &mut entries)?;
+        Ok(entries)
+    }
+
+    fn sync(&mut self) -> Result<(), MediaError> {
+        self.media.sync()
+    }
+
+    fn allocated_bytes(&self) -> Result<u64, MediaError> {
+        self.media.allocated_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder as _, SimFolder};
+
+    use super::*;
+
+    fn description() -> Description {
+        let geometry = Geometry {
+            channels: 1,
+            packages: 2,
+            dies_per_package: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 4,
+            pages_per_block: 4,
+            page_bytes: 4096,
+            oob_bytes: 192,
+        };
+        let scrambler = onefold_code::preset("lba-prbs31").ok();
+        let channel = ChannelSpec { code: "ses-33x256".into(), scrambler };
+        Description::new(geometry, &channel, "a = 1\n")
+    }
+
+    #[test]
+    fn a_file_of_another_array_is_refused_by_name() {
+        let folder = SimFolder::new();
+        let media = folder.create("nand").expect("made");
+        let made = description();
+        drop(FileStore::create(Arc::clone(&media), &made).expect("made"));
+        assert_eq!(FileStore::describe(&*media).expect("described"), made);
+        assert!(FileStore::open(Arc::clone(&media), &made).is_ok());
+        let other_spec = Description { spec: String::new(), ..made.clone() };
+        assert!(FileStore::open(Arc::clone(&media), &other_spec).is_ok());
+        let refused = |wanted: Description| {
+            FileStore::open(Arc::clone(&media), &wanted).expect_err("refused").to_string()
+        };
+        let geometry = Geometry { blocks_per_plane: 5, ..made.geometry };
+        let said = refused(Description { geometry, ..made.clone() });
+        assert_eq!(said, "the NAND file was made with blocks_per_plane 4, not 5");
+        let said = refused(Description { code: "bch-t18-1k".into(), ..made.clone() });
+        assert_eq!(said, "the NAND file was made with code ses-33x256, not bch-t18-1k");
+        let said = refused(Description { scrambler: String::new(), ..made.clone() });
+        assert!(said.contains("scrambler name = \"lba-prbs31\", not none"), "{said}");
+    }
+
+    #[test]
+    fn other_files_damage_and_later_versions_are_told_apart() {
+        let folder = SimFolder::new();
+        let media = folder.create("nand").expect("made");
+        assert!(matches!(FileStore::describe(&*media), Err(FileError::NoNand)));
+        drop(FileStore::create(Arc::clone(&media), &description()).expect("made"));
+        folder.flip_bit("nand", 40, 3).expect("flipped");
+        assert!(matches!(FileStore::describe(&*media), Err(FileError::Damaged)));
+        folder.flip_bit("nand", 40, 3).expect("flipped back");
+        media.write(VERSION_AT as u64, &2u32.to_le_bytes()).expect("written");
+        assert!(matches!(FileStore::describe(&*media), Err(FileError::NewerFormat(2))));
+        media.write(0, b"something else").expect("written");
+        assert!(matches!(FileStore::describe(&*media), Err(FileError::NoNand)));
+        let long = Description { spec: "x".repeat(HEADER_BYTES), ..description() };
+        let refused = FileStore::create(media, &long);
+        assert!(matches!(refused, Err(FileError::TooLong { .. })));
+    }
+
+    #[test]
+    fn the_regions_do_not_overlap() {
+        let geometry = description().geometry;
+        let layout = Layout::of(&geometry);
+        assert_eq!(layout.entries, 65_536);
+        assert_eq!(layout.pages, 65_536 + 4096);
+        assert_eq!(layout.oob, layout.pages + 32 * 4096);
+        assert_eq!(layout.end, layout.oob + 32 * 192);
+    }
+}

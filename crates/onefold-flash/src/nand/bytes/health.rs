@@ -1,0 +1,68 @@
+//! What an array of bytes counts.
+//! Room: onefold-flash.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts since the array was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NandHealth {
+    /// Pages read, retries not counted.
+    pub reads: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Times that the store was asked to make things durable.
+    pub syncs: u64,
+    /// Readings with shifted thresholds.
+    pub retries: u64,
+    /// Those of the last read.
+    #[serde(skip)]
+    pub last_retries: u32,
+    /// Bits read, retries counted.
+    pub bits_read: u64,
+    /// Bits that were read wrong.
+    pub raw_bit_errors: u64,
+    /// Pages that came back after correction.
+    pub corrected_pages: u64,
+    /// Bits corrected in them.
+    pub corrected_bits: u64,
+    /// Decodings that the page's CRC-32 caught as wrong.
+    pub miscorrected: u64,
+    /// Pages that no retry brought back.
+    pub uncorrectable: u64,
+    /// Programs that failed.
+    pub program_failures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Pages moved as they were stored.
+    pub copies_as_stored: u64,
+    /// Pages scrambled and encoded anew to be moved.
+    pub copies_encoded: u64,
+}
+
+impl NandHealth {
+    /// Both together; of the last read, the later one's.
+    #[must_use]
+    pub const fn plus(&self, later: &Self) -> Self {
+        Self {
+            reads: self.reads + later.reads,
+            programs: self.programs + later.programs,
+            erases: self.erases + later.erases,
+            syncs: self.syncs + later.syncs,
+            retries: self.retries + later.retries,
+            last_retries: later.last_retries,
+            bits_read: self.bits_read + later.bits_read,
+            raw_bit_errors: self.raw_bit_errors + later.raw_bit_errors,
+            corrected_pages: self.corrected_pages + later.corrected_pages,
+            corrected_bits: self.corrected_bits + later.corrected_bits,
+            miscorrected: self.miscorrected + later.miscorrected,
+            uncorrectable: self.uncorrectable + later.uncorrectable,
+            program_failures: self.program_failures + later.program_failures,
+            erase_failures: self.erase_failures + later.erase_failures,
+            copies_as_stored: self.copies_as_stored + later.copies_as_stored,
+            copies_encoded: self.copies_encoded + later.copies_encoded,
+        }
+    }
+}

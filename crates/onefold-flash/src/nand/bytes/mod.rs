@@ -1,0 +1,493 @@
+//! An array of real bytes: every page goes through scrambler and code into cells that err.
+//! Room: onefold-flash.   In: pages of bytes.   Out: the same bytes, or an error; never others.
+//! Invariants, besides those of [`Nand`]: (1) a page that comes back has the CRC-32 it was stored
+//! with; (2) seed and tag travel with a page through every copy; (3) before a block that was
+//! erased is cleared or programmed anew, everything programmed before the erase is durable, so
+//! that no power cut can take both an old copy and the new one; (4) before a page of the FTL's own
+//! is programmed, everything programmed before it is durable, save pages of its own kind.
+//! Cost: scrambling, encoding and a CRC per program; a syndrome, a CRC and descrambling per read
+//! without errors. 40 B per block.
+
+mod block;
+mod channel;
+mod file;
+mod health;
+mod open;
+mod page;
+mod record;
+mod store;
+
+pub use block::{BlockEntry, ENTRY_BYTES};
+pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
+pub use file::{Description, FileError, FileStore};
+pub use health::NandHealth;
+pub use open::OpenError;
+pub use page::PageBytes;
+pub use record::{Found, RECORD_BYTES, Record, RecordCodec};
+pub use store::{MemStore, Store};
+
+use onefold_block::MediaError;
+use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
+
+use crate::geometry::Geometry;
+use crate::nand::wear::{Reading, WearModel};
+use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
+
+/// A NAND array that holds bytes.
+#[derive(Debug)]
+pub struct ByteNand<S> {
+    geometry: Geometry,
+    store: S,
+    channel: Channel,
+    records: RecordCodec,
+    wear: WearModel,
+    blocks: Vec<BlockEntry>,
+    /// Erased blocks whose cells wait for the next sync.
+    pending: Vec<u32>,
+    /// What was programmed since the last sync, one bit for each kind of key.
+    dirty: u8,
+    /// Whether cells of erased blocks were cleared since the last sync.
+    cleared: bool,
+    /// The page in hand: its bytes, then its out-of-band bytes.
+    page: Vec<u8>,
+    oob: Vec<u8>,
+    /// Seconds of whatever clock the owner keeps.
+    now_s: u64,
+    health: NandHealth,
+    /// Why the store cannot be trusted any more.
+    broken: Option<String>,
+}
+
+/// The parity of a page as the flash holds it, without errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredParity {
+    /// The parity of all codewords of the scrambled page.
+    pub parity: Vec<u8>,
+    /// What the scrambler was loaded with.
+    pub scrambler_seed: u64,
+}
+
+impl StoredParity {
+    /// The fingerprint of the page's content, from its stored parity alone (SES-Dedup).
+    ///
+    /// # Errors
+    /// [`onefold_code::CodeError::Length`] for a fingerprint of another code or page size.
+    pub fn fingerprint(&self, of: &ParityFingerprint) -> Result<u64, onefold_code::CodeError> {
+        of.of_stored(self.scrambler_seed, &self.parity)
+    }
+}
+
+impl<S: Store> ByteNand<S> {
+    /// The scrambler and the code.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// How its cells wear.
+    pub fn wear(&self) -> &WearModel {
+        &self.wear
+    }
+
+    /// What has happened to it since it was opened.
+    pub fn health(&self) -> &NandHealth {
+        &self.health
+    }
+
+    /// The history of a block.
+    pub fn block(&self, block: u32) -> &BlockEntry {
+        &self.blocks[block as usize]
+    }
+
+    /// The cells.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Tells it the time, in seconds; retention counts from when a block was first programmed.
+    pub fn set_time(&mut self, now_s: u64) {
+        self.now_s = now_s;
+    }
+
+    /// The raw bit error rate that a page would be read with now, without retries.
+    pub fn rate(&self, ppn: u32) -> f64 {
+        let entry = &self.blocks[self.geometry.block_of(ppn) as usize];
+        self.wear.rate(entry.erases, self.now_s.saturating_sub(entry.filled_s), entry.reads, 0)
+    }
+
+    /// The parity of a page as it is stored, corrected: what SES-Dedup makes fingerprints of.
+    ///
+    /// # Errors
+    /// As [`Nand::read`].
+    pub fn stored_parity(&mut self, ppn: u32) -> Result<StoredParity, NandError> {
+        let record = self.fetch(ppn)?;
+        let parity = self.oob[..self.channel.parity_bytes()].to_vec();
+        Ok(StoredParity { parity, scrambler_seed: record.scrambler_seed })
+    }
+
+    fn parity_bytes(&self) -> usize {
+        self.channel.parity_bytes()
+    }
+
+    fn forbidden(&self, what: &'static str, ppn: u32, why: &'static str) -> NandError {
+        NandError::Forbidden { what, ppn, block: self.geometry.block_of(ppn), why }
+    }
+
+    fn check_intact(&self) -> Result<(), NandError> {
+        match &self.broken {
+            Some(why) => Err(NandError::Io(format!("refused after an earlier failure: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of a call to the store; after a failure nothing is done any more.
+    fn stored<T>(&mut self, result: Result<T, MediaError>) -> Result<T, NandError> {
+        result.map_err(|error| {
+            let why = error.to_string();
+            self.broken = Some(why.clone());
+            NandError::Io(why)
+        })
+    }
+
+    /// Checks that a page is the next one of a good block, and makes the block's cells ready.
+    fn begin_program(&mut self, ppn: u32) -> Result<(), NandError> {
+        self.check_intact()?;
+        let block = self.geometry.block_of(ppn);
+        let page = ppn - self.geometry.first_page(block);
+        let entry = &self.blocks[block as usize];
+        if entry.bad {
+            return Err(self.forbidden("program", ppn, "the block is bad"));
+        }
+        if page != entry.programmed {
+            let why = "pages of a block are programmed in order, once";
+            return Err(self.forbidden("program", ppn, why));
+        }
+        if entry.pending {
+            // The erase that freed these cells is only now about to be needed.
+            self.settle()?;
+        }
+        let entry = &mut self.blocks[block as usize];
+        let (fails_at, page_of_failure) =
+            self.wear.end_of_life(block, self.geometry.pages_per_block);
+        if entry.erases >= fails_at && page_of_failure == Some(page) {
+            self.retire(block)?;
+            self.health.program_failures += 1;
+            return Err(NandError::Failed { what: "program", block });
+        }
+        if page == 0 {
+            entry.filled_s = self.now_s;
+        }
+        entry.programmed += 1;
+        Ok(())
+    }
+
+    fn retire(&mut self, block: u32) -> Result<(), NandError> {
+        self.blocks[block as usize].bad = true;
+        let entry = self.blocks[block as usize].encode();
+        let written = self.store.write_entry(block, &entry);
+        self.stored(written)
+    }
+
+    /// Stores the page in hand with its parity and record.
+    fn finish_program(&mut self, ppn: u32, record: &Record) -> Result<(), NandError> {
+        let parity = self.parity_bytes();
+        let mut bytes = [0; RECORD_BYTES];
+        self.records.encode(record, &mut bytes);
+        self.oob[parity..parity + RECORD_BYTES].copy_from_slice(&bytes);
+        self.dirty |= kind_bit(record.oob.key);
+        self.health.programs += 1;
+        let written = self.store.write_page(ppn, &self.page, &self.oob);
+        self.stored(written)
+    }
+
+    /// Scrambles and encodes the page in hand for its place.
+    fn encode(&mut self, ppn: u32, lba: u64) -> (u64, u32) {
+        let block = self.geometry.block_of(ppn);
+        let address = PageAddress {
+            lba,
+            page_in_block: ppn - self.geometry.first_page(block),
+            column: 0,
+            erase_count: self.blocks[block as usize].erases,
+        };
+        let parity = self.channel.parity_bytes();
+        self.channel
+            .store(&address, &mut self.page, &mut self.oob[..parity])
+            .expect("lengths and the addresses of the drive were checked when it was opened")
+    }
+
+    /// Checks that a page can hold something.
+    fn check_programmed(&self, ppn: u32) -> Result<(), NandError> {
+        self.check_intact()?;
+        let block = self.geometry.block_of(ppn);
+        if ppn - self.geometry.first_page(block) < self.blocks[block as usize].programmed {
+            Ok(())
+        } else {
+            Err(NandError::Erased { ppn })
+        }
+    }
+
+    /// Reads a page with retries until it can be corrected; page and parity are then in hand,
+    /// still scrambled.
+    fn fetch(&mut self, ppn: u32) -> Result<Record, NandError> {
+        self.check_programmed(ppn)?;
+        let entry = &mut self.blocks[self.geometry.block_of(ppn) as usize];
+        entry.reads += 1;
+        let (erases, reads) = (entry.erases, entry.reads);
+        let age = self.now_s.saturating_sub(entry.filled_s);
+        self.health.reads += 1;
+        for retry in 0..=self.wear.retries {
+            let read = self.store.read_page(ppn, &mut self.page, &mut self.oob);
+            self.stored(read)?;
+            let rate = self.wear.rate(erases, age, reads, retry);
+            let flipped = self.disturb(rate, &Reading { ppn, erases, reads });
+            self.health.raw_bit_errors += flipped as u64;
+            self.health.bits_read += self.used_bits();
+            if let Some(record) = self.correct(erases) {
+                self.health.retries += u64::from(retry);
+                self.health.last_retries = retry;
+                return Ok(record);
+            }
+        }
+        self.health.retries += u64::from(self.wear.retries);
+        self.health.last_retries = self.wear.retries;
+        self.health.uncorrectable += 1;
+        Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
+    }
+
+    /// Whether all of the page in hand, as stored, got to the cells.
+    fn is_whole(&mut self, crc: u32) -> bool {
+        let parity = self.parity_bytes();
+        let status = self.channel.correct(&mut self.page, &mut self.oob[..parity], crc);
+        status.is_ok_and(|status| status == PageStatus::Clean)
+    }
+
+    fn used_bits(&self) -> u64 {
+        8 * (self.page.len() + self.parity_bytes() + RECORD_BYTES) as u64
+    }
+
+    /// Flips the bits of the page in hand that this reading gets wrong.
+    fn disturb(&mut self, rate: f64, reading: &Reading) -> usize {
+        if rate <= 0.0 {
+            return 0;
+        }
+        let bits = self.used_bits();
+        let (page, oob) = (&mut self.page, &mut self.oob);
+        self.wear.errors(rate, reading, bits, |bit| {
+            let (at, mask) = ((bit / 8) as usize, 1 << (bit % 8));
+            match at.checked_sub(page.len()) {
+                None => page[at] ^= mask,
+                Some(at) => oob[at] ^= mask,
+            }
+        })
+    }
+
+    /// Corrects the page in hand; `None` if that cannot be done or it is left over from before
+    /// an erase.
+    fn correct(&mut self, erases: u32) -> Option<Record> {
+        let parity = self.parity_bytes();
+        let bytes: &[u8; RECORD_BYTES] = self.oob[parity..].first_chunk()?;
+        let Found::Record(record) = self.records.decode(bytes) else { return None };
+        if record.erases != erases {
+            return None;
+        }
+        let status = self
+            .channel
+            .correct(&mut self.page, &mut self.oob[..parity], record.page_crc)
+            .expect("lengths were checked when the array was opened");
+        match status {
+            PageStatus::Clean => Some(record),
+            PageStatus::Corrected(bits) => {
+                self.health.corrected_bits += bits as u64;
+                self.health.corrected_pages += 1;
+                Some(record)
+            }
+            PageStatus::Failed { .. } => None,
+            PageStatus::Miscorrected => {
+                self.health.miscorrected += 1;
+                None
+            }
+        }
+    }
+
+    /// Makes everything programmed so far durable, and then clears the cells of erased blocks.
+    fn settle(&mut self) -> Result<(), NandError> {
+        if self.dirty != 0 {
+            self.sync_store()?;
+        }
+        for block in std::mem::take(&mut self.pending) {
+            self.blocks[block as usize].pending = false;
+            self.clear(block)?;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, block: u32) -> Result<(), NandError> {
+        let entry = self.blocks[block as usize].encode();
+        // The entry first: without it, what is left of the old pages would count as data.
+        let cleared =
+            self.store.write_entry(block, &entry).and_then(|()| self.store.clear_block(block));
+        self.cleared = true;
+        self.stored(cleared)
+    }
+
+    fn sync_store(&mut self) -> Result<(), NandError> {
+        let synced = self.store.sync();
+        self.stored(synced)?;
+        (self.dirty, self.cleared) = (0, false);
+        self.health.syncs += 1;
+        Ok(())
+    }
+}
+
+/// The bit of a key's kind; data is one kind, shared or not.
+const fn kind_bit(key: PageKey) -> u8 {
+    match key {
+        PageKey::Data(_) | PageKey::Shared(_) => 1,
+        PageKey::Map(_) => 1 << 1,
+        PageKey::Journal(_) => 1 << 2,
+        PageKey::Directory(_) => 1 << 3,
+        PageKey::Root(_) => 1 << 4,
+    }
+}
+
+impl<S: Store> Nand for ByteNand<S> {
+    type Page = PageBytes;
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn program(
+        &mut self,
+        ppn: u32,
+        payload: Payload<'_, PageBytes>,
+        oob: &Oob,
+    ) -> Result<(), NandError> {
+        let bytes: &[u8] = match &payload {
+            Payload::Data(page) => page,
+            Payload::Meta(bytes) => bytes,
+        };
+        let whole = matches!(payload, Payload::Data(_));
+        self.check_intact()?;
+        if !whole && self.dirty & !kind_bit(oob.key) != 0 {
+            // Flash keeps the order of programs, a file does not: no power cut may leave a
+            // mapping, a journal or a root without the pages that it speaks of.
+            self.settle()?;
+        }
+        assert!(
+            bytes.len() == self.page.len() || !whole && bytes.len() < self.page.len(),
+            "{} bytes for a page of {}",
+            bytes.len(),
+            self.page.len()
+        );
+        self.begin_program(ppn)?;
+        self.page[..bytes.len()].copy_from_slice(bytes);
+        self.page[bytes.len()..].fill(0);
+        // Pages of the FTL's own have no logical address: their place is as good.
+        let lba = if whole { oob.seed } else { u64::from(ppn) };
+        let (scrambler_seed, page_crc) = self.encode(ppn, lba);
+        let record = Record {
+            oob: *oob,
+            meta_len: if whole { 0 } else { bytes.len() as u32 },
+            scrambler_seed,
+            erases: self.blocks[self.geometry.block_of(ppn) as usize].erases,
+            page_crc,
+        };
+        self.finish_program(ppn, &record)
+    }
+
+    /// Corrected on the way; scrambled and encoded anew only where the seed belongs to the place.
+    fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
+        let mut record = self.fetch(from)?;
+        self.begin_program(to)?;
+        if self.channel.survives_moves() {
+            self.health.copies_as_stored += 1;
+        } else {
+            self.channel.descramble(record.scrambler_seed, &mut self.page);
+            (record.scrambler_seed, record.page_crc) = self.encode(to, record.oob.seed);
+            self.health.copies_encoded += 1;
+        }
+        record.oob.key = key;
+        record.oob.seq = seq;
+        record.erases = self.blocks[self.geometry.block_of(to) as usize].erases;
+        self.finish_program(to, &record)?;
+        Ok(record.oob.tag)
+    }
+
+    fn read(&mut self, ppn: u32) -> Result<PageBytes, NandError> {
+        let record = self.fetch(ppn)?;
+        self.channel.descramble(record.scrambler_seed, &mut self.page);
+        Ok(PageBytes::from(&self.page[..]))
+    }
+
+    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
+        let record = self.fetch(ppn)?;
+        self.channel.descramble(record.scrambler_seed, &mut self.page);
+        Ok(self.page[..(record.meta_len as usize).min(self.page.len())].to_vec())
+    }
+
+    /// For a page that was there when the array was opened its bytes are checked too: a power
+    /// cut may have taken them and left these fields.
+    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
+        self.check_programmed(ppn)?;
+        let block = self.geometry.block_of(ppn);
+        let entry = &self.blocks[block as usize];
+        let may_be_torn = ppn - self.geometry.first_page(block) < entry.found;
+        let erases = entry.erases;
+        let parity = self.parity_bytes();
+        let read = if may_be_torn {
+            self.store.read_page(ppn, &mut self.page, &mut self.oob)
+        } else {
+            self.store.read_oob(ppn, &mut self.oob)
+        };
+        self.stored(read)?;
+        let bytes = self.oob[parity..].first_chunk();
+        match bytes.map(|bytes| self.records.decode(bytes)) {
+            Some(Found::Record(record))
+                if record.erases == erases && (!may_be_torn || self.is_whole(record.page_crc)) =>
+            {
+                Ok(record.oob)
+            }
+            _ => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+        }
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), NandError> {
+        self.check_intact()?;
+        let first = self.geometry.first_page(block);
+        if self.blocks[block as usize].bad {
+            return Err(self.forbidden("erase", first, "the block is bad"));
+        }
+        let erases = self.blocks[block as usize].erases + 1;
+        let (fails_at, page) = self.wear.end_of_life(block, self.geometry.pages_per_block);
+        if erases >= fails_at && page.is_none() {
+            self.retire(block)?;
+            self.health.erase_failures += 1;
+            return Err(NandError::Failed { what: "erase", block });
+        }
+        self.health.erases += 1;
+        let was_pending = self.blocks[block as usize].pending;
+        self.blocks[block as usize] =
+            BlockEntry { erases, pending: self.dirty != 0 || was_pending, ..BlockEntry::default() };
+        if was_pending {
+            return Ok(());
+        }
+        if self.dirty != 0 {
+            self.pending.push(block);
+            return Ok(());
+        }
+        self.clear(block)
+    }
+
+    fn is_bad(&self, block: u32) -> bool {
+        self.blocks[block as usize].bad
+    }
+
+    fn sync(&mut self) -> Result<(), NandError> {
+        self.check_intact()?;
+        self.settle()?;
+        if self.cleared {
+            self.sync_store()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! What follows from a specification: shapes, settings, workloads.
+//! Room: onefold-flash.
+
+use onefold_code::PRESET_NAMES as SCRAMBLERS;
+use onefold_sim::{Ratio, SimSpan};
+use onefold_workload::content::PRESETS as DATA_SETS;
+use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
+use thiserror::Error;
+
+use crate::ftl::{Durability, FtlSettings, Pacing, VictimRule};
+use crate::geometry::GeometryError;
+use crate::spec::keys::Accepts;
+use crate::spec::{
+    ArrivalKind, ContentKind, DriveSpec, PacingName, ParallelUnit, PatternKind, ThinkKind,
+    VictimName,
+};
+
+/// Values that are fine on their own and cannot be together.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No array has this shape.
+    #[error("geometry: {0}")]
+    Geometry(#[from] GeometryError),
+    /// The logical pages and the reserve do not fit.
+    #[error(
+        "ftl.over_provisioning = {over_provisioning} with ftl.gc_reserve_blocks = {reserve}: \
+         {logical_pages} logical pages are more than the {usable} that the blocks beside the \
+         reserve hold; expected more over-provisioning, a smaller reserve or larger planes"
+    )]
+    NoRoom {
+        /// The setting, as text.
+        over_provisioning: String,
+        /// Blocks kept free in each plane.
+        reserve: u32,
+        /// Logical pages asked for.
+        logical_pages: u32,
+        /// Pages that there is room for.
+        usable: u64,
+    },
+    /// No scrambler has this name.
+    #[error("media.scrambler = \"{got}\": expected none, {}", Accepts::Word(&SCRAMBLERS).describe())]
+    Scrambler {
+        /// The name.
+        got: String,
+    },
+    /// A footprint without a page, or requests longer than it.
+    #[error("workload: requests of {request_pages} pages in a footprint of {pages} pages")]
+    Footprint {
+        /// Pages of a request.
+        request_pages: u32,
+        /// Pages that are addressed.
+        pages: u64,
+    },
+}
+
+/// Fractions keep nine decimals.
+const BILLION: f64 = 1e9;
+
+/// A number of a specification as an exact fraction.
+pub(crate) fn ratio(number: f64) -> Ratio {
+    Ratio::new((number * BILLION + 0.5) as u64, BILLION as u64).expect("10^9 is not zero")
+}
+
+impl DriveSpec {
+    /// Checks what single keys cannot tell.
+    ///
+    /// # Errors
+    /// [`SpecError`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.geometry.check()?;
+        let (logical_pages, reserve) = (self.logical_pages(), self.gc_reserve_blocks());
+        let usable = self.usable_pages();
+        if logical_pages == 0 || u64::from(logical_pages) > usable {
+            let over_provisioning = self.ftl.over_provisioning.to_string();
+            return Err(SpecError::NoRoom { over_provisioning, reserve, logical_pages, usable });
+        }
+        let scrambler = self.media.scrambler.as_str();
+        if scrambler != "none" && !SCRAMBLERS.contains(&scrambler) {
+            return Err(SpecError::Scrambler { got: scrambler.to_owned() });
+        }
+        let (request_pages, pages) = (self.workload.request_pages, self.footprint_pages());
+        if pages < u64::from(request_pages) {
+            return Err(SpecError::Footprint { request_pages, pages });
+        }
+        Ok(())
+    }
+
+    /// Logical pages of the drive: physical pages over 1 + over-provisioning.
+    pub fn logical_pages(&self) -> u32 {
+        (f64::from(self.geometry.pages()) / (1.0 + self.ftl.over_provisioning)) as u32
+    }
+
+    /// Free blocks of a plane at which collection starts; at least 2.
+    pub fn gc_reserve_blocks(&self) -> u32 {
+        self.ftl.gc_reserve_blocks.of(self.geometry.blocks_per_plane).max(2)
+    }
+
+    /// Pages outside the reserve and the open blocks.
+    fn usable_pages(&self) -> u64 {
+        let kept = self.gc_reserve_blocks() + 3 + u32::from(self.ftl.wear_spread > 0);
+        let blocks = self.geometry.blocks_per_plane.saturating_sub(kept);
+        u64::from(self.geometry.planes())
+            * u64::from(blocks)
+            * u64::from(self.geometry.pages_per_block)
+    }
+
+    /// Pages that can hold data while collection keeps its reserve, over logical pages. The two
+    /// open blocks of a plane are half full on average: one block is taken off for them.
+    pub fn effective_alpha(&self) -> f64 {
+        let kept = f64::from(self.gc_reserve_blocks() + 1);
+        let share = 1.0 - kept / f64::from(self.geometry.blocks_per_plane);
+        f64::from(self.geometry.pages()) * share / f64::from(self.logical_pages())
+    }
+
+    /// Units that do one operation at a time.
+    pub fn parallel_units(&self) -> u32 {
+        match self.timing.parallel_unit {
+            ParallelUnit::Plane => self.geometry.planes(),
+            ParallelUnit::Die => self.geometry.dies(),
+            ParallelUnit::Package => self.geometry.packages,
+        }
+    }
+
+    /// Logical pages that the workload addresses.
+    pub fn footprint_pages(&self) -> u64 {
+        let share = ratio(self.workload.footprint_share);
+        share.of(u64::from(self.logical_pages())).max(1)
+    }
+
+    /// The settings of the FTL.
+    pub fn ftl_settings(&self) -> FtlSettings {
+        FtlSettings {
+            logical_pages: self.logical_pages(),
+            gc_reserve_blocks: self.gc_reserve_blocks(),
+            victim: match self.ftl.victim {
+                VictimName::Greedy => VictimRule::Greedy,
+                VictimName::Fifo => VictimRule::Fifo,
+                VictimName::DChoices => VictimRule::DChoices(self.ftl.victim_choices),
+                VictimName::CostBenefit => VictimRule::CostBenefit,
+            },
+            pacing: match self.ftl.pacing {
+                PacingName::Incremental => Pacing::Incremental,
+                PacingName::WholeBlock => Pacing::WholeBlock,
+            },
+            wear_spread: self.ftl.wear_spread,
+            seed: self.seed,
+            durability: match (self.ftl.journal, self.controller.power_loss_protection) {
+                (true, true) => Durability::Protected,
+                (true, false) => Durability::Journal,
+                (false, _) => Durability::NoJournal,
+            },
+            map_cache_bytes: self.ftl.map_cache_bytes,
+            ..FtlSettings::default()
+        }
+    }
+
+    /// The generator's workload; addresses are those of requests, each [`WorkloadTable`]'s
+    /// `request_pages` long.
+    ///
+    /// [`WorkloadTable`]: crate::spec::WorkloadTable
+    pub fn workload_spec(&self) -> WorkloadSpec {
+        let table = &self.workload;
+        let span = SimSpan::from_ns;
+        WorkloadSpec {
+            pages: (self.footprint_pages() / u64::from(table.request_pages)).max(1),
+            page_bytes: table.request_pages * self.geometry.page_bytes,
+            requests: table.requests,
+            read_share: ratio(table.read_share),
+            pattern: match table.pattern {
+                PatternKind::Uniform => AddressPattern::Uniform,
+                PatternKind::Sequential => AddressPattern::Sequential,
+                PatternKind::Zipf => AddressPattern::Zipf { exponent: ratio(table.zipf_exponent) },
+                PatternKind::HotCold => AddressPattern::HotCold {
+                    hot_pages: ratio(table.hot_page_share),
+                    hot_requests: ratio(table.hot_request_share),
+                },
+            },
+            arrivals: match table.arrivals {
+                ArrivalKind::Poisson => Arrivals::Poisson { between: span(table.interarrival_ns) },
+                ArrivalKind::Constant => {
+                    Arrivals::Constant { between: span(table.interarrival_ns) }
+                }
+                ArrivalKind::Closed => Arrivals::Closed {
+                    queue_depth: table.queue_depth,
+                    think: match table.think_time {
+                        ThinkKind::None => ThinkTime::None,
+                        ThinkKind::Constant => ThinkTime::Constant(span(table.think_time_ns)),
+                        ThinkKind::Exponential => ThinkTime::Exponential(span(table.think_time_ns)),
+                    },
+                },
+            },
+            seed: self.seed,
+        }
+    }
+
+    /// The duplicates of the written data, where the workload states them by a profile.
+    pub fn content_profile(&self) -> Option<ContentProfile> {
+        match self.workload.content {
+            ContentKind::Unique | ContentKind::Uniform => None,
+            ContentKind::Profile => Some(ContentProfile {
+                duplicate_ratio: ratio(self.workload.duplicate_ratio),
+                hot_fingerprint_ratio: ratio(self.workload.hot_fingerprint_ratio),
+                hot_share: ratio(self.workload.hot_share),
+            }),
+            named => DATA_SETS.iter().find(|set| set.name == named.name()).map(|set| set.profile),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Every key of a drive specification: what it means, its unit, what it accepts.
+//! Room: onefold-flash.
+//! Invariants: the keys are exactly those of [`super::DriveSpec`], a test says so; a unit is part
+//! of the name wherever there is one.
+
+/// What a key accepts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Accepts {
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
+    /// A number from the first to the second.
+    Number(f64, f64),
+    /// `true` or `false`.
+    Switch,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// A whole number from the first to the second, or a percentage in quotes such as `"5%"`.
+    WholeOrPercent(u64, u64),
+}
+
+impl Accepts {
+    /// The sentence for error messages.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
+            Self::Number(min, max) => format!("a number from {min} to {max}"),
+            Self::Switch => "true or false".to_owned(),
+            Self::Word(words) => match words {
+                [one] => (*one).to_owned(),
+                [most @ .., last] => format!("{} or {last}", most.join(", ")),
+                [] => "nothing".to_owned(),
+            },
+            Self::Text => "text in quotes".to_owned(),
+            Self::WholeOrPercent(min, max) => {
+                format!("a whole number from {min} to {max}, or a percentage such as \"5%\"")
+            }
+        }
+    }
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key {
+    /// Table and name, with a dot between.
+    pub path: &'static str,
+    /// What it accepts.
+    pub accepts: Accepts,
+    /// What it means, one sentence or two, without a full stop at the end.
+    pub doc: &'static str,
+}
+
+impl Key {
+    /// The name without its table.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    }
+
+    /// The table, empty at the top.
+    pub fn table(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or("", |(table, _)| table)
+    }
+}
+
+use Accepts::{Number, Switch, Text, Whole, WholeOrPercent, Word};
+
+const fn key(path: &'static str, accepts: Accepts, doc: &'static str) -> Key {
+    Key { path, accepts, doc }
+}
+
+/// Longest time that a setting may name: 1000 s.
+const TIME_NS_MAX: u64 = 1_000_000_000_000;
+/// Largest whole number that TOML carries.
+const TOML_MAX: u64 = i64::MAX as u64;
+/// A time in nanoseconds, which may be zero.
+const TIME: Accepts = Whole(0, TIME_NS_MAX);
+
+/// What each table is about, in the order in which they are printed.
+pub const TABLES: [(&str, &str); 10] = [
+    ("", "A drive and what is done with it. Every key may be left out: the default stands here."),
+    ("geometry", "How pages, blocks and planes are arranged."),
+    ("timing", "How long the flash takes. Times are whole nanoseconds."),
+    ("energy", "What an operation costs, in nanojoules."),
+    ("media", "Cells, code and scrambler: for the emulated drive and for lifetimes."),
+    ("ftl", "The flash translation layer."),
+    ("controller", "Cores, engines, memory and buffers of the controller."),
+    ("host", "The link to the host."),
+    ("dedup", "Deduplication inside the drive."),
+    ("workload", "What the host asks for, unless a trace is replayed."),
+];
+
+/// Every key but the options of deduplication policies, in the order in which they are printed.
+pub const KEYS: &[Key] = &[
+    key("name", Text, "Name of the drive, for reports"),
+    key("seed", Whole(0, TOML_MAX), "Root of all random numbers: same seed, same result"),
+    key(
+        "precondition",
+        Word(&["none", "steady"]),
+        "State before the first request: none (empty) or steady (as after endless writes of the \
+         workload's kind)",
+    ),
+    // geometry
+    key("geometry.channels", Whole(1, 256), "Buses between the controller and the packages"),
+    key("geometry.packages", Whole(1, 4096), "Packages, dealt to the channels in turn"),
+    key("geometry.dies_per_package", Whole(1, 64), "Dies of a package"),
+    key("geometry.planes_per_die", Whole(1, 64), "Planes of a die"),
+    key("geometry.blocks_per_plane", Whole(8, 1 << 24), "Erase blocks of a plane"),
+    key("geometry.pages_per_block", Whole(1, 65_535), "Pages of an erase block"),
+    key("geometry.page_bytes", Whole(512, 1 << 20), "Data bytes of a page"),
+    key("geometry.oob_bytes", Whole(0, 1 << 16), "Out-of-band bytes of a page, on top"),
+    // timing
+    key("timing.read_latency_ns", TIME, "Array time of a page read"),
+    key("timing.program_latency_ns", TIME, "Array time of a page program"),
+    key("timing.erase_latency_ns", TIME, "Array time of a block erase"),
+    key(
+        "timing.bus_mb_per_s",
+        Whole(0, 1_000_000),
+        "Rate of a channel in 10^6 bytes a second; 0: transfers take no time",
+    ),
+    key(
+        "timing.command_overhead_ns",
+        TIME,
+        "Time that command and address cycles hold the channel, per operation",
+    ),
+    key(
+        "timing.parallel_unit",
+        Word(&["plane", "die", "package"]),
+        "What does one operation at a time: every plane, every die or every package",
+    ),
+    key(
+        "timing.cache_program",
+        Switch,
+        "Whether the next page is transferred while the array still programs",
+    ),
+    key(
+        "timing.copyback",
+        Switch,
+        "Whether garbage collection copies inside the flash, without the channel",
+    ),
+    key(
+        "timing.suspend",
+        Word(&["none", "erase", "erase-and-program"]),
+        "What a host read interrupts",
+    ),
+    key("timing.suspend_latency_ns", TIME, "Time until the array is free for the read"),
+    // energy
+    key("energy.read_nj", Whole(0, TOML_MAX), "Energy of a page read"),
+    key("energy.program_nj", Whole(0, TOML_MAX), "Energy of a page program"),
+    key("energy.erase_nj", Whole(0, TOML_MAX), "Energy of a block erase"),
+    key("energy.transfer_nj", Whole(0, TOML_MAX), "Energy of moving one page over the channel"),
+    // media
+    key("media.rated_pe_cycles", Whole(1, 10_000_000), "Erases that a block is rated for"),
+    key(
+        "media.factory_bad_blocks_ppm",
+        Whole(0, 200_000),
+        "Blocks that are bad from the start, of a million",
+    ),
+    key(
+        "media.raw_bit_errors_ppb",
+        Whole(0, 500_000_000),
+        "Wrong bits of a fresh page, of 10^9; wear, age and reads add to them",
+    ),
+    key(
+        "media.wear",
+        Word(&["none", "slc", "mlc", "tlc"]),
+        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+    ),
+    key(
+        "media.code",
+        Word(&["none", "qc-ldpc", "bch"]),
+        "Error-correcting code of a 1,024-byte codeword",
+    ),
+    key("media.scrambler", Text, "none, or a name that `onefold scrambler list` knows"),
+    // ftl
+    key(
+        "ftl.over_provisioning",
+        Number(0.0, 100.0),
+        "(T - U) / U: physical pages T beyond the logical pages U, the reserve not taken off",
+    ),
+    key(
+        "ftl.gc_reserve_blocks",
+        WholeOrPercent(2, 1 << 24),
+        "Free blocks of a plane at which garbage collection starts, or a percentage of its blocks",
+    ),
+    key(
+        "ftl.victim",
+        Word(&["greedy", "fifo", "d-choices", "cost-benefit"]),
+        "Which full block is collected first",
+    ),
+    key("ftl.victim_choices", Whole(1, 10_000), "Blocks drawn by d-choices"),
+    key(
+        "ftl.pacing",
+        Word(&["incremental", "whole-block"]),
+        "Whether collection moves a few pages with each host page, or a whole block at once",
+    ),
+    key(
+        "ftl.wear_spread",
+        Whole(0, 10_000_000),
+        "Erases between the most and the least worn block at which cold data moves; 0: never",
+    ),
+    key("ftl.streams", Whole(1, 2), "Host write streams, told apart by how often pages change"),
+    key("ftl.journal", Switch, "Whether map changes are journalled; off loses shared pages"),
+    key(
+        "ftl.map_cache_bytes",
+        Whole(0, TOML_MAX),
+        "DRAM for mapping pages that live in flash; 0: the whole mapping is in DRAM",
+    ),
+    key(
+        "ftl.allocation",
+        Word(&["round-robin", "idle-first"]),
+        "Where the next host page goes: next unit in turn, or one that is idle",
+    ),
+    // controller
+    key("controller.cpu_cores", Whole(1, 1024), "Cores that handle requests"),
+    key("controller.request_ns", TIME, "Core time of a request, whatever its length"),
+    key("controller.lookup_ns", TIME, "Core time of a mapping look-up, per page"),
+    key("controller.hash_engines", Whole(1, 1024), "Engines for fingerprints"),
+    key("controller.hash_ns", TIME, "Strong fingerprint (SHA-1, SHA-256) of a page"),
+    key("controller.light_hash_ns", TIME, "Light fingerprint (CRC-32) of a page"),
+    key("controller.compare_ns", TIME, "Comparing two pages in memory"),
+    key("controller.ecc_engines", Whole(1, 1024), "Engines of the error-correcting code"),
+    key("controller.ecc_decode_ns", TIME, "Decoding a page that was read"),
+    key(
+        "controller.parity_correction_ns",
+        TIME,
+        "Correcting the parity of a page for its scrambler",
+    ),
+    key(
+        "controller.dram_bytes",
+        Whole(0, TOML_MAX),
+        "Memory for mapping, fingerprints and buffers: they must fit",
+    ),
+    key(
+        "controller.write_buffer",
+        Word(&["through", "back"]),
+        "When a write is done: when it is programmed, or when it is buffered",
+    ),
+    key("controller.write_buffer_pages", Whole(1, 1 << 24), "Pages of the write-back buffer"),
+    key(
+        "controller.power_loss_protection",
+        Switch,
+        "Whether buffers survive a power cut, so that a flush has nothing to wait for",
+    ),
+    key("controller.read_priority", Switch, "Whether host reads go before everything else"),
+    key(
+        "controller.idle_after_ns",
+        TIME,
+        "Time without requests after which background work starts; 0: never in between",
+    ),
+    key(
+        "controller.idle_order",
+        Word(&["dedup-first", "gc-first"]),
+        "Which background work goes first",
+    ),
+    key("controller.idle_steps", Whole(1, 65_536), "Background steps under way at a time"),
+    // host
+    key("host.queue_entries", Whole(1, 65_536), "Requests that the drive takes at a time"),
+    key(
+        "host.link_mb_per_s",
+        Whole(0, 1_000_000),
+        "Rate of the link in each direction in 10^6 bytes a second; 0: no time",
+    ),
+    key("host.link_latency_ns", TIME, "Time of a command and its completion on the link"),
+    // dedup
+    key("dedup.policy", Text, "Policy; its options stand beside it in this table"),
+    // workload
+    key(
+        "workload.pattern",
+        Word(&["uniform", "zipf", "hot-cold", "sequential"]),
+        "Which pages requests go to",
+    ),
+    key("workload.zipf_exponent", Number(0.0, 10.0), "zipf: weight of rank r is 1 / r^exponent"),
+    key("workload.hot_page_share", Number(0.0, 1.0), "hot-cold: share of the pages that is hot"),
+    key("workload.hot_request_share", Number(0.0, 1.0), "hot-cold: share of requests to them"),
+    key("workload.footprint_share", Number(0.0, 1.0), "Share of the drive that is addressed"),
+    key("workload.read_share", Number(0.0, 1.0), "Share of reads; the rest are writes"),
+    key("workload.requests", Whole(1, TOML_MAX), "Number of requests"),
+    key("workload.request_pages", Whole(1, 65_536), "Pages of a request"),
+    key(
+        "workload.arrivals",
+        Word(&["closed", "poisson", "constant"]),
+        "closed: a request follows the end of another; poisson, constant: open, by the clock",
+    ),
+    key("workload.queue_depth", Whole(1, 65_536), "closed: requests outstanding"),
+    key(
+        "workload.think_time",
+        Word(&["none", "constant", "exponential"]),
+        "closed: pause between the end of a request and the next",
+    ),
+    key("workload.think_time_ns", TIME, "closed: the pause, or its mean"),
+    key("workload.interarrival_ns", TIME, "poisson, constant: (mean) time between requests"),
+    key(
+        "workload.content",
+        Word(&[
+            "unique", "uniform", "profile", "laptop1", "laptop2", "desktop1", "desktop2",
+            "desktop3", "desktop4",
+        ]),
+        "What is written: never the same twice, drawn from content_values values, the duplicates \
+         of the three numbers below, or those of a data set of SES-Dedup",
+    ),
+    key("workload.content_values", Whole(1, TOML_MAX), "uniform: number of different contents"),
+    key("workload.duplicate_ratio", Number(0.0, 1.0), "profile: redundant pages, of all pages"),
+    key(
+        "workload.hot_fingerprint_ratio",
+        Number(0.0, 0.999),
+        "profile: contents with over two copies, of those with more than one",
+    ),
+    key(
+        "workload.hot_share",
+        Number(0.0, 1.0),
+        "profile: redundant pages that are of hot contents",
+    ),
+    key(
+        "workload.trace_timing",
+        Word(&["timestamps", "closed"]),
+        "When the requests of a trace come: by its clock, or after each other by queue_depth and \
+         think_time",
+    ),
+    key(
+        "workload.wrap_addresses",
+        Switch,
+        "Whether addresses of a trace beyond the drive start again at 0, instead of an error",
+    ),
+    key(
+        "workload.finish_offline",
+        Switch,
+        "Whether background deduplication goes on after the last request until it finds no more",
+    ),
+];

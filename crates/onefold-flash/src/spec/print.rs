@@ -1,0 +1,64 @@
+//! A specification as commented TOML.
+//! Room: onefold-flash.
+//! Invariant: what is printed reads back as the same specification.
+
+use std::fmt::Write as _;
+
+use toml::{Table, Value};
+
+use crate::spec::DriveSpec;
+use crate::spec::keys::{KEYS, TABLES};
+
+/// Widest comment line.
+const WIDTH: usize = 96;
+
+impl DriveSpec {
+    /// Every key with its meaning, what it accepts, and its value here.
+    pub fn to_commented_toml(&self) -> String {
+        let values = Table::try_from(self).expect("a specification is a table of plain values");
+        let mut text = String::new();
+        for (table, about) in TABLES {
+            if !table.is_empty() {
+                text.push_str("\n\n");
+            }
+            comment(&mut text, about);
+            if !table.is_empty() {
+                writeln!(text, "[{table}]").expect("strings take all text");
+            }
+            let inner = match table {
+                "" => &values,
+                _ => values[table].as_table().expect("the key of a table"),
+            };
+            for key in KEYS.iter().filter(|key| key.table() == table) {
+                comment(&mut text, &format!("{}; {}.", key.doc, key.accepts.describe()));
+                line(&mut text, key.name(), &inner[key.name()]);
+            }
+            if table == "dedup" {
+                let options = inner.iter().filter(|(name, _)| *name != "policy");
+                options.for_each(|(name, value)| line(&mut text, name, value));
+            }
+        }
+        text
+    }
+}
+
+fn line(text: &mut String, name: &str, value: &Value) {
+    writeln!(text, "{name} = {value}").expect("strings take all text");
+}
+
+/// Words as comment lines.
+fn comment(text: &mut String, words: &str) {
+    let mut width = WIDTH;
+    for word in words.split_whitespace() {
+        if width + 1 + word.len() > WIDTH {
+            let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            text.push_str(newline);
+            text.push('#');
+            width = 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        width += 1 + word.len();
+    }
+    text.push('\n');
+}

@@ -1,0 +1,372 @@
+//! Opening a pool that is refused: read-only, from what is left of it, with a word on what may be
+//! missing.
+//! Room: onefold-pool.
+//! Invariants: (1) nothing is written, made or removed; (2) a block reads as what some flushed
+//! state of it was, or as an error; (3) a report that misses nothing means that nothing shows that
+//! anything flushed is missing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use onefold_block::{
+    ContainerId, ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError,
+};
+
+use crate::absent::{NoFile, NoFolder};
+
+use crate::engine::{Files, Inner};
+use crate::error::PoolError;
+use crate::format::frame::Change;
+use crate::format::superblock::Superblock;
+use crate::journal::{self, FoundFrame, Witness};
+use crate::lock::PoolLock;
+use crate::map::Root;
+use crate::open::{self, CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, OpenOptions, SUPER_FILES};
+use crate::pool::Pool;
+use crate::settings::Budgets;
+
+/// Which state of its volumes a damaged pool is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RescuePoint {
+    /// As all of it was at one moment, the latest that is known to be whole.
+    Consistent,
+    /// Of each block the newest known state; blocks may be of different moments.
+    Newest,
+}
+
+/// What a rescue went by, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RescueReport {
+    /// Sequence number of the checkpoint that was used.
+    pub checkpoint: u64,
+    /// Frames of the journal that were followed.
+    pub frames: u64,
+    /// What is damaged.
+    pub damage: Vec<String>,
+    /// What may be missing, or older than it was.
+    pub missing: Vec<String>,
+}
+
+impl Pool {
+    /// Open the pool at `path` read-only, whatever is damaged of it, as long as one checkpoint
+    /// can be read.
+    pub fn rescue_at(
+        path: &Path,
+        budgets: Budgets,
+        point: RescuePoint,
+    ) -> Result<(Self, RescueReport), PoolError> {
+        let folder = FileFolder::open(path)?;
+        let lock = PoolLock::acquire(path, true)?;
+        rescue(&folder, budgets, point, Some(lock))
+    }
+
+    /// Rescue a pool in any folder. The caller sees to it that nobody else uses it.
+    pub fn rescue(
+        folder: &dyn Folder,
+        budgets: Budgets,
+        point: RescuePoint,
+    ) -> Result<(Self, RescueReport), PoolError> {
+        rescue(folder, budgets, point, None)
+    }
+}
+
+fn rescue(
+    folder: &dyn Folder,
+    budgets: Budgets,
+    point: RescuePoint,
+    lock: Option<PoolLock>,
+) -> Result<(Pool, RescueReport), PoolError> {
+    let names = folder.list()?;
+    if !SUPER_FILES.iter().any(|name| names.iter().any(|found| found == name)) {
+        return Err(PoolError::NoPool);
+    }
+    budgets.check()?;
+    let mut report = RescueReport::default();
+    let files = Files {
+        supers: [media(folder, SUPER_FILES[0])?, media(folder, SUPER_FILES[1])?],
+        journal: media(folder, JOURNAL_FILE)?,
+        map: media(folder, MAP_FILE)?,
+    };
+    let superblock = newest_super(&files.supers, &mut report)?;
+    report.checkpoint = superblock.sequence;
+    if let Err(error) = open::check_map_header(&*files.map, &superblock.identity) {
+        refuse_newer(error, &mut report)?;
+    }
+    let containers = match folder.existing_subfolder(CONTAINER_FOLDER) {
+        Err(MediaError::NotFound { .. }) => {
+            report.damage.push(format!("the folder '{CONTAINER_FOLDER}' is missing"));
+            Arc::new(NoFolder)
+        }
+        other => other?,
+    };
+    let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
+    let options = OpenOptions { read_only: true, budgets };
+    let inner = open::assemble(files, [Arc::clone(&store), store], &superblock, &options, lock);
+    for record in &superblock.volumes {
+        let root = Root { height: record.height, reference: record.root };
+        let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
+        inner.map.add(record.number, root, blocks, false)?;
+    }
+    note_containers(&inner, &superblock, &mut report)?;
+    let frames = journal::good_frames(&*inner.files.journal, superblock.sequence);
+    let frames = frames.or_else(|error| refuse_newer(error, &mut report).map(|()| Vec::new()))?;
+    let chosen = choose(&inner, &frames, point, &mut report)?;
+    follow(&inner, &frames, &chosen, &mut report)?;
+    Ok((Pool { inner: Arc::new(inner) }, report))
+}
+
+/// A file, or the want of it.
+fn media(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
+    match folder.open(name) {
+        Err(MediaError::NotFound { .. }) => Ok(Arc::new(NoFile(name.to_owned()))),
+        other => Ok(other?),
+    }
+}
+
+/// Damage is reported; what only a later version understands is an error.
+fn refuse_newer(error: PoolError, report: &mut RescueReport) -> Result<(), PoolError> {
+    if !error.is_unreadable() {
+        return Err(error);
+    }
+    report.damage.push(error.to_string());
+    Ok(())
+}
+
+fn newest_super(
+    supers: &[Arc<dyn Media>; 2],
+    report: &mut RescueReport,
+) -> Result<Superblock, PoolError> {
+    let mut newest: Option<Superblock> = None;
+    let mut problems = Vec::new();
+    for (media, name) in supers.iter().zip(SUPER_FILES) {
+        match read_super(&**media, name) {
+            Ok(found) if newest.as_ref().is_none_or(|best| best.sequence < found.sequence) => {
+                newest = Some(found);
+            }
+            Ok(_) => {}
+            Err(error) if error.is_unreadable() => problems.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(newest) = newest else {
+        let both = format!(
+            "neither checkpoint can be read, and nothing else says which blocks make up a volume: \
+             {}",
+            problems.join("; ")
+        );
+        return Err(PoolError::corrupt(SUPER_FILES.join(" and "), 0, both));
+    };
+    // A pool that never had a second checkpoint has an empty file for it.
+    if newest.sequence > 1 {
+        report.damage.append(&mut problems);
+    }
+    Ok(newest)
+}
+
+fn read_super(media: &dyn Media, name: &str) -> Result<Superblock, PoolError> {
+    let mut bytes = vec![0; media.len()? as usize];
+    if bytes.is_empty() {
+        return Err(PoolError::corrupt(name, 0, "the file is missing or empty"));
+    }
+    media.read(0, &mut bytes)?;
+    Superblock::decode(name, &bytes)
+}
+
+/// Containers that are gone, and those that the checkpoint does not know.
+fn note_containers(
+    inner: &Inner,
+    superblock: &Superblock,
+    report: &mut RescueReport,
+) -> Result<(), PoolError> {
+    let there = inner.store.list()?;
+    let gone: Vec<ContainerId> = superblock
+        .containers
+        .iter()
+        .filter(|record| record.references > 0 && there.binary_search(&record.id).is_err())
+        .map(|record| record.id)
+        .collect();
+    if let Some(first) = gone.first() {
+        report.missing.push(format!(
+            "{} of the {} containers of checkpoint {} are gone ({first} the first): blocks in them \
+             cannot be read",
+            gone.len(),
+            superblock.containers.len(),
+            superblock.sequence
+        ));
+    }
+    Ok(())
+}
+
+/// Which frames to follow: their places in `frames`. What is left out is reported.
+fn choose(
+    inner: &Inner,
+    frames: &[FoundFrame],
+    point: RescuePoint,
+    report: &mut RescueReport,
+) -> Result<Vec<usize>, PoolError> {
+    let base = report.checkpoint;
+    let newest = frames.last().map_or(base, |frame| frame.epoch);
+    if newest > base {
+        report.missing.push(format!(
+            "the journal follows checkpoint {newest}, and the newest readable one is {base}: \
+             volumes made, resized or deleted since then are as they were before"
+        ));
+    }
+    let mut chosen = Vec::new();
+    let mut consistent = true;
+    for epoch in base..=newest {
+        let of_epoch: Vec<usize> =
+            (0..frames.len()).filter(|&n| frames[n].epoch == epoch).collect();
+        let mut next = 1;
+        for &n in of_epoch.iter().filter(|&&n| frames[n].number > 0) {
+            let found = frames[n].number;
+            if found > next {
+                report.missing.push(lost_frames(epoch, next, found - 1));
+                consistent = false;
+            }
+            next = found + 1;
+            if consistent || point == RescuePoint::Newest {
+                chosen.push(n);
+            }
+        }
+        let last = of_epoch.last().map(|&n| frames[n]);
+        let torn = torn_after(inner, epoch, last)?;
+        let witnessed = witnessed(inner, epoch);
+        if let Some(durable) = witnessed.filter(|&durable| durable > next) {
+            report.missing.push(lost_frames(epoch, next, durable - 1));
+            consistent = false;
+            continue;
+        }
+        // A frame that is not whole, or none at all, may have been answered, but for the witness.
+        let whole = !torn && witnessed == Some(next);
+        let nothing = next == 1 && last.is_some() && epoch == newest;
+        consistent &= whole;
+        if of_epoch.is_empty() && epoch == newest {
+            let problem = "there is no good frame of the newest checkpoint in it";
+            report.damage.push(PoolError::corrupt(JOURNAL_FILE, 0, problem).to_string());
+            report.missing.push(made_after(inner, base)?);
+        } else if !whole && !nothing {
+            let why =
+                if torn { "the next one is not whole" } else { "nothing shows that it ended" };
+            report.missing.push(format!(
+                "what was flushed after frame {} of checkpoint {epoch}, if there was anything: {why}",
+                next - 1
+            ));
+        }
+    }
+    Ok(chosen)
+}
+
+/// How many frames of an epoch are known to have been durable.
+fn witnessed(inner: &Inner, epoch: u64) -> Option<u64> {
+    Witness::search(&*inner.files.supers[epoch as usize % 2], epoch)
+}
+
+fn lost_frames(epoch: u64, from: u64, to: u64) -> String {
+    let which = if from == to { format!("frame {from}") } else { format!("frames {from} to {to}") };
+    format!("the changes in {which} of checkpoint {epoch}: the journal is damaged there")
+}
+
+/// Whether a frame of the epoch begins after its last good one and is not whole.
+fn torn_after(inner: &Inner, epoch: u64, last: Option<FoundFrame>) -> Result<bool, PoolError> {
+    let Some(last) = last else { return Ok(false) };
+    journal::begins_after(&*inner.files.journal, last.at, epoch)
+}
+
+fn made_after(inner: &Inner, base: u64) -> Result<String, PoolError> {
+    let first_unknown = inner.engine().next_container;
+    let made = inner.store.list()?.iter().filter(|id| id.get() >= first_unknown).count();
+    let sure = match made {
+        0 => "no container was made since",
+        _ => "there was something, for containers were made since",
+    };
+    Ok(format!(
+        "everything flushed after checkpoint {base}, if there was anything: the journal has nothing \
+         of it ({sure})"
+    ))
+}
+
+/// Follow the chosen frames, and report what of the others concerns which volume.
+fn follow(
+    inner: &Inner,
+    frames: &[FoundFrame],
+    chosen: &[usize],
+    report: &mut RescueReport,
+) -> Result<(), PoolError> {
+    let mut left_out: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut strangers: BTreeMap<u32, u64> = BTreeMap::new();
+    for (n, frame) in frames.iter().enumerate().filter(|(_, frame)| frame.number > 0) {
+        let follow = chosen.binary_search(&n).is_ok();
+        let changes = match journal::changes_at(&*inner.files.journal, frame.at) {
+            Ok(changes) => changes,
+            Err(error) => {
+                report.missing.push(format!("the changes in frame {}: {error}", frame.number));
+                continue;
+            }
+        };
+        report.frames += u64::from(follow);
+        for change in changes {
+            let (number, blocks) = reach(&change);
+            if !follow {
+                *left_out.entry(number).or_default() += blocks;
+            } else if !redo(inner, number, &change)? {
+                *strangers.entry(number).or_default() += blocks;
+            }
+        }
+    }
+    for (number, blocks) in left_out {
+        let name = volume_name(inner, number);
+        report.missing.push(format!(
+            "{blocks} later changes to blocks of {name} are in the journal and were left out, to \
+             show one moment"
+        ));
+    }
+    for (number, blocks) in strangers {
+        let name = volume_name(inner, number);
+        report.missing.push(format!(
+            "{blocks} changes to blocks of {name} in the journal: checkpoint {} has no such blocks",
+            report.checkpoint
+        ));
+    }
+    Ok(())
+}
+
+fn volume_name(inner: &Inner, number: u32) -> String {
+    match inner.volume_by_number(number) {
+        Some(volume) => format!("volume '{}'", volume.name),
+        None => format!("volume number {number}, whose name is not known"),
+    }
+}
+
+/// The volume that a change concerns, and how many blocks of it.
+fn reach(change: &Change) -> (u32, u64) {
+    match change {
+        Change::Run { volume, entries, .. } => (*volume, entries.len() as u64),
+        Change::Fill { volume, count, .. } => (*volume, *count),
+    }
+}
+
+/// Repeat a map change in memory; false if the volume has no such blocks.
+fn redo(inner: &Inner, number: u32, change: &Change) -> Result<bool, PoolError> {
+    let Some(volume) = inner.volume_by_number(number) else { return Ok(false) };
+    let (Change::Run { first, .. } | Change::Fill { first, .. }) = change;
+    if first.get().saturating_add(reach(change).1) > inner.map.blocks_max(number)? {
+        return Ok(false);
+    }
+    let (mut gained, mut lost) = (0, 0);
+    let mut on_old = |old: crate::pba::MapEntry| lost += u64::from(old.pba().is_some());
+    match change {
+        Change::Run { entries, .. } => {
+            gained = entries.iter().filter(|entry| entry.pba().is_some()).count() as u64;
+            inner.map.set_over_damage(number, *first, entries, &mut on_old)?;
+        }
+        Change::Fill { count, entry, .. } => {
+            inner.map.fill_over_damage(number, *first, *count, *entry, &mut on_old)?;
+        }
+    }
+    let mapped = volume.mapped_chunks.load(Ordering::Relaxed) + gained;
+    volume.mapped_chunks.store(mapped.saturating_sub(lost), Ordering::Relaxed);
+    Ok(true)
+}

@@ -1,0 +1,293 @@
+//! `onefold archive ...`, as written.
+//! Room: onefold.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use onefold_archive::{ArchiveSettings, Chunking, Rewriting};
+use onefold_block::ByteSize;
+use onefold_content::Compression;
+use onefold_sim::Ratio;
+
+use crate::failure::{Failure, Result};
+
+const EXAMPLES: &str = "\
+First steps:
+  onefold archive create /backup/store
+  onefold archive add /backup/store /home/ann /etc
+  onefold archive ls /backup/store home/ann
+  onefold archive restore /backup/store --target /tmp/back home/ann/thesis
+
+Paths are kept as written, without what leads out of the tree: /home/ann becomes home/ann, ../x
+becomes x, and what is in . goes to the top.";
+
+const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \
+    and is named; 2 nothing was done.";
+
+/// Keep versions of file trees, each chunk of content once.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum ArchiveCommand {
+    /// Make an empty archive in a folder that is empty or does not exist
+    Create(ArchiveCreateArgs),
+    /// Add a version: files and folders as they are now
+    #[command(after_help = EXIT)]
+    Add(ArchiveAddArgs),
+    /// List the versions
+    List(ArchiveListArgs),
+    /// List the paths of a version
+    Ls(ArchiveLsArgs),
+    /// Write the content of a file to stdout
+    Cat(ArchiveCatArgs),
+    /// Write a version, or parts of it, back as files
+    #[command(after_help = EXIT)]
+    Restore(ArchiveRestoreArgs),
+    /// Read everything, and name what is damaged
+    #[command(
+        after_help = "Exit status: 0 the archive is sound; 1 something is wrong, and named; \
+        2 it could not be checked."
+    )]
+    Verify(ArchiveVerifyArgs),
+    /// Remove a version, and the containers that no other one uses
+    Remove(ArchiveRemoveArgs),
+    /// Print which containers reads of its files touch, as a trace for `onefold cache`
+    Trace(ArchiveTraceArgs),
+}
+
+/// `onefold archive create`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveCreateArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Where chunks end: fastcdc or rabin
+    #[arg(long, value_name = "KIND", default_value = "fastcdc")]
+    pub chunker: Chunking,
+    /// What chunks are to measure: a power of two from 1K to 1M
+    ///
+    /// The smallest chunk is a quarter of it, the largest eight times it.
+    #[arg(long, value_name = "SIZE", default_value = "8K", allow_negative_numbers = true)]
+    pub chunk_size: ByteSize,
+    /// Size of a container file: 128K to 16M
+    #[arg(long, value_name = "SIZE", default_value = "2M", allow_negative_numbers = true)]
+    pub container_size: ByteSize,
+    /// How chunks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
+    #[arg(long, value_name = "KIND", default_value = "lz4")]
+    pub compression: Compression,
+}
+
+impl ArchiveCreateArgs {
+    /// The same for the archive, checked.
+    pub fn settings(&self) -> Result<ArchiveSettings> {
+        // What does not fit 32 bits is refused like any other size that is too large.
+        let narrow = |size: ByteSize| u32::try_from(size.bytes()).unwrap_or(u32::MAX);
+        let settings = ArchiveSettings {
+            chunking: self.chunker,
+            chunk_bytes: narrow(self.chunk_size),
+            container_bytes: narrow(self.container_size),
+            compression: self.compression,
+        };
+        settings.check().map_err(|e| Failure::nothing_done(e.to_string()))?;
+        Ok(settings)
+    }
+}
+
+/// `onefold archive add`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveAddArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Files and folders to add
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// A name for the version, for people
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub label: String,
+    /// Leave out what matches, with * and ?: a name, or a path in the version if it has a /
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Stay on the file systems of the inputs
+    #[arg(long, short = 'x')]
+    pub one_file_system: bool,
+    /// Old containers that 1,024 chunks may refer to; duplicates past them are stored again
+    ///
+    /// Restores then read fewer containers, for some space. 14 is a usual value.
+    #[arg(long, value_name = "COUNT")]
+    pub cap: Option<u32>,
+    /// Store again what lies in containers that the last version made little use of
+    #[arg(long)]
+    pub har: bool,
+    /// Memory for finding duplicates: 1M is enough for 24,000 chunks
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_INDEX_MEMORY", hide_env = true)]
+    #[arg(default_value = "256M", allow_negative_numbers = true)]
+    pub index_memory: ByteSize,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ArchiveAddArgs {
+    /// What to store again.
+    pub const fn rewriting(&self) -> Rewriting {
+        Rewriting { cap: self.cap, har: self.har }
+    }
+}
+
+/// `onefold archive list`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveListArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which version is meant.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct WhichVersion {
+    /// Number of the version; without it, the newest
+    #[arg(long, value_name = "NUMBER")]
+    pub version: Option<u32>,
+}
+
+/// `onefold archive ls`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveLsArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Folder or file in the version; without it, everything
+    #[arg(value_name = "PATH")]
+    pub path: Option<OsString>,
+    /// Which version.
+    #[command(flatten)]
+    pub which: WhichVersion,
+    /// Rights, owners, sizes and times as well
+    #[arg(long, short)]
+    pub long: bool,
+    /// Print one JSON object a line (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold archive cat`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveCatArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// File in the version
+    #[arg(value_name = "PATH")]
+    pub path: OsString,
+    /// Which version.
+    #[command(flatten)]
+    pub which: WhichVersion,
+}
+
+/// `onefold archive restore`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveRestoreArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Folders and files in the version; without any, everything
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Folder to restore into: empty, or made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub target: PathBuf,
+    /// Which version.
+    #[command(flatten)]
+    pub which: WhichVersion,
+    /// Restore into a folder that holds something, and replace files in it
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Leave holes where files have long runs of zeroes
+    #[arg(long)]
+    pub sparse: bool,
+    /// Memory in which the output is put together: the more, the fewer reads
+    #[arg(long, value_name = "SIZE", default_value = "64M", allow_negative_numbers = true)]
+    pub assembly_memory: ByteSize,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold archive verify`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveVerifyArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold archive remove`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveRemoveArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Number of the version
+    #[arg(value_name = "NUMBER")]
+    pub number: u32,
+}
+
+/// `onefold archive trace`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveTraceArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Which version.
+    #[command(flatten)]
+    pub which: WhichVersion,
+    /// Exponent of the Zipf distribution over files, 0 to 10; 0 is uniform
+    #[arg(long, value_name = "EXPONENT", default_value = "0.9", value_parser = parse_exponent)]
+    pub zipf: Ratio,
+    /// How many files to read
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    pub reads: u64,
+    /// Seed of the order; the same seed gives the same trace
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A decimal fraction such as 0.47 as a ratio of integers.
+fn parse_exponent(text: &str) -> std::result::Result<Ratio, String> {
+    let refused = || format!("bad exponent `{text}`: expected a decimal number from 0 to 10");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| {
+        let plain = (1..=9).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| part.parse::<u64>().ok()).flatten()
+    };
+    let denominator = 10_u64.pow(fraction.len().min(9) as u32);
+    let (whole, fraction) = (digits(whole), digits(fraction));
+    let numerator = whole
+        .zip(fraction)
+        .and_then(|(whole, fraction)| (whole <= 10).then(|| whole * denominator + fraction));
+    let ratio = numerator.filter(|&n| n <= 10 * denominator);
+    ratio.and_then(|n| Ratio::new(n, denominator).ok()).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_are_decimal_numbers_from_0_to_10() {
+        let value = |text| parse_exponent(text).ok().map(Ratio::as_f64);
+        assert_eq!(value("0.47"), Some(0.47));
+        assert_eq!(value("1"), Some(1.0));
+        assert_eq!(value("10"), Some(10.0));
+        for bad in ["", ".", "1.", ".5", "-1", "10.1", "11", "1e3", "nan", "0.1234567890"] {
+            assert_eq!(value(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `onefold archive ...`: opening, and what its commands have in common.
+//! Room: onefold.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
+use signal_hook::consts::SIGINT;
+
+use super::{archive_add, archive_read, archive_restore};
+use crate::args::{ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
+use crate::failure::{Failure, Result};
+use crate::open_pool;
+use crate::output::Printer;
+
+/// Run the command that was named.
+pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
+    let done = |()| ExitCode::SUCCESS;
+    match command {
+        ArchiveCommand::Create(args) => create(args, printer).map(done),
+        ArchiveCommand::Add(args) => archive_add::run(args, printer),
+        ArchiveCommand::List(args) => archive_read::list(args, printer).map(done),
+        ArchiveCommand::Ls(args) => archive_read::ls(args, printer).map(done),
+        ArchiveCommand::Cat(args) => archive_read::cat(args).map(done),
+        ArchiveCommand::Restore(args) => archive_restore::run(args, printer),
+        ArchiveCommand::Verify(args) => archive_read::verify(args, printer),
+        ArchiveCommand::Remove(args) => remove(args, printer).map(done),
+        ArchiveCommand::Trace(args) => archive_read::trace(args).map(done),
+    }
+}
+
+/// Open an archive for what `kind` says.
+pub fn open(store: &Path, kind: LockKind, printer: &Printer) -> Result<Archive> {
+    let archive = Archive::open_at(store, kind).map_err(|error| failure(store, error))?;
+    for damage in archive.damage() {
+        printer.warning(&format!("archive '{}': the log's {damage}", store.display()));
+    }
+    Ok(archive)
+}
+
+/// An archive's error, with the archive's name and what to do about it.
+pub fn failure(store: &Path, error: ArchiveError) -> Failure {
+    let at = store.display();
+    match error {
+        ArchiveError::NoArchive => Failure::nothing_done(format!("there is no archive at '{at}'"))
+            .hint(format!("make one with: onefold archive create {at}")),
+        ArchiveError::NotEmpty(name) => Failure::nothing_done(format!(
+            "cannot make an archive at '{at}': it already holds '{name}'"
+        ))
+        .hint("name a folder that is empty or does not exist"),
+        ArchiveError::Locked { holder } => {
+            Failure::nothing_done(format!("archive '{at}' is in use by {holder}"))
+                .hint("wait for it, or stop it")
+        }
+        error @ (ArchiveError::NewerFormat { .. } | ArchiveError::NoVersions) => {
+            Failure::nothing_done(format!("archive '{at}': {error}"))
+        }
+        error @ ArchiveError::NoVersion { .. } => {
+            Failure::nothing_done(format!("archive '{at}': {error}"))
+                .hint(format!("to see the versions: onefold archive list {at}"))
+        }
+        error @ ArchiveError::NoPath { .. } => {
+            Failure::nothing_done(format!("archive '{at}': {error}"))
+                .hint(format!("to see the paths: onefold archive ls {at}"))
+        }
+        error @ ArchiveError::Setting(_) => Failure::nothing_done(error.to_string()),
+        error if error.is_corruption() => Failure::bad(format!("archive '{at}': {error}"))
+            .hint(format!("for a list of all damage: onefold archive verify {at}")),
+        ArchiveError::Interrupted => Failure::bad("interrupted"),
+        error => Failure::bad(format!("archive '{at}': {error}")),
+    }
+}
+
+/// A flag that the first Ctrl-C raises; the second one ends the process.
+pub fn interrupt_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&flag)))
+        .map_err(|e| Failure::nothing_done(format!("cannot handle signals: {e}")))?;
+    Ok(flag)
+}
+
+fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
+    let settings = args.settings()?;
+    let identity = open_pool::random_identity()?;
+    let identity = ArchiveIdentity { uuid: identity.uuid, key: identity.key };
+    Archive::create_at(&args.store, &settings, identity)
+        .map_err(|error| failure(&args.store, error))?;
+    let at = args.store.display();
+    printer.note(&format!(
+        "made archive '{at}': {} chunks of about {}, containers of {}, {}",
+        settings.chunking, args.chunk_size, args.container_size, settings.compression
+    ));
+    printer.note(&format!("next: onefold archive add {at} PATH"));
+    Ok(())
+}
+
+fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<()> {
+    let mut archive = open(&args.store, LockKind::Remove, printer)?;
+    let removed = archive.remove(args.number).map_err(|error| failure(&args.store, error))?;
+    printer.note(&format!(
+        "removed version {}: {} containers, {}",
+        args.number,
+        removed.containers,
+        onefold_block::ByteSize(removed.bytes)
+    ));
+    Ok(())
+}
+
+/// A moment as people write it, in UTC.
+pub fn utc_text(time_s: i64) -> String {
+    let (days, second) = (time_s.div_euclid(86_400), time_s.rem_euclid(86_400));
+    // Days are counted from 0000-03-01, so that leap days end years of 400-year eras.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + carry;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_as_dates() {
+        let cases = [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+            (-1, "1969-12-31 23:59:59"),
+            (1_234_567_890, "2009-02-13 23:31:30"),
+        ];
+        for (time, text) in cases {
+            assert_eq!(utc_text(time), text);
+        }
+    }
+}

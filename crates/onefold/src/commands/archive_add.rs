@@ -1,0 +1,197 @@
+//! `onefold archive add`: a version of trees as they are now.
+//! Room: onefold.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use onefold_archive::tree::scan::{self, ScanOptions, ScanReport};
+use onefold_archive::{
+    AddNotes, AddOptions, AddTotals, Archive, ArchiveError, LockKind, VersionInfo,
+};
+use onefold_block::ByteSize;
+use serde::Serialize;
+
+use super::archive::{failure, interrupt_flag, open};
+use crate::args::ArchiveAddArgs;
+use crate::failure::Result;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+use crate::table::plural;
+
+/// Problems that are printed one by one; the rest is counted.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// Add a version.
+pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
+    let roots = scan::roots(&args.paths).map_err(|error| failure(&args.store, error))?;
+    for path in &args.paths {
+        std::fs::symlink_metadata(path)
+            .map_err(|e| crate::failure::Failure::unusable("read", path, e))?;
+    }
+    let mut archive = open(&args.store, LockKind::Add, printer)?;
+    let store = std::fs::metadata(&args.store)
+        .map_err(|e| crate::failure::Failure::unusable("read", &args.store, e))?;
+    let scan_options = ScanOptions {
+        one_file_system: args.one_file_system,
+        exclude: args.exclude.clone(),
+        skip: Some((store.dev(), store.ino())),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let options = AddOptions {
+        time_s: now.as_secs() as i64,
+        label: args.label.clone(),
+        index_bytes: args.index_memory.bytes(),
+        rewriting: args.rewriting(),
+    };
+    let added = add(&mut archive, options, &roots, &scan_options, printer);
+    let (info, notes, report) = added.map_err(|error| failure(&args.store, error))?;
+    warn(&notes, &report, printer);
+    if args.json {
+        printer.json(&AddJson::new(&info, &notes, &report))?;
+    } else {
+        printer.note(&text(&info, &report));
+    }
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn add(
+    archive: &mut Archive,
+    options: AddOptions,
+    roots: &[scan::Root],
+    scan_options: &ScanOptions,
+    printer: &Printer,
+) -> std::result::Result<(VersionInfo, AddNotes, ScanReport), ArchiveError> {
+    let interrupted = interrupt_flag().map_err(|failure| ArchiveError::Setting(failure.message))?;
+    let mut adder = archive.add(options)?;
+    let bar = progress::bytes(printer, "adding", Some(0));
+    let (total, measured) = (AtomicU64::new(0), AtomicBool::new(false));
+    let report = std::thread::scope(|scope| {
+        // How much there is shows only where somebody watches.
+        if printer.draws_progress() {
+            scope.spawn(|| {
+                let stop = || measured.load(Ordering::Relaxed);
+                if let Some(bytes) = scan::measure(roots, scan_options, &stop) {
+                    total.store(bytes, Ordering::Relaxed);
+                }
+            });
+        }
+        let report = scan::add_trees(&mut adder, roots, scan_options, &mut |report| {
+            bar.set_length(total.load(Ordering::Relaxed).max(report.bytes));
+            bar.set_position(report.bytes);
+            !interrupted.load(Ordering::Relaxed)
+        });
+        measured.store(true, Ordering::Relaxed);
+        report
+    })?;
+    bar.finish_and_clear();
+    let (info, notes) = adder.commit()?;
+    Ok((info, notes, report))
+}
+
+fn warn(notes: &AddNotes, report: &ScanReport, printer: &Printer) {
+    for problem in report.problems.iter().take(PROBLEMS_SHOWN) {
+        printer.warning(&format!("'{}': {}", problem.path, problem.problem));
+    }
+    if report.problems.len() > PROBLEMS_SHOWN {
+        printer.warning(&format!("and {} more", report.problems.len() - PROBLEMS_SHOWN));
+    }
+    for container in &notes.unreadable_containers {
+        printer.warning(&format!("{container}; what it holds was not shared"));
+    }
+    if notes.unindexed_containers > 0 || notes.evicted_chunks > 0 {
+        printer.warning(
+            "the index memory is too small for this archive, so some duplicates were stored again",
+        );
+    }
+    if notes.resumed_containers > 0 {
+        let count = plural(notes.resumed_containers, "container", "containers");
+        printer.note(&format!("made use of {count} of an interrupted addition"));
+    }
+    if report.sockets > 0 {
+        let count = plural(report.sockets, "socket", "sockets");
+        printer.note(&format!("left out {count}"));
+    }
+}
+
+fn text(info: &VersionInfo, report: &ScanReport) -> String {
+    let AddTotals { logical_bytes, new_bytes, stored_bytes, rewritten_bytes, .. } = info.totals;
+    let mut text = format!(
+        "added version {}: {}, {}; {} new, {} stored",
+        info.number,
+        plural(report.files, "file", "files"),
+        ByteSize(logical_bytes),
+        ByteSize(new_bytes),
+        ByteSize(stored_bytes)
+    );
+    if rewritten_bytes > 0 {
+        text += &format!(" ({} of it again)", ByteSize(rewritten_bytes));
+    }
+    text
+}
+
+/// A version's totals.
+#[derive(Serialize)]
+pub struct TotalsJson {
+    entries: u64,
+    files: u64,
+    logical_bytes: u64,
+    chunks: u64,
+    new_bytes: u64,
+    stored_bytes: u64,
+    rewritten_bytes: u64,
+}
+
+impl From<&AddTotals> for TotalsJson {
+    fn from(totals: &AddTotals) -> Self {
+        let AddTotals { entries, files, logical_bytes, chunks, .. } = *totals;
+        let AddTotals { new_bytes, stored_bytes, rewritten_bytes, .. } = *totals;
+        let (files, entries) = (files, entries);
+        Self { entries, files, logical_bytes, chunks, new_bytes, stored_bytes, rewritten_bytes }
+    }
+}
+
+/// Something that could not be done for one path.
+#[derive(Serialize)]
+pub struct ProblemJson {
+    path: String,
+    problem: String,
+}
+
+impl From<&scan::Problem> for ProblemJson {
+    fn from(problem: &scan::Problem) -> Self {
+        Self { path: problem.path.clone(), problem: problem.problem.clone() }
+    }
+}
+
+#[derive(Serialize)]
+struct AddJson {
+    schema_version: u32,
+    version: u32,
+    time_s: i64,
+    label: String,
+    totals: TotalsJson,
+    resumed_containers: u64,
+    unreadable_containers: Vec<String>,
+    unindexed_containers: u64,
+    evicted_chunks: u64,
+    problems: Vec<ProblemJson>,
+}
+
+impl AddJson {
+    fn new(info: &VersionInfo, notes: &AddNotes, report: &ScanReport) -> Self {
+        Self {
+            schema_version: JSON_SCHEMA_VERSION,
+            version: info.number,
+            time_s: info.time_s,
+            label: info.label.clone(),
+            totals: TotalsJson::from(&info.totals),
+            resumed_containers: notes.resumed_containers,
+            unreadable_containers: notes.unreadable_containers.clone(),
+            unindexed_containers: notes.unindexed_containers,
+            evicted_chunks: notes.evicted_chunks,
+            problems: report.problems.iter().map(ProblemJson::from).collect(),
+        }
+    }
+}

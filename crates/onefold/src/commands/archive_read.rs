@@ -1,0 +1,347 @@
+//! `onefold archive list`, `ls`, `cat`, `verify` and `trace`: looking into an archive.
+//! Room: onefold.
+
+use std::io::{BufWriter, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use onefold_archive::tree::restore::read_file;
+use onefold_archive::{
+    ASSEMBLY_BYTES_MIN, AddTotals, Archive, ArchiveError, Entry, Kind, LockKind, VerifyReport,
+    VersionInfo, zipf_order,
+};
+use onefold_block::ByteSize;
+use onefold_workload::CsvWriter;
+use serde::Serialize;
+
+use super::archive::{failure, interrupt_flag, open, utc_text};
+use super::archive_add::TotalsJson;
+use super::archive_restore::stored_path;
+use crate::args::{
+    ArchiveCatArgs, ArchiveListArgs, ArchiveLsArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
+};
+use crate::failure::{Failure, Result};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+use crate::table::{Align, Table, count, plural};
+
+/// Memory for the assembly area of one file.
+const CAT_BYTES: u64 = 32 << 20;
+
+#[derive(Serialize)]
+struct ListJson {
+    schema_version: u32,
+    chunker: &'static str,
+    chunk_bytes: u32,
+    container_bytes: u32,
+    compression: String,
+    versions: Vec<VersionJson>,
+}
+
+#[derive(Serialize)]
+struct VersionJson {
+    version: u32,
+    time_s: i64,
+    label: String,
+    totals: TotalsJson,
+}
+
+/// Print the versions.
+pub fn list(args: &ArchiveListArgs, printer: &Printer) -> Result<()> {
+    let archive = open(&args.store, LockKind::Read, printer)?;
+    if args.json {
+        let settings = archive.settings();
+        let version = |info: &VersionInfo| VersionJson {
+            version: info.number,
+            time_s: info.time_s,
+            label: info.label.clone(),
+            totals: TotalsJson::from(&info.totals),
+        };
+        return printer.json(&ListJson {
+            schema_version: JSON_SCHEMA_VERSION,
+            chunker: settings.chunking.name(),
+            chunk_bytes: settings.chunk_bytes,
+            container_bytes: settings.container_bytes,
+            compression: settings.compression.to_string(),
+            versions: archive.versions().map(version).collect(),
+        });
+    }
+    printer.data(&list_text(&archive))
+}
+
+fn list_text(archive: &Archive) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[Right, Left, Right, Right, Right, Right, Left]);
+    table.row(["version", "added (UTC)", "files", "bytes", "new", "stored", "label"]);
+    let mut all = AddTotals::default();
+    for info in archive.versions() {
+        let AddTotals { files, logical_bytes, new_bytes, stored_bytes, .. } = info.totals;
+        all.logical_bytes += logical_bytes;
+        all.new_bytes += new_bytes;
+        all.stored_bytes += stored_bytes;
+        table.row([
+            info.number.to_string(),
+            utc_text(info.time_s),
+            count(files),
+            ByteSize(logical_bytes).to_string(),
+            ByteSize(new_bytes).to_string(),
+            ByteSize(stored_bytes).to_string(),
+            info.label.clone(),
+        ]);
+    }
+    let mut lines = table.lines(0);
+    let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
+    lines.push(format!(
+        "{} in {}: deduplication {:.3}, with compression {:.3}",
+        ByteSize(all.logical_bytes),
+        plural(archive.versions().len() as u64, "version", "versions"),
+        ratio(all.new_bytes),
+        ratio(all.stored_bytes)
+    ));
+    lines.join("\n") + "\n"
+}
+
+#[derive(Serialize)]
+struct EntryJson {
+    /// The path, with what is no UTF-8 replaced.
+    path: String,
+    /// The path's bytes in hexadecimal, if they are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    kind: &'static str,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    chunks: u64,
+    mtime_s: i64,
+    mtime_ns: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl EntryJson {
+    fn new(entry: &Entry) -> Self {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            path: String::from_utf8_lossy(&entry.path).into_owned(),
+            path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hex(&entry.path)),
+            kind: entry.kind.name(),
+            mode: entry.metadata.mode,
+            uid: entry.metadata.uid,
+            gid: entry.metadata.gid,
+            size: entry.recipe.size,
+            chunks: entry.recipe.chunks,
+            mtime_s: entry.metadata.mtime_s,
+            mtime_ns: entry.metadata.mtime_ns,
+            target: target_of(entry),
+        }
+    }
+}
+
+fn target_of(entry: &Entry) -> Option<String> {
+    match &entry.kind {
+        Kind::Symlink { target } | Kind::HardLink { target } => {
+            Some(String::from_utf8_lossy(target).into_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Print the paths of a version.
+pub fn ls(args: &ArchiveLsArgs, printer: &Printer) -> Result<()> {
+    let refused = |error| failure(&args.store, error);
+    let archive = open(&args.store, LockKind::Read, printer)?;
+    let version = archive.version(args.which.version).map_err(refused)?;
+    let path = args.path.as_ref().map_or_else(Vec::new, |path| stored_path(path.as_bytes()));
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for index in version.within(&path).map_err(refused)? {
+        let entry = version.entry(index).map_err(refused)?;
+        let written = if args.json {
+            let line = serde_json::to_string(&EntryJson::new(&entry))
+                .map_err(|e| Failure::bad(format!("cannot write JSON: {e}")))?;
+            writeln!(out, "{line}")
+        } else if args.long {
+            writeln!(out, "{}", long_line(&entry))
+        } else {
+            // As it is, whatever its bytes are: scripts read this.
+            out.write_all(&entry.path).and_then(|()| out.write_all(b"\n"))
+        };
+        if !goes_on(written)? {
+            return Ok(());
+        }
+    }
+    goes_on(out.flush()).map(drop)
+}
+
+fn long_line(entry: &Entry) -> String {
+    let mode = entry.metadata.mode;
+    let bits: String = (0..9)
+        .map(|bit| if mode >> (8 - bit) & 1 == 1 { ['r', 'w', 'x'][bit % 3] } else { '-' })
+        .collect();
+    let target = target_of(entry).map(|target| format!(" -> {}", target.escape_debug()));
+    format!(
+        "{}{bits} {:>6} {:>6} {:>14} {} {}{}",
+        entry.kind.letter(),
+        entry.metadata.uid,
+        entry.metadata.gid,
+        entry.recipe.size,
+        utc_text(entry.metadata.mtime_s),
+        String::from_utf8_lossy(&entry.path).escape_debug(),
+        target.unwrap_or_default()
+    )
+}
+
+/// Whether the reader of stdout is still there. One that has gone away has read enough.
+fn goes_on(written: std::io::Result<()>) -> Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::bad(format!("cannot write to stdout: {error}"))),
+    }
+}
+
+/// Write a file's content to stdout.
+pub fn cat(args: &ArchiveCatArgs) -> Result<()> {
+    let refused = |error| failure(&args.store, error);
+    let archive = Archive::open_at(&args.store, LockKind::Read).map_err(refused)?;
+    let version = archive.version(args.which.version).map_err(refused)?;
+    let entry = version.find(&stored_path(args.path.as_bytes())).map_err(refused)?;
+    if !entry.kind.has_content() {
+        let path = Path::new(&args.path).display();
+        let kind = entry.kind.name();
+        return Err(Failure::nothing_done(format!("'{path}' is a {kind}, not a file")));
+    }
+    let mut out = std::io::stdout().lock();
+    let memory = CAT_BYTES.max(ASSEMBLY_BYTES_MIN);
+    let mut closed = false;
+    let read = read_file(&archive, &version, &entry, memory, &mut |piece| {
+        let written = out.write_all(piece);
+        closed = written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
+        written.map_err(|e| ArchiveError::Io { context: "write to stdout".to_owned(), source: e })
+    });
+    match read {
+        Err(_) if closed => Ok(()),
+        Err(error) => Err(refused(error)),
+        Ok(_) => goes_on(out.flush()).map(drop),
+    }
+}
+
+#[derive(Serialize)]
+struct FindingJson {
+    what: String,
+    problem: String,
+}
+
+#[derive(Serialize)]
+struct VerifyJson {
+    schema_version: u32,
+    sound: bool,
+    containers: u64,
+    chunks: u64,
+    chunk_bytes: u64,
+    versions: u64,
+    entries: u64,
+    references: u64,
+    unused_containers: u64,
+    notes: Vec<FindingJson>,
+    findings: Vec<FindingJson>,
+    more_damaged_files: u64,
+}
+
+/// Read and check everything.
+pub fn verify(args: &ArchiveVerifyArgs, printer: &Printer) -> Result<ExitCode> {
+    let archive = open(&args.store, LockKind::Read, printer)?;
+    let interrupted = interrupt_flag()?;
+    let bar = progress::bytes(printer, "reading", Some(0));
+    let report = archive.verify(&mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(|error| failure(&args.store, error))?;
+    if args.json {
+        printer.json(&verify_json(&report))?;
+    } else {
+        printer.data(&verify_text(&args.store, &report))?;
+    }
+    Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn verify_json(report: &VerifyReport) -> VerifyJson {
+    let findings = |findings: &[onefold_archive::Finding]| {
+        let json = |finding: &onefold_archive::Finding| FindingJson {
+            what: finding.what.clone(),
+            problem: finding.problem.clone(),
+        };
+        findings.iter().map(json).collect()
+    };
+    VerifyJson {
+        schema_version: JSON_SCHEMA_VERSION,
+        sound: report.is_sound(),
+        containers: report.containers,
+        chunks: report.chunks,
+        chunk_bytes: report.chunk_bytes,
+        versions: report.versions,
+        entries: report.entries,
+        references: report.references,
+        unused_containers: report.unused_containers,
+        notes: findings(&report.notes),
+        findings: findings(&report.findings),
+        more_damaged_files: report.more_damaged_files,
+    }
+}
+
+fn verify_text(store: &Path, report: &VerifyReport) -> String {
+    let line =
+        |finding: &onefold_archive::Finding| format!("{}: {}\n", finding.what, finding.problem);
+    let mut text: String = report.findings.iter().map(line).collect();
+    text.extend(report.notes.iter().map(|note| format!("note: {}", line(note))));
+    if report.more_damaged_files > 0 {
+        text += &format!("and {} more damaged files\n", count(report.more_damaged_files));
+    }
+    text += &format!(
+        "archive '{}' is {}: {}, {} in {}, {}, {}\n",
+        store.display(),
+        if report.is_sound() { "sound" } else { "damaged" },
+        plural(report.versions, "version", "versions"),
+        plural(report.chunks, "chunk", "chunks"),
+        plural(report.containers, "container", "containers"),
+        ByteSize(report.chunk_bytes),
+        plural(report.references, "reference", "references")
+    );
+    text
+}
+
+/// Print which containers Zipf reads of a version's files touch.
+pub fn trace(args: &ArchiveTraceArgs) -> Result<()> {
+    let refused = |error| failure(&args.store, error);
+    let archive = Archive::open_at(&args.store, LockKind::Read).map_err(refused)?;
+    let version = archive.version(args.which.version).map_err(refused)?;
+    let files = version.files_with_content().map_err(refused)?;
+    if files.is_empty() {
+        return Err(Failure::nothing_done("the version has no file with content to read"));
+    }
+    let order = zipf_order(&files, args.zipf, args.seed).map_err(refused)?;
+    let container_bytes = u64::from(archive.settings().container_bytes);
+    let io = |e| ArchiveError::Io { context: "write to stdout".to_owned(), source: e };
+    let written = (|| {
+        let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+        let mut writer = CsvWriter::new(out).map_err(io)?;
+        let order = order.take(args.reads.min(usize::MAX as u64) as usize);
+        version.container_accesses(order, |access| {
+            writer.write(&access.request(container_bytes)).map_err(io)
+        })?;
+        writer.finish().map_err(io).map(drop)
+    })();
+    match written {
+        Err(ArchiveError::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        Err(error) => Err(refused(error)),
+        Ok(()) => Ok(()),
+    }
+}

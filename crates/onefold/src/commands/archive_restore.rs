@@ -1,0 +1,93 @@
+//! `onefold archive restore`: files, folders and links as they were.
+//! Room: onefold.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
+use onefold_archive::{LockKind, Version};
+use onefold_block::ByteSize;
+use serde::Serialize;
+
+use super::archive::{failure, interrupt_flag, open};
+use super::archive_add::ProblemJson;
+use crate::args::ArchiveRestoreArgs;
+use crate::failure::Result;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+use crate::table::plural;
+
+/// Restore.
+pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
+    let refused = |error| failure(&args.store, error);
+    let archive = open(&args.store, LockKind::Read, printer)?;
+    let version = archive.version(args.which.version).map_err(refused)?;
+    let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| stored_path(path.as_bytes())).collect();
+    let options = RestoreOptions {
+        assembly_bytes: args.assembly_memory.bytes(),
+        overwrite: args.overwrite,
+        sparse: args.sparse,
+    };
+    let interrupted = interrupt_flag()?;
+    let total = paths.is_empty().then_some(version.info().totals.logical_bytes);
+    let bar = progress::bytes(printer, "restoring", total);
+    let report = restore(&archive, &version, &paths, &args.target, &options, &mut |bytes| {
+        bar.set_position(bytes);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(refused)?;
+    for problem in &report.problems {
+        printer.warning(&format!("'{}': {}", problem.path, problem.problem));
+    }
+    if args.json {
+        printer.json(&RestoreJson::new(&version, &report))?;
+    } else {
+        let totals = report.totals;
+        printer.note(&format!(
+            "restored {} of version {}, {}: {} turned to, {} read, {:.2} MiB restored a container",
+            plural(report.entries, "path", "paths"),
+            version.info().number,
+            ByteSize(totals.bytes),
+            plural(totals.container_reads, "container", "containers"),
+            ByteSize(totals.read_bytes),
+            totals.speed_factor()
+        ));
+    }
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A path in a version as a person may write it: with a `/` at either end.
+pub fn stored_path(path: &[u8]) -> Vec<u8> {
+    let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(start, |last| last + 1);
+    path[start..end].to_vec()
+}
+
+#[derive(Serialize)]
+struct RestoreJson {
+    schema_version: u32,
+    version: u32,
+    entries: u64,
+    bytes: u64,
+    container_reads: u64,
+    read_bytes: u64,
+    speed_factor: f64,
+    problems: Vec<ProblemJson>,
+}
+
+impl RestoreJson {
+    fn new(version: &Version, report: &RestoreReport) -> Self {
+        Self {
+            schema_version: JSON_SCHEMA_VERSION,
+            version: version.info().number,
+            entries: report.entries,
+            bytes: report.totals.bytes,
+            container_reads: report.totals.container_reads,
+            read_bytes: report.totals.read_bytes,
+            speed_factor: report.totals.speed_factor(),
+            problems: report.problems.iter().map(ProblemJson::from).collect(),
+        }
+    }
+}

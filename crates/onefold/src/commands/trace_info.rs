@@ -1,0 +1,132 @@
+//! `onefold trace info`: what is in a trace.
+//! Room: onefold.
+
+use std::collections::BTreeMap;
+
+use onefold_block::ByteSize;
+use onefold_workload::import::{ImportReport, SkipReason};
+use onefold_workload::{Op, TraceSummary};
+use serde::Serialize;
+
+use super::trace_open;
+use crate::args::TraceInfoArgs;
+use crate::failure::Result;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::table::{Align, Table, count, percent};
+
+#[derive(Serialize)]
+struct Info {
+    schema_version: u32,
+    format: &'static str,
+    lines: u64,
+    requests: u64,
+    operations: BTreeMap<&'static str, Operation>,
+    read_share: f64,
+    footprint_bytes: u128,
+    length_max: u64,
+    streams: usize,
+    span_ns: u64,
+    writes_with_identity: u64,
+    duplicate_writes: u64,
+    duplicate_share: f64,
+    skipped: BTreeMap<&'static str, u64>,
+    lines_expanded: u64,
+    requests_out_of_order: u64,
+    requests_before_first: u64,
+}
+
+#[derive(Serialize)]
+struct Operation {
+    requests: u64,
+    bytes: u128,
+}
+
+/// Read all of it, and print the counts.
+pub fn run(args: &TraceInfoArgs, printer: &Printer) -> Result<()> {
+    let mut trace = trace_open::open(&args.input, args.from)?;
+    let mut summary = TraceSummary::default();
+    trace_open::each(&mut trace, &args.input, printer, |request| {
+        summary.add(request);
+        Ok(())
+    })?;
+    let info = info(trace.format().name(), &trace.report(), &mut summary);
+    if args.json { printer.json(&info) } else { printer.data(&text(&info)) }
+}
+
+fn info(format: &'static str, report: &ImportReport, summary: &mut TraceSummary) -> Info {
+    let operation = |op: Op| {
+        let (requests, bytes) = (summary.requests[op as usize], summary.bytes[op as usize]);
+        (op.name(), Operation { requests, bytes })
+    };
+    let operations = Op::ALL.into_iter().map(operation).collect();
+    let skipped = SkipReason::ALL
+        .into_iter()
+        .filter(|reason| report.skipped(*reason) > 0)
+        .map(|reason| (reason.words(), report.skipped(reason)))
+        .collect();
+    Info {
+        schema_version: JSON_SCHEMA_VERSION,
+        format,
+        lines: report.lines,
+        requests: report.requests,
+        operations,
+        read_share: summary.read_share(),
+        footprint_bytes: summary.footprint_bytes(),
+        length_max: summary.length_max,
+        streams: summary.streams(),
+        span_ns: summary.span_ns(),
+        writes_with_identity: summary.with_identity[Op::Write as usize],
+        duplicate_writes: summary.duplicate_writes,
+        duplicate_share: summary.duplicate_share(),
+        skipped,
+        lines_expanded: report.expanded,
+        requests_out_of_order: report.out_of_order,
+        requests_before_first: report.before_first,
+    }
+}
+
+fn size(bytes: u128) -> String {
+    ByteSize(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
+}
+
+fn text(info: &Info) -> String {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right]);
+    table.row(["format", info.format]);
+    table.row(["lines", &count(info.lines)]);
+    table.row(["requests", &count(info.requests)]);
+    for op in Op::ALL {
+        let Operation { requests, bytes } = &info.operations[op.name()];
+        if *requests > 0 {
+            let name = format!("  {}", op.name());
+            table.row([name, count(*requests), size(*bytes)]);
+        }
+    }
+    table.row(["read share", &percent(info.read_share)]);
+    table.row(["footprint", "", &size(info.footprint_bytes)]);
+    table.row(["longest request", "", &size(info.length_max.into())]);
+    table.row(["streams", &count(info.streams as u64)]);
+    table.row(["time span", &seconds(info.span_ns)]);
+    if info.writes_with_identity > 0 {
+        table.row(["writes with known content", &count(info.writes_with_identity)]);
+        let share = percent(info.duplicate_share);
+        table.row(["  duplicates", &count(info.duplicate_writes), &share]);
+    }
+    for (name, count_of) in [
+        ("lines with several requests", info.lines_expanded),
+        ("requests out of order", info.requests_out_of_order),
+        ("requests before the first", info.requests_before_first),
+    ] {
+        if count_of > 0 {
+            table.row([name, &count(count_of)]);
+        }
+    }
+    for (reason, lines) in &info.skipped {
+        table.row([format!("skipped: {reason}"), count(*lines)]);
+    }
+    table.lines(0).join("\n") + "\n"
+}
+
+/// Nanoseconds as seconds with three decimals.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
+}

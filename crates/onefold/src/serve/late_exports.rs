@@ -1,0 +1,50 @@
+//! Exports that are not known yet while clients may already come.
+//! Room: onefold.
+//! A client that asks before they are known waits: the server listens before its pool is made, so
+//! that nothing is made for a server that could not listen.
+
+use std::sync::{Arc, OnceLock};
+
+use onefold_block::BlockDevice;
+use onefold_nbd::{ExportEntry, ExportTable, Exports};
+
+/// A table of exports that is filled once.
+#[derive(Default)]
+pub struct LateExports {
+    table: OnceLock<ExportTable>,
+}
+
+impl LateExports {
+    /// These are the exports; who waits goes on. Only the first table counts.
+    pub fn fill(&self, table: ExportTable) {
+        let _ = self.table.set(table);
+    }
+}
+
+impl Exports for LateExports {
+    fn list(&self) -> Vec<ExportEntry> {
+        self.table.wait().list()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+        self.table.wait().open(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::MemDevice;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_early_waits_for_the_answer() {
+        let exports = Arc::new(LateExports::default());
+        let asking = Arc::clone(&exports);
+        let early = std::thread::spawn(move || (asking.open("v").is_some(), asking.list().len()));
+        exports.fill(ExportTable::new().with("v", "", Arc::new(MemDevice::new(512))));
+        assert_eq!(early.join().unwrap(), (true, 1));
+        exports.fill(ExportTable::new());
+        assert!(exports.open("v").is_some(), "only the first table counts");
+    }
+}

@@ -1,0 +1,179 @@
+//! Copying what can be read of a volume, past what cannot.
+//! Room: onefold.
+//! Invariant: what is not listed as damaged is in the target as it is in the volume; what is listed
+//! reads as zeroes there.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indicatif::ProgressBar;
+use onefold_block::{BlockDevice as _, BlockError, Extent, ExtentKind};
+use onefold_pool::Volume;
+use serde::Serialize;
+
+use super::target::Target;
+use super::{Moved, PIECE_BYTES, Walk, in_parallel, workers};
+use crate::failure::{Failure, Result};
+
+/// A range of a volume that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Why, as the first of its blocks tells.
+    pub problem: String,
+}
+
+/// Whether an error says that these blocks cannot be read, and perhaps others can.
+fn is_local(error: &BlockError) -> bool {
+    matches!(error, BlockError::Corrupt(_) | BlockError::Io { .. })
+}
+
+/// Copy all that can be read of a volume into a target, and zeroes for the rest.
+pub fn export_readable(
+    volume: &Volume,
+    target: &Target,
+    bar: &ProgressBar,
+) -> Result<(Moved, Vec<Damaged>)> {
+    let walk = Mutex::new(Walk::default());
+    let export =
+        Salvage { volume, target, damage: Mutex::default(), data_bytes: AtomicU64::new(0) };
+    let workers = if target.is_stream() { 1 } else { workers() };
+    in_parallel(workers, |stop| {
+        let mut buf = vec![0; PIECE_BYTES];
+        while !stop.load(Ordering::Relaxed) {
+            let step = {
+                let walk = &mut *walk.lock().expect("no worker panics with the walk");
+                walk.next_readable(volume).map_err(|error| export.failed(&error))?
+            };
+            match step {
+                None => break,
+                Some((offset, extent, Some(error))) => {
+                    export.skip(offset, extent.len_bytes, &error)?;
+                }
+                Some((offset, extent, None)) if extent.kind == ExtentKind::Data => {
+                    export.copy(offset, &mut buf[..extent.len_bytes as usize])?;
+                    bar.inc(extent.len_bytes);
+                }
+                Some((offset, extent, None)) => target.zero(offset, extent.len_bytes)?,
+            }
+        }
+        Ok(())
+    })?;
+    let data_bytes = export.data_bytes.into_inner();
+    let damage = merged(export.damage.into_inner().expect("no worker panics with the list"));
+    Ok((Moved { bytes: volume.size_bytes(), data_bytes }, damage))
+}
+
+/// What the workers of one export share.
+struct Salvage<'a> {
+    volume: &'a Volume,
+    target: &'a Target,
+    damage: Mutex<Vec<Damaged>>,
+    /// Copied so far.
+    data_bytes: AtomicU64,
+}
+
+impl Salvage<'_> {
+    fn failed(&self, error: &BlockError) -> Failure {
+        Failure::volume(self.volume.name(), error)
+    }
+
+    /// Zeroes for a range that cannot be read.
+    fn skip(&self, offset: u64, bytes: u64, error: &BlockError) -> Result<()> {
+        let found = Damaged { offset, bytes, problem: error.to_string() };
+        self.damage.lock().expect("no worker panics with the list").push(found);
+        self.target.zero(offset, bytes)
+    }
+
+    /// Copy a piece, chunk by chunk if it cannot be read as a whole.
+    fn copy(&self, offset: u64, piece: &mut [u8]) -> Result<()> {
+        if self.read(offset, piece)?.is_ok() {
+            return self.write(offset, piece);
+        }
+        let chunk = self.volume.preferred_block_bytes() as usize;
+        for (at, block) in (offset..).step_by(chunk).zip(piece.chunks_mut(chunk)) {
+            match self.read(at, block)? {
+                Ok(()) => self.write(at, block)?,
+                Err(error) => self.skip(at, block.len() as u64, &error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The outer error ends the export, the inner one costs this piece.
+    fn read(&self, offset: u64, piece: &mut [u8]) -> Result<std::result::Result<(), BlockError>> {
+        match self.volume.read_at(offset, piece) {
+            Err(error) if !is_local(&error) => Err(self.failed(&error)),
+            result => Ok(result),
+        }
+    }
+
+    fn write(&self, offset: u64, piece: &[u8]) -> Result<()> {
+        self.target.write(offset, piece)?;
+        self.data_bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// In order, neighbours as one.
+fn merged(mut damage: Vec<Damaged>) -> Vec<Damaged> {
+    damage.sort_unstable_by_key(|range| range.offset);
+    let mut merged: Vec<Damaged> = Vec::new();
+    for range in damage {
+        match merged.last_mut() {
+            Some(last) if last.offset + last.bytes == range.offset => last.bytes += range.bytes,
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Where a piece begins, what it is, and why it cannot be read if its map is damaged.
+type Step = (u64, Extent, Option<BlockError>);
+
+impl Walk {
+    /// The next extent, also where the map is damaged.
+    fn next_readable(&mut self, volume: &Volume) -> std::result::Result<Option<Step>, BlockError> {
+        let chunk = u64::from(volume.preferred_block_bytes());
+        match self.next_piece(volume, PIECE_BYTES as u64) {
+            Ok(piece) => return Ok(piece.map(|(offset, extent)| (offset, extent, None))),
+            Err(error) if is_local(&error) => {}
+            Err(error) => return Err(error),
+        }
+        // One block by itself may be told where all that follow it cannot.
+        let offset = self.at;
+        let one = chunk.min(volume.size_bytes() - offset);
+        match volume.block_status(offset, one) {
+            Ok(extents) if !extents.is_empty() => {
+                self.extents.extend(extents);
+                let piece = self.next_piece(volume, PIECE_BYTES as u64)?;
+                Ok(piece.map(|(offset, extent)| (offset, extent, None)))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if is_local(&error) => {
+                self.at = volume.damaged_until(offset).max(offset + one);
+                let len_bytes = self.at - offset;
+                Ok(Some((offset, Extent { len_bytes, kind: ExtentKind::Data }, Some(error))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_one_range_with_the_first_ones_problem() {
+        let range = |offset, bytes, problem: &str| {
+            let problem = problem.to_owned();
+            Damaged { offset, bytes, problem }
+        };
+        let found = vec![range(8, 4, "b"), range(0, 4, "a"), range(12, 4, "c")];
+        assert_eq!(merged(found), [range(0, 4, "a"), range(8, 8, "b")]);
+    }
+}
