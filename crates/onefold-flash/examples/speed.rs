@@ -39,6 +39,26 @@ fn array_loop(pages: u32) -> f64 {
     f64::from(WRITES) / start.elapsed().as_secs_f64() / 1e6
 }
 
+/// Writes pages drawn at random, announced some at a time.
+fn write_random(
+    ftl: &mut Ftl<BlankNand, NoDedup>,
+    random: &mut SplitMix64,
+    count: u32,
+) -> Result<(), FtlError> {
+    let pages = u64::from(ftl.settings().logical_pages);
+    let mut lpns = [0; 32];
+    for _ in 0..count / 32 {
+        for lpn in &mut lpns {
+            *lpn = random.below(pages) as u32;
+        }
+        ftl.announce(&lpns);
+        for &lpn in &lpns {
+            ftl.write(lpn, &(), &mut Untimed)?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), FtlError> {
     println!("| drive | array loop | no collection | ratio | steady | WAF | programs | fill s |");
     println!("|---|---|---|---|---|---|---|---|");
@@ -54,10 +74,7 @@ fn main() -> Result<(), FtlError> {
         let share = logical_pages.min(WRITES * 3 / 4);
         let count = share;
         let start = Instant::now();
-        for _ in 0..count {
-            let lpn = random.below(u64::from(logical_pages)) as u32;
-            ftl.write(lpn, &(), &mut Untimed)?;
-        }
+        write_random(&mut ftl, &mut random, count)?;
         let empty = f64::from(count) / start.elapsed().as_secs_f64() / 1e6;
         assert_eq!(ftl.counters().ops.of(OpKind::Program, Cause::Gc), 0);
         // In the steady state.
@@ -66,10 +83,7 @@ fn main() -> Result<(), FtlError> {
         ftl.precondition_steady(|_| ())?;
         let fill = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        for _ in 0..WRITES {
-            let lpn = random.below(u64::from(logical_pages)) as u32;
-            ftl.write(lpn, &(), &mut Untimed)?;
-        }
+        write_random(&mut ftl, &mut random, WRITES)?;
         let seconds = start.elapsed().as_secs_f64();
         let steady = f64::from(WRITES) / seconds / 1e6;
         let waf = ftl.counters().waf(None);

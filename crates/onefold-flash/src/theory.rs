@@ -106,7 +106,9 @@ pub fn greedy_shares(mean: f64, pages_per_block: u32) -> Vec<f64> {
         (count, weight) = (wider, heavier);
     }
     let sum: f64 = shares.iter().sum();
-    shares.iter_mut().for_each(|share| *share /= sum);
+    for share in &mut shares {
+        *share /= sum;
+    }
     shares
 }
 

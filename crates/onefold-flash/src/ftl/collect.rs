@@ -132,6 +132,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.blocks.begin_collection(block);
         }
         self.collecting[plane as usize] = Some(Collection { block, next: 0, quota, cause });
+        self.announce_victim(block);
+    }
+
+    /// Brings the entries of a victim's live pages into the processor's cache, all misses at once.
+    fn announce_victim(&self, block: u32) {
+        let first = self.geometry.first_page(block);
+        let mut known = 0;
+        for ppn in first..first + self.geometry.pages_per_block {
+            if let Owner::Data(lpn) = self.owners.get(ppn) {
+                known += u32::from(self.map.is_absent(lpn));
+            }
+        }
+        std::hint::black_box(known);
     }
 
     /// Moves up to `quota` live pages out of the plane's victim, and erases it if none is left.

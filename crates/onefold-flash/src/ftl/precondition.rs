@@ -11,7 +11,6 @@
 use onefold_block::SplitMix64;
 
 use crate::dedup::Policy;
-use crate::ftl::blocks::BlockState;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::VictimRule;
 use crate::ftl::{Counters, Ftl, FtlError, Stream};
@@ -141,7 +140,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         match filled.open {
             Some(stream) => self.open[plane as usize][stream as usize] = Some(block),
-            None => self.blocks.restore(block, BlockState::Full, filled.written, seq),
+            None => self.blocks.close(block, seq),
         }
         Ok(())
     }
