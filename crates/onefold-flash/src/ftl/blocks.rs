@@ -95,6 +95,11 @@ impl Blocks {
         self.erases[block as usize]
     }
 
+    /// Whether a block is full and holds nothing live.
+    pub fn is_dead(&self, block: u32) -> bool {
+        self.score[block as usize] == 0
+    }
+
     /// When a full block was closed, in the FTL's sequence.
     pub fn closed_at(&self, block: u32) -> u64 {
         self.closed_at[block as usize]

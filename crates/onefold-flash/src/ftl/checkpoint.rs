@@ -57,6 +57,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.meta.due += u64::from(self.meta.slots.segments);
         while self.meta.due >= self.meta.interval {
             self.meta.due -= self.meta.interval;
+            self.make_meta_room(d)?;
             self.checkpoint_step(d)?;
         }
         Ok(())

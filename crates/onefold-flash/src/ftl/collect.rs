@@ -171,7 +171,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// Erases a block without live pages, or takes it out of use.
-    fn erase_block(
+    pub(super) fn erase_block(
         &mut self,
         block: u32,
         cause: Cause,

@@ -222,7 +222,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<(), FtlError> {
         let ppn = loop {
-            let ppn = match self.next_meta_page() {
+            let ppn = match self.next_meta_page(d) {
                 Err(FtlError::NoSpace { .. }) if self.meta.emergency => self.any_page()?,
                 page => page?,
             };
@@ -266,13 +266,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.program_meta(slot, seed, &bytes, d)
     }
 
-    fn next_meta_page(&mut self) -> Result<u32, FtlError> {
+    fn next_meta_page(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {
         // The last page of a block is for what power-loss protection stores in the end.
         let kept = u32::from(self.meta.protected && !self.meta.emergency);
         let limit = self.geometry.pages_per_block - kept;
         let block = match self.meta.open {
             Some(block) if self.blocks.written(block) < limit => block,
-            _ => self.open_meta_block()?,
+            _ => self.open_meta_block(d)?,
         };
         Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }
@@ -287,9 +287,21 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }
 
-    fn open_meta_block(&mut self) -> Result<u32, FtlError> {
-        let planes = 0..self.geometry.planes();
-        let roomy = planes.max_by_key(|&plane| (self.blocks.free_of(plane), u32::MAX - plane));
+    fn open_meta_block(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {
+        let roomiest = |ftl: &Self| {
+            let planes = 0..ftl.geometry.planes();
+            planes.max_by_key(|&plane| (ftl.blocks.free_of(plane), u32::MAX - plane))
+        };
+        let mut roomy = roomiest(self);
+        if roomy.is_some_and(|plane| self.blocks.free_of(plane) < 2) {
+            // In the middle of anything, a block without live pages may be erased.
+            let dead = (0..self.geometry.blocks())
+                .find(|&block| self.blocks.is_dead(block) && !self.waits_for_journal(block));
+            if let Some(block) = dead {
+                self.erase_block(block, Cause::Map, d)?;
+                roomy = roomiest(self);
+            }
+        }
         let Some(block) = roomy.and_then(|plane| self.blocks.take_free(plane, false)) else {
             return Err(self.no_space());
         };
