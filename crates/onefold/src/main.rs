@@ -20,7 +20,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, TraceCommand, VolumeCommand};
+use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -71,6 +71,8 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         }
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Ssd(SsdCommand::Run(args)) => c::ssd_run::run(args, printer),
+        Command::Ssd(SsdCommand::Spec(args)) => c::ssd_spec::run(args, printer),
         Command::Completions { shell } => c::completions::run(*shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),

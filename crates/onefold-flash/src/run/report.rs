@@ -272,6 +272,7 @@ impl Report {
         simulation: &mut Simulation<'_, N, P>,
         before: &Counters,
         dram: DramReport,
+        missed_pages: Option<u64>,
     ) -> Self
     where
         N: Nand<Page: SimPage>,
@@ -333,7 +334,7 @@ impl Report {
                 policy: spec.dedup.policy.clone(),
                 inline_pages: last.inline_pages - before.inline_pages,
                 offline_pages: last.offline_pages - before.offline_pages,
-                missed_pages: None,
+                missed_pages,
                 compared_equal: last.compared_equal - before.compared_equal,
                 compared_different: last.compared_different - before.compared_different,
             },

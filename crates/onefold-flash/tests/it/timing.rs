@@ -58,9 +58,7 @@ fn at(time_ns: u64, op: Op, page: u64) -> Request {
 }
 
 fn latencies(log: &[Completion]) -> Vec<(Op, u64)> {
-    log.iter()
-        .map(|done| (done.request.op, done.answered_ns - done.request.arrival_ns))
-        .collect()
+    log.iter().map(|done| (done.request.op, done.answered_ns - done.request.arrival_ns)).collect()
 }
 
 fn close(got: f64, want: f64, share: f64) {
@@ -79,21 +77,27 @@ fn a_read_alone_takes_array_and_transfer_and_host_time_exactly() {
         "ecc_decode_ns=1100",
     ]);
     let second = 1_000_000_000;
-    let (report, log) = replay(&spec, vec![
-        at(0, Op::Write, 7),
-        at(second, Op::Read, 7),
-        at(2 * second, Op::Read, 8),
-        at(3 * second, Op::Trim, 7),
-    ]);
+    let (report, log) = replay(
+        &spec,
+        vec![
+            at(0, Op::Write, 7),
+            at(second, Op::Read, 7),
+            at(2 * second, Op::Read, 8),
+            at(3 * second, Op::Trim, 7),
+        ],
+    );
     // 4096 B over 400 MB/s: 10,240 ns; over 2 GB/s: 2,048 ns.
     let around = 1_500 + 700 + 90;
-    assert_eq!(latencies(&log), [
-        (Op::Write, around + 2_048 + 300 + 10_240 + 200_000),
-        (Op::Read, around + 300 + 25_000 + 10_240 + 1_100 + 2_048),
-        // Nothing was ever written there: no flash is asked.
-        (Op::Read, around + 2_048),
-        (Op::Trim, around),
-    ]);
+    assert_eq!(
+        latencies(&log),
+        [
+            (Op::Write, around + 2_048 + 300 + 10_240 + 200_000),
+            (Op::Read, around + 300 + 25_000 + 10_240 + 1_100 + 2_048),
+            // Nothing was ever written there: no flash is asked.
+            (Op::Read, around + 2_048),
+            (Op::Trim, around),
+        ]
+    );
     for done in &log {
         let sum: u64 = done.breakdown.iter().sum();
         assert_eq!(sum, done.answered_ns - done.request.arrival_ns, "{done:?}");
@@ -141,9 +145,8 @@ fn collection_costs_what_its_operations_cost() {
         let (waf, ops) = (got.waf.total.expect("writes"), &got.flash_operations);
         assert!(waf > 1.3, "{waf}");
         let per_write = |count: u64| count as f64 / got.requests.pages_written as f64;
-        let busy_ns = 200e3 * waf
-            + 25e3 * per_write(ops["read"].gc)
-            + 1.5e6 * per_write(ops["erase"].gc);
+        let busy_ns =
+            200e3 * waf + 25e3 * per_write(ops["read"].gc) + 1.5e6 * per_write(ops["erase"].gc);
         close(got.iops.expect("time passed"), 8.0 / (busy_ns * 1e-9), 0.05);
     }
 }
@@ -173,15 +176,24 @@ fn reads_wait_behind_writes_unless_they_go_first_or_interrupt() {
 
 #[test]
 fn an_interrupted_program_still_takes_its_time() {
-    let one = ["channels=1", "packages=1", "planes_per_die=1", "blocks_per_plane=64",
-        "suspend=erase-and-program", "suspend_latency_ns=5000"];
+    let one = [
+        "channels=1",
+        "packages=1",
+        "planes_per_die=1",
+        "blocks_per_plane=64",
+        "suspend=erase-and-program",
+        "suspend_latency_ns=5000",
+    ];
     let second = 1_000_000_000;
-    let (report, log) = replay(&small(&one), vec![
-        at(0, Op::Write, 5),
-        at(second, Op::Write, 6),
-        at(second + 50_000, Op::Read, 5),
-        at(second + 60_000, Op::Read, 5),
-    ]);
+    let (report, log) = replay(
+        &small(&one),
+        vec![
+            at(0, Op::Write, 5),
+            at(second, Op::Write, 6),
+            at(second + 50_000, Op::Read, 5),
+            at(second + 60_000, Op::Read, 5),
+        ],
+    );
     let got = latencies(&log);
     assert_eq!(got[1], (Op::Read, 5_000 + 25_000));
     assert_eq!(got[2], (Op::Read, 20_000 + 25_000));
@@ -193,11 +205,10 @@ fn an_interrupted_program_still_takes_its_time() {
 
 #[test]
 fn a_page_that_is_not_programmed_yet_is_read_from_memory() {
-    let (report, log) = replay(&small(&[]), vec![
-        at(0, Op::Write, 5),
-        at(1_000, Op::Read, 5),
-        at(300_000, Op::Read, 5),
-    ]);
+    let (report, log) = replay(
+        &small(&[]),
+        vec![at(0, Op::Write, 5), at(1_000, Op::Read, 5), at(300_000, Op::Read, 5)],
+    );
     assert_eq!(latencies(&log), [(Op::Read, 0), (Op::Write, 200_000), (Op::Read, 25_000)]);
     assert_eq!(report.requests.buffer_hits, 1);
 }
@@ -207,13 +218,16 @@ fn partial_pages_are_read_first_and_trims_forget_whole_pages() {
     let spec = small(&[]);
     let second = 1_000_000_000;
     let request = |time_ns, op, offset, length| Request { offset, length, ..at(time_ns, op, 0) };
-    let (report, log) = replay(&spec, vec![
-        request(0, Op::Write, 0, 3 * 4096),
-        request(second, Op::Write, 100, 2 * 4096),
-        request(2 * second, Op::Trim, 4095, 2 * 4096),
-        request(3 * second, Op::Read, 0, 3 * 4096),
-        request(4 * second, Op::Flush, 0, 0),
-    ]);
+    let (report, log) = replay(
+        &spec,
+        vec![
+            request(0, Op::Write, 0, 3 * 4096),
+            request(second, Op::Write, 100, 2 * 4096),
+            request(2 * second, Op::Trim, 4095, 2 * 4096),
+            request(3 * second, Op::Read, 0, 3 * 4096),
+            request(4 * second, Op::Flush, 0, 0),
+        ],
+    );
     assert_eq!(report.requests.partial_pages, 2);
     assert_eq!((report.requests.pages_written, report.requests.pages_read), (6, 3));
     // Head and tail are read, then programmed; the page between is programmed at once.
@@ -225,8 +239,8 @@ fn partial_pages_are_read_first_and_trims_forget_whole_pages() {
 
 #[test]
 fn a_write_back_buffer_answers_at_once_until_it_is_full() {
-    let spec = small(&["write_buffer=back", "write_buffer_pages=8", "queue_depth=1",
-        "requests=100"]);
+    let spec =
+        small(&["write_buffer=back", "write_buffer_pages=8", "queue_depth=1", "requests=100"]);
     let got = run(&spec, RunOptions::default()).expect("runs").report;
     let writes = got.latency_ns["write"].clone().expect("writes");
     // Eight pages fit; then one write waits for the array, and seven more find room.
@@ -248,8 +262,8 @@ fn a_write_back_buffer_answers_at_once_until_it_is_full() {
 #[test]
 fn open_loops_keep_their_times_and_rates_are_exact() {
     // SSD_MODEL 2.3: 20,000 requests in 1.09 s are not 20,000 a second.
-    let got = report(&["arrivals=constant", "interarrival_ns=54500", "requests=20000",
-        "read_share=1"]);
+    let got =
+        report(&["arrivals=constant", "interarrival_ns=54500", "requests=20000", "read_share=1"]);
     assert_eq!(got.elapsed_ns, 19_999 * 54_500);
     close(got.iops.expect("time passed"), 20_000.0 / (19_999.0 * 54.5e-6), 1e-12);
     let quick = report(&["requests=1", "read_share=0"]);
@@ -285,9 +299,16 @@ fn every_request_is_answered_under_collection_at_any_depth() {
 #[test]
 fn same_seed_same_hash() {
     let of = |seed: &str| {
-        report(&[seed, "requests=5000", "read_share=0.3", "think_time=exponential",
-            "over_provisioning=0.2", "allocation=idle-first", "parallel_unit=package",
-            "idle_after_ns=50000"])
+        report(&[
+            seed,
+            "requests=5000",
+            "read_share=0.3",
+            "think_time=exponential",
+            "over_provisioning=0.2",
+            "allocation=idle-first",
+            "parallel_unit=package",
+            "idle_after_ns=50000",
+        ])
     };
     let (one, again, other) = (of("seed=1"), of("seed=1"), of("seed=2"));
     assert_eq!(one, again);

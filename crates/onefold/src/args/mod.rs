@@ -9,6 +9,8 @@ mod pool;
 mod rescue;
 mod scrambler;
 mod serve;
+mod ssd;
+mod ssd_run;
 mod store;
 mod trace;
 mod volume;
@@ -30,6 +32,8 @@ pub use scrambler::{
     ScramblerShowArgs,
 };
 pub use serve::ServeArgs;
+pub use ssd::SsdCommand;
+pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
@@ -100,6 +104,9 @@ pub enum Command {
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Run, emulate and inspect drives with deduplication inside
+    #[command(subcommand, arg_required_else_help = true)]
+    Ssd(SsdCommand),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
