@@ -20,7 +20,10 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand, VolumeCommand};
+use args::{
+    Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand,
+    VolumeCommand,
+};
 use output::Printer;
 
 fn main() -> ExitCode {
