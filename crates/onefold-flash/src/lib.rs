@@ -10,7 +10,7 @@
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
 //!
-//! [`theory`] holds the closed forms that the FTL is measured against.
+//! [`theory`] holds the closed forms that the FTL is measured against, [`validation`] does so.
 
 pub mod controller;
 pub mod dedup;
@@ -22,6 +22,7 @@ pub mod op;
 pub mod run;
 pub mod spec;
 pub mod theory;
+pub mod validation;
 
 pub use dedup::{Policy, Verdict};
 pub use ftl::{Ftl, FtlError, FtlSettings};

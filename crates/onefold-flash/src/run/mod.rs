@@ -6,6 +6,7 @@ mod host;
 mod report;
 mod request;
 mod simulation;
+mod steady;
 mod sweep;
 mod tally;
 
@@ -23,10 +24,10 @@ use std::sync::atomic::AtomicU64;
 
 use onefold_sim::ChromeTrace;
 
-use crate::dedup::{NoDedup, Policy};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site, check_policy};
 use crate::ftl::{Durability, Ftl};
-use crate::nand::{BlankNand, IdentityNand, Nand};
-use crate::spec::{ContentKind, DriveSpec};
+use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
+use crate::spec::{ContentKind, DriveSpec, Precondition};
 use request::Source;
 use simulation::Simulation;
 
@@ -72,17 +73,27 @@ pub struct Outcome {
 /// [`RunError`]; a run whose requests are not all answered is one.
 pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunError> {
     spec.check()?;
+    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
     let metadata = spec.run_settings().durability != Durability::Volatile;
     let blank =
         !metadata && options.trace.is_none() && spec.workload.content == ContentKind::Unique;
     match spec.dedup.policy.as_str() {
         "none" if blank => drive(spec, BlankNand::new(spec.geometry), NoDedup, options),
         "none" => drive(spec, IdentityNand::new(spec.geometry), NoDedup, options),
-        policy => {
-            let message = format!("dedup.policy = \"{policy}\": expected none");
-            Err(RunError::Dedup(message))
+        name => {
+            let site = site(spec);
+            let options_of = &spec.dedup.options;
+            let policy = AnyPolicy::new::<Identity>(name, options_of, &site, Identities)?;
+            drive(spec, IdentityNand::new(spec.geometry), policy, options)
         }
     }
+}
+
+/// What a policy must know of the drive.
+fn site(spec: &DriveSpec) -> Site {
+    let scrambler = onefold_code::preset(&spec.media.scrambler).ok();
+    let seed_source = scrambler.map(|scrambler| scrambler.seed_source);
+    Site { geometry: spec.geometry, seed_source }
 }
 
 fn drive<N, P>(
@@ -99,8 +110,11 @@ where
     if let Some(requests) = options.requests {
         source.limit(requests);
     }
-    let ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
+    let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
     let dram = report::dram(spec, &ftl.policy().dram())?;
+    if spec.precondition == Precondition::Steady {
+        steady::fill(spec, &mut ftl)?;
+    }
     let before = *ftl.counters();
     let mut simulation = Simulation::new(spec, ftl, source, options.observer, options.progress);
     if options.chrome_operations > 0 {

@@ -106,6 +106,7 @@ pub struct DedupReport {
     pub missed_pages: Option<u64>,
     pub compared_equal: u64,
     pub compared_different: u64,
+    pub policy_counts: BTreeMap<&'static str, u64>,
 }
 
 /// Busy shares.
@@ -337,6 +338,7 @@ impl Report {
                 missed_pages,
                 compared_equal: last.compared_equal - before.compared_equal,
                 compared_different: last.compared_different - before.compared_different,
+                policy_counts: simulation.ftl.policy().report().into_iter().collect(),
             },
             utilisation: utilisation(spec, &usage),
             energy_nj: usage.energy_nj,

@@ -67,6 +67,20 @@ choice! {
 }
 
 choice! {
+    /// How cells wear, named after what they hold.
+    MediaWear {
+        /// Not at all.
+        None = "none",
+        /// One bit a cell.
+        Slc = "slc",
+        /// Two bits a cell.
+        Mlc = "mlc",
+        /// Three bits a cell.
+        Tlc = "tlc",
+    }
+}
+
+choice! {
     /// Victim selection.
     VictimName {
         /// Fewest live pages.

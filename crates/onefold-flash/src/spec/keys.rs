@@ -162,6 +162,11 @@ pub const KEYS: &[Key] = &[
         "Wrong bits of a fresh page, of 10^9; wear, age and reads add to them",
     ),
     key(
+        "media.wear",
+        Word(&["none", "slc", "mlc", "tlc"]),
+        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+    ),
+    key(
         "media.code",
         Word(&["none", "qc-ldpc", "bch"]),
         "Error-correcting code of a 1,024-byte codeword",

@@ -11,7 +11,7 @@ mod presets;
 mod print;
 
 pub use choices::{
-    Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, PacingName,
+    Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, MediaWear, PacingName,
     ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TraceTiming, VictimName,
     WriteBuffer,
 };
@@ -87,6 +87,7 @@ pub struct MediaSpec {
     pub rated_pe_cycles: u64,
     pub factory_bad_blocks_ppm: u64,
     pub raw_bit_errors_ppb: u64,
+    pub wear: MediaWear,
     pub code: MediaCode,
     pub scrambler: String,
 }
