@@ -1,4 +1,5 @@
 //! Integration tests of the policies and the simulator.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod dumps;
 mod experiments;
