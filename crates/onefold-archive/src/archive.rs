@@ -7,15 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use onefold_block::{
-    ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError,
-};
-use onefold_content::{Fingerprinter, FingerprintKind};
+use onefold_block::{ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError};
+use onefold_content::{FingerprintKind, Fingerprinter};
 
 use crate::error::ArchiveError;
-use crate::format::log_record::{
-    self, LOG_FILES, LogEvent, LogRecord, RECORD_BYTES, VersionInfo,
-};
+use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, RECORD_BYTES, VersionInfo};
 use crate::format::settings_file::{self, SETTINGS_BYTES, SETTINGS_FILES};
 use crate::lock::{ArchiveLock, LOCK_FILE, LockKind};
 use crate::settings::{ArchiveIdentity, ArchiveSettings};
@@ -224,9 +220,7 @@ impl Archive {
     }
 }
 
-fn read_settings(
-    folder: &dyn Folder,
-) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
+fn read_settings(folder: &dyn Folder) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
     let mut worst = ArchiveError::NoArchive;
     for name in SETTINGS_FILES {
         match read_whole(folder, name, SETTINGS_BYTES) {

@@ -42,10 +42,7 @@ impl Archive {
     }
 
     /// The containers that versions other than `without` refer to.
-    fn used_containers(
-        &self,
-        without: Option<u32>,
-    ) -> Result<HashSet<ContainerId>, ArchiveError> {
+    fn used_containers(&self, without: Option<u32>) -> Result<HashSet<ContainerId>, ArchiveError> {
         let mut used = HashSet::new();
         for info in self.versions().filter(|info| Some(info.number) != without) {
             let uses = self.version(Some(info.number))?.containers()?;

@@ -4,11 +4,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::MemoryArgs;
+use crate::args::{CacheArgs, MemoryArgs};
 use crate::failure::{Failure, Result};
+use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
 
 /// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
@@ -44,8 +46,13 @@ pub fn must_exist(pool: &Path) -> Result<()> {
     }
 }
 
-/// Make a pool, and keep what differs from the default memory in its settings file.
-pub fn create(pool: &Path, settings: &PoolSettings, memory: &MemoryArgs) -> Result<()> {
+/// Make a pool, and keep its cache and what differs from the default memory in its settings file.
+pub fn create(
+    pool: &Path,
+    settings: &PoolSettings,
+    memory: &MemoryArgs,
+    cache: &CacheArgs,
+) -> Result<()> {
     let at = pool.display();
     let budgets = memory.budgets()?;
     if Pool::exists_at(pool) {
@@ -54,8 +61,9 @@ pub fn create(pool: &Path, settings: &PoolSettings, memory: &MemoryArgs) -> Resu
     }
     must_be_free(pool)?;
     let identity = random_identity()?;
+    let cache = cache_settings(pool, cache)?;
     Pool::create_at(pool, settings, identity).map_err(|error| Failure::pool(pool, error))?;
-    keep_memory(pool, memory, budgets)
+    keep_settings(pool, memory, budgets, &cache)
 }
 
 /// Refuse a place that holds something else.
@@ -93,7 +101,26 @@ pub fn random_identity() -> Result<PoolIdentity> {
     Ok(PoolIdentity { uuid, key })
 }
 
-fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()> {
+/// What the settings file of a new pool says of its cache; the cache's folder is made.
+fn cache_settings(pool: &Path, cache: &CacheArgs) -> Result<String> {
+    let Some(folder) = &cache.cache else { return Ok(String::new()) };
+    let folder = pool_cache::prepare(pool, folder)?;
+    let text = folder.to_str().ok_or_else(|| {
+        let at = folder.display();
+        Failure::nothing_done(format!("the cache '{at}' cannot be kept: its path is not UTF-8"))
+    })?;
+    Ok(format!(
+        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n",
+        toml::Value::from(text),
+        match cache.cache_size {
+            TierSize::Bytes(bytes) => bytes.to_string(),
+            TierSize::Percent(percent) => format!("{percent}%"),
+        },
+        toml::Value::from(cache.cache_policy.as_str())
+    ))
+}
+
+fn keep_settings(pool: &Path, memory: &MemoryArgs, budgets: Budgets, cache: &str) -> Result<()> {
     let usual = Budgets::default();
     let rows = [
         ("index-memory", memory.index_memory, budgets.index_bytes != usual.index_bytes),
@@ -105,12 +132,12 @@ fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()>
         .filter(|(_, _, differs)| *differs)
         .map(|(name, size, _)| format!("{name} = {}  # {size}\n", size.bytes()))
         .collect();
-    if kept.is_empty() {
+    if kept.is_empty() && cache.is_empty() {
         return Ok(());
     }
     let text = format!(
-        "# Memory of this pool, in bytes, as it was made. Flags, the environment and --config\n\
-         # overrule it; sizes may also be written like \"1G\".\n{}",
+        "# Memory of this pool, in bytes, and its cache, as it was made. Flags, the environment\n\
+         # and --config overrule it; sizes may also be written like \"1G\".\n{}{cache}",
         kept.concat()
     );
     let path = pool.join(POOL_FILE);

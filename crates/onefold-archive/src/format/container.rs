@@ -108,7 +108,11 @@ pub struct Footer {
 }
 
 /// What the last bytes of a container of `len_bytes` say.
-pub fn decode_footer(bytes: &[u8], id: ContainerId, len_bytes: u64) -> Result<Footer, ArchiveError> {
+pub fn decode_footer(
+    bytes: &[u8],
+    id: ContainerId,
+    len_bytes: u64,
+) -> Result<Footer, ArchiveError> {
     let corrupt = |problem: &str| {
         let at = len_bytes.saturating_sub(FOOTER_BYTES as u64);
         ArchiveError::corrupt(id.to_string(), at, problem)
@@ -140,9 +144,8 @@ pub fn decode_directory(
     id: ContainerId,
     footer: &Footer,
 ) -> Result<Vec<DirectoryEntry>, ArchiveError> {
-    let corrupt = |problem: &str| {
-        ArchiveError::corrupt(id.to_string(), footer.directory_at.into(), problem)
-    };
+    let corrupt =
+        |problem: &str| ArchiveError::corrupt(id.to_string(), footer.directory_at.into(), problem);
     if crc32fast::hash(bytes) != footer.checksum {
         return Err(corrupt("its directory is damaged"));
     }

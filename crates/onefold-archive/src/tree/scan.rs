@@ -297,7 +297,8 @@ fn add_path(
     };
     let is_file = kind == Kind::File;
     let path_stored = stored.to_vec();
-    let entry = Entry { path: path_stored, kind, metadata: metadata_kept, recipe: Recipe::default() };
+    let entry =
+        Entry { path: path_stored, kind, metadata: metadata_kept, recipe: Recipe::default() };
     if !is_file {
         return adder.entry(entry);
     }

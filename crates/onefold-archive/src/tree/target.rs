@@ -3,6 +3,7 @@
 //! Invariant: a folder's times and rights are set when nothing more comes into it.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -55,7 +56,7 @@ fn split(path: &[u8]) -> (&[u8], &OsStr) {
     (folder, OsStr::from_bytes(name))
 }
 
-fn problem(path: &[u8], problem: impl ToString, problems: &mut Vec<Problem>) {
+fn problem(path: &[u8], problem: &dyn Display, problems: &mut Vec<Problem>) {
     let path = String::from_utf8_lossy(path).into_owned();
     problems.push(Problem { path, problem: problem.to_string() });
 }
@@ -68,11 +69,12 @@ fn open_folder(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> 
 impl Target {
     /// The folder at `path`, which is made if it is missing, and empty unless `overwrite`.
     pub fn open(path: &Path, overwrite: bool) -> Result<Self, ArchiveError> {
-        let refused = |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
+        let refused =
+            |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
         std::fs::create_dir_all(path).map_err(refused)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())
-            .map_err(|e| refused(e.into()))?;
+        let root =
+            rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| refused(e.into()))?;
         let mut listed = Dir::read_from(&root).map_err(|e| refused(e.into()))?;
         let holds = listed.find_map(|entry| {
             let entry = entry.ok()?;
@@ -90,11 +92,7 @@ impl Target {
     }
 
     /// A path comes. A file's content follows by [`Target::write`] and [`Target::end`].
-    pub fn begin(
-        &mut self,
-        entry: Entry,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), ArchiveError> {
+    pub fn begin(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
         assert!(self.file.is_none(), "a file ends before the next path comes");
         let path = entry.path.clone();
         match self.make(entry, problems) {
@@ -104,11 +102,11 @@ impl Target {
                 String::from_utf8_lossy(&path)
             ))),
             Err(Errno::EXIST) => {
-                problem(&path, "it exists already", problems);
+                problem(&path, &"it exists already", problems);
                 Ok(())
             }
             Err(errno) => {
-                problem(&path, io::Error::from(errno), problems);
+                problem(&path, &io::Error::from(errno), problems);
                 Ok(())
             }
         }
@@ -208,10 +206,8 @@ impl Target {
         problems: &mut Vec<Problem>,
     ) -> Result<(), ArchiveError> {
         let Err(error) = done else { return Ok(()) };
-        let full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
+        let full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         self.abandon(&error.to_string(), problems);
         if full { Err(ArchiveError::NoSpace("restoring".to_owned())) } else { Ok(()) }
     }
@@ -219,12 +215,12 @@ impl Target {
     /// The file cannot be had whole: take it away, and say why.
     pub fn abandon(&mut self, why: &str, problems: &mut Vec<Problem>) {
         let Some(open) = self.file.take() else { return };
-        problem(&open.entry.path, why, problems);
+        problem(&open.entry.path, &why, problems);
         let (_, name) = split(&open.entry.path);
         let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
         if let Err(errno) = rustix::fs::unlinkat(at, name, AtFlags::empty()) {
             let why = format!("a part of it is left behind: {}", io::Error::from(errno));
-            problem(&open.entry.path, why, problems);
+            problem(&open.entry.path, &why, problems);
         }
     }
 
@@ -309,7 +305,7 @@ fn dress(
 ) {
     let mut check = |what: &str, result: rustix::io::Result<()>| {
         if let Err(errno) = result {
-            problem(path, format!("{what}: {}", io::Error::from(errno)), problems);
+            problem(path, &format!("{what}: {}", io::Error::from(errno)), problems);
         }
     };
     if gives_away {
@@ -317,7 +313,8 @@ fn dress(
         check("its owner cannot be set", rustix::fs::fchown(handle, Some(uid), Some(gid)));
     }
     for (name, value) in &metadata.xattrs {
-        let set = rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
+        let set =
+            rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
         check("an extended attribute cannot be set", set);
     }
     let mode = Mode::from_raw_mode(metadata.mode);

@@ -4,9 +4,7 @@ use onefold_archive::{Archive, ArchiveError};
 use onefold_block::{CrashMode, SimFolder, SplitMix64};
 use std::sync::Arc;
 
-use crate::support::{
-    IDENTITY, Tree, add, assert_sound, next, open, read, small, tree,
-};
+use crate::support::{IDENTITY, Tree, add, assert_sound, next, open, read, small, tree};
 
 /// Make an archive, add three versions, remove one, add another, until the power goes at media
 /// operation `cut`; true if it went.
@@ -25,7 +23,7 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
         return false;
     }
     let mut after = folder.after_crash(seed ^ cut << 8, mode);
-    if cut % 3 == 0 {
+    if cut.is_multiple_of(3) {
         // Recovery, that is the next addition, loses power too.
         after.crash_at(after.op_count() + cut % 11);
         if let Ok(mut archive) = Archive::open(Arc::new(after.clone())) {
@@ -37,7 +35,8 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
         Ok(_) => {}
         Err(_) if done.is_empty() => {
             // The creation was cut short: it can be done again.
-            Archive::create(&after, &small(), IDENTITY).unwrap_or_else(|e| panic!("{context}: {e}"));
+            Archive::create(&after, &small(), IDENTITY)
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
         }
         Err(error) => panic!("{context}: {error}"),
     }

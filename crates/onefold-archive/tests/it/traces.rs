@@ -38,7 +38,8 @@ fn a_file_read_touches_each_of_its_containers_once_in_order() {
     for access in &accesses {
         *reads.entry(access.entry).or_default() += 1;
     }
-    let again: Vec<u32> = zipf_order(&files, Ratio::new(9, 10).unwrap(), 7).unwrap().take(500).collect();
+    let again: Vec<u32> =
+        zipf_order(&files, Ratio::new(9, 10).unwrap(), 7).unwrap().take(500).collect();
     let mut counts = HashMap::new();
     for file in &again {
         *counts.entry(*file).or_insert(0_u64) += 1;

@@ -44,8 +44,10 @@ pub enum ArchiveCommand {
     #[command(after_help = EXIT)]
     Restore(ArchiveRestoreArgs),
     /// Read everything, and name what is damaged
-    #[command(after_help = "Exit status: 0 the archive is sound; 1 something is wrong, and named; \
-        2 it could not be checked.")]
+    #[command(
+        after_help = "Exit status: 0 the archive is sound; 1 something is wrong, and named; \
+        2 it could not be checked."
+    )]
     Verify(ArchiveVerifyArgs),
     /// Remove a version, and the containers that no other one uses
     Remove(ArchiveRemoveArgs),
@@ -267,9 +269,9 @@ fn parse_exponent(text: &str) -> std::result::Result<Ratio, String> {
     };
     let denominator = 10_u64.pow(fraction.len().min(9) as u32);
     let (whole, fraction) = (digits(whole), digits(fraction));
-    let numerator = whole.zip(fraction).and_then(|(whole, fraction)| {
-        (whole <= 10).then(|| whole * denominator + fraction)
-    });
+    let numerator = whole
+        .zip(fraction)
+        .and_then(|(whole, fraction)| (whole <= 10).then(|| whole * denominator + fraction));
     let ratio = numerator.filter(|&n| n <= 10 * denominator);
     ratio.and_then(|n| Ratio::new(n, denominator).ok()).ok_or_else(refused)
 }

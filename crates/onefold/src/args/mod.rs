@@ -9,6 +9,7 @@ mod pool;
 mod scrambler;
 mod serve;
 mod store;
+mod tier;
 mod volume;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub use scrambler::{
 };
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
+pub use tier::CacheArgs;
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
     VolumeListArgs, VolumeResizeArgs,

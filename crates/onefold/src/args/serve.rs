@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{MemoryArgs, StoreArgs};
+use super::{CacheArgs, MemoryArgs, StoreArgs};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
@@ -51,6 +51,9 @@ pub struct ServeArgs {
     /// What the pool may use.
     #[command(flatten)]
     pub memory: MemoryArgs,
+    /// What is before the pool.
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,6 +15,7 @@ use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
 use crate::open_pool;
 use crate::output::Printer;
+use crate::pool_cache::{self, Cached};
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
@@ -52,7 +54,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         // Nothing is made for a server that could not listen.
         Servers::probe(&how)?;
     }
-    let pool = open_or_create(parsed, args, printer)?;
+    let Cached { pool, tier } = open_or_create(parsed, args, printer)?;
     let (exports, volumes) = exports(&pool, &args.pool)?;
     let servers = match Servers::start(&exports, &how) {
         Ok(servers) => servers,
@@ -69,9 +71,12 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         introduce(args, &servers, &volumes, printer);
         None
     };
-    let ended = wait(&events, &pool, args, printer);
+    let ended = wait(&events, &pool, tier.as_deref(), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
+    if let Some(tier) = tier {
+        tier.save();
+    }
     match (command, ended.map_or(0, child::exit_code)) {
         (Some(_), code @ 1..) => {
             if let Err(failure) = stopped {
@@ -120,30 +125,26 @@ fn private_folder() -> Result<tempfile::TempDir> {
         .map_err(|e| Failure::unusable("make a folder in", &std::env::temp_dir(), e))
 }
 
-fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<Pool> {
+fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<Cached> {
     let path = &args.pool;
     let budgets = args.memory.budgets()?;
-    if args.read_only {
-        let pool = open_pool::to_read(path, budgets)?;
-        must_match(parsed, args, &pool)?;
-        return Ok(pool);
-    }
-    if Pool::exists_at(path) {
-        let pool = open_pool::to_write(path, budgets)?;
-        must_match(parsed, args, &pool)?;
-        return Ok(pool);
+    let open = || pool_cache::open(path, args.read_only, budgets, &args.cache, printer);
+    if args.read_only || Pool::exists_at(path) {
+        let cached = open()?;
+        must_match(parsed, args, &cached.pool)?;
+        return Ok(cached);
     }
     let failed = |error| Failure::pool(path, error);
     check_volume_size(args.size, args.store.chunk_size)?;
-    open_pool::create(path, &args.store.settings()?, &args.memory)?;
-    let pool = open_pool::to_write(path, budgets)?;
-    pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
+    open_pool::create(path, &args.store.settings()?, &args.memory, &args.cache)?;
+    let cached = open()?;
+    cached.pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
     printer.note(&format!(
         "made pool '{}' with volume '{FIRST_VOLUME}' of {}",
         path.display(),
         args.size
     ));
-    Ok(pool)
+    Ok(cached)
 }
 
 /// Refuse flags that ask for another pool than the one that is there.
@@ -222,6 +223,7 @@ fn introduce(args: &ServeArgs, servers: &Servers, volumes: &[(String, u64)], pri
 fn wait(
     events: &Events,
     pool: &Pool,
+    tier: Option<&TieredStore>,
     args: &ServeArgs,
     printer: &Printer,
 ) -> Option<std::process::ExitStatus> {
@@ -231,7 +233,11 @@ fn wait(
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
             Event::ShowStatus => match pool.status() {
-                Ok(status) => printer.always(&status_text(&args.pool, &status, str::to_owned)),
+                Ok(status) => {
+                    let tier = tier.map(TieredStore::status);
+                    let text = status_text(&args.pool, &status, tier.as_ref(), str::to_owned);
+                    printer.always(&text);
+                }
                 Err(error) => tracing::error!("no status: {error}"),
             },
             Event::Tick => {

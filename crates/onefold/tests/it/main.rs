@@ -12,6 +12,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod pool_cache;
 mod scrambler;
 mod serving;
 mod settings;
