@@ -1,6 +1,8 @@
 //! The tiered container store: the same bytes whatever the fast tier does, the same decisions as
 //! the simulator, warm after restarts.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::sync::Arc;
 
 use onefold_block::conformance::check_container_store;
