@@ -21,7 +21,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
+use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -62,6 +62,9 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Cache(CacheCommand::Run(args)) => c::cache::run(args, printer),
+        Command::Cache(CacheCommand::Policies(args)) => c::cache::policies(*args, printer),
+        Command::Cache(CacheCommand::Spec) => c::cache::spec(printer),
         Command::Scrambler(ScramblerCommand::Infer(args)) => c::scrambler_infer::run(args, printer),
         Command::Scrambler(ScramblerCommand::Make(args)) => c::scrambler_make::run(args, printer),
         Command::Scrambler(ScramblerCommand::List(args)) => {

@@ -8,7 +8,7 @@ use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::{CacheArgs, MemoryArgs};
+use crate::args::{MemoryArgs, PoolCacheArgs};
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
@@ -51,7 +51,7 @@ pub fn create(
     pool: &Path,
     settings: &PoolSettings,
     memory: &MemoryArgs,
-    cache: &CacheArgs,
+    cache: &PoolCacheArgs,
 ) -> Result<()> {
     let at = pool.display();
     let budgets = memory.budgets()?;
@@ -102,7 +102,7 @@ pub fn random_identity() -> Result<PoolIdentity> {
 }
 
 /// What the settings file of a new pool says of its cache; the cache's folder is made.
-fn cache_settings(pool: &Path, cache: &CacheArgs) -> Result<String> {
+fn cache_settings(pool: &Path, cache: &PoolCacheArgs) -> Result<String> {
     let Some(folder) = &cache.cache else { return Ok(String::new()) };
     let folder = pool_cache::prepare(pool, folder)?;
     let text = folder.to_str().ok_or_else(|| {

@@ -9,7 +9,7 @@ use onefold_block::{ContainerStore, FileFolder};
 use onefold_cache::tier::{TierError, TierLock, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool};
 
-use crate::args::CacheArgs;
+use crate::args::PoolCacheArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool::must_exist;
 use crate::output::Printer;
@@ -31,7 +31,7 @@ pub fn open(
     pool: &Path,
     read_only: bool,
     budgets: Budgets,
-    cache: &CacheArgs,
+    cache: &PoolCacheArgs,
     printer: &Printer,
 ) -> Result<Cached> {
     must_exist(pool)?;

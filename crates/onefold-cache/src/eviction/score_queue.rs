@@ -11,7 +11,7 @@ use crate::objects::{Id, List, Objects};
 use crate::policy::{Eviction, Incoming, Leave, Parts, Place};
 
 /// Scores in a list differ by less than 2^12 of 2^16 parts of an octave.
-const LIST_BITS: u32 = 12;
+const LIST_BITS: u32 = 9;
 
 /// Lists by score; the word is the score.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ impl ScoreQueue {
         let number = objects.word(id) >> LIST_BITS;
         let list = self.lists.get_mut(&number).expect("every score has a list");
         objects.unlink(list, id);
-        if list.len() == 0 {
+        if list.is_empty() {
             self.lists.remove(&number);
         }
     }

@@ -4,6 +4,7 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod cache;
 mod estimate;
 mod pool;
 mod scrambler;
@@ -21,6 +22,7 @@ pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
     ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
 pub use scrambler::{
@@ -29,7 +31,7 @@ pub use scrambler::{
 };
 pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use tier::CacheArgs;
+pub use tier::PoolCacheArgs;
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
     VolumeListArgs, VolumeResizeArgs,
@@ -95,6 +97,9 @@ pub enum Command {
     /// Keep versions of file trees, each chunk of content once
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
+    /// Simulate an SSD read cache in front of disks
+    #[command(subcommand, arg_required_else_help = true)]
+    Cache(CacheCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),

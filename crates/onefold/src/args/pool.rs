@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{CacheArgs, MemoryArgs, StoreArgs};
+use super::{MemoryArgs, PoolCacheArgs, StoreArgs};
 
 /// Make, inspect and check pools.
 #[derive(Debug, Subcommand)]
@@ -34,7 +34,7 @@ pub struct PoolCreateArgs {
     pub memory: MemoryArgs,
     /// What is before it; kept in POOL/onefold.toml as well.
     #[command(flatten)]
-    pub cache: CacheArgs,
+    pub cache: PoolCacheArgs,
 }
 
 /// `onefold pool status`
@@ -51,7 +51,7 @@ pub struct PoolStatusArgs {
     pub memory: MemoryArgs,
     /// What is before it.
     #[command(flatten)]
-    pub cache: CacheArgs,
+    pub cache: PoolCacheArgs,
 }
 
 /// `onefold pool check`

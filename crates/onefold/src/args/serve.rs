@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{CacheArgs, MemoryArgs, StoreArgs};
+use super::{MemoryArgs, PoolCacheArgs, StoreArgs};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
@@ -53,7 +53,7 @@ pub struct ServeArgs {
     pub memory: MemoryArgs,
     /// What is before the pool.
     #[command(flatten)]
-    pub cache: CacheArgs,
+    pub cache: PoolCacheArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

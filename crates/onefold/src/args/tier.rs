@@ -9,7 +9,7 @@ use onefold_cache::tier::TierSize;
 /// A fast device before a slow one.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
-pub struct CacheArgs {
+pub struct PoolCacheArgs {
     /// Folder on a fast device for copies of containers that are read often
     ///
     /// It may fill up, fail or be lost at any time: reads then go to the pool. One folder serves

@@ -5,6 +5,7 @@ pub mod archive;
 mod archive_add;
 mod archive_read;
 mod archive_restore;
+pub mod cache;
 pub mod completions;
 pub mod estimate;
 pub mod man;
