@@ -13,6 +13,7 @@ mod estimate;
 mod file_system;
 mod harness;
 mod pool_cache;
+mod pool_tier;
 mod scrambler;
 mod serving;
 mod settings;
