@@ -6,6 +6,7 @@
 //! anything flushed is missing.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -119,6 +120,9 @@ fn rescue(
 fn media(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
     match folder.open(name) {
         Err(MediaError::NotFound { .. }) => Ok(Arc::new(NoFile(name.to_owned()))),
+        Err(MediaError::Io { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
+            Ok(Arc::new(NoFile(name.to_owned())))
+        }
         other => Ok(other?),
     }
 }
