@@ -253,7 +253,7 @@ fn choose(
             let why =
                 if torn { "the next one is not whole" } else { "nothing shows that it ended" };
             report.missing.push(format!(
-                "what was flushed after frame {} of checkpoint {epoch}, if there was anything: {why}",
+                "what was flushed after frame {} of checkpoint {epoch}, if anything was: {why}",
                 next - 1
             ));
         }
@@ -285,8 +285,8 @@ fn made_after(inner: &Inner, base: u64) -> Result<String, PoolError> {
         _ => "there was something, for containers were made since",
     };
     Ok(format!(
-        "everything flushed after checkpoint {base}, if there was anything: the journal has nothing \
-         of it ({sure})"
+        "everything flushed after checkpoint {base}, if anything was: the journal has nothing of \
+         it ({sure})"
     ))
 }
 

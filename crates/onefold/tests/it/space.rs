@@ -106,7 +106,8 @@ fn a_server_out_of_file_handles_goes_on_once_there_are_some() {
     command.args(["-c", &line]).current_dir(sandbox.path(""));
     let server = Server::start(command, socket.clone());
     let script = format!(
-        "import random\nnoise = lambda i: random.Random(i).randbytes(1 << 20)\nPATH = {:?}\n{CROWD}",
+        "import random\nnoise = lambda i: random.Random(i).randbytes(1 << 20)\n\
+         PATH = {:?}\n{CROWD}",
         socket.to_str().unwrap()
     );
     let said = run(&mut nbdsh(&["-u", &server.uri("v"), "-c", &script]));
