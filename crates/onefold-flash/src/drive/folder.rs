@@ -16,7 +16,7 @@ use super::health::{DriveState, FILES, SavedHealth};
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
 use crate::dedup::Policy;
-use crate::ftl::{Counters, Ftl, STREAMS};
+use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
 use crate::nand::Nand as _;
 use crate::nand::bytes::{
     BlockEntry, ByteNand, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
@@ -43,7 +43,7 @@ pub struct OpenDrive<P: Policy<PageBytes>> {
     opened_ns: u64,
     /// Sequence number of the last save.
     sequence: Mutex<u64>,
-    _lock: Option<DriveLock>,
+    lock: Option<DriveLock>,
 }
 
 /// Whether a folder holds a drive.
@@ -102,8 +102,8 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
     let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
     nand.sync().map_err(crate::FtlError::from)?;
-    // Refused here and not when it is first opened.
-    Ftl::format(nand, crate::dedup::NoDedup, spec.ftl_settings())?;
+    let mut ftl = Ftl::format(nand, crate::dedup::NoDedup, settings(spec))?;
+    ftl.flush(&mut crate::Untimed)?;
     let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
     for _ in FILES {
         saved.save(folder)?;
@@ -135,7 +135,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
         }
         let lock = DriveLock::acquire(path)?;
         let mut open = Self::open(Arc::new(folder), policy, paced, clock)?;
-        open._lock = Some(lock);
+        open.lock = Some(lock);
         Ok(open)
     }
 
@@ -166,7 +166,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
         let sequence = Mutex::new(before.sequence);
         let opened_ns = clock.now_ns();
         let open =
-            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, _lock: None };
+            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, lock: None };
         open.save(false)?;
         Ok(open)
     }
@@ -217,7 +217,9 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     /// [`DriveError::Block`], [`DriveError::Media`].
     pub fn close(self) -> Result<(), DriveError> {
         self.device.shut_down()?;
-        self.save(true)
+        self.save(true)?;
+        drop(self.lock);
+        Ok(())
     }
 }
 
@@ -227,13 +229,25 @@ impl<P: Policy<PageBytes>> std::fmt::Debug for OpenDrive<P> {
     }
 }
 
-/// The FTL over an array that may be new, or hold whatever a power cut has left.
+/// The FTL over an array that holds whatever a power cut has left.
 fn mount<S: Store, P: Policy<PageBytes>>(
     nand: ByteNand<S>,
     policy: P,
     spec: &DriveSpec,
 ) -> Result<Ftl<ByteNand<S>, P>, DriveError> {
-    Ok(Ftl::format(nand, policy, spec.ftl_settings())?)
+    let (ftl, _) = Ftl::open(nand, policy, settings(spec))?;
+    Ok(ftl)
+}
+
+/// The FTL's settings. A process that is killed has no capacitor: what the specification counts
+/// as protected is written to the journal here, when the host asks for it.
+fn settings(spec: &DriveSpec) -> FtlSettings {
+    let settings = spec.ftl_settings();
+    let durability = match settings.durability {
+        Durability::Protected => Durability::Journal,
+        other => other,
+    };
+    FtlSettings { durability, ..settings }
 }
 
 /// How full a drive is.

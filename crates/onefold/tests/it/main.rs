@@ -15,6 +15,7 @@ mod scrambler;
 mod serving;
 mod settings;
 mod space;
+mod ssd;
 mod tls;
 mod trace;
 mod transfer;
