@@ -3,9 +3,36 @@
 //! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which only a
 //! comparison or a collision-resistant fingerprint makes.
 
+mod block_separation;
+mod buckets;
+mod caftl_offline;
+mod caftl_online;
+mod compact_table;
+mod crc_compare;
+mod fingerprints;
+mod gleaner;
+mod hot_table;
 mod none;
+mod options;
+mod page_set;
+mod passes;
+mod registry;
+mod ses;
+mod ses_device;
+mod ses_host;
+mod store;
 
+pub use block_separation::BlockSeparation;
+pub use caftl_offline::CaftlOffline;
+pub use caftl_online::CaftlOnline;
+pub use crc_compare::CrcCompare;
+pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
+pub use gleaner::Gleaner;
 pub use none::NoDedup;
+pub use options::{Kind, OptionInfo, PolicyError};
+pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, policy_info};
+pub use ses_device::SesDevice;
+pub use ses_host::SesHost;
 
 use crate::op::Work;
 

@@ -22,6 +22,16 @@ pub struct Counters {
     pub compared_equal: u64,
     /// Comparisons that found the pages different.
     pub compared_different: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Accesses to the map that found its page in DRAM, where not all of it is.
+    pub map_hits: u64,
+    /// Accesses that did not.
+    pub map_misses: u64,
+    /// Programs that failed and were made elsewhere, and erases that failed.
+    pub block_failures: u64,
 }
 
 impl Counters {
@@ -37,6 +47,11 @@ impl Counters {
             offline_pages: self.offline_pages - earlier.offline_pages,
             compared_equal: self.compared_equal - earlier.compared_equal,
             compared_different: self.compared_different - earlier.compared_different,
+            flushes: self.flushes - earlier.flushes,
+            checkpoints: self.checkpoints - earlier.checkpoints,
+            map_hits: self.map_hits - earlier.map_hits,
+            map_misses: self.map_misses - earlier.map_misses,
+            block_failures: self.block_failures - earlier.block_failures,
         }
     }
 

@@ -161,6 +161,16 @@ choice! {
 }
 
 choice! {
+    /// When the requests of a trace come.
+    TraceTiming {
+        /// At the times of the trace.
+        Timestamps = "timestamps",
+        /// After the end of an earlier one, as `queue_depth` and `think_time` say.
+        Closed = "closed",
+    }
+}
+
+choice! {
     /// The pause of a closed loop.
     ThinkKind {
         /// None.

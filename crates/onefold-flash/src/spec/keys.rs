@@ -312,6 +312,12 @@ pub const KEYS: &[Key] = &[
         "profile: redundant pages that are of hot contents",
     ),
     key(
+        "workload.trace_timing",
+        Word(&["timestamps", "closed"]),
+        "When the requests of a trace come: by its clock, or after each other by queue_depth and \
+         think_time",
+    ),
+    key(
         "workload.wrap_addresses",
         Switch,
         "Whether addresses of a trace beyond the drive start again at 0, instead of an error",

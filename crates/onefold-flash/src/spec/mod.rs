@@ -12,7 +12,8 @@ mod print;
 
 pub use choices::{
     Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, MediaWear, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, VictimName, WriteBuffer,
+    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TraceTiming, VictimName,
+    WriteBuffer,
 };
 pub use derive::SpecError;
 pub use parse::{ParseError, Source, SpecBuilder};
@@ -176,6 +177,7 @@ pub struct WorkloadTable {
     pub duplicate_ratio: f64,
     pub hot_fingerprint_ratio: f64,
     pub hot_share: f64,
+    pub trace_timing: TraceTiming,
     pub wrap_addresses: bool,
     pub finish_offline: bool,
 }

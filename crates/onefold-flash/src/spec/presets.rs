@@ -17,8 +17,8 @@ use crate::geometry::Geometry;
 use crate::spec::{
     Allocation, ArrivalKind, BlockCount, ContentKind, ControllerSpec, DedupSpec, DriveSpec,
     EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, MediaWear, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, VictimName,
-    WorkloadTable, WriteBuffer,
+    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, TraceTiming,
+    VictimName, WorkloadTable, WriteBuffer,
 };
 
 /// Names that `--preset` knows; the first is the default.
@@ -160,6 +160,7 @@ fn workload() -> WorkloadTable {
         duplicate_ratio: 0.2,
         hot_fingerprint_ratio: 0.15,
         hot_share: 0.8,
+        trace_timing: TraceTiming::Timestamps,
         wrap_addresses: false,
         finish_offline: true,
     }

@@ -6,3 +6,4 @@ mod bytes_files;
 mod bytes_laws;
 mod drive_device;
 mod spec;
+mod timing;

@@ -4,8 +4,10 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod cache;
 mod estimate;
 mod pool;
+mod reproduce;
 mod rescue;
 mod scrambler;
 mod serve;
@@ -24,8 +26,10 @@ pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
     ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use reproduce::ReproduceArgs;
 pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
@@ -101,9 +105,14 @@ pub enum Command {
     /// Keep versions of file trees, each chunk of content once
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
+    /// Simulate an SSD read cache in front of disks
+    #[command(subcommand, arg_required_else_help = true)]
+    Cache(CacheCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Run the papers' experiments, and print their numbers beside ours
+    Reproduce(ReproduceArgs),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),

@@ -1,0 +1,153 @@
+//! `caftl-offline`: pages are written as they come and hashed in idle moments.
+//! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II describes it.
+//! 1. A page is programmed and noted as not hashed (one bit a page).
+//! 2. In an idle moment the next such page is read and hashed (SHA-1 or SHA-256).
+//! 3. If the fingerprint store names a live page with that hash, the two are merged: the page
+//!    that came later goes. Otherwise its hash is entered.
+//! Invariants: see [`Store`]; a page is hashed once in its life.
+
+use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes};
+use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::options::{OptionInfo, Options};
+use crate::dedup::page_set::PageSet;
+use crate::dedup::registry::Site;
+use crate::dedup::store::Store;
+use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::op::Work;
+
+pub(crate) const OPTIONS: &[OptionInfo] = &[HASH, STORE_SHARE];
+
+/// Pages to be hashed, and the pair that the last one made.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanner {
+    pages: PageSet,
+    pair: Option<Pair>,
+}
+
+impl Scanner {
+    pub fn new(pages: u32) -> Self {
+        Self { pages: PageSet::new(pages), pair: None }
+    }
+
+    /// A page is to be hashed.
+    pub fn add(&mut self, ppn: u32) {
+        self.pages.insert(ppn);
+    }
+
+    pub fn moved(&mut self, from: u32, to: u32) {
+        if self.pages.remove(from) {
+            self.pages.insert(to);
+        }
+        if let Some(pair) = &mut self.pair {
+            for page in [&mut pair.duplicate, &mut pair.original] {
+                if *page == from {
+                    *page = to;
+                }
+            }
+        }
+    }
+
+    pub fn died(&mut self, ppn: u32) {
+        self.pages.remove(ppn);
+        if self.pair.is_some_and(|pair| pair.duplicate == ppn || pair.original == ppn) {
+            self.pair = None;
+        }
+    }
+
+    pub fn next(&mut self, look: &impl Look) -> Option<Offline> {
+        if let Some(pair) = self.pair.take() {
+            return Some(Offline::Merge(pair));
+        }
+        loop {
+            let ppn = self.pages.pop()?;
+            if look.is_live(ppn) {
+                return Some(Offline::Scan { ppn });
+            }
+        }
+    }
+
+    pub fn scanned(&mut self, ppn: u32, strong: u128, store: &mut Store) {
+        match store.look_up(strong) {
+            Some(original) if original != ppn => {
+                self.pair = Some(Pair { duplicate: ppn, original });
+            }
+            Some(_) => {}
+            None => store.insert(strong, ppn),
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.pages.len()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.pages.bytes()
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct CaftlOffline<F> {
+    fingerprints: F,
+    store: Store,
+    scanner: Scanner,
+    hashed: u64,
+}
+
+impl<F> CaftlOffline<F> {
+    pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
+        let pages = site.geometry.pages();
+        let digest = digest_bytes(options.word("hash"));
+        let store = Store::new(pages, options.share("store_share"), digest);
+        Self { fingerprints, store, scanner: Scanner::new(pages), hashed: 0 }
+    }
+}
+
+impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOffline<F> {
+    fn inspect(&mut self, _lpn: u32, _page: &Page, _look: &mut impl Look) -> Verdict {
+        Verdict::Program { tag: 0, apart: false }
+    }
+
+    fn stored(&mut self, ppn: u32, _tag: u64) {
+        self.scanner.add(ppn);
+    }
+
+    fn moved(&mut self, from: u32, to: u32, _tag: u64) {
+        self.store.relocate(from, to);
+        self.scanner.moved(from, to);
+    }
+
+    fn died(&mut self, ppn: u32) {
+        self.store.remove(ppn);
+        self.scanner.died(ppn);
+    }
+
+    fn compared(&mut self, _candidate: u32, _equal: bool) {}
+
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
+        self.scanner.next(look)
+    }
+
+    fn scanned(&mut self, ppn: u32, page: &Page, look: &mut impl Look) {
+        look.work(Work::Hash);
+        self.hashed += 1;
+        self.scanner.scanned(ppn, self.fingerprints.strong(page), &mut self.store);
+    }
+
+    fn settled(&mut self, _pair: Pair, _merged: bool) {}
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.store.dram().to_vec();
+        all.push(("pages to hash", self.scanner.bytes()));
+        all
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("store_entries", self.store.used()),
+            ("store_evictions", self.store.evicted),
+            ("pages_hashed", self.hashed),
+            ("pages_to_hash", self.scanner.len()),
+        ]
+    }
+}

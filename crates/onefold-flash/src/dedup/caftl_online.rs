@@ -1,0 +1,205 @@
+//! `caftl-online`: every page is hashed before it is written, and shared if its hash is known.
+//! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II and facts there describe it.
+//! 1. A page is hashed (SHA-1 or SHA-256) on the hash engine; the host waits.
+//! 2. The fingerprint store in memory names a live page with that hash: the page is shared at
+//!    once. Indirect mapping begins with the second reference.
+//! 3. Otherwise it is programmed and its hash entered. A bounded store drops entries without hits.
+//! 4. `sample_one_in` hashes only pages whose light fingerprint falls into the sample, and leaves
+//!    the rest alone. CAFTL's own sampling rule could not be read; this one is ours.
+//! 5. `prehash` takes a CRC-32 first, and hashes only pages whose CRC-32 is known; others are
+//!    hashed in an idle moment, because a later page can only be found by a hash.
+//! 6. `background` hashes in idle moments what was not hashed inline, and merges.
+//! Invariants: see [`Store`].
+
+use crate::dedup::buckets::Buckets;
+use crate::dedup::caftl_offline::Scanner;
+use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::registry::Site;
+use crate::dedup::store::Store;
+use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::op::Work;
+
+pub(crate) const HASH: OptionInfo = OptionInfo::new(
+    "hash",
+    Kind::Word(&["sha1", "sha256"]),
+    "The collision-resistant hash: decides on the digest's bytes in memory",
+);
+pub(crate) const STORE_SHARE: OptionInfo = OptionInfo::new(
+    "store_share",
+    Kind::Share(1.0),
+    "Entries of the fingerprint store, as a share of the drive's pages",
+);
+
+pub(crate) const OPTIONS: &[OptionInfo] = &[
+    HASH,
+    STORE_SHARE,
+    OptionInfo::new(
+        "sample_one_in",
+        Kind::Count { default: 1, min: 1, max: 1 << 20 },
+        "One content in so many is looked at inline",
+    ),
+    OptionInfo::new(
+        "prehash",
+        Kind::Switch(false),
+        "Whether a CRC-32 decides which pages are hashed inline; implies background",
+    ),
+    OptionInfo::new(
+        "background",
+        Kind::Switch(false),
+        "Whether idle moments hash what was not hashed inline",
+    ),
+];
+
+/// Bytes of the digest that a word names.
+pub(crate) fn digest_bytes(word: &str) -> u64 {
+    if word == "sha1" { 20 } else { 32 }
+}
+
+/// A tag that marks pages that have been hashed; recovery does not trust it.
+pub(crate) fn tag_of(strong: u128) -> u64 {
+    (strong as u64).max(1)
+}
+
+/// What to remember once the page is programmed.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Nothing,
+    Hashed(u128),
+    Unhashed,
+}
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct CaftlOnline<F> {
+    fingerprints: F,
+    store: Store,
+    scanner: Scanner,
+    /// CRC-32 of every live page, with `prehash`.
+    known: Option<Buckets>,
+    sample: u32,
+    background: bool,
+    pending: Pending,
+    light: u32,
+    hashed: u64,
+}
+
+impl<F> CaftlOnline<F> {
+    pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
+        let pages = site.geometry.pages();
+        let prehash = options.switch("prehash");
+        Self {
+            fingerprints,
+            store: Store::new(
+                pages,
+                options.share("store_share"),
+                digest_bytes(options.word("hash")),
+            ),
+            scanner: Scanner::new(pages),
+            known: prehash.then(|| Buckets::new(pages, 1.0)),
+            sample: options.count("sample_one_in") as u32,
+            background: prehash || options.switch("background"),
+            pending: Pending::Nothing,
+            light: 0,
+            hashed: 0,
+        }
+    }
+
+    /// Whether a page is to be hashed inline.
+    fn wanted<Page>(&mut self, page: &Page, look: &mut impl Look) -> bool
+    where
+        F: Fingerprinting<Page>,
+    {
+        if self.sample > 1 || self.known.is_some() {
+            look.work(Work::LightHash);
+            self.light = self.fingerprints.light(page);
+        }
+        let sampled = self.sample == 1 || self.light.is_multiple_of(self.sample);
+        sampled && self.known.as_ref().is_none_or(|known| known.has(self.light))
+    }
+}
+
+impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
+    fn inspect(&mut self, _lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+        if !self.wanted(page, look) {
+            self.pending = Pending::Unhashed;
+            return Verdict::Program { tag: 0, apart: false };
+        }
+        look.work(Work::Hash);
+        self.hashed += 1;
+        let strong = self.fingerprints.strong(page);
+        self.pending = Pending::Hashed(strong);
+        let tag = tag_of(strong);
+        match self.store.look_up(strong) {
+            Some(candidate) => Verdict::Share { tag, candidate },
+            None => Verdict::Program { tag, apart: false },
+        }
+    }
+
+    fn stored(&mut self, ppn: u32, _tag: u64) {
+        match std::mem::replace(&mut self.pending, Pending::Nothing) {
+            Pending::Hashed(strong) => self.store.insert(strong, ppn),
+            Pending::Unhashed if self.background => self.scanner.add(ppn),
+            Pending::Unhashed | Pending::Nothing => {}
+        }
+        if let Some(known) = &mut self.known {
+            known.insert(self.light, ppn, false);
+        }
+    }
+
+    fn recovered(&mut self, ppn: u32, _tag: u64) {
+        if self.background {
+            self.scanner.add(ppn);
+        }
+    }
+
+    fn moved(&mut self, from: u32, to: u32, _tag: u64) {
+        self.store.relocate(from, to);
+        self.scanner.moved(from, to);
+        if let Some(known) = &mut self.known {
+            known.relocate(from, to);
+        }
+    }
+
+    fn died(&mut self, ppn: u32) {
+        self.store.remove(ppn);
+        self.scanner.died(ppn);
+        if let Some(known) = &mut self.known {
+            known.remove(ppn);
+        }
+    }
+
+    fn compared(&mut self, _candidate: u32, _equal: bool) {}
+
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
+        self.scanner.next(look)
+    }
+
+    fn scanned(&mut self, ppn: u32, page: &Page, look: &mut impl Look) {
+        look.work(Work::Hash);
+        self.hashed += 1;
+        self.scanner.scanned(ppn, self.fingerprints.strong(page), &mut self.store);
+    }
+
+    fn settled(&mut self, _pair: Pair, _merged: bool) {}
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.store.dram().to_vec();
+        if self.background {
+            all.push(("pages to hash", self.scanner.bytes()));
+        }
+        if let Some(known) = &self.known {
+            all.extend(known.dram());
+        }
+        all
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("store_entries", self.store.used()),
+            ("store_evictions", self.store.evicted),
+            ("pages_hashed", self.hashed),
+            ("pages_to_hash", self.scanner.len()),
+        ]
+    }
+}

@@ -1,0 +1,267 @@
+//! `crc-compare`: light fingerprints when writing, byte comparison when idle (Park & Shin).
+//! Room: onefold-flash.   Source: seed 002 sec. III.
+//! 1. The CRC-32 of a page in the buffer is looked up in the bucket table.
+//! 2. No bucket: the page is unique (U) as far as anybody knows, goes to the U blocks and opens
+//!    one. A bucket: the page is undetermined (ND), goes to the ND blocks and joins it.
+//! 3. In an idle moment the bucket in which most duplicates were found goes first; its first ND
+//!    page is compared with the bucket's U pages, one after another.
+//! 4. Equal to one: merged into it, and the bucket's count goes up. Equal to none: it becomes U.
+//! 5. No U page left in the bucket, because it was overwritten before the idle moment: the first
+//!    ND page becomes U without a comparison. The paper is silent here; without this rule pages
+//!    like it would stay undetermined for good.
+//! Invariants: the U pages of a bucket are all different; see [`Buckets`].
+
+use std::collections::BinaryHeap;
+
+use crate::dedup::buckets::Buckets;
+use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::registry::Site;
+use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::op::Work;
+
+pub(crate) const CRC_HIDDEN: OptionInfo = OptionInfo::new(
+    "crc_hidden",
+    Kind::Switch(true),
+    "Whether the CRC is made while the page comes in, so that nobody waits for it",
+);
+
+pub(crate) const OPTIONS: &[OptionInfo] = &[
+    CRC_HIDDEN,
+    OptionInfo::new(
+        "table_share",
+        Kind::Share(1.0),
+        "Entries of the CRC table, as a share of the drive's pages",
+    ),
+    OptionInfo::new(
+        "order",
+        Kind::Word(&["highest-count", "first-come"]),
+        "Which bucket with undetermined pages goes first",
+    ),
+    OptionInfo::new(
+        "without_unique",
+        Kind::Word(&["promote-first", "leave"]),
+        "What becomes of undetermined pages in a bucket without unique ones",
+    ),
+];
+
+/// The comparison under way.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    bucket: u32,
+    duplicate: u32,
+    /// The unique page that it is compared with next; `None` before the first.
+    unique: Option<u32>,
+}
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct CrcCompare<F> {
+    fingerprints: F,
+    buckets: Buckets,
+    /// Buckets with undetermined pages by count, then the earlier one first. Entries are checked
+    /// when they come up.
+    queue: BinaryHeap<(u32, u64, u32)>,
+    turn: u64,
+    hidden: bool,
+    by_count: bool,
+    promote: bool,
+    pending: Option<(u32, bool)>,
+    current: Option<Current>,
+    /// Between a comparison asked for and its answer.
+    comparing: bool,
+    undetermined: u64,
+    promoted: u64,
+    found_unique: u64,
+    found_duplicate: u64,
+}
+
+impl<F> CrcCompare<F> {
+    pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
+        Self {
+            fingerprints,
+            buckets: Buckets::new(site.geometry.pages(), options.share("table_share")),
+            queue: BinaryHeap::new(),
+            turn: u64::MAX,
+            hidden: options.switch("crc_hidden"),
+            by_count: options.word("order") == "highest-count",
+            promote: options.word("without_unique") == "promote-first",
+            pending: None,
+            current: None,
+            comparing: false,
+            undetermined: 0,
+            promoted: 0,
+            found_unique: 0,
+            found_duplicate: 0,
+        }
+    }
+
+    fn enter(&mut self, crc: u32, ppn: u32, undetermined: bool) {
+        let bucket = self.buckets.insert(crc, ppn, undetermined);
+        if undetermined {
+            self.undetermined += 1;
+            // A bucket is queued once for each time that it goes from none to one.
+            if self.buckets.undetermined(bucket) == 1 {
+                self.enqueue(bucket);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, bucket: u32) {
+        self.turn -= 1;
+        let count = if self.by_count { self.buckets.found(bucket) } else { 0 };
+        self.queue.push((count, self.turn, bucket));
+    }
+
+    /// The next pair of the page under comparison, or of the next one.
+    fn next_pair(&mut self, look: &impl Look) -> Option<Pair> {
+        loop {
+            let Some(current) = self.current else {
+                let (_, _, bucket) = self.queue.pop()?;
+                if let Some(duplicate) = self.first_undetermined(bucket) {
+                    self.current = Some(Current { bucket, duplicate, unique: None });
+                }
+                continue;
+            };
+            let Current { bucket, duplicate, unique } = current;
+            let here = |page: u32| self.buckets.bucket_of(page) == Some(bucket);
+            if !here(duplicate) || unique.is_some_and(|unique| !here(unique)) {
+                // The bounded table dropped one of them.
+                self.current = None;
+                continue;
+            }
+            if let Some(original) = self.next_unique(bucket, unique) {
+                if look.is_live(original) {
+                    self.current = Some(Current { unique: Some(original), ..current });
+                    return Some(Pair { duplicate, original });
+                }
+                self.buckets.remove(original);
+                continue;
+            }
+            if unique.is_some() {
+                self.found_unique += 1;
+                self.buckets.determine(duplicate);
+            } else if self.promote {
+                self.found_unique += 1;
+                self.promoted += 1;
+                self.buckets.determine(duplicate);
+            } else {
+                self.current = None;
+                continue;
+            }
+            self.advance(bucket);
+        }
+    }
+
+    fn first_undetermined(&self, bucket: u32) -> Option<u32> {
+        if self.buckets.undetermined(bucket) == 0 {
+            return None;
+        }
+        self.buckets.first(bucket, None, true)
+    }
+
+    /// The unique page of the bucket behind the one compared last.
+    fn next_unique(&self, bucket: u32, last: Option<u32>) -> Option<u32> {
+        match last {
+            None => self.buckets.first(bucket, None, false),
+            Some(last) => self.buckets.first(bucket, Some(self.buckets.after(last)?), false),
+        }
+    }
+
+    /// The page under comparison is settled; its bucket goes back into the queue.
+    fn advance(&mut self, bucket: u32) {
+        self.current = None;
+        if self.buckets.undetermined(bucket) > 0 {
+            self.enqueue(bucket);
+        }
+    }
+}
+
+impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
+    fn inspect(&mut self, _lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+        if !self.hidden {
+            look.work(Work::LightHash);
+        }
+        let crc = self.fingerprints.light(page);
+        let apart = self.buckets.has(crc);
+        self.pending = Some((crc, apart));
+        // Above the 32 bits of the CRC, so that it is never 0.
+        Verdict::Program { tag: u64::from(crc) | 1 << 32, apart }
+    }
+
+    fn stored(&mut self, ppn: u32, tag: u64) {
+        let crc = tag as u32;
+        let apart = self.pending.take().is_some_and(|(_, apart)| apart);
+        // The page that made this one undetermined may have died while room was made.
+        self.enter(crc, ppn, apart);
+    }
+
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        if tag != 0 {
+            self.enter(tag as u32, ppn, self.buckets.has(tag as u32));
+        }
+    }
+
+    fn moved(&mut self, from: u32, to: u32, _tag: u64) {
+        self.buckets.relocate(from, to);
+        if let Some(current) = &mut self.current {
+            if current.duplicate == from {
+                current.duplicate = to;
+            }
+            if current.unique == Some(from) {
+                current.unique = Some(to);
+            }
+        }
+    }
+
+    fn died(&mut self, ppn: u32) {
+        if let Some(current) = self.current
+            && (current.duplicate == ppn || current.unique == Some(ppn))
+        {
+            // The bucket starts over with what is left of it.
+            self.current = None;
+            self.buckets.remove(ppn);
+            if !self.comparing && self.buckets.undetermined(current.bucket) > 0 {
+                self.enqueue(current.bucket);
+            }
+        }
+        self.buckets.remove(ppn);
+    }
+
+    fn compared(&mut self, _candidate: u32, _equal: bool) {}
+
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
+        let pair = self.next_pair(look);
+        self.comparing = pair.is_some();
+        pair.map(Offline::Compare)
+    }
+
+    fn scanned(&mut self, _ppn: u32, _page: &Page, _look: &mut impl Look) {}
+
+    fn settled(&mut self, pair: Pair, merged: bool) {
+        self.comparing = false;
+        if merged {
+            self.found_duplicate += 1;
+            // The duplicate has left its bucket; the original is still there to name it.
+            if let Some(bucket) = self.buckets.bucket_of(pair.original) {
+                self.buckets.count(bucket);
+                self.advance(bucket);
+            }
+        }
+    }
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
+        self.buckets.dram().to_vec()
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("table_entries", self.buckets.used()),
+            ("table_evictions", self.buckets.evicted),
+            ("undetermined_pages", self.undetermined),
+            ("undetermined_found_unique", self.found_unique),
+            ("undetermined_promoted", self.promoted),
+            ("undetermined_found_duplicate", self.found_duplicate),
+        ]
+    }
+}

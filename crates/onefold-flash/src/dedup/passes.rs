@@ -1,0 +1,301 @@
+//! Finding every duplicate among stored pages by their out-of-band fingerprints, in little memory.
+//! Room: onefold-flash.   In: tags read one by one.   Out: pages to read or compare next.
+//! A round takes the live pages part by part: a part is the fingerprints whose hash falls into one
+//! of so many equal ranges, so many that a part fits into the scratch table. For each part all
+//! live pages' tags are read; a tag that the scratch table has leads to a comparison. A round
+//! during which pages were stored, or moved past the reader, is followed by another one.
+//! Incremental rounds put only pages that came since the last round into parts, and read the tags
+//! of the others once for each part: pages that one round has compared differ from each other.
+//! Source: seed 000 sec. IV asks for a periodic scan; how is not said there.
+//! Invariants: the scratch table never holds more than its entries; a round that nothing disturbed
+//! leaves no two live tagged pages of one content.
+//! Cost: (live pages) * (parts) reads a round; incremental rounds have fewer parts.
+
+use crate::dedup::fingerprints::mix64;
+use crate::dedup::page_set::PageSet;
+use crate::dedup::{Look, Offline, Pair};
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// 0 for a free place.
+    tag: u64,
+    ppn: u32,
+}
+
+/// What the pass is doing.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The next page to read is the first live one from here on.
+    Read,
+    /// Comparing this page with the entry at this place, and those behind it.
+    Compare { ppn: u32, tag: u64, at: usize },
+}
+
+/// Which pages a round is about.
+#[derive(Clone, Debug)]
+struct Fresh {
+    /// Pages that came since the round began.
+    next: PageSet,
+    /// Pages that came since the round before it: those that this round puts into parts.
+    now: PageSet,
+    /// Whether the reader is with the pages of `now`; the others follow.
+    first: bool,
+}
+
+/// A reader of all fingerprints.
+#[derive(Clone, Debug)]
+pub(crate) struct Passes {
+    pages: u32,
+    scratch: Vec<Entry>,
+    used: usize,
+    capacity: usize,
+    /// Tagged pages that are live, as far as is known: what decides on the number of parts.
+    live: u64,
+    /// Pages came since the round began, or were missed.
+    disturbed: bool,
+    running: bool,
+    /// A part did not fit.
+    overflowed: bool,
+    parts: u64,
+    part: u64,
+    cursor: u32,
+    /// With incremental rounds, the pages that came since the last one.
+    fresh: Option<Fresh>,
+    step: Step,
+    pub tags_read: u64,
+    pub rounds: u64,
+}
+
+impl Passes {
+    /// A reader for a drive of `pages` with a scratch table of `entries`, at least 16.
+    pub fn new(pages: u32, entries: u64, incremental: bool) -> Self {
+        let fresh = incremental.then(|| Fresh {
+            next: PageSet::new(pages),
+            now: PageSet::new(pages),
+            first: true,
+        });
+        let capacity = entries.max(16) as usize;
+        Self {
+            pages,
+            scratch: Vec::new(),
+            used: 0,
+            capacity,
+            live: 0,
+            disturbed: false,
+            running: false,
+            overflowed: false,
+            parts: 1,
+            part: 0,
+            cursor: 0,
+            fresh,
+            step: Step::Read,
+            tags_read: 0,
+            rounds: 0,
+        }
+    }
+
+    fn places(&self) -> usize {
+        self.capacity + self.capacity / 3 + 1
+    }
+
+    /// Bytes of the scratch table: a place is 8 bytes of fingerprint and 4 of location, and a
+    /// quarter of the places stays free.
+    pub fn dram(&self) -> u64 {
+        let fresh = self.fresh.as_ref().map_or(0, |fresh| fresh.next.bytes() + fresh.now.bytes());
+        self.places() as u64 * 12 + fresh
+    }
+
+    /// A tagged page was stored.
+    pub fn stored(&mut self, ppn: u32) {
+        self.live += 1;
+        self.disturbed = true;
+        if let Some(fresh) = &mut self.fresh {
+            fresh.next.insert(ppn);
+        }
+    }
+
+    /// A page died.
+    pub fn died(&mut self, ppn: u32) {
+        self.live = self.live.saturating_sub(1);
+        if let Some(fresh) = &mut self.fresh {
+            fresh.next.remove(ppn);
+            fresh.now.remove(ppn);
+        }
+    }
+
+    /// A tagged page moved.
+    pub fn moved(&mut self, from: u32, to: u32, tag: u64) {
+        if let Some(fresh) = &mut self.fresh {
+            for set in [&mut fresh.next, &mut fresh.now] {
+                if set.remove(from) {
+                    set.insert(to);
+                }
+            }
+        }
+        if !self.running {
+            return;
+        }
+        // Moved from what is still to be read to what has been read.
+        if to < self.cursor && self.cursor <= from {
+            self.disturbed = true;
+        }
+        if let Step::Compare { ppn, .. } = &mut self.step
+            && *ppn == from
+        {
+            *ppn = to;
+        }
+        if self.part_of(tag) == self.part {
+            let mut at = self.home(tag);
+            while self.scratch[at].tag != 0 {
+                if self.scratch[at].tag == tag && self.scratch[at].ppn == from {
+                    self.scratch[at].ppn = to;
+                }
+                at = self.behind(at);
+            }
+        }
+    }
+
+    fn part_of(&self, tag: u64) -> u64 {
+        ((u128::from(mix64(tag ^ 0x5555)) * u128::from(self.parts)) >> 64) as u64
+    }
+
+    fn home(&self, tag: u64) -> usize {
+        ((u128::from(mix64(tag)) * self.scratch.len() as u128) >> 64) as usize
+    }
+
+    fn behind(&self, at: usize) -> usize {
+        if at + 1 == self.scratch.len() { 0 } else { at + 1 }
+    }
+
+    fn begin_round(&mut self) {
+        if self.scratch.is_empty() {
+            self.scratch = vec![Entry::default(); self.places()];
+        }
+        // A tenth is kept for uneven parts.
+        let members = match &mut self.fresh {
+            None => self.live,
+            Some(fresh) => {
+                // What a disturbed round left over is taken along.
+                while let Some(ppn) = fresh.next.pop() {
+                    fresh.now.insert(ppn);
+                }
+                fresh.now.len()
+            }
+        };
+        let needed = (members * 11 / 10).div_ceil(self.capacity as u64).max(1);
+        self.parts = if self.overflowed { needed.max(self.parts + 1) } else { needed };
+        self.overflowed = false;
+        self.disturbed = false;
+        self.running = true;
+        self.part = 0;
+        self.rounds += 1;
+        self.begin_part();
+    }
+
+    fn begin_part(&mut self) {
+        self.scratch.fill(Entry::default());
+        self.used = 0;
+        self.cursor = 0;
+        self.step = Step::Read;
+        if let Some(fresh) = &mut self.fresh {
+            fresh.first = true;
+        }
+    }
+
+    /// What to do next; `None` when all tagged pages have been compared.
+    pub fn next(&mut self, look: &impl Look) -> Option<Offline> {
+        if !self.running {
+            if !self.disturbed {
+                return None;
+            }
+            self.begin_round();
+        }
+        loop {
+            if let Step::Compare { ppn, tag, at } = self.step {
+                if let Some(pair) = self.pair(ppn, tag, at, look) {
+                    return Some(Offline::Compare(pair));
+                }
+                self.step = Step::Read;
+            }
+            while self.cursor < self.pages {
+                let ppn = self.cursor;
+                self.cursor += 1;
+                let turn = |fresh: &Fresh| fresh.first == fresh.now.contains(ppn);
+                if look.is_live(ppn) && self.fresh.as_ref().is_none_or(turn) {
+                    self.tags_read += 1;
+                    return Some(Offline::ReadTag { ppn });
+                }
+            }
+            if let Some(fresh) = &mut self.fresh
+                && fresh.first
+            {
+                fresh.first = false;
+                self.cursor = 0;
+                continue;
+            }
+            self.part += 1;
+            if self.part < self.parts {
+                self.begin_part();
+            } else if self.disturbed {
+                self.begin_round();
+            } else {
+                self.running = false;
+                if let Some(fresh) = &mut self.fresh {
+                    fresh.now.clear();
+                }
+                return None;
+            }
+        }
+    }
+
+    /// The tag that was asked for.
+    pub fn tag_read(&mut self, ppn: u32, tag: u64) {
+        if tag != 0 && self.part_of(tag) == self.part {
+            self.step = Step::Compare { ppn, tag, at: self.home(tag) };
+        }
+    }
+
+    /// The next live page in the scratch table with this tag; enters the page if there is none.
+    fn pair(&mut self, ppn: u32, tag: u64, from: usize, look: &impl Look) -> Option<Pair> {
+        if !look.is_live(ppn) {
+            return None;
+        }
+        let mut at = from;
+        while self.scratch[at].tag != 0 {
+            let entry = self.scratch[at];
+            if entry.tag == tag {
+                if entry.ppn == ppn {
+                    return None;
+                }
+                if look.is_live(entry.ppn) {
+                    self.step = Step::Compare { ppn, tag, at };
+                    return Some(Pair { duplicate: ppn, original: entry.ppn });
+                }
+                // The place of a dead page is as good as a new one.
+                self.scratch[at].ppn = ppn;
+                return None;
+            }
+            at = self.behind(at);
+        }
+        if self.fresh.as_ref().is_some_and(|fresh| !fresh.first) {
+            return None;
+        }
+        if self.used < self.capacity {
+            self.scratch[at] = Entry { tag, ppn };
+            self.used += 1;
+        } else {
+            // Parts are uneven: the next round makes more of them.
+            self.disturbed = true;
+            self.overflowed = true;
+        }
+        None
+    }
+
+    /// The answer to a comparison that [`Passes::next`] asked for.
+    pub fn settled(&mut self, merged: bool) {
+        if let Step::Compare { ppn, tag, at } = self.step {
+            self.step =
+                if merged { Step::Read } else { Step::Compare { ppn, tag, at: self.behind(at) } };
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Every policy by name, with its options; and one type that is any of them.
+//! Room: onefold-flash.   In: a name and a TOML table.   Out: a policy.
+
+use onefold_code::{SeedSource, Truncation};
+use onefold_content::FingerprintKind;
+use toml::Table;
+
+use crate::dedup::block_separation::{self, BlockSeparation};
+use crate::dedup::caftl_offline::{self, CaftlOffline};
+use crate::dedup::caftl_online::{self, CaftlOnline};
+use crate::dedup::crc_compare::{self, CrcCompare};
+use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::gleaner::{self, Gleaner};
+use crate::dedup::none::NoDedup;
+use crate::dedup::options::{OptionInfo, Options, PolicyError, hint};
+use crate::dedup::ses_device::{self, SesDevice};
+use crate::dedup::ses_host::{self, SesHost};
+use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::geometry::Geometry;
+
+/// A policy that can be named in a specification.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyInfo {
+    /// The name.
+    pub name: &'static str,
+    /// When it works, and by what.
+    pub summary: &'static str,
+    /// Where it is described.
+    pub source: &'static str,
+    /// Its options.
+    pub options: &'static [OptionInfo],
+}
+
+/// Every policy.
+pub const POLICIES: &[PolicyInfo] = &[
+    PolicyInfo { name: "none", summary: "the baseline", source: "", options: &[] },
+    PolicyInfo {
+        name: "caftl-online",
+        summary: "inline, by a strong hash on the hash engine",
+        source: "CAFTL (FAST'11); seed 002 sec. II",
+        options: caftl_online::OPTIONS,
+    },
+    PolicyInfo {
+        name: "caftl-offline",
+        summary: "idle, by a strong hash of every page read back",
+        source: "CAFTL (FAST'11); seed 002 sec. II",
+        options: caftl_offline::OPTIONS,
+    },
+    PolicyInfo {
+        name: "block-separation",
+        summary: "idle, by a strong hash; CRC-32 inline keeps likely duplicates in blocks apart",
+        source: "Ahn & Shin (FAST'13); seed 002 sec. II",
+        options: block_separation::OPTIONS,
+    },
+    PolicyInfo {
+        name: "crc-compare",
+        summary: "idle, by comparison of pages with the same CRC-32, in blocks apart",
+        source: "Park & Shin (JSTS 2015), seed 002 sec. III",
+        options: crc_compare::OPTIONS,
+    },
+    PolicyInfo {
+        name: "ses-host",
+        summary: "inline and idle, by parity of plain data that the host scrambled ahead",
+        source: "SES-Dedup (MSST 2019), seed 000 sec. III",
+        options: ses_host::OPTIONS,
+    },
+    PolicyInfo {
+        name: "ses-device",
+        summary: "inline and idle, by parity corrected for the scrambler",
+        source: "SES-Dedup (MSST 2019), seed 000 sec. III",
+        options: ses_device::OPTIONS,
+    },
+    PolicyInfo {
+        name: "gleaner",
+        summary: "inline whenever comparing ends before programming would, and idle, by parity",
+        source: "this project",
+        options: gleaner::OPTIONS,
+    },
+];
+
+/// What a policy must know of the drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// The shape of the array.
+    pub geometry: Geometry,
+    /// What the drive seeds its scrambler from; `None` without a scrambler.
+    pub seed_source: Option<SeedSource>,
+}
+
+/// Any of the policies.
+#[derive(Clone, Debug)]
+pub enum AnyPolicy<F> {
+    /// `none`.
+    None(Box<NoDedup>),
+    /// `caftl-online`.
+    CaftlOnline(Box<CaftlOnline<F>>),
+    /// `caftl-offline`.
+    CaftlOffline(Box<CaftlOffline<F>>),
+    /// `block-separation`.
+    BlockSeparation(Box<BlockSeparation<F>>),
+    /// `crc-compare`.
+    CrcCompare(Box<CrcCompare<F>>),
+    /// `ses-host`.
+    SesHost(Box<SesHost<F>>),
+    /// `ses-device`.
+    SesDevice(Box<SesDevice<F>>),
+    /// `gleaner`.
+    Gleaner(Box<Gleaner<F>>),
+}
+
+/// The description of the policy called `name`.
+///
+/// # Errors
+/// [`PolicyError::UnknownPolicy`].
+pub fn policy_info(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
+    POLICIES.iter().find(|info| info.name == name).ok_or_else(|| PolicyError::UnknownPolicy {
+        name: name.to_owned(),
+        hint: hint(name, POLICIES.iter().map(|info| info.name)),
+        accepted: POLICIES.iter().map(|info| info.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Checks name and options without building anything.
+///
+/// # Errors
+/// [`PolicyError`].
+pub fn check_policy(name: &str, options: &Table) -> Result<(), PolicyError> {
+    let info = policy_info(name)?;
+    Options::check(info.name, info.options, options).map(drop)
+}
+
+impl<F> AnyPolicy<F> {
+    /// The policy called `name` with these options, for a drive of this kind.
+    ///
+    /// # Errors
+    /// [`PolicyError`].
+    pub fn new<Page>(
+        name: &str,
+        options: &Table,
+        site: &Site,
+        mut fingerprints: F,
+    ) -> Result<Self, PolicyError>
+    where
+        F: Fingerprinting<Page>,
+    {
+        let info = policy_info(name)?;
+        let options = Options::check(info.name, info.options, options)?;
+        let has = |key: &str| info.options.iter().any(|option| option.key == key);
+        let truncation = if has("truncation") { options.word("truncation") } else { "crc64" };
+        let sha1 = has("hash") && options.word("hash") == "sha1";
+        fingerprints.configure(
+            Truncation::by_name(truncation).expect("the option takes only names of truncations"),
+            if sha1 { FingerprintKind::Sha1 } else { FingerprintKind::Sha256 },
+        );
+        let f = fingerprints;
+        Ok(match info.name {
+            "none" => Self::None(Box::new(NoDedup)),
+            "caftl-online" => Self::CaftlOnline(Box::new(CaftlOnline::new(f, &options, site))),
+            "caftl-offline" => Self::CaftlOffline(Box::new(CaftlOffline::new(f, &options, site))),
+            "block-separation" => {
+                Self::BlockSeparation(Box::new(BlockSeparation::new(f, &options, site)))
+            }
+            "crc-compare" => Self::CrcCompare(Box::new(CrcCompare::new(f, &options, site))),
+            "ses-host" => Self::SesHost(Box::new(SesHost::new(f, &options, site)?)),
+            "ses-device" => Self::SesDevice(Box::new(SesDevice::new(f, &options, site))),
+            "gleaner" => Self::Gleaner(Box::new(Gleaner::new(f, &options, site))),
+            other => unreachable!("{other} is in the list"),
+        })
+    }
+
+    /// For `ses-host`: whether pages written from now on are to be deduplicated, whatever their
+    /// address; `None` goes by address again. Other policies do not ask the host.
+    pub fn set_request(&mut self, deduplicate: Option<bool>) {
+        if let Self::SesHost(policy) = self {
+            policy.set_request(deduplicate);
+        }
+    }
+}
+
+/// Calls the policy inside.
+macro_rules! inside {
+    ($self:expr, $policy:ident => $call:expr) => {
+        match $self {
+            AnyPolicy::None($policy) => $call,
+            AnyPolicy::CaftlOnline($policy) => $call,
+            AnyPolicy::CaftlOffline($policy) => $call,
+            AnyPolicy::BlockSeparation($policy) => $call,
+            AnyPolicy::CrcCompare($policy) => $call,
+            AnyPolicy::SesHost($policy) => $call,
+            AnyPolicy::SesDevice($policy) => $call,
+            AnyPolicy::Gleaner($policy) => $call,
+        }
+    };
+}
+
+impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
+    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+        inside!(self, policy => policy.inspect(lpn, page, look))
+    }
+
+    fn stored(&mut self, ppn: u32, tag: u64) {
+        inside!(self, policy => Policy::<Page>::stored(&mut **policy, ppn, tag));
+    }
+
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        inside!(self, policy => Policy::<Page>::recovered(&mut **policy, ppn, tag));
+    }
+
+    fn moved(&mut self, from: u32, to: u32, tag: u64) {
+        inside!(self, policy => Policy::<Page>::moved(&mut **policy, from, to, tag));
+    }
+
+    fn died(&mut self, ppn: u32) {
+        inside!(self, policy => Policy::<Page>::died(&mut **policy, ppn));
+    }
+
+    fn compared(&mut self, candidate: u32, equal: bool) {
+        inside!(self, policy => Policy::<Page>::compared(&mut **policy, candidate, equal));
+    }
+
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
+        inside!(self, policy => Policy::<Page>::next_offline(&mut **policy, look))
+    }
+
+    fn scanned(&mut self, ppn: u32, page: &Page, look: &mut impl Look) {
+        inside!(self, policy => policy.scanned(ppn, page, look));
+    }
+
+    fn tag_read(&mut self, ppn: u32, tag: u64) {
+        inside!(self, policy => Policy::<Page>::tag_read(&mut **policy, ppn, tag));
+    }
+
+    fn settled(&mut self, pair: Pair, merged: bool) {
+        inside!(self, policy => Policy::<Page>::settled(&mut **policy, pair, merged));
+    }
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
+        inside!(self, policy => Policy::<Page>::dram(&**policy))
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        inside!(self, policy => Policy::<Page>::report(&**policy))
+    }
+}
