@@ -15,7 +15,7 @@ use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
-use crate::dedup::Policy;
+use crate::dedup::{AnyPolicy, Bytes, Policy};
 use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
 use crate::nand::Nand as _;
 use crate::nand::bytes::{
@@ -30,9 +30,12 @@ pub const NAND_FILE: &str = "nand";
 /// The specification while it is written.
 const NEW_SPEC_FILE: &str = "spec.new";
 
+/// An emulated drive in a file, with the policy that its specification names.
+pub type FileDrive = EmulatedDrive<FileStore, AnyPolicy<Bytes>>;
+
 /// A drive that is open in this process.
-pub struct OpenDrive<P: Policy<PageBytes>> {
-    device: Arc<EmulatedDrive<FileStore, P>>,
+pub struct OpenDrive {
+    device: Arc<FileDrive>,
     folder: Arc<dyn Folder>,
     clock: Arc<dyn Clock>,
     spec: DriveSpec,
@@ -97,6 +100,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
         return Err(DriveError::NotEmpty(other));
     }
     let channel = spec.channel()?;
+    spec.bytes_policy()?;
     let text = spec.to_commented_toml();
     let description = Description::new(spec.geometry, &channel, &text);
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
@@ -118,23 +122,18 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     Ok(())
 }
 
-impl<P: Policy<PageBytes>> OpenDrive<P> {
+impl OpenDrive {
     /// Opens the drive in a directory, alone.
     ///
     /// # Errors
     /// [`DriveError::Locked`], and those of [`OpenDrive::open`].
-    pub fn open_at(
-        path: &Path,
-        policy: P,
-        paced: bool,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, DriveError> {
+    pub fn open_at(path: &Path, paced: bool, clock: Arc<dyn Clock>) -> Result<Self, DriveError> {
         let folder = FileFolder::open(path)?;
         if !exists(&folder) {
             return Err(DriveError::NoDrive);
         }
         let lock = DriveLock::acquire(path)?;
-        let mut open = Self::open(Arc::new(folder), policy, paced, clock)?;
+        let mut open = Self::open(Arc::new(folder), paced, clock)?;
         open.lock = Some(lock);
         Ok(open)
     }
@@ -145,7 +144,6 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     /// [`DriveError`].
     pub fn open(
         folder: Arc<dyn Folder>,
-        policy: P,
         paced: bool,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DriveError> {
@@ -156,7 +154,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
         let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
         let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
         nand.set_time(clock.unix_s());
-        let ftl = mount(nand, policy, &spec)?;
+        let ftl = mount(nand, spec.bytes_policy()?, &spec)?;
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
         let device = Arc::new(EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?);
@@ -172,7 +170,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     }
 
     /// The drive as a block device.
-    pub fn device(&self) -> &Arc<EmulatedDrive<FileStore, P>> {
+    pub fn device(&self) -> &Arc<FileDrive> {
         &self.device
     }
 
@@ -223,7 +221,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     }
 }
 
-impl<P: Policy<PageBytes>> std::fmt::Debug for OpenDrive<P> {
+impl std::fmt::Debug for OpenDrive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OpenDrive").field("device", &self.device).finish_non_exhaustive()
     }

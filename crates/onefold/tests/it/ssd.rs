@@ -152,7 +152,10 @@ fn what_was_flushed_outlives_kill_at_any_moment() {
         server.stop();
     }
     let log = &smart(&sandbox)["nvme_smart_health_information_log"];
-    assert_eq!((log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()), (Some(6), Some(3)));
+    assert_eq!(
+        (log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()),
+        (Some(6), Some(3))
+    );
 }
 
 #[test]
@@ -193,8 +196,14 @@ fn a_file_system_survives_kill_and_smart_tells() {
     server.stop();
     let said = smart(&sandbox);
     let log = &said["nvme_smart_health_information_log"];
-    assert_eq!((log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()), (Some(2), Some(1)));
-    assert_eq!((log["media_errors"].as_u64(), log["critical_warning"].as_u64()), (Some(0), Some(0)));
+    assert_eq!(
+        (log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()),
+        (Some(2), Some(1))
+    );
+    assert_eq!(
+        (log["media_errors"].as_u64(), log["critical_warning"].as_u64()),
+        (Some(0), Some(0))
+    );
     let written = said["deduplication"]["mapped_pages"].as_u64().unwrap();
     assert!(written * 8192 > 20 << 20, "{said}");
 }
