@@ -96,9 +96,11 @@ impl DriveSpec {
         self.ftl.gc_reserve_blocks.of(self.geometry.blocks_per_plane).max(2)
     }
 
-    /// Pages outside the reserve and the open blocks.
+    /// Pages outside the reserve and the open blocks. The FTL also counts its own pages and the
+    /// bad blocks, and has the last word.
     fn usable_pages(&self) -> u64 {
-        let kept = self.gc_reserve_blocks() + crate::ftl::STREAMS as u32;
+        let streams = 3 + u32::from(self.ftl.wear_spread > 0);
+        let kept = self.gc_reserve_blocks() + streams;
         let blocks = self.geometry.blocks_per_plane.saturating_sub(kept);
         u64::from(self.geometry.planes())
             * u64::from(blocks)
