@@ -1,13 +1,13 @@
 //! A drive as a folder: its specification, its NAND file, its counters, its lock.
 //! Room: onefold-flash.   In: a folder, a policy.   Out: an `EmulatedDrive`, and its health.
-//! Invariants: a folder is a drive once it has a specification, which is written last; a drive is
-//! open in one process at a time; counters are saved when it is opened, now and then, and when it
-//! is closed.
+//! Invariants: a folder is a drive once the file that says otherwise is gone; a drive is open in
+//! one process at a time; counters are saved when it is opened, now and then, and when it is
+//! closed.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{FileFolder, Folder, MediaError};
+use onefold_block::{FileFolder, Folder};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
@@ -27,8 +27,8 @@ use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 pub const SPEC_FILE: &str = "spec.toml";
 /// The cells.
 pub const NAND_FILE: &str = "nand";
-/// The specification while it is written.
-const NEW_SPEC_FILE: &str = "spec.new";
+/// Says that the rest is not yet a drive.
+const MAKING_FILE: &str = "making";
 
 /// An emulated drive in a file, with the policy that its specification names.
 pub type FileDrive = EmulatedDrive<FileStore, AnyPolicy<Bytes>>;
@@ -49,19 +49,9 @@ pub struct OpenDrive {
     lock: Option<DriveLock>,
 }
 
-/// Whether a folder holds a drive.
+/// Whether a folder holds a drive that was made to the end.
 pub fn exists(folder: &dyn Folder) -> bool {
-    folder.open(SPEC_FILE).is_ok()
-}
-
-fn read_text(folder: &dyn Folder, name: &str) -> Result<String, DriveError> {
-    let media = match folder.open(name) {
-        Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
-        opened => opened?,
-    };
-    let mut text = vec![0; media.len()? as usize];
-    media.read(0, &mut text)?;
-    String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))
+    folder.open(SPEC_FILE).is_ok() && folder.open(MAKING_FILE).is_err()
 }
 
 /// The specification of the drive in a folder.
@@ -69,7 +59,13 @@ fn read_text(folder: &dyn Folder, name: &str) -> Result<String, DriveError> {
 /// # Errors
 /// [`DriveError::NoDrive`], [`DriveError::Spec`], [`DriveError::Media`].
 pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
-    let text = read_text(folder, SPEC_FILE)?;
+    if !exists(folder) {
+        return Err(DriveError::NoDrive);
+    }
+    let media = folder.open(SPEC_FILE)?;
+    let mut text = vec![0; media.len()? as usize];
+    media.read(0, &mut text)?;
+    let text = String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))?;
     let read = SpecBuilder::preset(PRESET_NAMES[0])
         .and_then(|builder| builder.file(SPEC_FILE, &text))
         .and_then(SpecBuilder::build);
@@ -95,12 +91,17 @@ pub fn check_spec(folder: &dyn Folder, wanted: &DriveSpec) -> Result<(), DriveEr
 /// # Errors
 /// [`DriveError::NotEmpty`], and whatever the parts refuse.
 pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let ours = [NAND_FILE, NEW_SPEC_FILE, LOCK_FILE, FILES[0], FILES[1]];
-    if let Some(other) = folder.list()?.into_iter().find(|name| !ours.contains(&name.as_str())) {
+    let ours = [SPEC_FILE, NAND_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
+    let names = folder.list()?;
+    let begun = names.iter().any(|name| name == MAKING_FILE);
+    let may_be = |name: &str| if begun { ours.contains(&name) } else { name == LOCK_FILE };
+    if let Some(other) = names.into_iter().find(|name| !may_be(name)) {
         return Err(DriveError::NotEmpty(other));
     }
     let channel = spec.channel()?;
     spec.bytes_policy()?;
+    folder.create(MAKING_FILE)?;
+    folder.sync_names()?;
     let text = spec.to_commented_toml();
     let description = Description::new(spec.geometry, &channel, &text);
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
@@ -112,13 +113,12 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     for _ in FILES {
         saved.save(folder)?;
     }
-    for name in [NEW_SPEC_FILE, SPEC_FILE] {
-        let media = folder.create(name)?;
-        media.write(0, text.as_bytes())?;
-        media.sync()?;
-        folder.sync_names()?;
-    }
-    folder.remove(NEW_SPEC_FILE)?;
+    let media = folder.create(SPEC_FILE)?;
+    media.write(0, text.as_bytes())?;
+    media.sync()?;
+    folder.sync_names()?;
+    folder.remove(MAKING_FILE)?;
+    folder.sync_names()?;
     Ok(())
 }
 

@@ -121,9 +121,9 @@ impl Model {
             let mut found = vec![0; PAGE];
             let read = drive.device().read_at((lpn * PAGE) as u64, &mut found);
             read.unwrap_or_else(|error| panic!("{what}: page {lpn}: {error}"));
-            let mut may = since.iter().chain([&*durable]).copied();
-            let Some(id) = may.find(|&id| content(id) == found) else {
-                panic!("{what}: page {lpn} holds none of {durable}, {since:?}");
+            let may: Vec<u64> = since.iter().chain([&*durable]).copied().collect();
+            let Some(&id) = may.iter().find(|&&id| content(id) == found) else {
+                panic!("{what}: page {lpn} holds none of {may:?}");
             };
             since.clear();
             // Not flushed again, but it has been there: it may not go back to something older.
@@ -233,7 +233,8 @@ fn a_making_that_was_cut_short_is_done_again_and_other_folders_are_left_alone() 
             if !drive::exists(&left) {
                 drive::create(&left, &spec("none")).expect("made again");
             }
-            assert!(open(&left).is_ok(), "operation {op}, {mode:?}");
+            let opened = open(&left);
+            assert!(opened.is_ok(), "operation {op}, {mode:?}: {opened:?}\n{}", folder.op_log());
         }
     }
     let folder = SimFolder::new();

@@ -39,13 +39,15 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         None => None,
     };
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
-    let wanted = wanted_spec(args)?;
+    let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
+    // A drive that is there needs no words about it.
+    let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
     // Nothing is made for a server that could not listen; who comes early waits.
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
-    match make_or_check(args, &wanted, printer) {
-        Ok(_) => serve(args, printer, &events, listening),
+    match make_or_check(args, wanted.as_ref(), printer) {
+        Ok(()) => serve(args, printer, &events, listening),
         Err(failure) => Err(listening.abandon(failure)),
     }
 }
@@ -66,18 +68,18 @@ impl Door {
     }
 }
 
-/// Makes the drive if there is none; its specification.
-fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> Result<DriveSpec> {
+/// Whether there is a drive in this folder.
+fn is_drive(folder: &Path) -> bool {
+    folder.is_dir() && FileFolder::open(folder).is_ok_and(|folder| drive::exists(&folder))
+}
+
+/// Makes the drive if there is none, or checks that the one that is there is `wanted`.
+fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Printer) -> Result<()> {
     let failed = |error| failure(&args.dir, error);
-    if args.dir.is_dir() {
+    let Some(wanted) = wanted else { return Ok(()) };
+    if is_drive(&args.dir) {
         let folder = FileFolder::open(&args.dir).map_err(|e| failed(e.into()))?;
-        if drive::exists(&folder) {
-            let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
-            if said {
-                drive::check_spec(&folder, wanted).map_err(failed)?;
-            }
-            return drive::read_spec(&folder).map_err(failed);
-        }
+        return drive::check_spec(&folder, wanted).map_err(failed);
     }
     let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
     drive::create(&folder, wanted).map_err(failed)?;
@@ -88,7 +90,7 @@ fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> 
         wanted.name,
         ByteSize(size)
     ));
-    Ok(wanted.clone())
+    Ok(())
 }
 
 /// What the arguments say of the drive.
