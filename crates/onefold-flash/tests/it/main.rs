@@ -5,5 +5,8 @@ mod amplification;
 mod bytes_files;
 mod bytes_laws;
 mod drive_device;
+mod drive_power;
+mod same_decisions;
+mod shared_seeds;
 mod spec;
 mod timing;

@@ -19,6 +19,7 @@ mod scrambler;
 mod serving;
 mod settings;
 mod space;
+mod ssd;
 mod tls;
 mod trace;
 mod transfer;
