@@ -4,5 +4,6 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod dedup_model;
 mod drive_device;
 mod spec;
