@@ -278,7 +278,10 @@ mod tests {
         let mut table = Buckets::new(96, 1.0);
         let mut naive: BTreeMap<u32, Vec<(u32, bool)>> = BTreeMap::new();
         let drop = |naive: &mut BTreeMap<u32, Vec<(u32, bool)>>, ppn: u32| {
-            naive.values_mut().for_each(|list| list.retain(|&(page, _)| page != ppn));
+            naive.retain(|_, list| {
+                list.retain(|&(page, _)| page != ppn);
+                !list.is_empty()
+            });
             naive.retain(|_, list| !list.is_empty());
         };
         for _ in 0..30_000 {

@@ -50,8 +50,13 @@ impl Scanner {
 
     pub fn died(&mut self, ppn: u32) {
         self.pages.remove(ppn);
-        if self.pair.is_some_and(|pair| pair.duplicate == ppn || pair.original == ppn) {
+        if let Some(pair) = self.pair.filter(|pair| [pair.duplicate, pair.original].contains(&ppn))
+        {
             self.pair = None;
+            if pair.original == ppn {
+                // Its hash has not been entered: it is to be read again.
+                self.pages.insert(pair.duplicate);
+            }
         }
     }
 

@@ -110,7 +110,7 @@ const CASES: &[(&str, &str)] = &[
 
 /// Whether everything is found in the end with these options.
 fn is_exact(name: &str, options: &str) -> bool {
-    let leaves_out = ["store_share", "crc-compare' with table_share", "leave", "lba_ranges"];
+    let leaves_out = ["store_share", "leave", "lba_ranges"];
     let bounded = name == "crc-compare" && options.contains("table_share");
     name != "none" && !bounded && !leaves_out.iter().any(|word| options.contains(word))
 }
@@ -211,7 +211,9 @@ proptest! {
     ) {
         for &(name, options) in CASES {
             println!("{name} {options:?} seed {seed} contents {contents}");
-            run(drive(name, options, Weak), seed, contents, is_exact(name, options));
+            // A scratch table cannot hold hundreds of contents of one fingerprint.
+            let exact = contents < 100 && is_exact(name, options);
+            run(drive(name, options, Weak), seed, contents, exact);
         }
     }
 }
