@@ -70,7 +70,9 @@ impl Scores {
         }
         let (difference, up) = (score.abs_diff(present), score >= present);
         let (octaves, rest) = (difference >> FRACTION, difference % ONE);
-        let power = self.powers[rest as usize * STEPS >> FRACTION];
+        let place = rest as usize * STEPS;
+        let (step, part) = (place >> FRACTION, (place % ONE as usize) as f64 / f64::from(ONE));
+        let power = self.powers[step] + (self.powers[step + 1] - self.powers[step]) * part;
         let power = power * (1_u64 << octaves.min(62)) as f64;
         if up { power } else { 1.0 / power }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-pub use latency::{Devices, HddModel, Latency, SsdModel};
+pub use latency::{Devices, HddModel, Latency, SsdModel, lifetime_days};
 pub use quadrants::{QuadrantRules, Quadrants};
 pub use run::{Run, run_one};
 pub use writes::{SlotWrite, slot_writes};

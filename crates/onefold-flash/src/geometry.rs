@@ -157,6 +157,30 @@ impl Geometry {
     }
 }
 
+/// Division by a number that is known once, for numbers below 2^30.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divider {
+    /// 2^64 over the divisor, rounded up; 0 for a divisor of 1.
+    reciprocal: u64,
+}
+
+impl Divider {
+    /// Division by `divisor`, which must not be 0.
+    pub const fn new(divisor: u32) -> Self {
+        assert!(divisor > 0, "division by zero");
+        Self { reciprocal: (u64::MAX / divisor as u64).wrapping_add(1) }
+    }
+
+    /// The quotient, rounded down.
+    #[inline]
+    pub const fn of(self, number: u32) -> u32 {
+        if self.reciprocal == 0 {
+            return number;
+        }
+        ((number as u128 * self.reciprocal as u128) >> 64) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +209,17 @@ mod tests {
         assert!(matches!(odd.check(), Err(GeometryError::Channels { .. })));
         let huge = Geometry { blocks_per_plane: u32::MAX, ..ses };
         assert!(matches!(huge.check(), Err(GeometryError::TooManyPages { .. })));
+    }
+
+    #[test]
+    fn dividing_by_the_reciprocal_is_exact() {
+        for divisor in [1, 2, 3, 7, 64, 100, 255, 256, 768, 65_535, 1 << 30] {
+            let divider = Divider::new(divisor);
+            for around in (0..=30).map(|bit| 1_u32 << bit) {
+                for number in around.saturating_sub(300)..(around + 300).min(1 << 30) {
+                    assert_eq!(divider.of(number), number / divisor, "{number} / {divisor}");
+                }
+            }
+        }
     }
 }

@@ -10,16 +10,19 @@
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
 //!
-//! [`theory`] holds the closed forms that the FTL is measured against.
+//! [`theory`] holds the closed forms that the FTL is measured against, [`validation`] does so.
 
+pub mod controller;
 pub mod dedup;
 pub mod drive;
 pub mod ftl;
 pub mod geometry;
 pub mod nand;
 pub mod op;
+pub mod run;
 pub mod spec;
 pub mod theory;
+pub mod validation;
 
 pub use dedup::{Policy, Verdict};
 pub use ftl::{Ftl, FtlError, FtlSettings};

@@ -121,6 +121,14 @@ impl OpCounts {
         self.counts[kind as usize][cause as usize]
     }
 
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less =
+            |kind: usize, cause: usize| self.counts[kind][cause] - earlier.counts[kind][cause];
+        Self { counts: std::array::from_fn(|k| std::array::from_fn(|c| less(k, c))) }
+    }
+
     /// Operations of this kind.
     pub fn all(&self, kind: OpKind) -> u64 {
         self.counts[kind as usize].iter().sum()

@@ -174,9 +174,9 @@ fn check_container(
 ) -> Vec<Location> {
     report.containers += 1;
     let read = (|| {
-        let len = inner.store.len(id)?;
+        let len = inner.plain.len(id)?;
         let mut bytes = vec![0; len as usize];
-        inner.store.read(id, 0, &mut bytes)?;
+        inner.plain.read(id, 0, &mut bytes)?;
         Ok::<_, PoolError>(bytes)
     })();
     let bytes = match read {
@@ -197,7 +197,7 @@ fn check_container(
             let (found, expected) = (bytes.len(), info.len_bytes);
             report.found(format!("{id} has {found} bytes, but {expected} were expected"));
         }
-        directories::load(&*inner.store, id, bytes.len() as u64)
+        directories::load(&*inner.plain, id, bytes.len() as u64)
     };
     match entries {
         Ok(entries) => check_records(inner, id, &bytes, &entries, report),
@@ -346,7 +346,7 @@ fn check_totals(
 }
 
 fn check_strangers(inner: &Inner, report: &mut CheckReport) {
-    match inner.store.strangers() {
+    match inner.plain.strangers() {
         Ok(names) => {
             for name in names {
                 report.notes.push(format!("'{name}' among the containers is none"));
@@ -354,7 +354,7 @@ fn check_strangers(inner: &Inner, report: &mut CheckReport) {
         }
         Err(error) => report.found(error.to_string()),
     }
-    match inner.store.list() {
+    match inner.plain.list() {
         Ok(ids) => {
             let engine = inner.engine();
             for id in ids.into_iter().filter(|id| engine.table.get(*id).is_none()) {

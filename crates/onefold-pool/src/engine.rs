@@ -33,7 +33,10 @@ pub(crate) struct Inner {
     pub identity: PoolIdentity,
     pub budgets: Budgets,
     pub read_only: bool,
+    /// Where volumes read and write: with a cache before it, if there is one.
     pub store: Arc<dyn ContainerStore>,
+    /// The same without the cache, for what is read once: recovery, checks, directories.
+    pub plain: Arc<dyn ContainerStore>,
     pub map: Map,
     pub index: FingerprintIndex,
     pub directories: Directories,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::PoisonError;
 
-use onefold_block::ContainerId;
+use onefold_block::{ContainerId, Media};
 
 use crate::container::open::OpenContainer;
 use crate::counters::count;
@@ -15,7 +15,8 @@ use crate::engine::{Engine, Flusher, Inner};
 use crate::error::PoolError;
 use crate::format::frame::Entries;
 use crate::format::superblock::{Superblock, VolumeRecord};
-use crate::journal;
+use crate::journal::{self, Witness};
+use crate::open::SUPER_FILES;
 
 impl Inner {
     /// Make every commit so far durable. Flushes that arrive together share the work.
@@ -58,7 +59,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Make it provable that the last flush was durable.
+    /// Make it provable after a power cut that the last flush was durable.
     pub fn settle_journal(&self) -> Result<(), PoolError> {
         let settled = self.flusher().journal.settle();
         settled.map_err(|error| self.poison_unless_no_space(error))
@@ -108,12 +109,13 @@ impl Inner {
         let superblock = self.superblock(flusher.sequence + 1, engine, &table)?;
         flusher.journal.expect_checkpoint().map_err(|error| self.poison_unless_no_space(error))?;
         let media = &self.files.supers[superblock.sequence as usize % 2];
-        let written = media.write(0, &superblock.encode()).and_then(|()| media.sync());
+        let bytes = superblock.encode();
+        let written = media.write(0, &bytes).and_then(|()| media.sync());
         written.map_err(|error| self.poison_unless_no_space(error.into()))?;
         flusher.sequence = superblock.sequence;
         flusher
             .journal
-            .restart(superblock.sequence)
+            .restart(superblock.sequence, Witness::new(Arc::clone(media), bytes.len() as u64))
             .map_err(|error| self.poison_unless_no_space(error))?;
         engine.table = table;
         engine.space.journal_restarted();
@@ -193,11 +195,11 @@ impl Inner {
         flusher.journal.give_back()?;
         for (number, media) in self.files.supers.iter().enumerate() {
             let len = if flusher.sequence as usize % 2 == number {
-                self.superblock(flusher.sequence, &engine, &engine.table)?.len_bytes() as u64
+                self.superblock(flusher.sequence, &engine, &engine.table)?.len_bytes()
             } else {
-                media.len()?
+                older_len(&**media, SUPER_FILES[number])?
             };
-            media.set_len(len)?;
+            media.set_len(len as u64)?;
         }
         engine.space.given_back();
         Ok(())
@@ -213,6 +215,13 @@ impl Inner {
             && flusher.journal.is_clean()
             && self.map.dirty().0 == 0
     }
+}
+
+/// Length of the checkpoint before the newest, without a witness; of the file if it is damaged.
+fn older_len(media: &dyn Media, name: &str) -> Result<usize, PoolError> {
+    let mut bytes = vec![0; media.len()? as usize];
+    media.read(0, &mut bytes)?;
+    Ok(Superblock::decode(name, &bytes).map_or(bytes.len(), |older| older.len_bytes()))
 }
 
 /// What a flush took from the engine, to make it durable.

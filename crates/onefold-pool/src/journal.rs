@@ -4,17 +4,18 @@
 //! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
 //! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
 //! shows that the newest one was lost; (3) a checkpoint is written only when its epoch has a second
-//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) behind a
-//! durable frame with changes an empty one is written, and not synced: once that has reached the
-//! media, damage to the last changes is no power cut either. The next frame takes its place.
+//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) when a frame
+//! with changes is durable, the witness is told, behind the checkpoint in its file, and not synced:
+//! once that has reached the media, the loss of the last frames is no power cut either.
 
 use std::sync::Arc;
 
-use onefold_block::Media;
+use onefold_block::{Media, MediaError};
 
 use crate::error::PoolError;
 use crate::format::FORMAT_VERSION;
 use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::format::witness::{WITNESS_BYTES, decode_witness, encode_witness, witness_at};
 
 /// A journal longer than this asks for a checkpoint.
 pub const CHECKPOINT_BYTES: u64 = 64 << 20;
@@ -26,8 +27,54 @@ pub struct Journal {
     next_number: u64,
     end_bytes: u64,
     torn_at: Option<u64>,
-    /// The empty frame behind the last one may not have reached the media.
-    tail_unsynced: bool,
+    /// Where the witness of this epoch is kept.
+    witness: Witness,
+}
+
+/// The file of a checkpoint, and where in it the witness of its epoch is.
+#[derive(Clone)]
+pub struct Witness {
+    media: Arc<dyn Media>,
+    at: u64,
+    unsynced: bool,
+}
+
+impl Witness {
+    /// The witness in the file of a checkpoint of `len_bytes`.
+    pub fn new(media: Arc<dyn Media>, len_bytes: u64) -> Self {
+        Self { media, at: witness_at(len_bytes), unsynced: false }
+    }
+
+    /// How many frames of `epoch` it says were durable, if it is there.
+    pub fn frames(&self, epoch: u64) -> Option<u64> {
+        let mut bytes = [0; WITNESS_BYTES];
+        self.media.read(self.at, &mut bytes).ok()?;
+        decode_witness(&bytes, epoch)
+    }
+
+    /// The same, looked for in all of the file: for when the checkpoint's length is not known.
+    pub fn search(media: &dyn Media, epoch: u64) -> Option<u64> {
+        let len = media.len().ok()?;
+        let pages = (0..len).step_by(witness_at(1) as usize);
+        pages
+            .filter_map(|at| {
+                let mut bytes = [0; WITNESS_BYTES];
+                media.read(at, &mut bytes).ok()?;
+                decode_witness(&bytes, epoch)
+            })
+            .max()
+    }
+
+    /// So many frames of `epoch` are durable. A full disk may keep it from being told.
+    fn tell(&mut self, epoch: u64, frames: u64) -> Result<(), PoolError> {
+        match self.media.write(self.at, &encode_witness(epoch, frames)) {
+            Err(MediaError::NoSpace { .. }) => Ok(()),
+            other => {
+                self.unsynced = true;
+                Ok(other?)
+            }
+        }
+    }
 }
 
 /// What a scan of the journal found.
@@ -46,9 +93,9 @@ pub struct Replay {
 
 impl Journal {
     /// A journal that goes on after what a scan found.
-    pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay) -> Self {
+    pub fn resume(media: Arc<dyn Media>, epoch: u64, replay: &Replay, witness: Witness) -> Self {
         let Replay { next_number, end_bytes, torn_at, .. } = *replay;
-        Self { media, epoch, next_number, end_bytes, torn_at, tail_unsynced: false }
+        Self { media, epoch, next_number, end_bytes, torn_at, witness }
     }
 
     /// Length in bytes.
@@ -86,29 +133,30 @@ impl Journal {
         self.media.sync()?;
         self.end_bytes += bytes.len() as u64;
         self.next_number += 1;
-        self.tail_unsynced = !entries.is_empty();
-        if self.tail_unsynced {
-            let tail = frame::encode(self.epoch, self.next_number, &Entries::default());
-            self.media.write(self.end_bytes, &tail)?;
-        }
-        Ok(())
+        if entries.is_empty() { Ok(()) } else { self.witness.tell(self.epoch, self.next_number) }
     }
 
-    /// Make the empty frame behind the last one durable, if there was no flush that did.
+    /// Make the witness durable.
     pub fn settle(&mut self) -> Result<(), PoolError> {
-        if self.tail_unsynced {
-            self.media.sync()?;
-            self.tail_unsynced = false;
+        if std::mem::take(&mut self.witness.unsynced) {
+            self.witness.media.sync()?;
         }
         Ok(())
     }
 
-    /// Begin a new epoch: the checkpoint with this sequence number is durable.
-    pub fn restart(&mut self, epoch: u64) -> Result<(), PoolError> {
+    /// Begin a new epoch: the checkpoint with this sequence number is durable, in the file where
+    /// the witness shall be.
+    pub fn restart(&mut self, epoch: u64, witness: Witness) -> Result<(), PoolError> {
         self.epoch = epoch;
+        self.witness = witness;
         self.next_number = 0;
         self.end_bytes = 0;
         self.append(&Entries::default())
+    }
+
+    /// Where the witness of this epoch is.
+    pub fn witness(&self) -> Witness {
+        self.witness.clone()
     }
 
     /// Cut the file after the last frame, giving back space that was set aside.
@@ -116,6 +164,12 @@ impl Journal {
         self.media.set_len(self.end_bytes)?;
         Ok(())
     }
+}
+
+/// Begin the journal of a new pool.
+pub fn begin(media: &dyn Media, epoch: u64) -> Result<(), PoolError> {
+    media.write(0, &frame::encode(epoch, 0, &Entries::default()))?;
+    Ok(media.sync()?)
 }
 
 /// Read all good frames of `epoch`; `on_change` gets their map changes in order.
@@ -166,8 +220,6 @@ pub struct FoundFrame {
     pub number: u64,
     /// Where it begins, in bytes.
     pub at: u64,
-    /// Whether it has no entries.
-    pub empty: bool,
 }
 
 /// All good frames of `epoch` and later ones, wherever they are, by epoch and number.
@@ -182,8 +234,7 @@ pub fn good_frames(media: &dyn Media, epoch: u64) -> Result<Vec<FoundFrame>, Poo
         let frame = frame::decode(&buffer).expect("it was just verified");
         if frame.epoch >= epoch {
             refuse_newer(&frame)?;
-            let (epoch, number, empty) = (frame.epoch, frame.number, frame.payload.is_empty());
-            frames.push(FoundFrame { epoch, number, at, empty });
+            frames.push(FoundFrame { epoch: frame.epoch, number: frame.number, at });
         }
         at += frame_len;
     }

@@ -39,7 +39,7 @@ mod write;
 
 pub use check::{CheckReport, Finding};
 pub use error::PoolError;
-pub use open::OpenOptions;
+pub use open::{OpenOptions, WrapStore};
 pub use pool::Pool;
 pub use rescue::{RescuePoint, RescueReport};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};

@@ -18,7 +18,7 @@ use crate::format::frame::Entries;
 use crate::format::superblock::{Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, bytes};
 use crate::index::FingerprintIndex;
-use crate::journal::{self, Journal};
+use crate::journal::{self, Journal, Witness};
 use crate::lock::{LOCK_FILE, PoolLock};
 use crate::map::{Map, PAGE_BYTES, Root};
 use crate::read_cache::ReadCache;
@@ -81,7 +81,7 @@ pub(crate) fn create(
         containers: Vec::new(),
     };
     let journal = folder.create(JOURNAL_FILE)?;
-    Journal::resume(journal, 1, &journal::Replay::default()).restart(1)?;
+    journal::begin(&*journal, superblock.sequence)?;
     let supers = [folder.create(SUPER_FILES[0])?, folder.create(SUPER_FILES[1])?];
     folder.sync_names()?;
     // The pool exists from here on.
@@ -178,12 +178,17 @@ pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
     })
 }
 
+/// Puts something before a pool's container store, such as a cache; [`crate::Pool::open_at_with`].
+pub type WrapStore<'a> =
+    dyn FnOnce(Arc<dyn ContainerStore>, &PoolSettings, &PoolIdentity) -> Arc<dyn ContainerStore> + 'a;
+
 /// Open a pool. Unless `read_only`, it is recovered and checkpointed if it was not stopped
 /// cleanly.
 pub(crate) fn open(
     folder: &dyn Folder,
     options: &OpenOptions,
     guard: Option<PoolLock>,
+    wrap: Option<Box<WrapStore<'_>>>,
 ) -> Result<Arc<Inner>, PoolError> {
     options.budgets.check()?;
     let files = files(folder)?;
@@ -193,13 +198,18 @@ pub(crate) fn open(
     }
     check_map_header(&*files.map, &superblock.identity)?;
     let containers = existing_containers(folder)?;
-    let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
+    let plain: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let stored = superblock.containers.iter().any(|container| container.references > 0);
-    if stored && store.list()?.is_empty() {
+    if stored && plain.list()?.is_empty() {
         let problem = "it is missing or empty, but the pool has data: is a disk not mounted?";
         return Err(PoolError::corrupt(CONTAINER_FOLDER, 0, problem));
     }
-    let inner = assemble(files, store, &superblock, options, guard);
+    let (settings, identity) = (&superblock.settings, &superblock.identity);
+    let store = match wrap {
+        Some(wrap) => wrap(Arc::clone(&plain), settings, identity),
+        None => Arc::clone(&plain),
+    };
+    let inner = assemble(files, [store, plain], &superblock, options, guard);
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
@@ -212,7 +222,7 @@ pub(crate) fn open(
 
 pub(crate) fn assemble(
     files: Files,
-    store: Arc<dyn ContainerStore>,
+    [store, plain]: [Arc<dyn ContainerStore>; 2],
     superblock: &Superblock,
     options: &OpenOptions,
     guard: Option<PoolLock>,
@@ -233,7 +243,9 @@ pub(crate) fn assemble(
         space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
     };
     let empty = journal::Replay::default();
-    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty);
+    let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
+    let witness = Witness::new(newest, superblock.len_bytes() as u64);
+    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty, witness);
     let flusher =
         Flusher { journal, sequence: superblock.sequence, pending: Entries::default(), durable: 0 };
     Inner {
@@ -242,6 +254,7 @@ pub(crate) fn assemble(
         budgets,
         read_only: options.read_only,
         store,
+        plain,
         map: Map::new(Arc::clone(&files.map), budgets.map_bytes),
         index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
         directories: Directories::new(directory_bytes as usize),

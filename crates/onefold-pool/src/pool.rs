@@ -9,7 +9,7 @@ use onefold_block::{FileFolder, Folder};
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::lock::PoolLock;
-use crate::open::{self, OpenOptions};
+use crate::open::{self, OpenOptions, WrapStore};
 use crate::settings::{PoolIdentity, PoolSettings};
 
 /// An open pool. Clones are handles of the same one. Dropping the last handle without
@@ -33,10 +33,31 @@ impl Pool {
 
     /// Open the pool at `path` and lock it: alone, or shared with other readers if read-only.
     pub fn open_at(path: &Path, options: &OpenOptions) -> Result<Self, PoolError> {
+        Self::open_at_as(path, options, None)
+    }
+
+    /// The same with something before the containers, such as a cache, which `wrap` puts there.
+    /// Whatever it is has to be a [`ContainerStore`] over the one it is given, and holds nothing
+    /// that is not there as well.
+    ///
+    /// [`ContainerStore`]: onefold_block::ContainerStore
+    pub fn open_at_with(
+        path: &Path,
+        options: &OpenOptions,
+        wrap: Box<WrapStore<'_>>,
+    ) -> Result<Self, PoolError> {
+        Self::open_at_as(path, options, Some(wrap))
+    }
+
+    fn open_at_as(
+        path: &Path,
+        options: &OpenOptions,
+        wrap: Option<Box<WrapStore<'_>>>,
+    ) -> Result<Self, PoolError> {
         let folder = FileFolder::open(path)?;
         open::files(&folder)?;
         let lock = PoolLock::acquire(path, options.read_only)?;
-        open::open(&folder, options, Some(lock)).map(|inner| Self { inner })
+        open::open(&folder, options, Some(lock), wrap).map(|inner| Self { inner })
     }
 
     /// Whether there is a pool at `path`, readable or not.
@@ -55,7 +76,16 @@ impl Pool {
 
     /// Open the pool in any folder. The caller sees to it that nobody else uses it.
     pub fn open(folder: &dyn Folder, options: &OpenOptions) -> Result<Self, PoolError> {
-        open::open(folder, options, None).map(|inner| Self { inner })
+        open::open(folder, options, None, None).map(|inner| Self { inner })
+    }
+
+    /// The same with something before the containers; see [`Pool::open_at_with`].
+    pub fn open_with(
+        folder: &dyn Folder,
+        options: &OpenOptions,
+        wrap: Box<WrapStore<'_>>,
+    ) -> Result<Self, PoolError> {
+        open::open(folder, options, None, Some(wrap)).map(|inner| Self { inner })
     }
 
     /// How it stores.

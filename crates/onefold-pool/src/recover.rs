@@ -30,6 +30,8 @@ impl Inner {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
         refuse_other_epoch(&replay, sequence, damage)?;
+        let witness = flusher.journal.witness();
+        refuse_lost_frames(&replay, witness.frames(sequence))?;
         self.refuse_lost_journal(&replay, first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
@@ -38,7 +40,8 @@ impl Inner {
             tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
         }
         self.newest.store(engine.next_container - 1, Ordering::Release);
-        flusher.journal = Journal::resume(Arc::clone(&self.files.journal), sequence, &replay);
+        flusher.journal =
+            Journal::resume(Arc::clone(&self.files.journal), sequence, &replay, witness.clone());
         drop(flusher);
         if self.read_only {
             return Ok(());
@@ -50,7 +53,7 @@ impl Inner {
         self.fill_index();
         if replay.next_number == 0 {
             // The power went before the epoch's first frame was written.
-            self.flusher().journal.restart(sequence)?;
+            self.flusher().journal.restart(sequence, witness)?;
         }
         if replay.next_number != 1 || sealed {
             self.checkpoint()?;
@@ -64,9 +67,9 @@ impl Inner {
         if replay.next_number > 0 {
             return Ok(());
         }
-        for id in self.store.list()?.into_iter().filter(|id| id.get() >= first_unknown) {
+        for id in self.plain.list()?.into_iter().filter(|id| id.get() >= first_unknown) {
             let mut header = [0; container::HEADER_BYTES];
-            let readable = self.store.read(id, 0, &mut header).is_ok();
+            let readable = self.plain.read(id, 0, &mut header).is_ok();
             if readable && container::check_header(&header, id, &self.identity.uuid).is_ok() {
                 let problem =
                     format!("there is no good frame, but {id} was made after the checkpoint");
@@ -152,14 +155,14 @@ impl Inner {
 
     /// Give a container its directory, by walking its records. Returns length and records.
     fn seal_one(&self, id: ContainerId) -> Result<(usize, usize), PoolError> {
-        let len = self.store.len(id)?;
+        let len = self.plain.len(id)?;
         let mut bytes = vec![0; (len as usize).min(self.settings.container_bytes as usize)];
-        self.store.read(id, 0, &mut bytes)?;
+        self.plain.read(id, 0, &mut bytes)?;
         container::check_header(&bytes, id, &self.identity.uuid)?;
         let entries = self.walk(id, &bytes)?;
         // It may have been sealed after the checkpoint. A directory alone proves nothing: it may
         // have reached the media when a record before it did not.
-        if directories::load(&*self.store, id, len).is_ok_and(|found| found == entries) {
+        if directories::load(&*self.plain, id, len).is_ok_and(|found| found == entries) {
             self.store.sync(id)?;
             return Ok((len as usize, entries.len()));
         }
@@ -197,12 +200,12 @@ impl Inner {
     /// Remove containers of this pool that nothing refers to: made or given up just before the
     /// power went.
     fn remove_strays(&self, engine: &Engine) -> Result<(), PoolError> {
-        for id in self.store.list()? {
+        for id in self.plain.list()? {
             if engine.table.get(id).is_some() {
                 continue;
             }
             let mut header = [0; container::HEADER_BYTES];
-            let readable = self.store.read(id, 0, &mut header).is_ok();
+            let readable = self.plain.read(id, 0, &mut header).is_ok();
             let ours = container::check_header(&header, id, &self.identity.uuid).is_ok();
             let unfinished = !readable || header == [0; container::HEADER_BYTES];
             if ours || unfinished {
@@ -222,7 +225,7 @@ impl Inner {
             sealed.map(|(id, info)| (id, u64::from(info.len_bytes))).collect()
         };
         for (id, len) in containers {
-            match directories::load(&*self.store, id, len) {
+            match directories::load(&*self.plain, id, len) {
                 Ok(entries) => {
                     for (ordinal, entry) in entries.iter().enumerate() {
                         let place = Place::new(id, ordinal as u16);
@@ -245,6 +248,21 @@ impl Engine {
             self.table.open(id);
             self.next_container = self.next_container.max(id.get() + 1);
         }
+    }
+}
+
+/// The witness knows of no frame that was not durable.
+fn refuse_lost_frames(replay: &Replay, witnessed: Option<u64>) -> Result<(), PoolError> {
+    let there = replay.next_number;
+    match witnessed {
+        Some(frames) if frames > there => {
+            let problem = format!(
+                "its frames end before frame {there}, but {frames} of them were durable: the last \
+                 ones are damaged or missing"
+            );
+            Err(PoolError::corrupt("journal", replay.end_bytes, problem))
+        }
+        _ => Ok(()),
     }
 }
 

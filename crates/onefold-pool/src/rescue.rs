@@ -20,7 +20,7 @@ use crate::engine::{Files, Inner};
 use crate::error::PoolError;
 use crate::format::frame::Change;
 use crate::format::superblock::Superblock;
-use crate::journal::{self, FoundFrame};
+use crate::journal::{self, FoundFrame, Witness};
 use crate::lock::PoolLock;
 use crate::map::Root;
 use crate::open::{self, CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, OpenOptions, SUPER_FILES};
@@ -103,7 +103,7 @@ fn rescue(
     };
     let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let options = OpenOptions { read_only: true, budgets };
-    let inner = open::assemble(files, store, &superblock, &options, lock);
+    let inner = open::assemble(files, [Arc::clone(&store), store], &superblock, &options, lock);
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
@@ -233,34 +233,35 @@ fn choose(
         }
         let last = of_epoch.last().map(|&n| frames[n]);
         let torn = torn_after(inner, epoch, last)?;
-        // An empty frame stands behind the last changes of an epoch, if it reached the media.
-        let whole = !torn && last.is_some_and(|frame| frame.empty && (epoch == newest || next > 1));
-        if !whole && epoch < newest {
-            report.missing.push(format!(
-                "what was flushed between checkpoints {epoch} and {} after frame {} of the journal",
-                epoch + 1,
-                next - 1
-            ));
-        } else if torn {
-            report.missing.push(format!(
-                "the flush after frame {} of checkpoint {epoch}, if it was ever answered: its frame \
-                 is not whole",
-                next - 1
-            ));
-        } else if of_epoch.is_empty() {
+        let witnessed = witnessed(inner, epoch);
+        if let Some(durable) = witnessed.filter(|&durable| durable > next) {
+            report.missing.push(lost_frames(epoch, next, durable - 1));
+            consistent = false;
+            continue;
+        }
+        // A frame that is not whole, or none at all, may have been answered, but for the witness.
+        let whole = !torn && witnessed == Some(next);
+        let nothing = next == 1 && last.is_some() && epoch == newest;
+        consistent &= whole;
+        if of_epoch.is_empty() && epoch == newest {
             let problem = "there is no good frame of the newest checkpoint in it";
             report.damage.push(PoolError::corrupt(JOURNAL_FILE, 0, problem).to_string());
             report.missing.push(made_after(inner, base)?);
-        } else if !whole {
+        } else if !whole && !nothing {
+            let why =
+                if torn { "the next one is not whole" } else { "nothing shows that it ended" };
             report.missing.push(format!(
-                "what was flushed after frame {} of checkpoint {epoch}, if there was anything: \
-                 nothing shows that this was the last",
+                "what was flushed after frame {} of checkpoint {epoch}, if there was anything: {why}",
                 next - 1
             ));
         }
-        consistent &= whole;
     }
     Ok(chosen)
+}
+
+/// How many frames of an epoch are known to have been durable.
+fn witnessed(inner: &Inner, epoch: u64) -> Option<u64> {
+    Witness::search(&*inner.files.supers[epoch as usize % 2], epoch)
 }
 
 fn lost_frames(epoch: u64, from: u64, to: u64) -> String {

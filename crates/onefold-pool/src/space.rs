@@ -15,10 +15,10 @@ const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
 const JOURNAL_STEP_BYTES: u64 = 1 << 20;
 /// Checkpoint space is set aside in steps of this.
 const SUPER_STEP_BYTES: u64 = 64 << 10;
-/// Most that a frame adds to its entries, with the empty one that is written behind it.
-const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + 2 * frame::ALIGN_BYTES) as u64;
-/// A checkpoint without containers and volumes, generously.
-const SUPER_BASE_BYTES: u64 = 1024;
+/// Most that a frame adds to its entries.
+const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as u64;
+/// A checkpoint without containers and volumes, generously, with the page of its witness.
+const SUPER_BASE_BYTES: u64 = 1024 + 2 * 4096;
 /// A container in a checkpoint.
 const SUPER_CONTAINER_BYTES: u64 = 20;
 /// A volume in a checkpoint, with the longest name.

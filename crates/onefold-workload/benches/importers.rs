@@ -1,14 +1,16 @@
 //! Speed of every importer in lines/s, with the ratio to plainly counting lines in the same run.
 //! Room: onefold-workload.
 //! Run: `cargo bench -p onefold-workload`; `-- --quick` for a look that it still works.
-//! Text in memory, one thread, median of five rounds in which all formats take turns.
+//! Text in memory, one thread, median of five rounds in which all formats take turns; then our own
+//! formats written and read through a file, and what `onefold trace info` counts
+//! (`--features parquet` for all of it).
 
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::BufRead as _;
 use std::time::Instant;
 
-use onefold_workload::{BlkAction, Format, TraceReader};
+use onefold_workload::{BlkAction, Format, Request, Trace, TraceReader, TraceSummary, TraceWriter};
 
 const ROUNDS: usize = 5;
 
@@ -60,6 +62,62 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Requests per second of writing `requests` and of reading them again, and the bytes of each.
+fn round_trip<W, F>(requests: &[Request], name: &str, writer: W)
+where
+    W: Fn(std::fs::File) -> TraceWriter<F>,
+    F: std::io::Write + Send,
+{
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let path = folder.path().join(name);
+    let (mut writing, mut reading) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let file = std::fs::File::create(&path).expect("the folder is ours");
+        writing.push(speed(requests.len() as u64, || {
+            let mut writer = writer(file);
+            for request in requests {
+                writer.write(request).expect("there is room");
+            }
+            drop(writer.finish().expect("there is room"));
+            requests.len() as u64
+        }));
+        reading.push(speed(requests.len() as u64, || {
+            let trace = Trace::open(&path, None).expect("it was just written");
+            trace.filter(|request| black_box(request).is_ok()).count() as u64
+        }));
+    }
+    let bytes = std::fs::metadata(&path).expect("it was just written").len();
+    println!(
+        "{name:<16} {:>12.2} {:>12.2} {:>12.1}",
+        median(writing) / 1e6,
+        median(reading) / 1e6,
+        bytes as f64 / requests.len() as f64
+    );
+}
+
+fn ours(lines: u64) {
+    let text = trace(Format::Fiu, lines);
+    let requests: Vec<Request> = TraceReader::new(Format::Fiu, text.as_bytes())
+        .map(|request| request.expect("the trace is ours"))
+        .collect();
+    println!("\n{:<16} {:>12} {:>12} {:>12}", "file", "M written/s", "M read/s", "B/request");
+    let csv = |file| TraceWriter::csv(std::io::BufWriter::new(file)).expect("there is room");
+    round_trip(&requests, "csv", csv);
+    #[cfg(feature = "parquet")]
+    round_trip(&requests, "parquet", |file| TraceWriter::parquet(file).expect("there is room"));
+    let rates = (0..ROUNDS).map(|_| {
+        speed(lines, || {
+            let mut summary = TraceSummary::default();
+            for request in &requests {
+                summary.add(request);
+            }
+            black_box(summary.footprint_bytes());
+            summary.requests_total()
+        })
+    });
+    println!("counted (info): {:.2} M requests/s", median(rates.collect()) / 1e6);
+}
+
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
     let lines = if quick { 1_000 } else { 300_000 };
@@ -95,4 +153,5 @@ fn main() {
         let (ours, plain) = (median(ours), median(plain));
         println!("{:<16} {:>12.2} {:>22.3}", format.name(), ours / 1e6, ours / plain);
     }
+    ours(lines);
 }

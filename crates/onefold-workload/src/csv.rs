@@ -16,36 +16,87 @@ pub const HEADER: &str = "time_ns,op,offset,length,identity,stream,pid";
 #[derive(Debug)]
 pub struct CsvWriter<W> {
     to: W,
+    line: Vec<u8>,
 }
 
 impl<W: Write> CsvWriter<W> {
     /// A writer that has written the header. Wrap slow outputs in a buffer.
     pub fn new(mut to: W) -> io::Result<Self> {
         writeln!(to, "{HEADER}")?;
-        Ok(Self { to })
+        Ok(Self { to, line: Vec::with_capacity(160) })
     }
 
     /// Writes one request.
     pub fn write(&mut self, request: &Request) -> io::Result<()> {
         let Request { time_ns, op, offset, length, identity, stream, pid } = request;
-        write!(self.to, "{time_ns},{},{offset},{length},", op.name())?;
+        let line = &mut self.line;
+        line.clear();
+        decimal(line, *time_ns);
+        line.push(b',');
+        line.extend_from_slice(op.name().as_bytes());
+        for value in [offset, length] {
+            line.push(b',');
+            decimal(line, *value);
+        }
+        line.push(b',');
         if let Some(identity) = identity {
-            write!(self.to, "{identity}")?;
+            hex(line, identity.as_bytes());
         }
-        self.to.write_all(b",")?;
-        if let Some(stream) = stream {
-            write!(self.to, "{stream}")?;
+        for value in [stream, pid] {
+            line.push(b',');
+            if let Some(value) = value {
+                decimal(line, u64::from(*value));
+            }
         }
-        self.to.write_all(b",")?;
-        if let Some(pid) = pid {
-            write!(self.to, "{pid}")?;
-        }
-        self.to.write_all(b"\n")
+        line.push(b'\n');
+        self.to.write_all(line)
     }
 
     /// Flushes and gives the output back.
     pub fn finish(mut self) -> io::Result<W> {
         self.to.flush()?;
         Ok(self.to)
+    }
+}
+
+/// Appends a number; the library's formatting takes three times as long.
+fn decimal(line: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at..]);
+}
+
+/// Appends bytes as hex digits.
+fn hex(line: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        line.push(DIGITS[usize::from(byte >> 4)]);
+        line.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_those_of_the_library() {
+        for value in [0, 7, 10, 99, 100, 4096, u64::from(u32::MAX), u64::MAX] {
+            let mut line = Vec::new();
+            decimal(&mut line, value);
+            assert_eq!(line, value.to_string().as_bytes());
+        }
+        let identity = crate::request::Identity::of_number(3, 4);
+        let mut line = Vec::new();
+        hex(&mut line, identity.as_bytes());
+        assert_eq!(line, identity.to_string().as_bytes());
     }
 }

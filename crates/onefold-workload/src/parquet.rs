@@ -30,7 +30,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let numbers = || Column::U64(Vec::new());
         let columns = vec![
             numbers(),
-            Column::Name(Vec::new()),
+            Column::Name(Vec::new(), Vec::new()),
             numbers(),
             numbers(),
             Column::Bytes16(Vec::new(), Vec::new()),

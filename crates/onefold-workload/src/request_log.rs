@@ -73,7 +73,7 @@ impl<W: Write + Send> RequestLog<W> {
     #[cfg(feature = "parquet")]
     pub fn parquet(to: W) -> io::Result<Self> {
         let column = |name| match name {
-            "op" | "verdict" => Column::Name(Vec::new()),
+            "op" | "verdict" => Column::Name(Vec::new(), Vec::new()),
             _ => Column::U64(Vec::new()),
         };
         let columns = LOG_HEADER.split(',').map(column).collect();

@@ -26,8 +26,9 @@ pub enum Column {
     U64(Vec<i64>),
     /// Whole numbers below 2^32, each with 1 if it is there; only those that are have a value.
     U32(Vec<i32>, Vec<i16>),
-    /// Short names, all there.
-    Name(Vec<ByteArray>),
+    /// Short names of a few kinds, all there; and those that occurred, so that none is copied
+    /// twice.
+    Name(Vec<ByteArray>, Vec<(&'static str, ByteArray)>),
     /// 16 bytes, each with 1 if they are there.
     Bytes16(Vec<FixedLenByteArray>, Vec<i16>),
 }
@@ -48,8 +49,14 @@ impl Column {
 
     /// Adds a name to a column of [`Self::Name`].
     pub fn push_name(&mut self, name: &'static str) {
-        let Self::Name(values) = self else { unreachable!("the schema says otherwise") };
-        values.push(ByteArray::from(name));
+        let Self::Name(values, known) = self else { unreachable!("the schema says otherwise") };
+        if let Some((_, value)) = known.iter().find(|(known, _)| *known == name) {
+            values.push(value.clone());
+            return;
+        }
+        let value = ByteArray::from(name);
+        known.push((name, value.clone()));
+        values.push(value);
     }
 
     /// Adds 16 bytes, or none, to a column of [`Self::Bytes16`].
@@ -71,7 +78,7 @@ impl Column {
                 values.clear();
                 there.clear();
             }
-            Self::Name(values) => {
+            Self::Name(values, _) => {
                 to.typed::<ByteArrayType>().write_batch(values, None, None)?;
                 values.clear();
             }

@@ -20,7 +20,11 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{Command, EstimateCommand, PoolCommand, ScramblerCommand, TraceCommand, VolumeCommand};
+use args::{
+    Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand,
+    VolumeCommand,
+};
+use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -61,6 +65,9 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Cache(CacheCommand::Run(args)) => c::cache::run(args, printer),
+        Command::Cache(CacheCommand::Policies(args)) => c::cache::policies(*args, printer),
+        Command::Cache(CacheCommand::Spec) => c::cache::spec(printer),
         Command::Scrambler(ScramblerCommand::Infer(args)) => c::scrambler_infer::run(args, printer),
         Command::Scrambler(ScramblerCommand::Make(args)) => c::scrambler_make::run(args, printer),
         Command::Scrambler(ScramblerCommand::List(args)) => {
@@ -69,8 +76,11 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Scrambler(ScramblerCommand::Show(args)) => {
             c::scrambler_presets::show(args, printer)
         }
+        Command::Reproduce(args) => c::reproduce::run(args, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Ssd(SsdCommand::Serve(args)) => return c::ssd_serve::run(args, printer),
+        Command::Ssd(SsdCommand::Smart(args)) => return c::ssd_smart::run(args, printer),
         Command::Completions { shell } => c::completions::run(*shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),

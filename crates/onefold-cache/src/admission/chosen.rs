@@ -16,15 +16,16 @@ impl Chosen {
     /// The objects asked for most often per byte, as many as fit `bytes`: the best that a cache
     /// without replacement can hold.
     pub fn best(future: &Future, bytes: u64) -> Self {
-        let mut keys: Vec<usize> = (0..future.counts.len()).collect();
         let (counts, sizes) = (&future.counts, &future.sizes);
+        // What is read once gives no hit, and what is never read has no size.
+        let mut keys: Vec<usize> = (0..counts.len()).filter(|&key| counts[key] > 1).collect();
         // count / size, compared without dividing; ties in order of the keys.
         let worth = |a: usize, b: usize| u64::from(counts[a]) * u64::from(sizes[b]);
         keys.sort_by(|&a, &b| worth(b, a).cmp(&worth(a, b)).then(a.cmp(&b)));
         let mut left = bytes;
         keys.retain(|&key| {
-            let (size, once) = (u64::from(sizes[key]), counts[key] < 2);
-            let fits = size <= left && !once;
+            let size = u64::from(sizes[key]);
+            let fits = size <= left;
             left -= if fits { size } else { 0 };
             fits
         });

@@ -11,7 +11,7 @@ use crate::objects::{Id, List, Objects};
 use crate::policy::{Eviction, Incoming, Leave, Parts, Place};
 
 /// Scores in a list differ by less than 2^12 of 2^16 parts of an octave.
-const LIST_BITS: u32 = 12;
+const LIST_BITS: u32 = 9;
 
 /// Lists by score; the word is the score.
 #[derive(Clone, Debug, Default)]

@@ -154,7 +154,17 @@ pub fn best_static(name: &'static str, _: NoSettings, setting: Setting<'_>) -> M
 }
 
 pub fn toll(name: &'static str, settings: TollSettings, setting: Setting<'_>) -> Made {
-    let TollSettings { half_life, z, steep, first, fills, period, purse } = settings;
-    let rules = TollRules { half_life, z, steep, first, fills, period, purse };
+    let rules = TollRules {
+        fills: settings.fills,
+        period: settings.period,
+        purse: settings.purse,
+        half_life: settings.half_life,
+        price: settings.price,
+        steep: settings.steep,
+        first: settings.first,
+        window: settings.window,
+        sigma: settings.sigma,
+        jump: settings.jump,
+    };
     cache(name, setting, ScoreQueue::default(), Toll::new(setting.capacity, rules))
 }

@@ -47,6 +47,8 @@ pub(super) struct Inner<S: Store, P> {
     pub pace: Pace,
     /// Why nothing is done any more.
     pub poisoned: Option<String>,
+    /// Whether requests are refused because the drive was shut down.
+    closed: bool,
     page_bytes: u64,
 }
 
@@ -95,6 +97,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     fn check_usable(&self) -> Result<(), BlockError> {
         match &self.poisoned {
             Some(why) => Err(BlockError::Poisoned(why.clone())),
+            None if self.closed => Err(BlockError::ShuttingDown),
             None => Ok(()),
         }
     }
@@ -179,7 +182,7 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
         ftl.nand().set_time(clock.unix_s());
         let host = HostCounts::default();
-        let inner = Inner { ftl, host, pace, poisoned: None, page_bytes };
+        let inner = Inner { ftl, host, pace, poisoned: None, closed: false, page_bytes };
         Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
     }
 
@@ -238,6 +241,19 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
     /// Looks at the FTL while no request is served.
     pub fn with_ftl<T>(&self, look: impl FnOnce(&mut Ftl<ByteNand<S>, P>) -> T) -> T {
         look(&mut self.lock().ftl)
+    }
+
+    /// Makes everything durable and refuses requests from now on.
+    ///
+    /// # Errors
+    /// [`BlockError`] of the flash, or of an earlier failure.
+    pub fn shut_down(&self) -> Result<(), BlockError> {
+        let mut inner = self.lock();
+        inner.check_usable()?;
+        inner.make_durable()?;
+        inner.host.flushes -= 1;
+        inner.closed = true;
+        Ok(())
     }
 
     /// Takes the FTL out.

@@ -4,7 +4,7 @@
 //! holds exactly its blocks in state `Free`.
 //! Cost: about 24 B per block.
 
-use crate::geometry::Geometry;
+use crate::geometry::{Divider, Geometry};
 
 /// What a block is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum BlockState {
     Full,
     /// Being collected.
     Victim,
+    /// Failed while being programmed: to be emptied and taken out of use.
+    Condemned,
     /// Out of use.
     Bad,
 }
@@ -32,8 +34,15 @@ pub struct Blocks {
     written: Vec<u32>,
     erases: Vec<u32>,
     closed_at: Vec<u64>,
+    /// Sequence of the journal record that must be durable before the block is erased.
+    needs: Vec<u64>,
+    hot: Vec<bool>,
     free: Vec<Vec<u32>>,
+    condemned: Vec<Vec<u32>>,
     live_of_plane: Vec<u32>,
+    good_of_plane: Vec<u32>,
+    hot_of_plane: Vec<u32>,
+    by_plane: Divider,
 }
 
 impl Blocks {
@@ -52,8 +61,14 @@ impl Blocks {
             written: vec![0; blocks],
             erases: vec![0; blocks],
             closed_at: vec![0; blocks],
+            needs: vec![0; blocks],
+            hot: vec![false; blocks],
             free,
+            condemned: vec![Vec::new(); geometry.planes() as usize],
             live_of_plane: vec![0; geometry.planes() as usize],
+            good_of_plane: vec![plane; geometry.planes() as usize],
+            hot_of_plane: vec![0; geometry.planes() as usize],
+            by_plane: Divider::new(plane),
         }
     }
 
@@ -87,6 +102,42 @@ impl Blocks {
         self.free[plane as usize].len() as u32
     }
 
+    /// Blocks of a plane that are not bad.
+    pub fn good_of(&self, plane: u32) -> u32 {
+        self.good_of_plane[plane as usize]
+    }
+
+    /// Blocks of a plane's hot pool.
+    pub fn hot_of(&self, plane: u32) -> u32 {
+        self.hot_of_plane[plane as usize]
+    }
+
+    /// Whether a block belongs to the hot pool.
+    pub fn is_hot(&self, block: u32) -> bool {
+        self.hot[block as usize]
+    }
+
+    /// Puts a block that was just opened into the hot pool.
+    pub fn make_hot(&mut self, block: u32) {
+        self.hot[block as usize] = true;
+        self.hot_of_plane[self.by_plane.of(block) as usize] += 1;
+    }
+
+    /// The record that must be durable before a block is erased.
+    pub fn needs(&self, block: u32) -> u64 {
+        self.needs[block as usize]
+    }
+
+    /// A page of the block is dead because of a record.
+    pub fn need(&mut self, block: u32, seq: u64) {
+        self.needs[block as usize] = seq;
+    }
+
+    /// The next block of a plane that failed and still has to be emptied.
+    pub fn condemned_of(&self, plane: u32) -> Option<u32> {
+        self.condemned[plane as usize].last().copied()
+    }
+
     /// Live pages of a plane.
     pub fn live_of_plane(&self, plane: u32) -> u32 {
         self.live_of_plane[plane as usize]
@@ -109,7 +160,7 @@ impl Blocks {
                 best = at;
             }
         }
-        let block = free.remove(best);
+        let block = free.swap_remove(best);
         self.state[block as usize] = BlockState::Open;
         Some(block)
     }
@@ -134,6 +185,22 @@ impl Blocks {
         self.score[block as usize] = self.live[block as usize];
     }
 
+    /// A program in the block failed: it is written no more, and is the next to be emptied.
+    pub fn condemn(&mut self, block: u32) {
+        let plane = self.by_plane.of(block) as usize;
+        self.free[plane].retain(|&free| free != block);
+        self.state[block as usize] = BlockState::Condemned;
+        self.score[block as usize] = u32::MAX;
+        self.condemned[plane].push(block);
+        self.good_of_plane[plane] -= 1;
+    }
+
+    /// A block that is out of use turns out to hold live pages.
+    pub(super) fn condemn_retired(&mut self, block: u32) {
+        self.state[block as usize] = BlockState::Condemned;
+        self.condemned[self.by_plane.of(block) as usize].push(block);
+    }
+
     /// Takes a full block out of the choice of victims.
     pub fn begin_collection(&mut self, block: u32) {
         self.state[block as usize] = BlockState::Victim;
@@ -143,7 +210,7 @@ impl Blocks {
     /// One more live page.
     pub fn gain(&mut self, block: u32) {
         self.live[block as usize] += 1;
-        self.live_of_plane[self.geometry.plane_of_block(block) as usize] += 1;
+        self.live_of_plane[self.by_plane.of(block) as usize] += 1;
         let score = &mut self.score[block as usize];
         // `u32::MAX` marks a block that is not full, and stays.
         *score = score.saturating_add(1);
@@ -154,7 +221,7 @@ impl Blocks {
         let live = &mut self.live[block as usize];
         assert!(*live > 0, "block {block} has no live page to lose");
         *live -= 1;
-        self.live_of_plane[self.geometry.plane_of_block(block) as usize] -= 1;
+        self.live_of_plane[self.by_plane.of(block) as usize] -= 1;
         let score = &mut self.score[block as usize];
         if *score != u32::MAX {
             *score -= 1;
@@ -166,17 +233,73 @@ impl Blocks {
         assert_eq!(self.live[block as usize], 0, "block {block} erased with live pages");
         self.erases[block as usize] += 1;
         self.written[block as usize] = 0;
+        self.needs[block as usize] = 0;
+        self.cool(block);
         self.score[block as usize] = u32::MAX;
         self.state[block as usize] = BlockState::Free;
-        self.free[self.geometry.plane_of_block(block) as usize].push(block);
+        self.free[self.by_plane.of(block) as usize].push(block);
     }
 
     /// The block is taken out of use; it must hold nothing live.
     pub fn retire(&mut self, block: u32) {
         assert_eq!(self.live[block as usize], 0, "block {block} retired with live pages");
+        let plane = self.by_plane.of(block) as usize;
+        match self.state[block as usize] {
+            BlockState::Bad => return,
+            BlockState::Condemned => self.condemned[plane].retain(|&at| at != block),
+            _ => {
+                self.free[plane].retain(|&free| free != block);
+                self.good_of_plane[plane] -= 1;
+            }
+        }
+        self.cool(block);
         self.score[block as usize] = u32::MAX;
         self.state[block as usize] = BlockState::Bad;
-        self.free[self.geometry.plane_of_block(block) as usize].retain(|&free| free != block);
+    }
+
+    fn cool(&mut self, block: u32) {
+        if std::mem::take(&mut self.hot[block as usize]) {
+            self.hot_of_plane[self.by_plane.of(block) as usize] -= 1;
+        }
+    }
+
+    /// What recovery found: a block with so many pages used, which goes on being filled or not.
+    pub(super) fn restore(&mut self, block: u32, state: BlockState, written: u32, closed_at: u64) {
+        self.free[self.by_plane.of(block) as usize].retain(|&free| free != block);
+        self.state[block as usize] = state;
+        self.written[block as usize] = written;
+        self.closed_at[block as usize] = closed_at;
+        let full = state == BlockState::Full;
+        self.score[block as usize] = if full { self.live[block as usize] } else { u32::MAX };
+    }
+
+    /// The erase count that a checkpoint remembers.
+    pub(super) fn restore_erases(&mut self, block: u32, erases: u32) {
+        self.erases[block as usize] = erases;
+    }
+
+    /// The least worn full block of a plane.
+    pub fn least_worn_full(&self, plane: u32) -> Option<u32> {
+        let first = plane * self.geometry.blocks_per_plane;
+        let full = (first..first + self.geometry.blocks_per_plane)
+            .filter(|&block| self.state[block as usize] == BlockState::Full);
+        full.min_by_key(|&block| self.erases[block as usize])
+    }
+
+    /// Blocks in use by erase count.
+    pub fn erase_histogram(&self) -> std::collections::BTreeMap<u32, u32> {
+        let mut histogram = std::collections::BTreeMap::new();
+        for (&erases, &state) in self.erases.iter().zip(&self.state) {
+            if !matches!(state, BlockState::Bad | BlockState::Condemned) {
+                *histogram.entry(erases).or_default() += 1;
+            }
+        }
+        histogram
+    }
+
+    /// Blocks out of use.
+    pub fn bad(&self) -> u32 {
+        self.geometry.blocks() - self.good_of_plane.iter().sum::<u32>()
     }
 
     /// Lowest and highest erase count of the blocks in use.

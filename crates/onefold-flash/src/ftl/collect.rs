@@ -1,13 +1,15 @@
 //! Garbage collection: live pages move out of a victim, then it is erased.
 //! Room: onefold-flash.
-//! Invariants: copies stay in the victim's plane, so that the plane's order of operations is
-//! enough to keep the erase behind them.
+//! Invariants: copies of data stay in the victim's plane, so that the plane's order of operations
+//! is enough to keep the erase behind them; a block is erased only when the journal holds every
+//! record that made a page of it dead.
 
 use crate::dedup::Policy;
+use crate::ftl::blocks::BlockState;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::Pacing;
 use crate::ftl::{Ftl, FtlError, Stream, victim};
-use crate::nand::{Nand, PageKey};
+use crate::nand::{Nand, NandError, PageKey};
 use crate::op::{Cause, Driver, OpKind};
 
 /// A victim being collected.
@@ -20,23 +22,67 @@ pub(crate) struct Collection {
     cause: Cause,
 }
 
+/// Live pages of a block out of the ordinary that are moved with each host page.
+const QUOTA: u32 = 8;
+
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Free blocks of a plane below which a victim is finished at once: one for the host's next
+    /// block, one for the copies, and one for the FTL's own pages if there are any.
+    pub(super) fn floor(&self) -> u32 {
+        2 + u32::from(self.meta.on)
+    }
+
     /// Sees to it that a host page can be programmed in this plane.
+    #[inline]
     pub(super) fn make_room(&mut self, plane: u32, d: &mut impl Driver) -> Result<(), FtlError> {
-        let reserve = self.settings.gc_reserve_blocks;
-        if self.collecting[plane as usize].is_none() && self.blocks.free_of(plane) <= reserve {
+        if self.collecting[plane as usize].is_none()
+            && self.blocks.free_of(plane) > self.settings.gc_reserve_blocks
+            && self.blocks.condemned_of(plane).is_none()
+        {
+            return Ok(());
+        }
+        self.collect_some(plane, d)
+    }
+
+    fn collect_some(&mut self, plane: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        if self.collecting[plane as usize].is_none() {
             self.begin_collection(plane);
         }
         let Some(collection) = self.collecting[plane as usize] else { return Ok(()) };
         let whole = self.settings.pacing == Pacing::WholeBlock;
         self.collect(plane, if whole { u32::MAX } else { collection.quota }, d)?;
-        // Short of the last two blocks the victim is finished at once: one is for the host's next
-        // block and one for the copies.
-        while self.blocks.free_of(plane) < 2 && self.collecting[plane as usize].is_some() {
-            self.collect(plane, u32::MAX, d)?;
-            if self.blocks.free_of(plane) < 2 {
+        self.collect_to_floor(plane, d)
+    }
+
+    fn collect_to_floor(&mut self, plane: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        // A victim frees at least one page, so that a block's worth of them free a block.
+        let mut left = self.geometry.pages_per_block + self.geometry.blocks_per_plane;
+        while self.blocks.free_of(plane) < self.floor() && left > 0 {
+            left -= 1;
+            if self.collecting[plane as usize].is_none() {
                 self.begin_collection(plane);
             }
+            if self.collecting[plane as usize].is_none() {
+                break;
+            }
+            self.collect(plane, u32::MAX, d)?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the FTL's own pages find space in every plane that they may go to.
+    #[inline]
+    pub(super) fn make_meta_room(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        let space = self.meta.open.is_some_and(|open| {
+            let pages = self.geometry.pages_per_block;
+            pages - self.blocks.written(open) > (2 * self.meta.slots.states + 4).min(pages / 4)
+        });
+        if space { Ok(()) } else { self.make_room_everywhere(d) }
+    }
+
+    pub(super) fn make_room_everywhere(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        for plane in 0..self.geometry.planes() {
+            self.collect_to_floor(plane, d)?;
         }
         Ok(())
     }
@@ -58,18 +104,30 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     fn begin_collection(&mut self, plane: u32) {
-        let rule = self.settings.victim;
-        let chosen =
-            victim::choose(rule, &self.blocks, &self.geometry, plane, self.seq, &mut self.random);
+        if let Some(block) = self.blocks.condemned_of(plane) {
+            self.set_victim(plane, block, QUOTA, Cause::Gc);
+            return;
+        }
+        let choice = victim::Choice {
+            rule: self.settings.victim,
+            plane,
+            seq: self.seq,
+            hot: self.hot_blocks.map(|target| self.blocks.hot_of(plane) > target),
+        };
+        let chosen = victim::choose(&choice, &self.blocks, &self.geometry, &mut self.random);
         let Some(block) = chosen else { return };
         let (live, pages) = (self.blocks.live(block), self.geometry.pages_per_block);
         if live == pages {
             return;
         }
-        self.blocks.begin_collection(block);
-        let quota = live.div_ceil(pages - live);
-        self.collecting[plane as usize] =
-            Some(Collection { block, next: 0, quota, cause: Cause::Gc });
+        self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
+    }
+
+    fn set_victim(&mut self, plane: u32, block: u32, quota: u32, cause: Cause) {
+        if self.blocks.state(block) == BlockState::Full {
+            self.blocks.begin_collection(block);
+        }
+        self.collecting[plane as usize] = Some(Collection { block, next: 0, quota, cause });
     }
 
     /// Moves up to `quota` live pages out of the plane's victim, and erases it if none is left.
@@ -79,52 +137,108 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let mut moved = 0;
         while self.blocks.live(collection.block) > 0 && moved < quota {
             let from = first + collection.next;
-            collection.next += 1;
-            if self.owners.is_live(from) {
-                self.move_page(from, plane, collection.cause, d)?;
+            let owner = self.owners.get(from);
+            if owner != Owner::None {
+                self.move_page(from, owner, plane, collection.cause, d)?;
                 moved += 1;
             }
-        }
-        if self.blocks.live(collection.block) > 0 {
+            collection.next += 1;
             self.collecting[plane as usize] = Some(collection);
+        }
+        if self.blocks.live(collection.block) == 0 {
+            self.erase_block(collection.block, collection.cause, d)?;
+            self.collecting[plane as usize] = None;
+            self.level_wear(plane, collection.block);
+        }
+        Ok(())
+    }
+
+    /// Erases a block without live pages, or takes it out of use.
+    fn erase_block(
+        &mut self,
+        block: u32,
+        cause: Cause,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        if self.blocks.state(block) == BlockState::Condemned {
+            self.blocks.retire(block);
             return Ok(());
         }
-        self.collecting[plane as usize] = None;
-        self.nand.erase(collection.block)?;
-        self.issue(d, OpKind::Erase, collection.cause, first, false);
-        self.blocks.erased(collection.block);
+        if self.waits_for_journal(block) {
+            self.store_journal(d)?;
+        }
+        match self.nand.erase(block) {
+            Ok(()) => {
+                self.issue(d, OpKind::Erase, cause, self.geometry.first_page(block), false);
+                self.blocks.erased(block);
+            }
+            Err(NandError::Failed { .. }) => {
+                self.counters.block_failures += 1;
+                self.blocks.retire(block);
+            }
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
+    }
+
+    /// Static wear levelling: when the block just erased is far more worn than the least worn one
+    /// that is full, the data there is cold and moves, so that the block is used again.
+    fn level_wear(&mut self, plane: u32, erased: u32) {
+        let spread = self.settings.wear_spread;
+        if spread == 0 || self.blocks.free_of(plane) <= self.floor() {
+            return;
+        }
+        let Some(rested) = self.blocks.least_worn_full(plane) else { return };
+        if self.blocks.erases(erased) > self.blocks.erases(rested) + spread {
+            self.set_victim(plane, rested, QUOTA, Cause::Wear);
+        }
     }
 
     fn move_page(
         &mut self,
         from: u32,
+        owner: Owner,
         plane: u32,
         cause: Cause,
         d: &mut impl Driver,
     ) -> Result<(), FtlError> {
-        let owner = self.owners.get(from);
-        let to = self.next_page(plane, Stream::Moved)?;
-        let seq = self.next_seq();
-        let key = match owner {
-            Owner::Data(lpn) => PageKey::Data(lpn),
-            Owner::Shared(vpn) => PageKey::Shared(vpn),
-            Owner::Meta(slot) => PageKey::Map(slot),
+        let (key, hot) = match owner {
+            Owner::Data(lpn) => {
+                self.touch(lpn, false, d)?;
+                (PageKey::Data(lpn), self.is_hot(lpn))
+            }
+            Owner::Shared(vpn) => (PageKey::Shared(vpn), false),
+            Owner::Meta(slot) => return self.move_meta(slot, d),
             Owner::None => unreachable!("only live pages are moved"),
         };
-        let tag = self.nand.copy(from, to, key, seq)?;
+        let stream = match cause {
+            Cause::Wear => Stream::Levelled,
+            _ if hot => Stream::MovedHot,
+            _ => Stream::Moved,
+        };
+        let (to, tag) =
+            self.program(plane, stream, |nand, to, seq| nand.copy(from, to, key, seq))?;
         self.issue(d, OpKind::Read, cause, from, false);
         self.issue(d, OpKind::Program, cause, to, false);
         self.settle(to, owner);
+        self.owners.set(from, Owner::None);
+        let block = self.block_of(from);
+        self.blocks.lose(block);
         match owner {
             Owner::Data(lpn) => {
-                self.map.replace(lpn, Place::Own(to));
+                self.set_place(lpn, Place::Own(to));
             }
-            Owner::Shared(vpn) => self.shared.relocate(vpn, to),
+            Owner::Shared(vpn) => {
+                self.shared.relocate(vpn, to);
+                self.dirty_virtual(vpn);
+                // Who names the virtual page may be known to a pending record only; without it
+                // they are found here.
+                if !self.meta.journal.pending.is_empty() {
+                    self.blocks.need(block, self.meta.journal.last);
+                }
+            }
             Owner::Meta(_) | Owner::None => {}
         }
-        self.owners.set(from, Owner::None);
-        self.blocks.lose(self.geometry.block_of(from));
         self.policy.moved(from, to, tag);
         Ok(())
     }

@@ -22,9 +22,39 @@ pub struct Counters {
     pub compared_equal: u64,
     /// Comparisons that found the pages different.
     pub compared_different: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Accesses to the map that found its page in DRAM, where not all of it is.
+    pub map_hits: u64,
+    /// Accesses that did not.
+    pub map_misses: u64,
+    /// Programs that failed and were made elsewhere, and erases that failed.
+    pub block_failures: u64,
 }
 
 impl Counters {
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            host_pages_written: self.host_pages_written - earlier.host_pages_written,
+            host_pages_read: self.host_pages_read - earlier.host_pages_read,
+            host_pages_trimmed: self.host_pages_trimmed - earlier.host_pages_trimmed,
+            ops: self.ops.since(&earlier.ops),
+            inline_pages: self.inline_pages - earlier.inline_pages,
+            offline_pages: self.offline_pages - earlier.offline_pages,
+            compared_equal: self.compared_equal - earlier.compared_equal,
+            compared_different: self.compared_different - earlier.compared_different,
+            flushes: self.flushes - earlier.flushes,
+            checkpoints: self.checkpoints - earlier.checkpoints,
+            map_hits: self.map_hits - earlier.map_hits,
+            map_misses: self.map_misses - earlier.map_misses,
+            block_failures: self.block_failures - earlier.block_failures,
+        }
+    }
+
     /// Pages programmed over pages written by the host, for one cause or all.
     pub fn waf(&self, cause: Option<Cause>) -> f64 {
         let programmed = match cause {

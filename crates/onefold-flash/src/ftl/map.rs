@@ -15,7 +15,10 @@ pub enum Place {
     Virtual(u32),
 }
 
-const NONE: u32 = u32::MAX;
+/// The stored form of no place, and of no owner.
+pub(super) const NONE: u32 = u32::MAX;
+/// What an entry is while its mapping page is not in DRAM: outside every drive.
+const ABSENT: u32 = VIRTUAL - 1;
 const VIRTUAL: u32 = 1 << 31;
 
 /// LPN to PPN or VPN.
@@ -42,12 +45,16 @@ impl PageMap {
 
     /// Where a logical page is.
     pub fn get(&self, lpn: u32) -> Place {
-        decode(self.entries[lpn as usize])
+        let entry = self.entries[lpn as usize];
+        debug_assert_ne!(entry, ABSENT, "the mapping page of LPN {lpn} is not in DRAM");
+        decode(entry)
     }
 
     /// Puts a logical page elsewhere; the answer is where it was.
     pub fn replace(&mut self, lpn: u32, place: Place) -> Place {
-        decode(std::mem::replace(&mut self.entries[lpn as usize], encode(place)))
+        let old = std::mem::replace(&mut self.entries[lpn as usize], encode(place));
+        debug_assert_ne!(old, ABSENT, "the mapping page of LPN {lpn} is not in DRAM");
+        decode(old)
     }
 
     /// The entries as they are stored in mapping pages.
@@ -55,9 +62,19 @@ impl PageMap {
         &self.entries
     }
 
-    /// The entries, to be filled from mapping pages.
-    pub fn raw_mut(&mut self) -> &mut [u32] {
-        &mut self.entries
+    /// Fills entries from the bytes of a mapping page; those beyond the bytes are nowhere.
+    pub(super) fn load(&mut self, lpns: std::ops::Range<u32>, bytes: &[u8]) {
+        let (words, _) = bytes.as_chunks::<4>();
+        let end = self.entries.len().min(lpns.end as usize);
+        for (at, entry) in self.entries[lpns.start as usize..end].iter_mut().enumerate() {
+            *entry = words.get(at).map_or(NONE, |&word| u32::from_le_bytes(word));
+        }
+    }
+
+    /// Entries that are no longer in DRAM.
+    pub(super) fn forget(&mut self, lpns: std::ops::Range<u32>) {
+        let end = self.entries.len().min(lpns.end as usize);
+        self.entries[lpns.start as usize..end].fill(ABSENT);
     }
 }
 

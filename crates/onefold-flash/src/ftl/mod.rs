@@ -10,13 +10,20 @@ pub mod map;
 pub mod settings;
 pub mod shared;
 
+mod cache;
 mod check;
+mod checkpoint;
 mod collect;
+mod format;
+mod journal;
+mod meta;
+mod recover;
 mod share;
 mod victim;
 mod write;
 
 pub use counters::Counters;
+pub use recover::Recovered;
 pub use settings::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 pub use write::Written;
 
@@ -24,11 +31,13 @@ use onefold_block::SplitMix64;
 use thiserror::Error;
 
 use crate::dedup::{Look, Policy};
-use crate::geometry::Geometry;
+use crate::geometry::{Divider, Geometry};
 use crate::nand::{Nand, NandError};
 use crate::op::{Driver, FlashOp, OpKind, Work};
 use blocks::Blocks;
+use cache::MapCache;
 use map::{Owner, Owners, PageMap, Place};
+use meta::Meta;
 use shared::VirtualTable;
 
 /// Why the FTL refused or failed a request.
@@ -56,6 +65,9 @@ pub enum FtlError {
     /// The settings cannot work with this array.
     #[error("{0}")]
     Settings(String),
+    /// The array holds no drive, or not the one that the settings describe.
+    #[error("{0}")]
+    Unrecoverable(String),
     /// The array failed.
     #[error(transparent)]
     Nand(#[from] NandError),
@@ -70,9 +82,13 @@ pub(crate) enum Stream {
     Apart,
     /// Data moved by collection.
     Moved,
+    /// Data of the hot pool moved by collection.
+    MovedHot,
+    /// Cold data moved by static wear levelling, into worn blocks.
+    Levelled,
 }
 
-pub(crate) const STREAMS: usize = 3;
+pub(crate) const STREAMS: usize = 5;
 
 /// A flash translation layer over an array, with a deduplication policy.
 #[derive(Debug)]
@@ -88,54 +104,18 @@ pub struct Ftl<N: Nand, P> {
     /// The open block of each stream in each plane.
     open: Vec<[Option<u32>; STREAMS]>,
     collecting: Vec<Option<collect::Collection>>,
+    meta: Meta,
+    cache: MapCache,
+    /// Blocks of the hot pool in each plane beyond which it is the one collected.
+    hot_blocks: Option<u32>,
     counters: Counters,
     random: SplitMix64,
     seq: u64,
     next_plane: u32,
+    by_block: Divider,
 }
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
-    /// A new, empty drive.
-    ///
-    /// # Errors
-    /// [`FtlError::Settings`] if logical pages and reserve do not fit into the array.
-    pub fn format(nand: N, policy: P, settings: FtlSettings) -> Result<Self, FtlError> {
-        let geometry = *nand.geometry();
-        let mut blocks = Blocks::new(geometry);
-        for block in (0..geometry.blocks()).filter(|&block| nand.is_bad(block)) {
-            blocks.retire(block);
-        }
-        if settings.gc_reserve_blocks < 2 {
-            return Err(FtlError::Settings("gc_reserve_blocks must be at least 2".into()));
-        }
-        let good: u32 = (0..geometry.planes()).map(|plane| blocks.free_of(plane)).sum();
-        let kept = (settings.gc_reserve_blocks + STREAMS as u32) * geometry.planes();
-        let usable = u64::from(good.saturating_sub(kept)) * u64::from(geometry.pages_per_block);
-        if u64::from(settings.logical_pages) > usable {
-            return Err(FtlError::Settings(format!(
-                "{} logical pages do not fit: {good} good blocks less {kept} for collection and \
-                 open blocks hold {usable} pages",
-                settings.logical_pages
-            )));
-        }
-        Ok(Self {
-            geometry,
-            settings,
-            nand,
-            policy,
-            map: PageMap::new(settings.logical_pages),
-            owners: Owners::new(geometry.pages()),
-            shared: VirtualTable::default(),
-            blocks,
-            open: vec![[None; STREAMS]; geometry.planes() as usize],
-            collecting: vec![None; geometry.planes() as usize],
-            counters: Counters::default(),
-            random: SplitMix64::new(settings.seed),
-            seq: 0,
-            next_plane: 0,
-        })
-    }
-
     /// The shape of the array.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -176,7 +156,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &mut self.nand
     }
 
-    /// The physical page that holds a logical one.
+    /// The array, when nothing else is wanted: as after a power cut.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    /// The physical page that holds a logical one, whose mapping page must be in DRAM (see
+    /// [`Ftl::load`]).
     pub fn locate(&self, lpn: u32) -> Option<u32> {
         match self.map.get(lpn) {
             Place::None => None,
@@ -193,6 +179,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.check_range(lpn)?;
         d.work(Work::Lookup, true);
         self.counters.host_pages_read += 1;
+        self.touch(lpn, true, d)?;
         let Some(ppn) = self.locate(lpn) else { return Ok(None) };
         let page = self.nand.read(ppn)?;
         self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
@@ -216,11 +203,31 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d.issue(FlashOp { kind, cause, ppn, foreground });
     }
 
+    #[inline]
+    fn block_of(&self, ppn: u32) -> u32 {
+        self.by_block.of(ppn)
+    }
+
     fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq
     }
 }
+
+/// The drive as a policy may see it while the FTL's other fields stay free to change.
+macro_rules! view {
+    ($ftl:expr, $driver:expr, $foreground:expr) => {
+        crate::ftl::View {
+            geometry: &$ftl.geometry,
+            owners: &$ftl.owners,
+            map: &$ftl.map,
+            shared: &$ftl.shared,
+            driver: $driver,
+            foreground: $foreground,
+        }
+    };
+}
+pub(crate) use view;
 
 /// What a policy may see of the drive while it looks at a page.
 pub(crate) struct View<'a, D> {

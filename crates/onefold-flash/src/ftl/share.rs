@@ -2,40 +2,73 @@
 //! Room: onefold-flash.   In: a `Verified` page.   Out: map changes.
 
 use crate::dedup::{Offline, Pair, Policy, Verified};
+use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::write::Written;
-use crate::ftl::{Ftl, FtlError, View};
+use crate::ftl::{Ftl, FtlError, view};
 use crate::nand::Nand;
 use crate::op::{Cause, Driver, OpKind, Work};
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
-    pub(super) fn share_written(&mut self, lpn: u32, verified: &Verified) -> Written {
-        self.counters.inline_pages += 1;
+    pub(super) fn share_written(
+        &mut self,
+        lpn: u32,
+        verified: &Verified,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
         let ppn = verified.ppn();
-        self.point_to(lpn, ppn);
-        Written::Shared { ppn }
+        self.point_to(lpn, ppn, true, d)?;
+        self.counters.inline_pages += 1;
+        Ok(Written::Shared { ppn })
     }
 
     /// Makes `lpn` refer to the live page `ppn`, which becomes a shared one if it was not.
-    fn point_to(&mut self, lpn: u32, ppn: u32) {
+    fn point_to(
+        &mut self,
+        lpn: u32,
+        ppn: u32,
+        foreground: bool,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        self.touch(lpn, foreground, d)?;
         if self.locate(lpn) == Some(ppn) {
-            return;
+            return Ok(());
         }
-        let vpn = self.virtual_of(ppn);
+        let vpn = self.virtual_of(ppn, foreground, d)?;
+        self.touch(lpn, foreground, d)?;
+        self.log(Record::Bind { lpn, vpn, ppn });
         self.shared.acquire(vpn);
-        let old = self.map.replace(lpn, Place::Virtual(vpn));
+        let old = self.set_place(lpn, Place::Virtual(vpn));
         self.release(old);
+        self.settle_journal(d)
     }
 
-    fn virtual_of(&mut self, ppn: u32) -> u32 {
+    /// A virtual page has changed.
+    pub(super) fn dirty_virtual(&mut self, vpn: u32) {
+        if self.meta.on {
+            let slots = &self.meta.slots;
+            self.meta.dirty(slots.logical + vpn / slots.entries, self.seq);
+        }
+    }
+
+    fn virtual_of(
+        &mut self,
+        ppn: u32,
+        foreground: bool,
+        d: &mut impl Driver,
+    ) -> Result<u32, FtlError> {
         match self.owners.get(ppn) {
-            Owner::Shared(vpn) => vpn,
+            Owner::Shared(vpn) => Ok(vpn),
             Owner::Data(first) => {
+                self.touch(first, foreground, d)?;
                 let vpn = self.shared.allocate(ppn);
+                self.log(Record::Bind { lpn: first, vpn, ppn });
+                self.dirty_virtual(vpn);
                 self.shared.acquire(vpn);
-                self.map.replace(first, Place::Virtual(vpn));
+                self.set_place(first, Place::Virtual(vpn));
                 self.owners.set(ppn, Owner::Shared(vpn));
-                vpn
+                self.settle_journal(d)?;
+                Ok(vpn)
             }
             Owner::None | Owner::Meta(_) => unreachable!("page {ppn} was verified, so it is data"),
         }
@@ -46,27 +79,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::Nand`].
     pub fn deduplicate_step(&mut self, d: &mut impl Driver) -> Result<bool, FtlError> {
-        let mut view = View {
-            geometry: &self.geometry,
-            owners: &self.owners,
-            map: &self.map,
-            shared: &self.shared,
-            driver: d,
-            foreground: false,
-        };
+        if self.meta.on {
+            self.make_meta_room(d)?;
+        }
+        let mut view = view!(self, d, false);
         match self.policy.next_offline(&mut view) {
             None => return Ok(false),
             Some(Offline::Scan { ppn }) => {
                 let page = self.nand.read(ppn)?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                let mut view = View {
-                    geometry: &self.geometry,
-                    owners: &self.owners,
-                    map: &self.map,
-                    shared: &self.shared,
-                    driver: d,
-                    foreground: false,
-                };
+                let mut view = view!(self, d, false);
                 self.policy.scanned(ppn, &page, &mut view);
             }
             Some(Offline::ReadTag { ppn }) => {
@@ -76,7 +98,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
             Some(Offline::Merge(pair)) => {
-                let merged = self.merge(pair, &Verified::by_strong_hash(pair.original));
+                let merged = self.merge(pair, &Verified::by_strong_hash(pair.original), d)?;
                 self.policy.settled(pair, merged);
             }
         }
@@ -94,7 +116,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let verified = Verified::by_comparison(&original, &duplicate, pair.original);
             self.counters.compared_equal += u64::from(verified.is_some());
             self.counters.compared_different += u64::from(verified.is_none());
-            verified.is_some_and(|verified| self.merge(pair, &verified))
+            match verified {
+                Some(verified) => self.merge(pair, &verified, d)?,
+                None => false,
+            }
         } else {
             false
         };
@@ -103,41 +128,73 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// Everybody who refers to the duplicate refers to the original from now on.
-    fn merge(&mut self, pair: Pair, verified: &Verified) -> bool {
+    fn merge(
+        &mut self,
+        pair: Pair,
+        verified: &Verified,
+        d: &mut impl Driver,
+    ) -> Result<bool, FtlError> {
+        let Pair { duplicate, .. } = pair;
         let original = verified.ppn();
-        match (self.owners.get(pair.duplicate), self.owners.get(original)) {
-            (Owner::Data(lpn), Owner::Data(_) | Owner::Shared(_)) => self.point_to(lpn, original),
-            (Owner::Shared(vpn), Owner::Data(lpn)) => self.join(lpn, vpn, original, pair.duplicate),
-            (Owner::Shared(from), Owner::Shared(into)) => self.unite(from, into),
-            (Owner::None | Owner::Meta(_), _) | (_, Owner::None | Owner::Meta(_)) => return false,
+        if duplicate == original {
+            return Ok(false);
+        }
+        match (self.owners.get(duplicate), self.owners.get(original)) {
+            (Owner::Data(lpn), Owner::Data(_) | Owner::Shared(_)) => {
+                self.point_to(lpn, original, false, d)?;
+            }
+            (Owner::Shared(vpn), Owner::Data(lpn)) => {
+                self.join(lpn, vpn, duplicate, original, d)?;
+            }
+            (Owner::Shared(from), Owner::Shared(into)) => {
+                self.unite(from, into, duplicate, original, d)?;
+            }
+            _ => return Ok(false),
         }
         self.counters.offline_pages += 1;
-        true
+        Ok(true)
     }
 
     /// The only logical page of `original` joins the virtual page of the duplicate, which from now
     /// on is at `original`.
-    fn join(&mut self, lpn: u32, vpn: u32, original: u32, duplicate: u32) {
+    fn join(
+        &mut self,
+        lpn: u32,
+        vpn: u32,
+        duplicate: u32,
+        original: u32,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        self.touch(lpn, false, d)?;
+        self.log(Record::Bind { lpn, vpn, ppn: original });
         self.shared.acquire(vpn);
-        self.map.replace(lpn, Place::Virtual(vpn));
+        self.set_place(lpn, Place::Virtual(vpn));
         self.shared.relocate(vpn, original);
+        self.dirty_virtual(vpn);
         self.owners.set(original, Owner::Shared(vpn));
         self.drop_page(duplicate);
+        self.settle_journal(d)
     }
 
-    /// Every logical page of one virtual page goes over to another one. There is no list of them,
-    /// so the whole map is searched until all are found.
-    fn unite(&mut self, from: u32, into: u32) {
-        let mut left = self.shared.references(from);
-        let mut lpn = 0;
-        while left > 0 {
-            if self.map.get(lpn) == Place::Virtual(from) {
-                self.shared.acquire(into);
-                let old = self.map.replace(lpn, Place::Virtual(into));
-                self.release(old);
-                left -= 1;
-            }
-            lpn += 1;
-        }
+    /// Two shared pages of one content become one: the virtual page with fewer references is an
+    /// alias of the other one from now on, as nobody knows the logical pages that name it.
+    fn unite(
+        &mut self,
+        from: u32,
+        into: u32,
+        duplicate: u32,
+        original: u32,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        let fewer = self.shared.references(from) <= self.shared.references(into);
+        let (vpn, of) = if fewer { (from, into) } else { (into, from) };
+        self.log(Record::Alias { vpn, of, ppn: original });
+        self.shared.relocate(of, original);
+        self.shared.alias(vpn, of);
+        self.dirty_virtual(vpn);
+        self.dirty_virtual(of);
+        self.owners.set(original, Owner::Shared(of));
+        self.drop_page(duplicate);
+        self.settle_journal(d)
     }
 }

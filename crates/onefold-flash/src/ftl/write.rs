@@ -2,9 +2,11 @@
 //! Room: onefold-flash.   In: LPN and content.   Out: NAND calls, `FlashOp`s, a map change.
 
 use crate::dedup::{Policy, Verdict, Verified};
+use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
-use crate::ftl::{Ftl, FtlError, Stream, View};
-use crate::nand::{Nand, Oob, PageKey, Payload};
+use crate::ftl::settings::Temperature;
+use crate::ftl::{Ftl, FtlError, Stream, view};
+use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
 
 /// What became of a written page.
@@ -34,24 +36,30 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         self.check_range(lpn)?;
+        let written = self.write_page(lpn, page, d)?;
         self.counters.host_pages_written += 1;
+        Ok(written)
+    }
+
+    fn write_page(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
         d.work(Work::Lookup, true);
-        let mut view = View {
-            geometry: &self.geometry,
-            owners: &self.owners,
-            map: &self.map,
-            shared: &self.shared,
-            driver: d,
-            foreground: true,
-        };
+        if self.meta.on {
+            self.tend(lpn, d)?;
+        }
+        let mut view = view!(self, d, true);
         match self.policy.inspect(lpn, page, &mut view) {
             Verdict::Program { tag, apart } => self.program_host(lpn, page, tag, apart, d),
             Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
-                Some(verified) => Ok(self.share_written(lpn, &verified)),
+                Some(verified) => self.share_written(lpn, &verified, d),
                 None => self.program_host(lpn, page, tag, apart, d),
             },
             Verdict::Share { candidate, .. } if self.owners.is_live(candidate) => {
-                Ok(self.share_written(lpn, &Verified::by_strong_hash(candidate)))
+                self.share_written(lpn, &Verified::by_strong_hash(candidate), d)
             }
             Verdict::Share { tag, .. } => self.program_host(lpn, page, tag, false, d),
         }
@@ -60,14 +68,53 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Declares a logical page unused.
     ///
     /// # Errors
-    /// [`FtlError::OutOfRange`].
+    /// [`FtlError::OutOfRange`], [`FtlError::NoSpace`], [`FtlError::Nand`].
     pub fn trim(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        self.trim_range(lpn, 1, d)
+    }
+
+    /// Declares logical pages unused, with one journal record.
+    ///
+    /// # Errors
+    /// [`FtlError::OutOfRange`], [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn trim_range(
+        &mut self,
+        lpn: u32,
+        count: u32,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        if count == 0 {
+            return Ok(());
+        }
         self.check_range(lpn)?;
-        self.counters.host_pages_trimmed += 1;
+        self.check_range(lpn.saturating_add(count - 1))?;
+        self.counters.host_pages_trimmed += u64::from(count);
         d.work(Work::Lookup, true);
-        let old = self.map.replace(lpn, Place::None);
-        self.release(old);
+        // A part at a time: the mapping page of each part must be in DRAM when it is changed.
+        let (mut first, end) = (lpn, lpn + count);
+        while first < end {
+            let after = (first / self.meta.slots.entries + 1) * self.meta.slots.entries;
+            let after = after.min(end);
+            if self.meta.on {
+                self.tend(first, d)?;
+            }
+            self.log(Record::Trim { lpn: first, count: after - first });
+            for lpn in first..after {
+                let old = self.set_place(lpn, Place::None);
+                self.release(old);
+            }
+            self.settle_journal(d)?;
+            first = after;
+        }
         Ok(())
+    }
+
+    /// Before a host page changes an entry: space for the FTL's own pages, the entry's mapping
+    /// page in DRAM, and a share of the checkpoint.
+    fn tend(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        self.make_meta_room(d)?;
+        self.checkpoint_share(d)?;
+        self.touch(lpn, true, d)
     }
 
     fn verify(
@@ -97,36 +144,84 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         apart: bool,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
-        let stream = if apart { Stream::Apart } else { Stream::Host };
-        let plane = self.choose_plane(d);
+        let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
+        let plane = self.choose_plane(d)?;
         self.make_room(plane, d)?;
-        let ppn = self.next_page(plane, stream)?;
-        let seq = self.next_seq();
-        let oob = Oob { key: PageKey::Data(lpn), seq, seed: u64::from(lpn), tag };
-        self.nand.program(ppn, Payload::Data(page), &oob)?;
+        // Collection may have needed the place of the entry's mapping page.
+        self.touch(lpn, true, d)?;
+        let (ppn, ()) = self.program(plane, stream, |nand, ppn, seq| {
+            let oob = Oob { key: PageKey::Data(lpn), seq, seed: u64::from(lpn), tag };
+            nand.program(ppn, Payload::Data(page), &oob)
+        })?;
         self.issue(d, OpKind::Program, Cause::Host, ppn, true);
         self.settle(ppn, Owner::Data(lpn));
-        let old = self.map.replace(lpn, Place::Own(ppn));
+        let old = self.set_place(lpn, Place::Own(ppn));
         self.release(old);
         self.policy.stored(ppn, tag);
         Ok(Written::Programmed { ppn })
     }
 
+    /// Programs the next page of a stream; a block in which that fails is given up, and the page
+    /// goes to another one.
+    pub(super) fn program<T>(
+        &mut self,
+        plane: u32,
+        stream: Stream,
+        mut program: impl FnMut(&mut N, u32, u64) -> Result<T, NandError>,
+    ) -> Result<(u32, T), FtlError> {
+        loop {
+            let ppn = self.next_page(plane, stream)?;
+            let seq = self.next_seq();
+            match program(&mut self.nand, ppn, seq) {
+                Ok(answer) => return Ok((ppn, answer)),
+                Err(NandError::Failed { block, .. }) => {
+                    self.open[plane as usize][stream as usize] = None;
+                    self.blocks.condemn(block);
+                    self.counters.block_failures += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a logical page belongs to the hot pool.
+    #[inline]
+    pub(super) fn is_hot(&self, lpn: u32) -> bool {
+        match self.settings.temperature {
+            Temperature::OnePool => false,
+            Temperature::HotRange { hot_pages, .. } => lpn < hot_pages,
+        }
+    }
+
     /// The plane that the next host page goes to: the driver's choice, or the next in turn that
     /// is not so full of live pages that collecting it would free nothing.
-    fn choose_plane(&mut self, d: &mut impl Driver) -> u32 {
-        let planes = self.geometry.planes();
-        let room = |at: &Self, plane: u32| {
-            let kept = at.settings.gc_reserve_blocks * at.geometry.pages_per_block;
-            at.blocks.live_of_plane(plane) + kept < at.geometry.pages_per_plane()
-        };
-        if let Some(plane) = d.preferred_plane().filter(|&plane| room(self, plane)) {
-            return plane;
+    fn choose_plane(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {
+        if let Some(plane) = d.preferred_plane().filter(|&plane| self.has_room(plane)) {
+            return Ok(plane);
         }
-        let turn = (0..planes).map(|step| (self.next_plane + step) % planes);
-        let plane = turn.into_iter().find(|&plane| room(self, plane)).unwrap_or(self.next_plane);
-        self.next_plane = (plane + 1) % planes;
-        plane
+        let planes = self.geometry.planes();
+        let mut plane = self.next_plane;
+        for _ in 0..planes {
+            let after = if plane + 1 == planes { 0 } else { plane + 1 };
+            if self.has_room(plane) {
+                self.next_plane = after;
+                return Ok(plane);
+            }
+            plane = after;
+        }
+        Err(self.no_space())
+    }
+
+    /// Whether collection in a plane can always free a block: not all that it has, but for the
+    /// reserve, is live.
+    fn has_room(&self, plane: u32) -> bool {
+        let kept = self.settings.gc_reserve_blocks.min(self.floor() + 1);
+        let good = self.blocks.good_of(plane).saturating_sub(kept);
+        self.blocks.live_of_plane(plane) < good * self.geometry.pages_per_block
+    }
+
+    pub(super) fn no_space(&self) -> FtlError {
+        FtlError::NoSpace { bad_blocks: self.blocks.bad(), blocks: self.geometry.blocks() }
     }
 
     /// The next page of a stream's open block in a plane.
@@ -143,25 +238,44 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if let Some(full) = self.open[plane as usize][stream as usize].take() {
             self.blocks.close(full, self.seq);
         }
-        let Some(block) = self.blocks.take_free(plane, false) else {
-            let blocks = self.geometry.blocks();
-            let bad = (0..blocks).filter(|&b| self.nand.is_bad(b)).count();
-            return Err(FtlError::NoSpace { bad_blocks: bad as u32, blocks });
+        // The last free block is for what collection moves; else there would be no way out.
+        let from_host = matches!(stream, Stream::Host | Stream::Apart);
+        if from_host && self.blocks.free_of(plane) < 2 {
+            return Err(self.no_space());
+        }
+        let Some(block) = self.blocks.take_free(plane, stream == Stream::Levelled) else {
+            return Err(self.no_space());
         };
+        if self.hot_blocks.is_some() && matches!(stream, Stream::Apart | Stream::MovedHot) {
+            self.blocks.make_hot(block);
+        }
         self.open[plane as usize][stream as usize] = Some(block);
         Ok(block)
+    }
+
+    /// Puts a logical page elsewhere; the answer is where it was.
+    #[inline]
+    pub(super) fn set_place(&mut self, lpn: u32, place: Place) -> Place {
+        if self.meta.on {
+            self.meta.dirty(lpn / self.meta.slots.entries, self.seq);
+        }
+        self.map.replace(lpn, place)
     }
 
     /// A programmed page has an owner now.
     pub(super) fn settle(&mut self, ppn: u32, owner: Owner) {
         self.owners.set(ppn, owner);
-        self.blocks.gain(self.geometry.block_of(ppn));
+        self.blocks.gain(self.block_of(ppn));
     }
 
     /// A physical page is wanted no more.
     pub(super) fn drop_page(&mut self, ppn: u32) {
         self.owners.set(ppn, Owner::None);
-        self.blocks.lose(self.geometry.block_of(ppn));
+        let block = self.block_of(ppn);
+        self.blocks.lose(block);
+        if !self.meta.journal.pending.is_empty() {
+            self.blocks.need(block, self.meta.journal.last);
+        }
         self.policy.died(ppn);
     }
 

@@ -152,3 +152,50 @@ pub trait Nand {
     /// Makes every operation so far durable.
     fn sync(&mut self) -> Result<(), NandError>;
 }
+
+impl<N: Nand> Nand for &mut N {
+    type Page = N::Page;
+
+    const KEEPS_META: bool = N::KEEPS_META;
+
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+
+    fn program(
+        &mut self,
+        ppn: u32,
+        payload: Payload<'_, Self::Page>,
+        oob: &Oob,
+    ) -> Result<(), NandError> {
+        (**self).program(ppn, payload, oob)
+    }
+
+    fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
+        (**self).copy(from, to, key, seq)
+    }
+
+    fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError> {
+        (**self).read(ppn)
+    }
+
+    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
+        (**self).read_meta(ppn)
+    }
+
+    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
+        (**self).read_oob(ppn)
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), NandError> {
+        (**self).erase(block)
+    }
+
+    fn is_bad(&self, block: u32) -> bool {
+        (**self).is_bad(block)
+    }
+
+    fn sync(&mut self) -> Result<(), NandError> {
+        (**self).sync()
+    }
+}

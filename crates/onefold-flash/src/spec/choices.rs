@@ -67,6 +67,20 @@ choice! {
 }
 
 choice! {
+    /// How cells wear, named after what they hold.
+    MediaWear {
+        /// Not at all.
+        None = "none",
+        /// One bit a cell.
+        Slc = "slc",
+        /// Two bits a cell.
+        Mlc = "mlc",
+        /// Three bits a cell.
+        Tlc = "tlc",
+    }
+}
+
+choice! {
     /// Victim selection.
     VictimName {
         /// Fewest live pages.
@@ -143,6 +157,16 @@ choice! {
         Poisson = "poisson",
         /// With equal gaps.
         Constant = "constant",
+    }
+}
+
+choice! {
+    /// When the requests of a trace come.
+    TraceTiming {
+        /// At the times of the trace.
+        Timestamps = "timestamps",
+        /// After the end of an earlier one, as `queue_depth` and `think_time` say.
+        Closed = "closed",
     }
 }
 

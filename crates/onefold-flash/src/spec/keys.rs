@@ -162,6 +162,11 @@ pub const KEYS: &[Key] = &[
         "Wrong bits of a fresh page, of 10^9; wear, age and reads add to them",
     ),
     key(
+        "media.wear",
+        Word(&["none", "slc", "mlc", "tlc"]),
+        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+    ),
+    key(
         "media.code",
         Word(&["none", "qc-ldpc", "bch"]),
         "Error-correcting code of a 1,024-byte codeword",
@@ -305,6 +310,12 @@ pub const KEYS: &[Key] = &[
         "workload.hot_share",
         Number(0.0, 1.0),
         "profile: redundant pages that are of hot contents",
+    ),
+    key(
+        "workload.trace_timing",
+        Word(&["timestamps", "closed"]),
+        "When the requests of a trace come: by its clock, or after each other by queue_depth and \
+         think_time",
     ),
     key(
         "workload.wrap_addresses",

@@ -11,8 +11,9 @@ mod presets;
 mod print;
 
 pub use choices::{
-    Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, VictimName, WriteBuffer,
+    Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, MediaWear, PacingName,
+    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TraceTiming, VictimName,
+    WriteBuffer,
 };
 pub use derive::SpecError;
 pub use parse::{ParseError, Source, SpecBuilder};
@@ -86,6 +87,7 @@ pub struct MediaSpec {
     pub rated_pe_cycles: u64,
     pub factory_bad_blocks_ppm: u64,
     pub raw_bit_errors_ppb: u64,
+    pub wear: MediaWear,
     pub code: MediaCode,
     pub scrambler: String,
 }
@@ -175,6 +177,7 @@ pub struct WorkloadTable {
     pub duplicate_ratio: f64,
     pub hot_fingerprint_ratio: f64,
     pub hot_share: f64,
+    pub trace_timing: TraceTiming,
     pub wrap_addresses: bool,
     pub finish_offline: bool,
 }

@@ -16,9 +16,9 @@
 use crate::geometry::Geometry;
 use crate::spec::{
     Allocation, ArrivalKind, BlockCount, ContentKind, ControllerSpec, DedupSpec, DriveSpec,
-    EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, PacingName, ParallelUnit,
-    PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, VictimName, WorkloadTable,
-    WriteBuffer,
+    EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, MediaWear, PacingName,
+    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, TraceTiming,
+    VictimName, WorkloadTable, WriteBuffer,
 };
 
 /// Names that `--preset` knows; the first is the default.
@@ -90,6 +90,7 @@ fn ses(name: &str, read_ns: u64, program_ns: u64, rated_pe_cycles: u64) -> Drive
             rated_pe_cycles,
             factory_bad_blocks_ppm: 0,
             raw_bit_errors_ppb: 0,
+            wear: if rated_pe_cycles > 10_000 { MediaWear::Slc } else { MediaWear::Mlc },
             code: MediaCode::QcLdpc,
             scrambler: "lba-prbs31".to_owned(),
         },
@@ -159,6 +160,7 @@ fn workload() -> WorkloadTable {
         duplicate_ratio: 0.2,
         hot_fingerprint_ratio: 0.15,
         hot_share: 0.8,
+        trace_timing: TraceTiming::Timestamps,
         wrap_addresses: false,
         finish_offline: true,
     }
@@ -175,7 +177,7 @@ fn park_shin() -> DriveSpec {
         blocks_per_plane: 2048,
         pages_per_block: 64,
         page_bytes: 4096,
-        oob_bytes: 128,
+        oob_bytes: 192,
     };
     spec.timing.erase_latency_ns = erase_ns;
     spec.timing.parallel_unit = ParallelUnit::Package;
@@ -200,6 +202,7 @@ fn tlc() -> DriveSpec {
         page_bytes: 16_384,
         oob_bytes: 1_952,
     };
+    spec.media.wear = MediaWear::Tlc;
     spec.timing.erase_latency_ns = erase_ns;
     spec.timing.bus_mb_per_s = 1600;
     spec.timing.command_overhead_ns = 200;

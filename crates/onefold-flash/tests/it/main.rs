@@ -7,3 +7,4 @@ mod bytes_laws;
 mod dedup_model;
 mod drive_device;
 mod spec;
+mod timing;

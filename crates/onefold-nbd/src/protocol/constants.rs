@@ -193,9 +193,12 @@ pub const MAX_STRING_BYTES: usize = 4096;
 pub const MAX_OPTION_BYTES: usize = 2 * MAX_STRING_BYTES + 64;
 /// Longest option data read at all, in bytes; beyond it the connection ends.
 pub const MAX_OPTION_DRAIN_BYTES: usize = 1 << 20;
-/// Most options of one client; beyond it the connection ends. Clients in use send under ten,
-/// listing tools a few per export.
+/// Most options of one client, beside those for each export; beyond it the connection ends.
+/// Clients in use send under ten.
 pub const MAX_OPTIONS: u32 = 256;
+/// Options more that a client may send for each export there is: whoever looks at them all, as
+/// `nbdinfo --list` does, asks a few questions about each.
+pub const MAX_OPTIONS_PER_EXPORT: u32 = 8;
 /// Longest sentence in an error chunk, in bytes; longer ones are cut.
 pub const MAX_MESSAGE_BYTES: usize = 512;
 /// Most extents in one block status reply; clients ask again from where it ended.

@@ -10,7 +10,8 @@ use onefold_block::BlockDevice;
 
 use super::constants::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, IHAVEOPT, MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES,
-    MAX_OPTIONS, NBDMAGIC, OPTION_HEADER_BYTES, handshake_flag, info, option, option_reply,
+    MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, NBDMAGIC, OPTION_HEADER_BYTES, handshake_flag, info,
+    option, option_reply,
 };
 use super::export_info::ExportInfo;
 use super::options;
@@ -86,6 +87,8 @@ pub struct Handshake {
     /// The export for which the client picked `base:allocation`.
     allocation_for: Option<String>,
     options_seen: u32,
+    /// Looked up anew when it is reached: exports may come and go.
+    options_max: u32,
     buffered: Vec<u8>,
     /// Bytes of an oversized option still to be thrown away, and the option they belong to.
     draining: Option<(u32, usize)>,
@@ -104,6 +107,7 @@ impl Handshake {
             structured: false,
             allocation_for: None,
             options_seen: 0,
+            options_max: MAX_OPTIONS,
             buffered: Vec::new(),
             draining: None,
         }
@@ -176,8 +180,11 @@ impl Handshake {
         if len > MAX_OPTION_DRAIN_BYTES {
             return Outcome::Refuse("an option of more than 1 MiB");
         }
-        if self.options_seen == MAX_OPTIONS {
-            return Outcome::Refuse("too many options");
+        if self.options_seen >= self.options_max {
+            self.options_max = options_max(self.exports.list().len());
+            if self.options_seen >= self.options_max {
+                return Outcome::Refuse("too many options");
+            }
         }
         if len > MAX_OPTION_BYTES {
             self.options_seen += 1;
@@ -362,6 +369,12 @@ impl Handshake {
         }
         options::put_reply(send, option, option_reply::ACK, &[]);
     }
+}
+
+/// How many options a client may send where there are so many exports.
+fn options_max(exports: usize) -> u32 {
+    let exports = u32::try_from(exports).unwrap_or(u32::MAX);
+    exports.saturating_mul(MAX_OPTIONS_PER_EXPORT).saturating_add(MAX_OPTIONS)
 }
 
 fn put_malformed(send: &mut Vec<u8>, option: u32) {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use onefold_nbd::protocol::constants::{
-    MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES, MAX_OPTIONS, command, option, option_reply,
+    MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES, MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, command, option,
+    option_reply,
 };
 use onefold_nbd::{ExportTable, ServerConfig};
 
@@ -120,7 +121,7 @@ fn what_makes_no_sense_ends_the_connection() {
         assert!(raw.is_closed(), "{bytes:x?}");
     }
     let mut raw = fixture.raw();
-    for _ in 0..MAX_OPTIONS {
+    for _ in 0..MAX_OPTIONS + 2 * MAX_OPTIONS_PER_EXPORT {
         raw.option(99, &[]);
         assert_eq!(raw.answer().1, option_reply::ERR_UNSUP);
     }

@@ -50,6 +50,18 @@ fn nbdinfo_sees_what_is_offered() {
 }
 
 #[test]
+fn nbdinfo_lists_hundreds_of_exports() {
+    let device = Arc::new(TestDevice::new(1 << 20));
+    let mut exports = ExportTable::new();
+    for n in 0..300 {
+        exports = exports.with(&format!("v{n}"), "", Arc::clone(&device) as Arc<dyn BlockDevice>);
+    }
+    let fixture = Fixture::exporting(exports, ServerConfig::default());
+    let listed = succeed("nbdinfo", &["--list", "--json", &fixture.uri("")]);
+    assert_eq!(listed.matches("\"export-name\"").count(), 300);
+}
+
+#[test]
 fn nbdcopy_copies_there_and_back_over_many_connections() {
     let (device, fixture) = fixture(24 << 20);
     let mut image = pattern(1, 24 << 20);

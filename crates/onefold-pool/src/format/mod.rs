@@ -8,6 +8,7 @@ pub mod container;
 pub mod frame;
 pub mod record;
 pub mod superblock;
+pub mod witness;
 
 /// The format version that this code writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;

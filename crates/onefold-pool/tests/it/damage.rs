@@ -167,15 +167,7 @@ fn a_damaged_frame_with_a_good_one_after_it_is_corruption_and_not_a_crash() {
 #[test]
 fn losing_the_newest_checkpoint_is_noticed() {
     let folder = used_pool(true);
-    let newest = ["super.0", "super.1"]
-        .into_iter()
-        .max_by_key(|name| {
-            let media = folder.open(name).unwrap();
-            let mut sequence = [0; 8];
-            media.read(16, &mut sequence).unwrap();
-            u64::from_le_bytes(sequence)
-        })
-        .unwrap();
+    let newest = newest_super(&folder);
     folder.flip_bit(newest, 100, 0).unwrap();
     let error = Pool::open(&folder, &options()).err().expect("it must be refused");
     assert!(error.to_string().contains("newest readable one"), "{error}");
@@ -253,58 +245,81 @@ fn a_journal_without_any_good_frame_is_not_taken_for_a_new_one() {
     assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
 }
 
-/// Where the last frame with changes and the empty one behind it begin in a pool's journal.
-fn last_frames(folder: &SimFolder) -> (u64, u64) {
+/// Where the last frame of a pool's journal begins, and where it ends.
+fn last_frame(folder: &SimFolder) -> (u64, u64) {
     let bytes = bytes_of(folder, "journal");
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let (mut at, mut starts) = (0, Vec::new());
+    let (mut at, mut start) = (0, 0);
     while bytes[at..].starts_with(b"OFJF") && word(at + 8) == word(8) {
-        starts.push(at as u64);
+        start = at;
         at = (at + 32 + word(at + 24) as u32 as usize).next_multiple_of(64);
     }
-    let tail = starts.pop().unwrap();
-    (starts.pop().unwrap(), tail)
+    (start as u64, at as u64)
+}
+
+/// The super file with the higher sequence number.
+fn newest_super(folder: &SimFolder) -> &'static str {
+    let sequence =
+        |name: &str| u64::from_le_bytes(bytes_of(folder, name)[16..24].try_into().unwrap());
+    if sequence("super.0") > sequence("super.1") { "super.0" } else { "super.1" }
+}
+
+fn assert_journal_refused(folder: &SimFolder, context: &str) {
+    let error = Pool::open(folder, &options()).err().unwrap_or_else(|| panic!("{context}"));
+    assert!(error.to_string().contains("were durable"), "{context}: {error}");
+    assert!(!Pool::check_in(folder, &mut |_, _| {}).unwrap().is_sound(), "{context}");
 }
 
 #[test]
 fn damage_to_the_last_flush_is_corruption_and_not_a_crash() {
-    let (last, _) = last_frames(&used_pool(false));
+    let (last, end) = last_frame(&used_pool(false));
     for (offset, bit) in [(0, 1), (8, 0), (16, 0), (24, 4), (40, 0), (60, 7)] {
         let folder = used_pool(false);
         folder.flip_bit("journal", last + offset, bit).unwrap();
-        let error = Pool::open(&folder, &options()).err().expect("it must be refused");
-        assert!(error.to_string().contains("is damaged"), "byte {offset}: {error}");
-        assert!(!Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+        assert_journal_refused(&folder, &format!("byte {offset}"));
     }
-}
-
-#[test]
-fn damage_to_the_empty_frame_behind_the_last_loses_nothing() {
-    let (_, tail) = last_frames(&used_pool(false));
-    for offset in [0, 8, 16, 24, 40, 63] {
+    for cut in [end - 1, last + 64, last, 64] {
         let folder = used_pool(false);
-        folder.flip_bit("journal", tail + offset, 2).unwrap();
-        assert_sound(&folder, &format!("byte {offset}"));
-        let pool = Pool::open(&folder, &options()).unwrap();
-        let volume = pool.volume("main").unwrap();
-        let mut found = vec![0; 4096];
-        for n in 0..CHUNKS {
-            volume.read_at(n * 4096, &mut found).unwrap();
-            assert!(found == expected(n), "byte {offset}: chunk {n} is wrong");
-        }
+        folder.truncate("journal", cut).unwrap();
+        assert_journal_refused(&folder, &format!("cut to {cut}"));
     }
 }
 
 #[test]
-fn a_last_frame_that_nothing_follows_is_noted_when_it_is_not_whole() {
+fn a_journal_from_earlier_in_its_epoch_is_refused() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &content(1, 4096), true).unwrap();
+    let old = bytes_of(&folder, "journal");
+    volume.write_at(4096, &content(1, 4096), true).unwrap();
+    drop((volume, pool));
+    folder.create("journal").unwrap().write(0, &old).unwrap();
+    assert_journal_refused(&folder, "an older journal");
+}
+
+#[test]
+fn without_the_witness_a_broken_last_frame_is_noted() {
     let folder = used_pool(false);
-    let (last, tail) = last_frames(&folder);
-    // As if the power went before the empty frame reached the media.
-    folder.truncate("journal", tail).unwrap();
-    assert_sound(&folder, "without the empty frame");
+    let (last, _) = last_frame(&folder);
+    let name = newest_super(&folder);
+    let bytes = bytes_of(&folder, name);
+    let at = (0..bytes.len()).step_by(4096).find(|&at| bytes[at..].starts_with(b"OFJW")).unwrap();
+    // As if the power went before it reached the media.
+    folder.truncate(name, at as u64).unwrap();
+    assert_sound(&folder, "without the witness");
     folder.flip_bit("journal", last + 40, 0).unwrap();
     let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{report:?}");
     assert!(report.notes.iter().any(|note| note.contains("not whole")), "{report:?}");
+}
+
+#[test]
+fn a_clean_stop_leaves_no_witness() {
+    let folder = used_pool(true);
+    for name in ["super.0", "super.1"] {
+        let bytes = bytes_of(&folder, name);
+        assert!(!bytes.windows(4).any(|bytes| bytes == b"OFJW"), "{name}");
+    }
 }
 
 #[test]

@@ -4,11 +4,15 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod cache;
 mod estimate;
 mod pool;
+mod reproduce;
 mod rescue;
 mod scrambler;
 mod serve;
+mod ssd;
+mod ssd_drive;
 mod store;
 mod trace;
 mod volume;
@@ -22,14 +26,18 @@ pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
     ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use reproduce::ReproduceArgs;
 pub use rescue::RescueArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
 };
-pub use serve::ServeArgs;
+pub use serve::{ServeArgs, TlsArgs};
+pub use ssd::SsdCommand;
+pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
@@ -97,12 +105,20 @@ pub enum Command {
     /// Keep versions of file trees, each chunk of content once
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
+    /// Simulate an SSD read cache in front of disks
+    #[command(subcommand, arg_required_else_help = true)]
+    Cache(CacheCommand),
     /// Recover scramblers from dumps of raw flash, and make such dumps
     #[command(subcommand, arg_required_else_help = true)]
     Scrambler(ScramblerCommand),
+    /// Run the papers' experiments, and print their numbers beside ours
+    Reproduce(ReproduceArgs),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
+    /// Emulate and inspect drives with deduplication inside
+    #[command(subcommand, arg_required_else_help = true)]
+    Ssd(SsdCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

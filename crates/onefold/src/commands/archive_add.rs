@@ -167,7 +167,7 @@ impl From<&scan::Problem> for ProblemJson {
 
 #[derive(Serialize)]
 struct AddJson {
-    schema: u32,
+    schema_version: u32,
     version: u32,
     time_s: i64,
     label: String,
@@ -182,7 +182,7 @@ struct AddJson {
 impl AddJson {
     fn new(info: &VersionInfo, notes: &AddNotes, report: &ScanReport) -> Self {
         Self {
-            schema: JSON_SCHEMA_VERSION,
+            schema_version: JSON_SCHEMA_VERSION,
             version: info.number,
             time_s: info.time_s,
             label: info.label.clone(),

@@ -32,7 +32,7 @@ const CAT_BYTES: u64 = 32 << 20;
 
 #[derive(Serialize)]
 struct ListJson {
-    schema: u32,
+    schema_version: u32,
     chunker: &'static str,
     chunk_bytes: u32,
     container_bytes: u32,
@@ -60,7 +60,7 @@ pub fn list(args: &ArchiveListArgs, printer: &Printer) -> Result<()> {
             totals: TotalsJson::from(&info.totals),
         };
         return printer.json(&ListJson {
-            schema: JSON_SCHEMA_VERSION,
+            schema_version: JSON_SCHEMA_VERSION,
             chunker: settings.chunking.name(),
             chunk_bytes: settings.chunk_bytes,
             container_bytes: settings.container_bytes,
@@ -237,7 +237,7 @@ struct FindingJson {
 
 #[derive(Serialize)]
 struct VerifyJson {
-    schema: u32,
+    schema_version: u32,
     sound: bool,
     containers: u64,
     chunks: u64,
@@ -280,7 +280,7 @@ fn verify_json(report: &VerifyReport) -> VerifyJson {
         findings.iter().map(json).collect()
     };
     VerifyJson {
-        schema: JSON_SCHEMA_VERSION,
+        schema_version: JSON_SCHEMA_VERSION,
         sound: report.is_sound(),
         containers: report.containers,
         chunks: report.chunks,

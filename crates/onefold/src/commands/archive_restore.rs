@@ -67,7 +67,7 @@ pub fn stored_path(path: &[u8]) -> Vec<u8> {
 
 #[derive(Serialize)]
 struct RestoreJson {
-    schema: u32,
+    schema_version: u32,
     version: u32,
     entries: u64,
     bytes: u64,
@@ -80,7 +80,7 @@ struct RestoreJson {
 impl RestoreJson {
     fn new(version: &Version, report: &RestoreReport) -> Self {
         Self {
-            schema: JSON_SCHEMA_VERSION,
+            schema_version: JSON_SCHEMA_VERSION,
             version: version.info().number,
             entries: report.entries,
             bytes: report.totals.bytes,

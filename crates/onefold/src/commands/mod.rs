@@ -1,20 +1,24 @@
 //! One file per command.
 //! Room: onefold.
 
-pub mod archive;
 mod archive_add;
 mod archive_read;
 mod archive_restore;
+pub mod archive;
+pub mod cache;
 pub mod completions;
 pub mod estimate;
 pub mod man;
 pub mod pool_check;
 pub mod pool_create;
 pub mod pool_status;
+pub mod reproduce;
 pub mod scrambler_infer;
 pub mod scrambler_make;
 pub mod scrambler_presets;
 pub mod serve;
+pub mod ssd_serve;
+pub mod ssd_smart;
 pub mod trace_convert;
 pub mod trace_info;
 pub mod trace_open;

@@ -58,7 +58,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let (pool, volumes, servers) = start(parsed, args, &how, printer)?;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
-        Some(Child::start(command, &args.pool, &socket, &volumes[0].0, events.sender())?)
+        Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
     } else {
         introduce(args, &servers, &volumes, printer);
         None

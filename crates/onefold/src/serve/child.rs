@@ -22,10 +22,10 @@ pub struct Child {
 }
 
 impl Child {
-    /// Start it; `events` hears of its end.
+    /// Start it; `served` is the name under which it finds the folder; `events` hears of its end.
     pub fn start(
         command: &str,
-        pool: &Path,
+        served: (&str, &Path),
         socket: &Path,
         export: &str,
         events: Sender<Event>,
@@ -38,7 +38,7 @@ impl Child {
             .env("unixsocket", socket)
             .env("exportname", export)
             .env("nbd", format!("nbd:unix:{}:exportname={export}", socket.display()))
-            .env("pool", pool)
+            .env(served.0, served.1)
             .spawn()
             .map_err(failed)?;
         let pid = Pid::from_raw(child.id().cast_signed());

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archive;
 mod clients;
 mod command_line;
 mod crash;
@@ -11,6 +12,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod reproduce;
 mod scrambler;
 mod serving;
 mod settings;

@@ -46,7 +46,10 @@ fn a_bad_trace_is_refused_by_line_and_leaves_nothing() {
         (&["trace", "convert", "in.csv", "out.csv"], "the nearest is msr, but line 4"),
         (&["trace", "convert", "in.csv", "in.csv", "--from", "msr"], "exists already"),
         (&["trace", "convert", "in.csv", "out", "--from", "msr"], "--to csv"),
-        (&["trace", "convert", "in.csv", "-", "--to", "parquet"], "cannot be written to stdout"),
+        (
+            &["trace", "convert", "in.csv", "-", "--to", "parquet", "--from", "msr"],
+            "cannot be written to stdout",
+        ),
         (&["trace", "info", "in.csv", "--from", "mrs"], "unknown trace format `mrs`"),
         (&["trace", "info", "in.csv", "--from", "parquet"], "no readable Parquet"),
         (&["trace", "info", "."], "cannot read trace"),

@@ -8,10 +8,12 @@ use onefold_code::{
     ScramblerSpec, SeedSource, ldpc_by_name,
 };
 
-/// Names of codes that pages can have.
+/// The BCH code that pages can have.
 pub const BCH_NAME: &str = "bch-t18-1k";
+/// The code that only detects: a CRC-32 per KiB.
+pub const DETECT_NAME: &str = "crc32";
 
-/// The code called `name`: an LDPC code of `onefold-code`, or `bch-t18-1k`.
+/// The code called `name`: an LDPC code of `onefold-code`, `bch-t18-1k` or `crc32`.
 ///
 /// # Errors
 /// [`CodeError::NoSuchCode`] with the list of names.
@@ -19,12 +21,15 @@ pub fn page_code(name: &str) -> Result<PageCode, CodeError> {
     if name == BCH_NAME {
         return Ok(PageCode::Bch(Bch::t18_1k()));
     }
+    if name == DETECT_NAME {
+        return Ok(PageCode::Crc32 { data_bytes: 1024 });
+    }
     if LDPC_NAMES.contains(&name) {
         return Ok(PageCode::Ldpc(ldpc_by_name(name)?));
     }
     let names = LDPC_NAMES.join(", ");
     Err(CodeError::NoSuchCode {
-        reason: format!("{name:?} is unknown; accepted: {BCH_NAME}, {names}"),
+        reason: format!("{name:?} is unknown; accepted: {BCH_NAME}, {DETECT_NAME}, {names}"),
     })
 }
 
@@ -144,6 +149,7 @@ mod tests {
     fn codes_are_named_and_others_refused_by_name() {
         assert!(matches!(page_code("ses-33x256"), Ok(PageCode::Ldpc(_))));
         assert!(matches!(page_code(BCH_NAME), Ok(PageCode::Bch(_))));
+        assert!(matches!(page_code(DETECT_NAME), Ok(PageCode::Crc32 { .. })));
         let refused = page_code("turbo").expect_err("there is no such code").to_string();
         assert!(refused.contains("\"turbo\"") && refused.contains(BCH_NAME), "{refused}");
     }

@@ -41,3 +41,28 @@ pub struct NandHealth {
     /// Pages scrambled and encoded anew to be moved.
     pub copies_encoded: u64,
 }
+
+impl NandHealth {
+    /// Both together; of the last read, the later one's.
+    #[must_use]
+    pub const fn plus(&self, later: &Self) -> Self {
+        Self {
+            reads: self.reads + later.reads,
+            programs: self.programs + later.programs,
+            erases: self.erases + later.erases,
+            syncs: self.syncs + later.syncs,
+            retries: self.retries + later.retries,
+            last_retries: later.last_retries,
+            bits_read: self.bits_read + later.bits_read,
+            raw_bit_errors: self.raw_bit_errors + later.raw_bit_errors,
+            corrected_pages: self.corrected_pages + later.corrected_pages,
+            corrected_bits: self.corrected_bits + later.corrected_bits,
+            miscorrected: self.miscorrected + later.miscorrected,
+            uncorrectable: self.uncorrectable + later.uncorrectable,
+            program_failures: self.program_failures + later.program_failures,
+            erase_failures: self.erase_failures + later.erase_failures,
+            copies_as_stored: self.copies_as_stored + later.copies_as_stored,
+            copies_encoded: self.copies_encoded + later.copies_encoded,
+        }
+    }
+}

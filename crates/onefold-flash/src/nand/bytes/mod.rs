@@ -3,7 +3,8 @@
 //! Invariants, besides those of [`Nand`]: (1) a page that comes back has the CRC-32 it was stored
 //! with; (2) seed and tag travel with a page through every copy; (3) before a block that was
 //! erased is cleared or programmed anew, everything programmed before the erase is durable, so
-//! that no power cut can take both an old copy and the new one.
+//! that no power cut can take both an old copy and the new one; (4) before a page of the FTL's own
+//! is programmed, everything programmed before it is durable, save pages of its own kind.
 //! Cost: scrambling, encoding and a CRC per program; a syndrome, a CRC and descrambling per read
 //! without errors. 40 B per block.
 
@@ -17,7 +18,7 @@ mod record;
 mod store;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
-pub use channel::{BCH_NAME, Channel, ChannelSpec, page_code};
+pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
 pub use file::{Description, FileError, FileStore};
 pub use health::NandHealth;
 pub use open::OpenError;
@@ -43,8 +44,8 @@ pub struct ByteNand<S> {
     blocks: Vec<BlockEntry>,
     /// Erased blocks whose cells wait for the next sync.
     pending: Vec<u32>,
-    /// Whether anything was programmed since the last sync.
-    dirty: bool,
+    /// What was programmed since the last sync, one bit for each kind of key.
+    dirty: u8,
     /// Whether cells of erased blocks were cleared since the last sync.
     cleared: bool,
     /// The page in hand: its bytes, then its out-of-band bytes.
@@ -192,7 +193,7 @@ impl<S: Store> ByteNand<S> {
         let mut bytes = [0; RECORD_BYTES];
         self.records.encode(record, &mut bytes);
         self.oob[parity..parity + RECORD_BYTES].copy_from_slice(&bytes);
-        self.dirty = true;
+        self.dirty |= kind_bit(record.oob.key);
         self.health.programs += 1;
         let written = self.store.write_page(ppn, &self.page, &self.oob);
         self.stored(written)
@@ -309,7 +310,7 @@ impl<S: Store> ByteNand<S> {
 
     /// Makes everything programmed so far durable, and then clears the cells of erased blocks.
     fn settle(&mut self) -> Result<(), NandError> {
-        if self.dirty {
+        if self.dirty != 0 {
             self.sync_store()?;
         }
         for block in std::mem::take(&mut self.pending) {
@@ -331,9 +332,20 @@ impl<S: Store> ByteNand<S> {
     fn sync_store(&mut self) -> Result<(), NandError> {
         let synced = self.store.sync();
         self.stored(synced)?;
-        (self.dirty, self.cleared) = (false, false);
+        (self.dirty, self.cleared) = (0, false);
         self.health.syncs += 1;
         Ok(())
+    }
+}
+
+/// The bit of a key's kind; data is one kind, shared or not.
+const fn kind_bit(key: PageKey) -> u8 {
+    match key {
+        PageKey::Data(_) | PageKey::Shared(_) => 1,
+        PageKey::Map(_) => 1 << 1,
+        PageKey::Journal(_) => 1 << 2,
+        PageKey::Directory(_) => 1 << 3,
+        PageKey::Root(_) => 1 << 4,
     }
 }
 
@@ -355,6 +367,12 @@ impl<S: Store> Nand for ByteNand<S> {
             Payload::Meta(bytes) => bytes,
         };
         let whole = matches!(payload, Payload::Data(_));
+        self.check_intact()?;
+        if !whole && self.dirty & !kind_bit(oob.key) != 0 {
+            // Flash keeps the order of programs, a file does not: no power cut may leave a
+            // mapping, a journal or a root without the pages that it speaks of.
+            self.settle()?;
+        }
         assert!(
             bytes.len() == self.page.len() || !whole && bytes.len() < self.page.len(),
             "{} bytes for a page of {}",
@@ -449,11 +467,11 @@ impl<S: Store> Nand for ByteNand<S> {
         self.health.erases += 1;
         let was_pending = self.blocks[block as usize].pending;
         self.blocks[block as usize] =
-            BlockEntry { erases, pending: self.dirty || was_pending, ..BlockEntry::default() };
+            BlockEntry { erases, pending: self.dirty != 0 || was_pending, ..BlockEntry::default() };
         if was_pending {
             return Ok(());
         }
-        if self.dirty {
+        if self.dirty != 0 {
             self.pending.push(block);
             return Ok(());
         }

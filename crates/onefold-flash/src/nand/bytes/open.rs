@@ -125,7 +125,7 @@ impl<S: Store> ByteNand<S> {
             wear,
             blocks: vec![BlockEntry::default(); geometry.blocks() as usize],
             pending: Vec::new(),
-            dirty: false,
+            dirty: 0,
             cleared: false,
             page: vec![0; geometry.page_bytes as usize],
             oob: vec![0; oob_bytes as usize],

@@ -1,0 +1,453 @@
+//! The tiered container store: the same bytes whatever the fast tier does, the same decisions as
+//! the simulator, warm after restarts.
+
+use std::sync::Arc;
+
+use onefold_block::conformance::check_container_store;
+use onefold_block::{
+    ContainerId, ContainerStore, CrashMode, FaultKind, Folder, FolderContainerStore, OpKind,
+    SimFolder, SplitMix64,
+};
+use onefold_cache::tier::{TierError, TierOptions, TierSize, TieredStore};
+use onefold_cache::{Access, Capacity, POLICIES, make_online};
+
+const OWNER: [u8; 16] = [7; 16];
+const CONTAINERS: u32 = 40;
+
+fn id(number: u32) -> ContainerId {
+    ContainerId::new(number)
+}
+
+fn content(number: u32) -> Vec<u8> {
+    let mut random = SplitMix64::new(number.into());
+    let len = 20_000 + random.below(20_000) as usize;
+    random.bytes(len)
+}
+
+/// A slow store of sealed containers.
+fn slow() -> (SimFolder, Arc<dyn ContainerStore>) {
+    let folder = SimFolder::new();
+    let store = FolderContainerStore::new(Arc::new(folder.clone()));
+    for number in 0..CONTAINERS {
+        let data = content(number);
+        store.create(id(number), data.len() as u64).unwrap();
+        store.append(id(number), 0, &data).unwrap();
+        store.seal(id(number), data.len() as u64).unwrap();
+        store.sync(id(number)).unwrap();
+    }
+    (folder, Arc::new(store))
+}
+
+fn options(policy: &str) -> TierOptions {
+    TierOptions {
+        owner: OWNER,
+        policy: policy.to_owned(),
+        size: TierSize::Bytes(300_000),
+        container_bytes: 40_000,
+        burst: 0,
+    }
+}
+
+fn tier(slow: &Arc<dyn ContainerStore>, fast: &SimFolder, policy: &str) -> TieredStore {
+    TieredStore::open(Arc::clone(slow), Arc::new(fast.clone()), options(policy), None).unwrap()
+}
+
+/// A skewed choice of containers.
+fn pick(random: &mut SplitMix64) -> u32 {
+    let widest = random.below(u64::from(CONTAINERS)) + 1;
+    random.below(widest) as u32
+}
+
+/// Read a random part of a container, and see that it is right.
+fn read_one(store: &TieredStore, number: u32, random: &mut SplitMix64, context: &str) {
+    let data = content(number);
+    let start = random.below(data.len() as u64) as usize;
+    let len = random.below((data.len() - start) as u64 + 1).min(9000) as usize;
+    let mut found = vec![0xee; len];
+    let result = store.read(id(number), start as u64, &mut found);
+    result.unwrap_or_else(|error| panic!("{context}: container {number}: {error}"));
+    assert!(found == data[start..start + len], "{context}: container {number} at {start}");
+}
+
+fn read_many(store: &TieredStore, seed: u64, reads: usize, context: &str) {
+    let mut random = SplitMix64::new(seed);
+    for _ in 0..reads {
+        let number = pick(&mut random);
+        read_one(store, number, &mut random, context);
+    }
+}
+
+fn copies(fast: &SimFolder) -> Vec<String> {
+    fast.subfolder("copies").unwrap().list().unwrap()
+}
+
+fn copied_bytes(fast: &SimFolder) -> u64 {
+    let folder = fast.subfolder("copies").unwrap();
+    copies(fast).iter().map(|name| folder.open(name).unwrap().len().unwrap()).sum()
+}
+
+#[test]
+fn it_is_a_container_store_whatever_the_policy() {
+    for policy in ["lru", "plc", "w-tinylfu", "s3-fifo"] {
+        check_container_store(&|| {
+            let slow = Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new())));
+            let fast = Arc::new(SimFolder::new());
+            Arc::new(TieredStore::open(slow, fast, options(policy), None).unwrap())
+        });
+    }
+}
+
+#[test]
+fn the_real_tier_and_the_simulator_decide_alike() {
+    let (_, slow) = slow();
+    for entry in POLICIES.iter().filter(|entry| !entry.offline) {
+        let fast = SimFolder::new();
+        let store = tier(&slow, &fast, entry.name);
+        let objects = (300_000 / 40_000) as usize;
+        let capacity = Capacity { bytes: 300_000, objects };
+        let mut simulated = make_online(entry.name, capacity, 0).unwrap();
+        let mut random = SplitMix64::new(11);
+        let mut requests = Vec::new();
+        for _ in 0..1500 {
+            let number = pick(&mut random);
+            let len = content(number).len() as u64;
+            // What the copy of a container takes: its bytes, 4 for each 4 KiB, and a footer.
+            let size = (len + len.div_ceil(4096) * 4 + 44) as u32;
+            requests.push(Access { key: number.into(), size });
+            let before = store.status().totals;
+            let mut byte = [0];
+            store.read(id(number), 17, &mut byte).unwrap();
+            assert_eq!(byte[0], content(number)[17]);
+            let after = store.status().totals;
+            let decision = simulated.access(number.into(), size);
+            let writes = u64::from(decision.admit) + u64::from(decision.promoted.is_some());
+            let step = format!("{} at request {}", entry.name, requests.len());
+            assert_eq!(after.hits - before.hits, u64::from(decision.hit), "{step}: hit");
+            assert_eq!(after.writes - before.writes, writes, "{step}: write");
+        }
+        // And as the simulator runs it, in batches.
+        let mut batched = make_online(entry.name, capacity, 0).unwrap();
+        let mut outcomes = Vec::new();
+        batched.access_batch(&requests, &mut outcomes);
+        let (ours, theirs) = (store.status(), batched.counters());
+        assert_eq!(ours.totals.requests, theirs.requests, "{}", entry.name);
+        assert_eq!(ours.totals.hits, theirs.hits, "{}", entry.name);
+        assert_eq!(ours.totals.written_bytes, theirs.written_bytes, "{}", entry.name);
+        assert!(ours.cached_bytes <= 300_000, "{}", entry.name);
+        assert_eq!(ours.totals.bad_copies + ours.totals.failed_writes, 0, "{}", entry.name);
+    }
+}
+
+#[test]
+fn copies_never_take_more_than_they_may() {
+    let (_, slow) = slow();
+    for policy in ["lru", "plc", "arc", "toll"] {
+        let fast = SimFolder::new();
+        let store = tier(&slow, &fast, policy);
+        let mut random = SplitMix64::new(1);
+        for _ in 0..600 {
+            let number = pick(&mut random);
+            read_one(&store, number, &mut random, policy);
+            assert!(copied_bytes(&fast) <= 300_000, "{policy}");
+        }
+        assert!(!copies(&fast).is_empty(), "{policy} caches something");
+    }
+}
+
+#[test]
+fn a_restart_keeps_it_warm_and_goes_on_as_if_there_had_been_none() {
+    let (_, slow) = slow();
+    for policy in ["lru", "plc", "arc", "sieve"] {
+        let [stopped, straight] = [SimFolder::new(), SimFolder::new()];
+        let whole = tier(&slow, &straight, policy);
+        read_many(&whole, 3, 400, policy);
+        read_many(&whole, 4, 400, policy);
+        let first = tier(&slow, &stopped, policy);
+        read_many(&first, 3, 400, policy);
+        let before = first.status();
+        drop(first);
+        let saved = TieredStore::saved_status(&stopped, &OWNER).unwrap();
+        assert_eq!(saved, before, "{policy}");
+        let second = tier(&slow, &stopped, policy);
+        assert_eq!(second.status(), before, "{policy}: nothing is lost by a restart");
+        read_many(&second, 4, 400, policy);
+        assert_eq!(second.status(), whole.status(), "{policy}");
+        drop((second, whole));
+        assert_eq!(copies(&stopped), copies(&straight), "{policy}");
+    }
+}
+
+#[test]
+fn a_power_cut_of_the_fast_tier_costs_hits_and_nothing_else() {
+    let (_, slow) = slow();
+    let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
+    let mut kept_warm = 0;
+    for cut in (1..1000).step_by(13) {
+        let fast = SimFolder::new();
+        fast.crash_at(cut);
+        let context = format!("cut at {cut}");
+        if let Ok(store) =
+            TieredStore::open(Arc::clone(&slow), Arc::new(fast.clone()), options("lru"), None)
+        {
+            // It goes on without its fast tier.
+            read_many(&store, cut, 300, &context);
+        }
+        let after = fast.after_crash(cut, modes[cut as usize % 3]);
+        let store = tier(&slow, &after, "lru");
+        let cached = store.status().cached_containers;
+        // What was not synced may be gone, all of it; what the disk kept is made use of.
+        let saved = cut > 500 && modes[cut as usize % 3] == CrashMode::KeepEverything;
+        assert!(!saved || cached > 0, "{context}: begins cold");
+        kept_warm += u64::from(cached > 0);
+        read_many(&store, cut + 1, 100, &context);
+        assert!(copied_bytes(&after) <= 300_000, "{context}");
+        assert!(store.status().totals.hits > 20, "{context}: it works again");
+    }
+    assert!(kept_warm > 10, "only {kept_warm} restarts were warm");
+}
+
+#[test]
+fn damaged_cut_and_foreign_copies_are_noticed_and_go() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    read_many(&store, 1, 200, "filling");
+    drop(store);
+    let names = copies(&fast);
+    assert!(names.len() >= 6);
+    let folder = fast.subfolder("copies").unwrap();
+    let len = |name: &str| folder.open(name).unwrap().len().unwrap();
+    let overwrite = |name: &str, bytes: &[u8]| {
+        let media = folder.create(name).unwrap();
+        media.write(0, bytes).unwrap();
+    };
+    fast.flip_bit(&format!("copies/{}", names[0]), 100, 1).unwrap();
+    fast.flip_bit(&format!("copies/{}", names[1]), len(&names[1]) - 60, 1).unwrap();
+    fast.truncate(&format!("copies/{}", names[2]), 5000).unwrap();
+    overwrite(&names[3], b"");
+    overwrite(&names[4], &SplitMix64::new(9).bytes(30_000));
+    // A good copy, but of another container.
+    let mut other = vec![0; len(&names[6]) as usize];
+    folder.open(&names[6]).unwrap().read(0, &mut other).unwrap();
+    overwrite(&names[5], &other);
+    let store = tier(&slow, &fast, "lru");
+    let mut random = SplitMix64::new(2);
+    for name in &names {
+        let number = u32::from_str_radix(&name[..8], 16).unwrap();
+        let data = content(number);
+        let mut found = vec![0; data.len()];
+        store.read(id(number), 0, &mut found).unwrap();
+        assert!(found == data, "{name}");
+        read_one(&store, number, &mut random, name);
+    }
+    assert_eq!(store.status().totals.bad_copies, 6);
+}
+
+#[test]
+fn copies_of_an_older_store_are_not_taken_for_this_ones() {
+    let fast = SimFolder::new();
+    let (_, slow) = slow();
+    let store = tier(&slow, &fast, "lru");
+    read_many(&store, 1, 200, "the older store");
+    drop(store);
+    // The same numbers and lengths, other contents, another owner.
+    let folder = SimFolder::new();
+    let other = FolderContainerStore::new(Arc::new(folder));
+    for number in 0..CONTAINERS {
+        let mut data = content(number);
+        data.iter_mut().for_each(|byte| *byte ^= 0x55);
+        other.create(id(number), data.len() as u64).unwrap();
+        other.append(id(number), 0, &data).unwrap();
+        other.seal(id(number), data.len() as u64).unwrap();
+    }
+    let other: Arc<dyn ContainerStore> = Arc::new(other);
+    for owner in [[8; 16], OWNER] {
+        let options = TierOptions { owner, ..options("lru") };
+        let store =
+            TieredStore::open(Arc::clone(&other), Arc::new(fast.clone()), options, None).unwrap();
+        for number in 0..CONTAINERS {
+            let mut byte = [0; 64];
+            store.read(id(number), 1000, &mut byte).unwrap();
+            let expected: Vec<u8> =
+                content(number)[1000..1064].iter().map(|byte| byte ^ 0x55).collect();
+            assert!(byte == expected[..], "container {number}");
+        }
+    }
+}
+
+#[test]
+fn one_owner_with_other_contents_is_told_by_the_end_of_the_container() {
+    let fast = SimFolder::new();
+    let (folder, slow) = slow();
+    let store = tier(&slow, &fast, "lru");
+    read_many(&store, 1, 200, "before");
+    drop(store);
+    drop(slow);
+    // Every container is made anew under its number, with the same length.
+    let again = FolderContainerStore::new(Arc::new(folder));
+    for number in 0..CONTAINERS {
+        let mut data = content(number);
+        data.reverse();
+        again.remove(id(number)).unwrap();
+        again.create(id(number), data.len() as u64).unwrap();
+        again.append(id(number), 0, &data).unwrap();
+        again.seal(id(number), data.len() as u64).unwrap();
+    }
+    let again: Arc<dyn ContainerStore> = Arc::new(again);
+    let store = tier(&again, &fast, "lru");
+    assert!(store.status().cached_containers > 0, "it begins warm");
+    for number in 0..CONTAINERS {
+        let mut data = content(number);
+        data.reverse();
+        let mut found = vec![0; data.len()];
+        store.read(id(number), 0, &mut found).unwrap();
+        assert!(found == data, "container {number}");
+    }
+    assert!(store.status().totals.bad_copies > 0);
+}
+
+#[test]
+fn a_full_failing_or_vanished_fast_tier_costs_hits_and_nothing_else() {
+    let (_, slow) = slow();
+    let all = [OpKind::Open, OpKind::Read, OpKind::Write, OpKind::Create, OpKind::Remove];
+    let cases: [(&str, &[OpKind], FaultKind); 6] = [
+        ("no space to write", &[OpKind::Write], FaultKind::Enospc),
+        ("no space to reserve", &[OpKind::Reserve], FaultKind::Enospc),
+        ("unreadable", &[OpKind::Read], FaultKind::Eio),
+        ("unwritable", &[OpKind::Write, OpKind::SetLen], FaultKind::Eio),
+        ("nothing can be removed", &[OpKind::Remove], FaultKind::Eio),
+        ("gone", &all, FaultKind::Eio),
+    ];
+    for (what, kinds, fault) in cases {
+        for policy in ["lru", "plc"] {
+            let fast = SimFolder::new();
+            let store = tier(&slow, &fast, policy);
+            read_many(&store, 1, 150, what);
+            fast.fail_from(kinds, 1, fault);
+            read_many(&store, 2, 400, what);
+            let ill = store.status().totals;
+            assert!(what.starts_with("nothing") || ill.bad_copies + ill.failed_writes > 0, "{what}");
+            fast.clear_faults();
+            read_many(&store, 3, 3000, what);
+            let well = store.status().totals;
+            let rate = (well.hits - ill.hits) as f64 / 3000.0;
+            assert!(rate > 0.2, "{what}: {policy} hits {rate} once it is well again");
+            drop(store);
+            let store = tier(&slow, &fast, policy);
+            read_many(&store, 4, 100, what);
+            assert!(copied_bytes(&fast) <= 300_000, "{what}");
+        }
+    }
+    // A disk that is simply too small.
+    let fast = SimFolder::new();
+    fast.set_capacity(Some(150_000));
+    let store = tier(&slow, &fast, "lru");
+    read_many(&store, 5, 1000, "small disk");
+    let totals = store.status().totals;
+    assert!(totals.failed_writes > 0 && totals.hits > 0, "{totals:?}");
+}
+
+#[test]
+fn a_container_that_changes_or_goes_takes_its_copy_along() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    let (one, mut byte) = (id(100), [0; 4]);
+    for round in 0..3_u8 {
+        store.create(one, 10_000).unwrap();
+        store.append(one, 0, &[round; 5000]).unwrap();
+        store.read(one, 10, &mut byte).unwrap();
+        assert_eq!(byte, [round; 4], "while it is open");
+        assert!(copies(&fast).is_empty(), "what is being filled is not kept");
+        store.append(one, 5000, &[round + 10; 5000]).unwrap();
+        store.seal(one, 10_000).unwrap();
+        for _ in 0..3 {
+            store.read(one, 5001, &mut byte).unwrap();
+            assert_eq!(byte, [round + 10; 4]);
+        }
+        assert_eq!(copies(&fast).len(), 1);
+        store.remove(one).unwrap();
+        assert!(copies(&fast).is_empty());
+        assert!(store.read(one, 0, &mut byte).is_err());
+    }
+}
+
+#[test]
+fn threads_read_what_they_should() {
+    let (_, slow) = slow();
+    for policy in ["lru", "plc", "s3-fifo"] {
+        let fast = SimFolder::new();
+        let store = tier(&slow, &fast, policy);
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                let store = &store;
+                scope.spawn(move || read_many(store, seed, 400, policy));
+            }
+        });
+        assert!(copied_bytes(&fast) <= 300_000, "{policy}");
+        let totals = store.status().totals;
+        assert_eq!(totals.bad_copies + totals.failed_writes, 0, "{policy}");
+        assert!(totals.requests >= 1590, "{policy}: {totals:?}");
+    }
+}
+
+#[test]
+fn a_share_of_the_slow_store_grows_with_it() {
+    let slow = Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new())));
+    let options = TierOptions { size: TierSize::Percent(50), ..options("lru") };
+    let store = TieredStore::open(slow, Arc::new(SimFolder::new()), options, None).unwrap();
+    assert_eq!(store.status().capacity_bytes, 16 * 40_000);
+    let mut byte = [0];
+    for number in 0..100 {
+        store.create(id(number), 40_000).unwrap();
+        store.append(id(number), 0, &[1; 40_000]).unwrap();
+        store.seal(id(number), 40_000).unwrap();
+        store.read(id(number), 0, &mut byte).unwrap();
+    }
+    let status = store.status();
+    assert!(status.capacity_bytes >= 1_600_000 && status.capacity_bytes <= 2_000_000);
+    assert!(status.cached_bytes > 1_000_000 && status.cached_bytes <= status.capacity_bytes);
+}
+
+#[test]
+fn what_cannot_be_a_policy_is_refused() {
+    let (_, slow) = slow();
+    let open = |policy: &str| {
+        let fast = Arc::new(SimFolder::new());
+        TieredStore::open(Arc::clone(&slow), fast, options(policy), None).map(drop)
+    };
+    assert!(matches!(open("lruu"), Err(TierError::Policy(_))));
+    let offline = POLICIES.iter().find(|entry| entry.offline).unwrap().name;
+    assert!(matches!(open(offline), Err(TierError::Offline(_))));
+}
+
+#[test]
+fn a_reader_that_goes_through_a_container_uses_it_once() {
+    let (_, slow) = slow();
+    // `larc` writes at the second use.
+    let open = |burst| {
+        let options = TierOptions { burst, ..options("larc") };
+        TieredStore::open(Arc::clone(&slow), Arc::new(SimFolder::new()), options, None).unwrap()
+    };
+    let scan = |store: &TieredStore| {
+        for number in 0..CONTAINERS {
+            for piece in 0..10 {
+                let mut bytes = [0; 2000];
+                store.read(id(number), piece * 2000, &mut bytes).unwrap();
+                let start = piece as usize * 2000;
+                assert!(bytes == content(number)[start..start + 2000]);
+            }
+        }
+        store.status().totals
+    };
+    assert_eq!(scan(&open(4)).writes, 0, "one pass over everything is worth no write");
+    assert!(scan(&open(0)).writes > 0);
+    // One container that is read on and on is kept all the same.
+    let store = open(4);
+    let mut byte = [0];
+    for _ in 0..1000 {
+        store.read(id(1), 5, &mut byte).unwrap();
+    }
+    let totals = store.status().totals;
+    assert!(totals.hits > 800 && totals.requests == 1000, "{totals:?}");
+}

@@ -1,0 +1,114 @@
+//! Prints theory, measurement and deviation of the FTL as a table, or puts drives through power
+//! cuts: `validate [steady]`, `validate power [--durability Journal|NoJournal|Protected]
+//! [--seed N | --seeds N]`.
+//! Room: onefold-flash.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use onefold_flash::ftl::Durability;
+use onefold_flash::validation::power::{self, Ordeal};
+use onefold_flash::validation::steady::{self, Row, Scale};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        None | Some("steady") => print_steady(),
+        Some("power") => print_power(&arguments[1..]),
+        Some(other) => {
+            eprintln!("no such validation: {other}; there are steady and power");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn print_steady() -> ExitCode {
+    let scale = Scale { blocks: 4096, warm: 10, measured: 4 };
+    println!("| | measured | theory | simulation | deviation |");
+    println!("|---|---|---|---|---|");
+    let groups = [
+        steady::v1(scale, &[64, 256]),
+        steady::v2(scale),
+        steady::v3(scale, &[1, 2, 4, 10, 100]),
+        steady::v4(scale, 64),
+        steady::v4(scale, 256),
+        steady::v5(Scale { blocks: 1024, ..scale }, 0.5),
+        steady::v5(Scale { blocks: 1024, ..scale }, 1.0),
+        steady::v5(Scale { blocks: 1024, ..scale }, 2.0),
+    ];
+    for group in groups {
+        match group {
+            Ok(rows) => rows.iter().for_each(print_row),
+            Err(error) => {
+                eprintln!("validation failed: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn print_row(row: &Row) {
+    let deviation = row.deviation() * 100.0;
+    println!(
+        "| {} | {} | {:.4} | {:.4} | {deviation:+.2} % |",
+        row.id, row.what, row.theory, row.measured
+    );
+}
+
+fn print_power(arguments: &[String]) -> ExitCode {
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    let durability = match value("--durability").as_deref() {
+        None | Some("Journal") => Durability::Journal,
+        Some("NoJournal") => Durability::NoJournal,
+        Some("Protected") => Durability::Protected,
+        Some(other) => {
+            eprintln!("no such durability: {other}; Journal, NoJournal and Protected lose power");
+            return ExitCode::from(2);
+        }
+    };
+    let number = |name: &str| value(name).and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("--seed") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("--seeds").unwrap_or(10_000),
+    };
+    let start = Instant::now();
+    let count = seeds.end - seeds.start;
+    let mut total = Ordeal::default();
+    let mut failed = 0;
+    let mut ended = 0;
+    for seed in seeds {
+        match power::check(seed, durability) {
+            Ok(ordeal) => {
+                total.cuts += ordeal.cuts;
+                total.cuts_in_recovery += ordeal.cuts_in_recovery;
+                total.operations += ordeal.operations;
+                total.flash_operations += ordeal.flash_operations;
+                total.shared += ordeal.shared;
+                total.failures += ordeal.failures;
+                ended += u32::from(ordeal.ended);
+            }
+            Err(what) => {
+                failed += 1;
+                if failed <= 10 {
+                    println!("seed {seed}: {what}");
+                }
+            }
+        }
+    }
+    println!(
+        "{count} seeds, {failed} failed: {} power cuts ({} in recovery), {} host operations, {} \
+         programs and erases, {} pages shared, {} blocks failed, {ended} drives worn out, {:.1} s",
+        total.cuts,
+        total.cuts_in_recovery,
+        total.operations,
+        total.flash_operations,
+        total.shared,
+        total.failures,
+        start.elapsed().as_secs_f64()
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,348 @@
+//! The flash at work: operations start, go through their phases and end.
+//! Room: onefold-flash.
+
+use crate::controller::chains::{Share, Step};
+use crate::controller::events::Event;
+use crate::controller::timing::EngineKind;
+use crate::controller::unit::{Entry, NONE, Parked, Phase};
+use crate::controller::{Controller, SUSPENDS_MAX};
+use crate::op::{Cause, Driver, FlashOp, OpKind, Work};
+use crate::spec::Suspend;
+
+impl Driver for Controller {
+    fn issue(&mut self, op: FlashOp) {
+        let FlashOp { kind, cause, ppn, foreground } = op;
+        if !foreground || self.current == NONE {
+            self.op_issued(kind, cause, ppn);
+            self.background += 1;
+            self.enqueue(Entry { ppn, kind, cause, ..Entry::EMPTY });
+            return;
+        }
+        let chain = self.current;
+        match kind {
+            OpKind::Read => {
+                self.ready_at = self.now + self.estimate_read_ns(self.unit_of(ppn));
+                if self.chains[chain].active {
+                    self.add_step(Step::Read { ppn, cause });
+                } else if self.enqueue_read(chain, ppn, cause, false) {
+                    self.chains[chain].active = true;
+                }
+                if cause == Cause::Host && self.timing.ecc_decode_ns > 0 {
+                    let engine = EngineKind::Ecc as u8;
+                    self.add_step(Step::Work { engine, ns: self.timing.ecc_decode_ns });
+                }
+            }
+            OpKind::Program | OpKind::Erase => {
+                self.op_issued(kind, cause, ppn);
+                let ready = !self.chains[chain].active;
+                let unit = self.unit_of(ppn);
+                self.enqueue(Entry { ppn, kind, cause, chain, ready, ..Entry::EMPTY });
+                if ready {
+                    self.chains[chain].active = true;
+                } else {
+                    self.add_step(Step::Held { unit });
+                }
+            }
+        }
+    }
+
+    fn work(&mut self, work: Work, foreground: bool) {
+        let ns = self.timing.work_ns(work);
+        let engine = EngineKind::of(work);
+        if !foreground || self.current == NONE {
+            if ns > 0 {
+                let ends = self.serve(engine, ns);
+                self.background += 1;
+                self.schedule(ends, Event::Engine);
+            }
+        } else if ns > 0 {
+            self.add_step(Step::Work { engine: engine as u8, ns });
+        }
+    }
+
+    fn is_idle(&self, plane: u32) -> bool {
+        let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
+        self.units[(plane / planes_per_unit) as usize].could_read_now()
+    }
+
+    fn read_ns(&self, plane: u32) -> u64 {
+        let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
+        self.estimate_read_ns(plane / planes_per_unit)
+    }
+
+    fn program_ns(&self) -> u64 {
+        let wait = self.placement.wait_ns(&self.units, self.now);
+        let own = self.timing.command_ns + self.timing.transfer_ns + self.timing.program_ns;
+        wait.max(self.ready_at - self.now) + own
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        Some(self.placement.choose(&self.units, self.now))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now
+    }
+}
+
+impl Controller {
+    /// Time until a page of the unit would be read for the present part, all waiting included.
+    fn estimate_read_ns(&self, unit: u32) -> u64 {
+        let timing = &self.timing;
+        let one = timing.command_ns + timing.read_ns + timing.transfer_ns;
+        let at = &self.units[unit as usize];
+        let present = at.ends.saturating_sub(self.now);
+        let before = if timing.read_priority { at.reads.len() as u64 * one } else { at.queued_ns };
+        (present + before).max(self.ready_at - self.now) + one
+    }
+
+    /// Queues a read that a request waits for; `false` if it is served from memory at once.
+    /// `late` reads go first whatever the rule: behind a program that waits for its own chain
+    /// they could wait for each other.
+    pub(super) fn enqueue_read(&mut self, chain: u32, ppn: u32, cause: Cause, late: bool) -> bool {
+        if self.is_buffered(ppn) {
+            self.buffer_hits += 1;
+            return false;
+        }
+        self.op_issued(OpKind::Read, cause, ppn);
+        let unit = self.unit_of(ppn);
+        if !late && !self.timing.read_priority {
+            self.enqueue(Entry { ppn, cause, chain, kind: OpKind::Read, ..Entry::EMPTY });
+            return true;
+        }
+        let now = self.now;
+        let at = &mut self.units[unit as usize];
+        let background_before = at.background_ns(now);
+        at.reads.push_back(Entry {
+            ppn,
+            cause,
+            chain,
+            kind: OpKind::Read,
+            enqueued: now,
+            background_before,
+            ..Entry::EMPTY
+        });
+        at.queued_ns += self.timing.read_ns;
+        at.waiting_max = at.waiting_max.max(at.waiting());
+        if at.phase == Phase::Idle {
+            self.kick(unit);
+        } else {
+            self.suspend(unit);
+        }
+        true
+    }
+
+    /// Queues anything behind what is there.
+    fn enqueue(&mut self, mut entry: Entry) {
+        let number = self.unit_of(entry.ppn);
+        let now = self.now;
+        let unit = &mut self.units[number as usize];
+        entry.enqueued = now;
+        entry.background_before = unit.background_ns(now);
+        unit.queued_ns += self.timing.array_ns(entry.kind);
+        unit.queue.push_back(entry);
+        unit.waiting_max = unit.waiting_max.max(unit.waiting());
+        self.kick(number);
+    }
+
+    /// Lets the unit go on if it can.
+    pub(super) fn kick(&mut self, number: u32) {
+        let unit = &mut self.units[number as usize];
+        if unit.phase != Phase::Idle {
+            self.preload(number);
+            return;
+        }
+        if let Some(entry) = unit.next() {
+            self.start(number, entry);
+        } else if unit.reads.is_empty()
+            && let Some(parked) = unit.parked.take()
+        {
+            self.resume(number, parked);
+        }
+    }
+
+    fn start(&mut self, number: u32, entry: Entry) {
+        let (now, kind) = (self.now, entry.kind);
+        let array_ns = self.timing.array_ns(kind);
+        let unit = &mut self.units[number as usize];
+        unit.queued_ns -= array_ns;
+        if !entry.is_background() {
+            let waited = now - entry.enqueued;
+            let background = unit.background_ns(now) - entry.background_before;
+            let flight = self.chains[entry.chain].flight;
+            let breakdown = &mut self.flights[flight].breakdown;
+            breakdown[Share::Background as usize] += background;
+            breakdown[Share::Queue as usize] += waited - background;
+        }
+        unit.current = entry;
+        unit.started = now;
+        // What goes over the channel before the array begins.
+        let in_ns = self.timing.command_ns
+            + if kind == OpKind::Program { self.timing.page_ns(kind, entry.cause) } else { 0 };
+        let array_start = if entry.loaded_at > 0 {
+            now.max(entry.loaded_at)
+        } else if in_ns > 0 {
+            self.channels[unit.channel as usize].serve(now, in_ns)
+        } else {
+            now
+        };
+        unit.bus_ns = array_start - now;
+        unit.array_start = array_start;
+        if self.timing.cache_program && kind == OpKind::Program && array_start > now {
+            unit.phase = Phase::Load;
+            unit.ends = array_start;
+        } else {
+            unit.phase = Phase::Array;
+            unit.ends = array_start + array_ns;
+        }
+        let ends = unit.ends;
+        self.events.push(ends, Event::Unit(number));
+        self.preload(number);
+    }
+
+    /// While the array programs, the next page of the queue is taken into the cache register.
+    fn preload(&mut self, number: u32) {
+        if !self.timing.cache_program {
+            return;
+        }
+        let now = self.now;
+        let unit = &mut self.units[number as usize];
+        let programs = unit.phase == Phase::Array && unit.current.kind == OpKind::Program;
+        let Some(next) = unit.queue.front_mut().filter(|_| programs) else { return };
+        let in_ns = self.timing.command_ns + self.timing.page_ns(next.kind, next.cause);
+        if next.kind == OpKind::Program && next.ready && next.loaded_at == 0 && in_ns > 0 {
+            next.loaded_at = self.channels[unit.channel as usize].serve(now, in_ns);
+        }
+    }
+
+    /// A phase ends.
+    pub(super) fn unit_event(&mut self, number: u32) {
+        let now = self.now;
+        let unit = &mut self.units[number as usize];
+        if unit.ends != now {
+            return;
+        }
+        match unit.phase {
+            Phase::Idle => {}
+            Phase::Load => {
+                unit.phase = Phase::Array;
+                unit.ends = now + self.timing.program_ns;
+                let ends = unit.ends;
+                self.events.push(ends, Event::Unit(number));
+                self.preload(number);
+            }
+            Phase::Array if unit.current.kind == OpKind::Read => {
+                let out_ns = self.timing.page_ns(OpKind::Read, unit.current.cause);
+                if out_ns == 0 {
+                    self.finish(number);
+                    return;
+                }
+                let ends = self.channels[unit.channel as usize].serve(now, out_ns);
+                unit.bus_ns += ends - now;
+                unit.phase = Phase::Out;
+                unit.ends = ends;
+                self.events.push(ends, Event::Unit(number));
+            }
+            Phase::Array | Phase::Out => self.finish(number),
+            Phase::Suspending => {
+                unit.phase = Phase::Idle;
+                self.kick(number);
+            }
+        }
+    }
+
+    fn finish(&mut self, number: u32) {
+        let now = self.now;
+        let unit = &mut self.units[number as usize];
+        let (entry, started, bus_ns) = (unit.current, unit.started, unit.bus_ns);
+        unit.leave(now);
+        if entry.kind == OpKind::Program {
+            let block = entry.ppn / self.geometry.pages_per_block;
+            self.buffered[block as usize].pending -= 1;
+        }
+        if self.tracer.is_some() {
+            self.note(number, &entry, started);
+        }
+        if entry.is_background() {
+            self.background -= 1;
+        } else {
+            let flight = self.chains[entry.chain].flight;
+            let breakdown = &mut self.flights[flight].breakdown;
+            let array_ns = self.timing.array_ns(entry.kind);
+            breakdown[Share::Bus as usize] += bus_ns;
+            // An operation that was resumed spent its other array time before.
+            breakdown[Share::Array as usize] += (now - started - bus_ns).min(array_ns);
+        }
+        self.kick(number);
+        if !entry.is_background() {
+            self.advance(entry.chain);
+        }
+    }
+
+    /// Puts the present operation aside for the read that has just come, if it may be.
+    fn suspend(&mut self, number: u32) {
+        let may = match self.timing.suspend {
+            Suspend::None => return,
+            Suspend::Erase => [OpKind::Erase; 2],
+            Suspend::EraseAndProgram => [OpKind::Erase, OpKind::Program],
+        };
+        let (now, wait) = (self.now, self.timing.suspend_ns);
+        let unit = &mut self.units[number as usize];
+        let running = unit.phase == Phase::Array
+            && now >= unit.array_start
+            && unit.ends - now > wait
+            && may.contains(&unit.current.kind)
+            && unit.current.suspended < SUSPENDS_MAX
+            && unit.parked.is_none();
+        if !running {
+            return;
+        }
+        let (mut entry, started, bus_ns) = (unit.current, unit.started, unit.bus_ns);
+        entry.suspended += 1;
+        let remaining_ns = unit.ends - now;
+        unit.leave(now);
+        // From here on the interrupted operation waits.
+        entry.enqueued = now;
+        entry.background_before = unit.background_ns(now);
+        unit.parked = Some(Parked { entry, remaining_ns, bus_ns });
+        unit.phase = Phase::Suspending;
+        unit.ends = now + wait;
+        let ends = unit.ends;
+        self.suspends += 1;
+        self.events.push(ends, Event::Unit(number));
+        if !entry.is_background() {
+            let flight = self.chains[entry.chain].flight;
+            let breakdown = &mut self.flights[flight].breakdown;
+            breakdown[Share::Array as usize] += now - started - bus_ns;
+        }
+        self.note_suspended(number, &entry, started);
+    }
+
+    fn note_suspended(&mut self, number: u32, entry: &Entry, started: u64) {
+        if self.tracer.is_some() {
+            self.note(number, entry, started);
+        }
+    }
+
+    fn resume(&mut self, number: u32, parked: Parked) {
+        let now = self.now;
+        let Parked { entry, remaining_ns, bus_ns } = parked;
+        let unit = &mut self.units[number as usize];
+        if !entry.is_background() {
+            let background = unit.background_ns(now) - entry.background_before;
+            let flight = self.chains[entry.chain].flight;
+            let breakdown = &mut self.flights[flight].breakdown;
+            breakdown[Share::Background as usize] += background;
+            breakdown[Share::Queue as usize] += now - entry.enqueued - background;
+            breakdown[Share::Bus as usize] += bus_ns;
+        }
+        unit.current = entry;
+        unit.started = now;
+        unit.array_start = now;
+        unit.bus_ns = 0;
+        unit.phase = Phase::Array;
+        unit.ends = now + remaining_ns;
+        let ends = unit.ends;
+        self.events.push(ends, Event::Unit(number));
+    }
+}

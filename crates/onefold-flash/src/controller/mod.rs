@@ -1,0 +1,363 @@
+//! Time: units, channels and engines in virtual nanoseconds, as a [`Driver`] of the FTL.
+//! Room: onefold-flash.   In: `FlashOp`s and work.   Out: when each request is done.
+//! Invariants: (1) a request is done once, after all its steps  (2) operations other than reads
+//! of the host keep their order in their unit  (3) a page whose program is still queued is read
+//! from the controller's memory  (4) nothing here looks at content or decides where data goes.
+//! Cost: one event per operation, two with transfers out.
+
+mod chains;
+mod drive;
+mod events;
+mod histogram;
+mod placement;
+mod servers;
+mod timing;
+mod unit;
+mod usage;
+
+pub use chains::{Breakdown, Share};
+pub use histogram::Histogram;
+pub use timing::EngineKind;
+pub use usage::{ControllerUsage, UnitUsage};
+
+pub(crate) use chains::Flight;
+pub(crate) use events::Event;
+pub(crate) use servers::Servers;
+pub(crate) use timing::transfer_ns;
+
+use onefold_sim::trace::Track;
+use onefold_sim::{ChromeTrace, ResourceState, SimTime};
+
+use crate::geometry::Geometry;
+use crate::op::{Cause, OpKind};
+use crate::spec::DriveSpec;
+use chains::{Chain, Slab, Step, op_name};
+use events::EventHeap;
+use placement::Placement;
+use timing::Timing;
+use unit::{Entry, NONE, Unit};
+
+/// Programs of a block that are decided and not yet done: its last `pending` pages before `end`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Buffered {
+    end: u16,
+    pending: u16,
+}
+
+/// The controller and the flash behind it, in time.
+#[derive(Debug)]
+pub struct Controller {
+    geometry: Geometry,
+    timing: Timing,
+    pages_per_unit: u32,
+    now: u64,
+    events: EventHeap,
+    units: Vec<Unit>,
+    channels: Vec<Servers>,
+    engines: [Servers; 3],
+    placement: Placement,
+    buffered: Vec<Buffered>,
+    flights: Slab<Flight>,
+    chains: Slab<Chain>,
+    /// The chain that the FTL works for now, or [`NONE`].
+    current: u32,
+    /// When the steps that the present part has so far will be done, as far as can be told.
+    ready_at: u64,
+    /// Background operations and work under way.
+    background: u32,
+    finished: Vec<u32>,
+    ops: [u64; 3],
+    transfers: u64,
+    buffer_hits: u64,
+    suspends: u64,
+    tracer: Option<Box<Tracer>>,
+}
+
+#[derive(Debug)]
+struct Tracer {
+    trace: ChromeTrace,
+    units: Vec<Track>,
+}
+
+/// Most times that one operation is interrupted: reads must not starve an erase.
+const SUSPENDS_MAX: u8 = 8;
+
+impl Controller {
+    /// An idle controller at time zero.
+    pub fn new(spec: &DriveSpec) -> Self {
+        let geometry = spec.geometry;
+        let units = spec.parallel_units();
+        let planes_per_unit = geometry.planes() / units;
+        let channel = |unit: u32| geometry.channel_of_plane(unit * planes_per_unit);
+        let controller = &spec.controller;
+        Self {
+            geometry,
+            timing: Timing::new(spec),
+            pages_per_unit: geometry.pages() / units,
+            now: 0,
+            events: EventHeap::default(),
+            units: (0..units).map(|unit| Unit::new(channel(unit))).collect(),
+            channels: (0..geometry.channels).map(|_| Servers::new(1)).collect(),
+            engines: [controller.cpu_cores, controller.hash_engines, controller.ecc_engines]
+                .map(Servers::new),
+            placement: Placement::new(spec),
+            buffered: vec![Buffered::default(); geometry.blocks() as usize],
+            flights: Slab::default(),
+            chains: Slab::default(),
+            current: NONE,
+            ready_at: 0,
+            background: 0,
+            finished: Vec::new(),
+            ops: [0; 3],
+            transfers: 0,
+            buffer_hits: 0,
+            suspends: 0,
+            tracer: None,
+        }
+    }
+
+    /// Keeps the first so many operations for a Chrome trace.
+    pub fn keep_trace(&mut self, operations: usize) {
+        let mut trace = ChromeTrace::new(operations);
+        let units = (0..self.units.len())
+            .map(|unit| {
+                let channel = self.units[unit].channel;
+                trace.track(format!("unit {unit} (channel {channel})"))
+            })
+            .collect();
+        self.tracer = Some(Box::new(Tracer { trace, units }));
+    }
+
+    /// The trace, if one was kept.
+    pub fn take_trace(&mut self) -> Option<ChromeTrace> {
+        self.tracer.take().map(|tracer| tracer.trace)
+    }
+
+    /// The present.
+    pub const fn time_ns(&self) -> u64 {
+        self.now
+    }
+
+    pub(crate) fn schedule(&mut self, at_ns: u64, event: Event) {
+        self.events.push(at_ns, event);
+    }
+
+    /// The next event, the present moved to it.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        let (at, event) = self.events.pop()?;
+        assert!(at >= self.now, "time runs forwards");
+        self.now = at;
+        Some(event)
+    }
+
+    /// Takes a job to an engine; the answer is when it ends.
+    pub(crate) fn serve(&mut self, engine: EngineKind, service_ns: u64) -> u64 {
+        self.engines[engine as usize].serve(self.now, service_ns)
+    }
+
+    /// Background operations and work under way.
+    pub(crate) const fn background(&self) -> u32 {
+        self.background
+    }
+
+    /// Whether a request is done, one at a time.
+    pub(crate) fn pop_finished(&mut self) -> Option<u32> {
+        self.finished.pop()
+    }
+
+    // ---- requests -------------------------------------------------------------------------
+
+    /// A new request, to which parts may be added.
+    pub(crate) fn open_flight(&mut self) -> u32 {
+        let flight = self.flights.take();
+        self.flights[flight] = Flight { parts_left: 1, breakdown: [0; 6] };
+        flight
+    }
+
+    /// The account of a request.
+    pub(crate) fn flight(&mut self, flight: u32) -> &mut Flight {
+        &mut self.flights[flight]
+    }
+
+    /// What the FTL decides from now on is a part of this request.
+    pub(crate) fn begin_part(&mut self, flight: u32) {
+        let chain = self.chains.take();
+        self.chains[chain].flight = flight;
+        self.flights[flight].parts_left += 1;
+        self.current = chain;
+        self.ready_at = self.now;
+    }
+
+    /// The FTL is done with the part.
+    pub(crate) fn end_part(&mut self) {
+        let chain = std::mem::replace(&mut self.current, NONE);
+        if !self.chains[chain].active {
+            self.end_chain(chain);
+        }
+    }
+
+    /// No part will be added; a request without steps is done at once.
+    pub(crate) fn seal_flight(&mut self, flight: u32) {
+        self.part_done(flight);
+    }
+
+    /// Forgets a finished request.
+    pub(crate) fn close_flight(&mut self, flight: u32) {
+        self.flights.give_back(flight);
+    }
+
+    fn part_done(&mut self, flight: u32) {
+        let left = &mut self.flights[flight].parts_left;
+        *left -= 1;
+        if *left == 0 {
+            self.finished.push(flight);
+        }
+    }
+
+    // ---- chains ---------------------------------------------------------------------------
+
+    fn end_chain(&mut self, chain: u32) {
+        let flight = self.chains[chain].flight;
+        self.chains[chain].active = false;
+        self.chains.give_back(chain);
+        self.part_done(flight);
+    }
+
+    /// The present step is done: the next one begins, or the part ends.
+    fn advance(&mut self, chain: u32) {
+        loop {
+            match self.chains[chain].steps.pop() {
+                None => {
+                    // The FTL may still be adding steps to it.
+                    if chain == self.current {
+                        self.chains[chain].active = false;
+                    } else {
+                        self.end_chain(chain);
+                    }
+                    return;
+                }
+                Some(step) => {
+                    if self.begin_step(chain, step) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the step takes time; else it is done.
+    fn begin_step(&mut self, chain: u32, step: Step) -> bool {
+        match step {
+            Step::Work { engine, ns } => {
+                self.chains[chain].since = self.now;
+                let ends = self.engines[engine as usize].serve(self.now, ns);
+                self.ready_at = self.ready_at.max(ends);
+                self.events.push(ends, Event::Chain(chain));
+                true
+            }
+            Step::Read { ppn, cause } => self.enqueue_read(chain, ppn, cause, true),
+            Step::Held { unit } => {
+                let now = self.now;
+                let background = self.units[unit as usize].background_ns(now);
+                let held = self.units[unit as usize].held(chain).expect("it holds its place");
+                held.ready = true;
+                held.enqueued = now;
+                held.background_before = background;
+                self.kick(unit);
+                true
+            }
+        }
+    }
+
+    /// Adds a foreground step to the present chain, behind those that are there.
+    fn add_step(&mut self, step: Step) {
+        let chain = self.current;
+        if self.chains[chain].active {
+            if let Step::Work { engine, ns } = step {
+                let free = self.engines[engine as usize].first_free();
+                self.ready_at = self.ready_at.max(free) + ns;
+            }
+            // Steps leave from the back.
+            self.chains[chain].steps.insert(0, step);
+        } else if self.begin_step(chain, step) {
+            self.chains[chain].active = true;
+        }
+    }
+
+    fn engine_step_done(&mut self, chain: u32) {
+        let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
+        self.flights[flight].breakdown[Share::Engine as usize] += self.now - since;
+        self.advance(chain);
+    }
+
+    /// Handles what belongs to the flash and its engines; `false` for other events.
+    pub(crate) fn handle(&mut self, event: Event) -> bool {
+        match event {
+            Event::Unit(unit) => self.unit_event(unit),
+            Event::Chain(chain) => self.engine_step_done(chain),
+            Event::Engine => self.background -= 1,
+            _ => return false,
+        }
+        true
+    }
+
+    // ---- reports --------------------------------------------------------------------------
+
+    fn note(&mut self, unit: u32, entry: &Entry, started: u64) {
+        if let Some(tracer) = &mut self.tracer
+            && !tracer.trace.is_full()
+        {
+            let name = op_name(entry.kind, entry.cause, entry.ppn);
+            let (start, end) = (SimTime::from_ns(started), SimTime::from_ns(self.now));
+            tracer.trace.span(tracer.units[unit as usize], &name, start, end);
+        }
+    }
+
+    /// Every resource that something waits for or that is busy, for the report of a stall.
+    pub(crate) fn blocked(&self) -> Vec<ResourceState> {
+        let mut states: Vec<ResourceState> = (self.units.iter().enumerate())
+            .filter(|(_, unit)| !unit.is_idle())
+            .map(|(at, unit)| ResourceState {
+                name: format!("flash unit {at}"),
+                servers: 1,
+                busy: u32::from(unit.phase != unit::Phase::Idle),
+                waiting: unit.waiting(),
+            })
+            .collect();
+        states.sort_by_key(|state| std::cmp::Reverse(state.waiting));
+        if self.chains.in_use() > 0 && states.is_empty() {
+            let waiting = self.chains.in_use();
+            states.push(ResourceState {
+                name: "controller".to_owned(),
+                servers: 1,
+                busy: 0,
+                waiting,
+            });
+        }
+        states
+    }
+
+    fn unit_of(&self, ppn: u32) -> u32 {
+        ppn / self.pages_per_unit
+    }
+
+    fn is_buffered(&self, ppn: u32) -> bool {
+        let block = ppn / self.geometry.pages_per_block;
+        let page = ppn - block * self.geometry.pages_per_block;
+        let buffered = self.buffered[block as usize];
+        page < u32::from(buffered.end)
+            && page + u32::from(buffered.pending) >= u32::from(buffered.end)
+    }
+
+    fn op_issued(&mut self, kind: OpKind, cause: Cause, ppn: u32) {
+        self.ops[kind as usize] += 1;
+        self.transfers += u64::from(self.timing.page_ns(kind, cause) > 0);
+        if kind == OpKind::Program {
+            let block = ppn / self.geometry.pages_per_block;
+            let page = ppn - block * self.geometry.pages_per_block;
+            let buffered = &mut self.buffered[block as usize];
+            buffered.end = page as u16 + 1;
+            buffered.pending += 1;
+        }
+    }
+}

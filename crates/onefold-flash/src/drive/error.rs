@@ -1,0 +1,61 @@
+//! Why an emulated drive cannot be made or opened.
+//! Room: onefold-flash.
+
+use onefold_block::{BlockError, MediaError};
+use onefold_code::CodeError;
+use thiserror::Error;
+
+use super::folder::{NAND_FILE, SPEC_FILE};
+use super::health::FILES;
+use crate::ftl::FtlError;
+use crate::nand::bytes::{FileError, OpenError};
+
+/// Why an emulated drive cannot be made or opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The folder holds something, but no drive.
+    #[error("the folder is neither a drive nor empty: it holds '{0}'")]
+    NotEmpty(String),
+    /// The folder holds no drive.
+    #[error("the folder holds no drive: it has no {name}", name = SPEC_FILE)]
+    NoDrive,
+    /// Another process has the drive open.
+    #[error("the drive is in use by {holder}")]
+    Locked {
+        /// Who, as far as is known.
+        holder: String,
+    },
+    /// The drive was made with another specification.
+    #[error("the drive was made with '{has}', not '{wants}'")]
+    Different {
+        /// The line as recorded.
+        has: String,
+        /// The line as asked for.
+        wants: String,
+    },
+    /// The specification of the drive cannot be read or used.
+    #[error("{name}: {0}", name = SPEC_FILE)]
+    Spec(String),
+    /// Neither copy of the counters can be read.
+    #[error("neither {a} nor {b} can be read", a = FILES[0], b = FILES[1])]
+    NoHealth,
+    /// The scrambler or the code.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// The NAND file.
+    #[error("{name}: {0}", name = NAND_FILE)]
+    File(#[from] FileError),
+    /// The array in it.
+    #[error("{name}: {0}", name = NAND_FILE)]
+    Nand(#[from] OpenError),
+    /// The FTL.
+    #[error(transparent)]
+    Ftl(#[from] FtlError),
+    /// The drive around it.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// A file failed.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+}

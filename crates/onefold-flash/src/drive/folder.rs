@@ -1,0 +1,296 @@
+//! A drive as a folder: its specification, its NAND file, its counters, its lock.
+//! Room: onefold-flash.   In: a folder, a policy.   Out: an `EmulatedDrive`, and its health.
+//! Invariants: a folder is a drive once it has a specification, which is written last; a drive is
+//! open in one process at a time; counters are saved when it is opened, now and then, and when it
+//! is closed.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onefold_block::{FileFolder, Folder, MediaError};
+
+use super::clock::Clock;
+use super::device::EmulatedDrive;
+use super::error::DriveError;
+use super::health::{DriveState, FILES, SavedHealth};
+use super::lock::{DriveLock, LOCK_FILE};
+use super::pace::Pace;
+use crate::dedup::Policy;
+use crate::ftl::{Counters, Ftl, STREAMS};
+use crate::nand::Nand as _;
+use crate::nand::bytes::{
+    BlockEntry, ByteNand, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
+};
+use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
+
+/// The specification of the drive.
+pub const SPEC_FILE: &str = "spec.toml";
+/// The cells.
+pub const NAND_FILE: &str = "nand";
+/// The specification while it is written.
+const NEW_SPEC_FILE: &str = "spec.new";
+
+/// A drive that is open in this process.
+pub struct OpenDrive<P: Policy<PageBytes>> {
+    device: Arc<EmulatedDrive<FileStore, P>>,
+    folder: Arc<dyn Folder>,
+    clock: Arc<dyn Clock>,
+    spec: DriveSpec,
+    /// As it was when this run began.
+    before: SavedHealth,
+    /// What the FTL had counted by then.
+    counted: Counters,
+    opened_ns: u64,
+    /// Sequence number of the last save.
+    sequence: Mutex<u64>,
+    _lock: Option<DriveLock>,
+}
+
+/// Whether a folder holds a drive.
+pub fn exists(folder: &dyn Folder) -> bool {
+    folder.open(SPEC_FILE).is_ok()
+}
+
+fn read_text(folder: &dyn Folder, name: &str) -> Result<String, DriveError> {
+    let media = match folder.open(name) {
+        Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
+        opened => opened?,
+    };
+    let mut text = vec![0; media.len()? as usize];
+    media.read(0, &mut text)?;
+    String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))
+}
+
+/// The specification of the drive in a folder.
+///
+/// # Errors
+/// [`DriveError::NoDrive`], [`DriveError::Spec`], [`DriveError::Media`].
+pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
+    let text = read_text(folder, SPEC_FILE)?;
+    let read = SpecBuilder::preset(PRESET_NAMES[0])
+        .and_then(|builder| builder.file(SPEC_FILE, &text))
+        .and_then(SpecBuilder::build);
+    read.map_err(|error| DriveError::Spec(error.to_string()))
+}
+
+/// Whether the drive in a folder is the one that is asked for.
+///
+/// # Errors
+/// [`DriveError::Different`] with the first line that differs, and those of [`read_spec`].
+pub fn check_spec(folder: &dyn Folder, wanted: &DriveSpec) -> Result<(), DriveError> {
+    let (has, wants) = (read_spec(folder)?.to_commented_toml(), wanted.to_commented_toml());
+    match has.lines().zip(wants.lines()).find(|(has, wants)| has != wants) {
+        Some((has, wants)) => {
+            Err(DriveError::Different { has: has.to_owned(), wants: wants.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Makes a new, empty drive in a folder that is empty, or that a making left half-way.
+///
+/// # Errors
+/// [`DriveError::NotEmpty`], and whatever the parts refuse.
+pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
+    let ours = [NAND_FILE, NEW_SPEC_FILE, LOCK_FILE, FILES[0], FILES[1]];
+    if let Some(other) = folder.list()?.into_iter().find(|name| !ours.contains(&name.as_str())) {
+        return Err(DriveError::NotEmpty(other));
+    }
+    let channel = spec.channel()?;
+    let text = spec.to_commented_toml();
+    let description = Description::new(spec.geometry, &channel, &text);
+    let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
+    let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
+    nand.sync().map_err(crate::FtlError::from)?;
+    // Refused here and not when it is first opened.
+    Ftl::format(nand, crate::dedup::NoDedup, spec.ftl_settings())?;
+    let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
+    for _ in FILES {
+        saved.save(folder)?;
+    }
+    for name in [NEW_SPEC_FILE, SPEC_FILE] {
+        let media = folder.create(name)?;
+        media.write(0, text.as_bytes())?;
+        media.sync()?;
+        folder.sync_names()?;
+    }
+    folder.remove(NEW_SPEC_FILE)?;
+    Ok(())
+}
+
+impl<P: Policy<PageBytes>> OpenDrive<P> {
+    /// Opens the drive in a directory, alone.
+    ///
+    /// # Errors
+    /// [`DriveError::Locked`], and those of [`OpenDrive::open`].
+    pub fn open_at(
+        path: &Path,
+        policy: P,
+        paced: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, DriveError> {
+        let folder = FileFolder::open(path)?;
+        if !exists(&folder) {
+            return Err(DriveError::NoDrive);
+        }
+        let lock = DriveLock::acquire(path)?;
+        let mut open = Self::open(Arc::new(folder), policy, paced, clock)?;
+        open._lock = Some(lock);
+        Ok(open)
+    }
+
+    /// Opens the drive in a folder, recovering from whatever ended its last run.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn open(
+        folder: Arc<dyn Folder>,
+        policy: P,
+        paced: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, DriveError> {
+        let spec = read_spec(&*folder)?;
+        let mut before = SavedHealth::load(&*folder).ok_or(DriveError::NoHealth)?;
+        let channel = spec.channel()?;
+        let description = Description::new(spec.geometry, &channel, "");
+        let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
+        let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
+        nand.set_time(clock.unix_s());
+        let ftl = mount(nand, policy, &spec)?;
+        let counted = *ftl.counters();
+        let pace = Pace::new(spec.geometry, spec.latencies());
+        let device = Arc::new(EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?);
+        before.power_cycles += 1;
+        before.unsafe_shutdowns += u64::from(!before.clean);
+        before.clean = false;
+        let sequence = Mutex::new(before.sequence);
+        let opened_ns = clock.now_ns();
+        let open =
+            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, _lock: None };
+        open.save(false)?;
+        Ok(open)
+    }
+
+    /// The drive as a block device.
+    pub fn device(&self) -> &Arc<EmulatedDrive<FileStore, P>> {
+        &self.device
+    }
+
+    /// Its specification.
+    pub fn spec(&self) -> &DriveSpec {
+        &self.spec
+    }
+
+    /// Everything counted since the drive was made.
+    pub fn health(&self) -> SavedHealth {
+        let mut inner = self.device.lock();
+        let counters = inner.ftl.counters().since(&self.counted);
+        let nand = *inner.ftl.nand().health();
+        let mut sum = self.before.plus(&inner.host, &counters, &nand);
+        sum.state = state(&mut inner.ftl);
+        sum.power_on_s += self.clock.now_ns().saturating_sub(self.opened_ns) / 1_000_000_000;
+        sum
+    }
+
+    /// Saves the counters.
+    ///
+    /// # Errors
+    /// [`DriveError::Media`].
+    pub fn save_health(&self) -> Result<(), DriveError> {
+        self.save(false)
+    }
+
+    fn save(&self, clean: bool) -> Result<(), DriveError> {
+        let mut health = self.health();
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        health.sequence = *sequence;
+        health.clean = clean;
+        health.save(&*self.folder)?;
+        *sequence = health.sequence;
+        Ok(())
+    }
+
+    /// Makes everything durable and says that the drive was closed. A drive that has failed is
+    /// left as after a power cut, with the failure as the answer.
+    ///
+    /// # Errors
+    /// [`DriveError::Block`], [`DriveError::Media`].
+    pub fn close(self) -> Result<(), DriveError> {
+        self.device.shut_down()?;
+        self.save(true)
+    }
+}
+
+impl<P: Policy<PageBytes>> std::fmt::Debug for OpenDrive<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenDrive").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+/// The FTL over an array that may be new, or hold whatever a power cut has left.
+fn mount<S: Store, P: Policy<PageBytes>>(
+    nand: ByteNand<S>,
+    policy: P,
+    spec: &DriveSpec,
+) -> Result<Ftl<ByteNand<S>, P>, DriveError> {
+    Ok(Ftl::format(nand, policy, spec.ftl_settings())?)
+}
+
+/// How full a drive is.
+fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> DriveState {
+    let geometry = *ftl.geometry();
+    let settings = *ftl.settings();
+    let mut holds_data = vec![false; geometry.pages() as usize];
+    let mut mapped = 0;
+    for ppn in (0..settings.logical_pages).filter_map(|lpn| ftl.locate(lpn)) {
+        holds_data[ppn as usize] = true;
+        mapped += 1;
+    }
+    let data = holds_data.iter().filter(|&&holds| holds).count();
+    let bad = (0..geometry.blocks()).filter(|&block| ftl.nand().is_bad(block)).count();
+    let factory =
+        (0..geometry.blocks()).filter(|&block| ftl.nand().wear().is_factory_bad(block)).count();
+    let kept =
+        u64::from(settings.gc_reserve_blocks + STREAMS as u32) * u64::from(geometry.planes());
+    let data_blocks = u64::from(settings.logical_pages.div_ceil(geometry.pages_per_block));
+    DriveState {
+        logical_pages: u64::from(settings.logical_pages),
+        mapped_pages: mapped,
+        data_pages: data as u64,
+        shared_pages: u64::from(ftl.shared().live()),
+        bad_blocks: bad as u64,
+        factory_bad_blocks: factory as u64,
+        needed_blocks: data_blocks + kept,
+    }
+}
+
+/// A drive seen from outside: by its files, whether or not a process has it open.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Its specification.
+    pub spec: DriveSpec,
+    /// Its counters as last saved.
+    pub health: SavedHealth,
+    /// Its blocks.
+    pub blocks: Vec<BlockEntry>,
+    /// Bytes that the NAND file takes.
+    pub allocated_bytes: u64,
+}
+
+/// Looks at the drive in a folder without opening it.
+///
+/// # Errors
+/// [`DriveError::NoDrive`], [`DriveError::NoHealth`], and those of the files.
+pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
+    let spec = read_spec(folder)?;
+    let health = SavedHealth::load(folder).ok_or(DriveError::NoHealth)?;
+    let description = Description::new(spec.geometry, &spec.channel()?, "");
+    let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
+    let entries = store.read_entries()?;
+    let blocks = entries
+        .chunks_exact(ENTRY_BYTES)
+        .map(|entry| entry.first_chunk().and_then(BlockEntry::decode).unwrap_or_default())
+        .collect();
+    let allocated_bytes = store.allocated_bytes()?;
+    Ok(Inspection { spec, health, blocks, allocated_bytes })
+}

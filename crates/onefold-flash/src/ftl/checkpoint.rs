@@ -1,0 +1,191 @@
+//! Checkpoints: mapping pages, block states and a root, stored bit by bit while the host goes on.
+//! Room: onefold-flash.
+//! Invariants: a root says up to which sequence `S` everything is in mapping pages; a mapping
+//! page's seed says up to which sequence its own entries are, so that later pages and records are
+//! replayed on top of each segment from there (`recover`).
+//! Cost: one mapping page per `interval / segments` host pages, if it changed.
+
+use crate::dedup::Policy;
+use crate::ftl::meta::{CLEAN, Round};
+use crate::ftl::{Ftl, FtlError};
+use crate::nand::Nand;
+use crate::op::Driver;
+
+/// The first bytes of a root.
+pub(super) const ROOT_MAGIC: [u8; 8] = *b"onefoldR";
+
+/// What a root says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    /// Everything up to here is in mapping pages.
+    pub seq: u64,
+    pub logical_pages: u32,
+    pub pages: u32,
+    pub odd: bool,
+}
+
+impl Root {
+    pub fn encode(self) -> Vec<u8> {
+        let mut bytes = ROOT_MAGIC.to_vec();
+        bytes.extend(self.seq.to_le_bytes());
+        bytes.extend(self.logical_pages.to_le_bytes());
+        bytes.extend(self.pages.to_le_bytes());
+        bytes.push(self.odd.into());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&ROOT_MAGIC)?;
+        let (seq, rest) = rest.split_first_chunk::<8>()?;
+        let (logical, rest) = rest.split_first_chunk::<4>()?;
+        let (pages, rest) = rest.split_first_chunk::<4>()?;
+        Some(Self {
+            seq: u64::from_le_bytes(*seq),
+            logical_pages: u32::from_le_bytes(*logical),
+            pages: u32::from_le_bytes(*pages),
+            odd: *rest.first()? != 0,
+        })
+    }
+}
+
+/// Marks a block as open in its state entry; the rest is its erase count.
+pub(super) const OPEN: u32 = 1 << 31;
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Does the share of checkpointing that falls to one host page.
+    pub(super) fn checkpoint_share(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        self.meta.due += u64::from(self.meta.slots.segments);
+        while self.meta.due >= self.meta.interval {
+            self.meta.due -= self.meta.interval;
+            self.checkpoint_step(d)?;
+        }
+        Ok(())
+    }
+
+    /// Stores everything that has changed, and a root.
+    ///
+    /// # Errors
+    /// [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn checkpoint(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        if !self.meta.on {
+            return Ok(());
+        }
+        self.begin_round();
+        while self.meta.round.next_segment < self.meta.slots.segments {
+            self.checkpoint_step(d)?;
+            self.make_room_everywhere(d)?;
+        }
+        self.finish_round(d)?;
+        self.nand.sync()?;
+        Ok(())
+    }
+
+    fn checkpoint_step(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        let segment = self.meta.round.next_segment;
+        if segment >= self.meta.slots.segments {
+            return self.finish_round(d);
+        }
+        if self.meta.dirty_at[segment as usize] <= self.meta.round.seq {
+            self.store_segment(segment, d)?;
+        }
+        self.meta.round.next_segment += 1;
+        Ok(())
+    }
+
+    pub(super) fn begin_round(&mut self) {
+        let open = self.open.iter().flatten().flatten().copied().collect();
+        let odd = !self.meta.round.odd;
+        self.meta.round = Round { seq: self.seq, next_segment: 0, odd, open };
+    }
+
+    /// Stores block states and root; the journal up to the root's sequence is not needed then.
+    pub(super) fn finish_round(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        let Round { seq, odd, .. } = self.meta.round;
+        let slots = self.meta.slots;
+        let mut states: Vec<u32> =
+            (0..self.geometry.blocks()).map(|block| self.blocks.erases(block)).collect();
+        for &block in &self.meta.round.open {
+            states[block as usize] |= OPEN;
+        }
+        for (index, part) in (0..).zip(states.chunks(slots.blocks_per_state as usize)) {
+            let bytes: Vec<u8> = part.iter().flat_map(|state| state.to_le_bytes()).collect();
+            self.program_meta(slots.state(index, odd), seq, &bytes, d)?;
+        }
+        let (logical_pages, pages) = (self.settings.logical_pages, self.geometry.pages());
+        let root = Root { seq, logical_pages, pages, odd };
+        self.program_meta(slots.root(), seq, &root.encode(), d)?;
+        self.counters.checkpoints += 1;
+        while let Some(page) = self.meta.journal.pages.front().copied() {
+            if page.last_seq > seq {
+                break;
+            }
+            self.meta.journal.pages.pop_front();
+            self.meta.journal.free_slots.push(page.slot);
+            let ppn = std::mem::replace(&mut self.meta.place[page.slot as usize], super::map::NONE);
+            self.drop_meta(ppn);
+        }
+        self.begin_round();
+        Ok(())
+    }
+
+    /// Stores one segment of the map or the virtual table.
+    pub(super) fn store_segment(
+        &mut self,
+        segment: u32,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        let slots = self.meta.slots;
+        let lpns = slots.lpns(segment);
+        let journal = &self.meta.journal;
+        // A stored name of a virtual page is worth nothing without what says where that is.
+        let depends = if segment < slots.logical {
+            journal.binds(&lpns)
+        } else {
+            !journal.pending.is_empty()
+        };
+        if depends && !self.meta.protected {
+            self.store_journal(d)?;
+        }
+        let mut bytes = Vec::with_capacity(slots.entries as usize * 4);
+        if segment < slots.logical {
+            let raw = self.map.raw();
+            let end = raw.len().min(lpns.end as usize);
+            for entry in &raw[lpns.start as usize..end] {
+                bytes.extend(entry.to_le_bytes());
+            }
+        } else {
+            for vpn in slots.lpns(segment - slots.logical) {
+                bytes.extend(self.shared.stored(vpn).to_le_bytes());
+            }
+        }
+        self.program_meta(segment, self.seq, &bytes, d)?;
+        self.meta.dirty_at[segment as usize] = CLEAN;
+        Ok(())
+    }
+
+    /// Makes durable everything that was acknowledged.
+    ///
+    /// # Errors
+    /// [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn flush(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        self.counters.flushes += 1;
+        if self.meta.journal.on && !self.meta.protected {
+            self.make_room_everywhere(d)?;
+            self.store_journal(d)?;
+        }
+        self.nand.sync()?;
+        Ok(())
+    }
+
+    /// What power-loss protection does with the energy of its capacitor: stores what is pending.
+    ///
+    /// # Errors
+    /// [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn power_loss(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        if self.meta.protected {
+            self.store_journal(d)?;
+        }
+        self.nand.sync()?;
+        Ok(())
+    }
+}

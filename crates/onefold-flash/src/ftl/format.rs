@@ -1,0 +1,207 @@
+//! A new drive: what must fit, what is left, and what that promises.
+//! Room: onefold-flash.   In: array, settings.   Out: an empty `Ftl`.
+
+use onefold_block::SplitMix64;
+
+use crate::dedup::Policy;
+use crate::ftl::blocks::Blocks;
+use crate::ftl::cache::MapCache;
+use crate::ftl::map::{Owners, PageMap};
+use crate::ftl::meta::Meta;
+use crate::ftl::settings::{Durability, FtlSettings, Pacing, Temperature};
+use crate::ftl::shared::VirtualTable;
+use crate::ftl::{Counters, Ftl, FtlError, STREAMS};
+use crate::geometry::{Divider, Geometry};
+use crate::nand::Nand;
+use crate::op::Untimed;
+use crate::theory;
+
+/// Blocks of a plane that hold nothing on average, in halves: those kept free for collection, and
+/// the unwritten halves of the blocks that host and collection fill. A victim that is collected
+/// bit by bit is empty by a quarter of a block on average, and another one is free in part of the
+/// time.
+fn idle_half_blocks(settings: &FtlSettings) -> u32 {
+    let streams = match settings.temperature {
+        Temperature::OnePool => 2,
+        Temperature::HotRange { .. } => 4,
+    };
+    let ahead = match settings.pacing {
+        Pacing::Incremental => 1,
+        Pacing::WholeBlock => 2,
+    };
+    2 * settings.gc_reserve_blocks + ahead + streams
+}
+
+/// Usable over mapped pages for these good blocks: what the closed forms of [`theory`] take.
+///
+/// Usable are the pages of good blocks, less those that a plane keeps idle on average: the reserve
+/// of collection, and half of each block being filled. The FTL's own pages count as mapped.
+fn effective_alpha(geometry: &Geometry, settings: &FtlSettings, good: u32, meta: u32) -> f64 {
+    let idle = f64::from(idle_half_blocks(settings) * geometry.planes()) / 2.0;
+    let usable = (f64::from(good) - idle) * f64::from(geometry.pages_per_block);
+    usable / f64::from(settings.logical_pages + meta)
+}
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// A new, empty drive.
+    ///
+    /// # Errors
+    /// [`FtlError::Settings`] if logical pages and reserve do not fit into the array;
+    /// [`FtlError::Nand`].
+    pub fn format(nand: N, policy: P, settings: FtlSettings) -> Result<Self, FtlError> {
+        let mut ftl = Self::empty(nand, policy, settings)?;
+        ftl.check_space()?;
+        if ftl.meta.on {
+            ftl.begin_round();
+            ftl.finish_round(&mut Untimed)?;
+            ftl.nand.sync()?;
+            ftl.counters = Counters::default();
+        }
+        Ok(ftl)
+    }
+
+    /// The tables of an empty drive; nothing is programmed.
+    pub(super) fn empty(nand: N, policy: P, settings: FtlSettings) -> Result<Self, FtlError> {
+        let geometry = *nand.geometry();
+        let mut blocks = Blocks::new(geometry);
+        for block in (0..geometry.blocks()).filter(|&block| nand.is_bad(block)) {
+            blocks.retire(block);
+        }
+        let meta = Meta::new(&geometry, &settings);
+        let cache =
+            MapCache::new(settings.map_cache_bytes, geometry.page_bytes, meta.slots.logical);
+        check_settings(&geometry, &settings, &cache, N::KEEPS_META)?;
+        let good = geometry.blocks() - blocks.bad();
+        let own = meta.pages_max();
+        let alpha = effective_alpha(&geometry, &settings, good, own);
+        let hot_blocks = hot_blocks(&geometry, &settings, alpha);
+        Ok(Self {
+            geometry,
+            settings,
+            nand,
+            policy,
+            map: PageMap::new(settings.logical_pages),
+            owners: Owners::new(geometry.pages()),
+            shared: VirtualTable::default(),
+            blocks,
+            open: vec![[None; STREAMS]; geometry.planes() as usize],
+            collecting: vec![None; geometry.planes() as usize],
+            meta,
+            cache,
+            hot_blocks,
+            counters: Counters::default(),
+            random: SplitMix64::new(settings.seed),
+            seq: 0,
+            next_plane: 0,
+            by_block: Divider::new(geometry.pages_per_block),
+        })
+    }
+
+    fn check_space(&self) -> Result<(), FtlError> {
+        let (geometry, settings) = (&self.geometry, &self.settings);
+        let good = geometry.blocks() - self.blocks.bad();
+        let streams = 3 + u32::from(settings.wear_spread > 0);
+        let kept =
+            (settings.gc_reserve_blocks + streams) * geometry.planes() + u32::from(self.meta.on);
+        let usable = u64::from(good.saturating_sub(kept)) * u64::from(geometry.pages_per_block);
+        let own = self.meta.pages_max();
+        if u64::from(settings.logical_pages) + u64::from(own) <= usable {
+            return Ok(());
+        }
+        Err(FtlError::Settings(format!(
+            "{} logical pages and {own} of the map do not fit: {good} good blocks less {kept} \
+             for collection and open blocks hold {usable} pages",
+            settings.logical_pages
+        )))
+    }
+
+    /// Usable over mapped pages: what the closed forms of [`theory`] take as `alpha`.
+    ///
+    /// Usable are the pages of good blocks, less those that a plane keeps idle on average: the
+    /// reserve of collection, and half of each block being filled. Mapped are the logical pages
+    /// and the most pages that the FTL needs for its own map and journal.
+    pub fn effective_alpha(&self) -> f64 {
+        let good = self.geometry.blocks() - self.blocks.bad();
+        effective_alpha(&self.geometry, &self.settings, good, self.meta.pages_max())
+    }
+
+    /// Physical pages over logical pages, less one: over-provisioning as it is advertised.
+    pub fn over_provisioning(&self) -> f64 {
+        f64::from(self.geometry.pages()) / f64::from(self.settings.logical_pages) - 1.0
+    }
+
+    /// DRAM that the controller needs for the FTL's tables, by name, in bytes.
+    pub fn dram(&self) -> Vec<(&'static str, u64)> {
+        let page_bytes = u64::from(self.geometry.page_bytes);
+        let map = if self.cache.is_partial() {
+            self.cache.capacity() as u64 * page_bytes + 8 * u64::from(self.meta.slots.logical)
+        } else {
+            4 * u64::from(self.settings.logical_pages)
+        };
+        let journal = if self.meta.journal.on { page_bytes } else { 0 };
+        vec![
+            ("map", map),
+            ("reverse_map", 4 * u64::from(self.geometry.pages())),
+            ("virtual_table", 8 * u64::from(self.shared.len())),
+            ("blocks", 34 * u64::from(self.geometry.blocks())),
+            ("map_directory", 12 * self.meta.dirty_at.len() as u64),
+            ("journal_buffer", journal),
+        ]
+    }
+}
+
+fn check_settings(
+    geometry: &Geometry,
+    settings: &FtlSettings,
+    cache: &MapCache,
+    keeps_meta: bool,
+) -> Result<(), FtlError> {
+    let volatile = settings.durability == Durability::Volatile && !cache.is_partial();
+    let least = if volatile { 2 } else { 4 };
+    if settings.gc_reserve_blocks < least {
+        let why = if volatile { "" } else { " with mapping pages in flash" };
+        let message = format!("gc_reserve_blocks must be at least {least}{why}");
+        return Err(FtlError::Settings(message));
+    }
+    if settings.durability != Durability::Volatile && !keeps_meta {
+        let message = "only a volatile drive works on an array without out-of-band areas";
+        return Err(FtlError::Settings(message.into()));
+    }
+    if settings.logical_pages == 0 {
+        return Err(FtlError::Settings("logical_pages must be at least 1".into()));
+    }
+    if cache.is_partial() && cache.capacity() < 4 {
+        let least = 4 * geometry.page_bytes;
+        let message = format!("map_cache_bytes must be 0 or at least 4 pages, {least}");
+        return Err(FtlError::Settings(message));
+    }
+    if !volatile && geometry.page_bytes < 64 {
+        return Err(FtlError::Settings("page_bytes must be at least 64 for mapping pages".into()));
+    }
+    if let Temperature::HotRange { hot_pages, hot_writes_permille } = settings.temperature
+        && (hot_pages == 0 || hot_pages >= settings.logical_pages || hot_writes_permille > 999)
+    {
+        let message = "hot_pages must be from 1 to less than logical_pages, and \
+                       hot_writes_permille at most 999";
+        return Err(FtlError::Settings(message.into()));
+    }
+    Ok(())
+}
+
+/// Blocks of each plane that the hot pool gets: its data, and the share of the spare space that
+/// makes the whole write the least.
+fn hot_blocks(geometry: &Geometry, settings: &FtlSettings, alpha: f64) -> Option<u32> {
+    let Temperature::HotRange { hot_pages, hot_writes_permille } = settings.temperature else {
+        return None;
+    };
+    let mapped = f64::from(settings.logical_pages);
+    let data = f64::from(hot_pages) / mapped;
+    let writes = f64::from(hot_writes_permille) / 1000.0;
+    let pages_per_block = geometry.pages_per_block;
+    let pool = |alpha: f64| theory::greedy(alpha, pages_per_block);
+    let (_, spare) = theory::two_pools(alpha.max(1.001), writes, data, pool);
+    let pages = f64::from(hot_pages) + (alpha - 1.0).max(0.001) * mapped * spare;
+    let blocks = pages / f64::from(geometry.planes()) / f64::from(pages_per_block);
+    // Half of each of its two open blocks is not written yet.
+    Some(blocks.round() as u32 + 1)
+}

@@ -1,0 +1,279 @@
+//! The FTL's own pages: mapping, journal, block states and root, in blocks of their own.
+//! Room: onefold-flash.
+//! Invariants: a block holds pages of the FTL or data, never both, so that recovery finds the
+//! former by the first page of a block; a slot's old page dies when its new one is programmed.
+//! Cost: 12 B per mapping page.
+
+use crate::dedup::Policy;
+use crate::ftl::journal::{Journal, JournalPage, RECORD_BYTES, Record};
+use crate::ftl::map::{NONE, Owner};
+use crate::ftl::settings::{Durability, FtlSettings};
+use crate::ftl::{Ftl, FtlError};
+use crate::geometry::Geometry;
+use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
+use crate::op::{Cause, Driver, OpKind};
+
+/// A segment that its mapping page holds as it is.
+pub(super) const CLEAN: u64 = u64::MAX;
+
+/// The numbering of the FTL's own pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slots {
+    /// Entries of a mapping page.
+    pub entries: u32,
+    /// Mapping pages of logical pages: slots `0..logical`.
+    pub logical: u32,
+    /// Mapping pages in all, with those of the virtual table after `logical`.
+    pub segments: u32,
+    /// Pages of block states; two sets of them, after the segments, used in turn.
+    pub states: u32,
+    /// Blocks of a page of block states.
+    pub blocks_per_state: u32,
+}
+
+impl Slots {
+    pub fn new(geometry: &Geometry, logical_pages: u32) -> Self {
+        let entries = geometry.page_bytes / 4;
+        let logical = logical_pages.div_ceil(entries);
+        // Virtual pages in use are at most the logical pages, and those resting at most the
+        // records of a few pages.
+        let virtual_pages = logical_pages + 4 * entries;
+        Self {
+            entries,
+            logical,
+            segments: logical + virtual_pages.div_ceil(entries),
+            states: geometry.blocks().div_ceil(entries),
+            blocks_per_state: entries,
+        }
+    }
+
+    pub const fn state(&self, index: u32, odd: bool) -> u32 {
+        self.segments + index + if odd { self.states } else { 0 }
+    }
+
+    pub const fn root(&self) -> u32 {
+        self.segments + 2 * self.states
+    }
+
+    pub const fn first_journal(&self) -> u32 {
+        self.root() + 1
+    }
+
+    pub fn key(&self, slot: u32) -> PageKey {
+        if slot < self.segments {
+            PageKey::Map(slot)
+        } else if slot < self.root() {
+            PageKey::Directory((slot - self.segments) % self.states)
+        } else if slot == self.root() {
+            PageKey::Root(0)
+        } else {
+            PageKey::Journal(slot - self.first_journal())
+        }
+    }
+
+    pub fn lpns(&self, segment: u32) -> std::ops::Range<u32> {
+        segment * self.entries..(segment + 1) * self.entries
+    }
+}
+
+/// A checkpoint under way: mapping pages are stored one by one while the host goes on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    /// The checkpoint holds everything up to here.
+    pub seq: u64,
+    /// Segments before it are stored.
+    pub next_segment: u32,
+    /// Whether the second set of state pages is written by this one.
+    pub odd: bool,
+    /// Blocks that were open at `seq`.
+    pub open: Vec<u32>,
+}
+
+/// The state of what the FTL stores of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Meta {
+    /// Whether anything is stored at all.
+    pub on: bool,
+    pub protected: bool,
+    pub slots: Slots,
+    pub place: Vec<u32>,
+    pub open: Option<u32>,
+    /// First change of each segment since it was stored, or [`CLEAN`].
+    pub dirty_at: Vec<u64>,
+    pub journal: Journal,
+    pub round: Round,
+    /// Host pages times segments towards the next segment to store.
+    pub due: u64,
+    /// Host pages from one checkpoint to the next.
+    pub interval: u64,
+    /// Journal pages that live between two checkpoints at most, roughly.
+    pub journal_pages: u32,
+}
+
+impl Meta {
+    pub fn new(geometry: &Geometry, settings: &FtlSettings) -> Self {
+        let slots = Slots::new(geometry, settings.logical_pages);
+        let on = settings.durability != Durability::Volatile || settings.map_cache_bytes > 0;
+        let interval = match settings.checkpoint_pages {
+            0 => geometry.pages() / 8,
+            pages => pages,
+        };
+        let journal = Journal {
+            on: matches!(settings.durability, Durability::Journal | Durability::Protected),
+            records_per_page: geometry.page_bytes as usize / RECORD_BYTES,
+            ..Journal::default()
+        };
+        Self {
+            on,
+            protected: settings.durability == Durability::Protected,
+            slots,
+            place: if on { vec![NONE; slots.first_journal() as usize] } else { Vec::new() },
+            open: None,
+            dirty_at: if on { vec![CLEAN; slots.segments as usize] } else { Vec::new() },
+            journal,
+            round: Round::default(),
+            due: 0,
+            interval: u64::from(interval.max(1)),
+            journal_pages: (geometry.pages() / 1024).max(8),
+        }
+    }
+
+    /// Most pages of the FTL that live at a time.
+    pub fn pages_max(&self) -> u32 {
+        if !self.on {
+            return 0;
+        }
+        let journal = if self.journal.on { 2 * self.journal_pages + 2 } else { 0 };
+        self.slots.logical + 2 * self.slots.states + 2 + journal
+    }
+
+    /// A segment has changed.
+    pub fn dirty(&mut self, segment: u32, seq: u64) {
+        let at = &mut self.dirty_at[segment as usize];
+        *at = (*at).min(seq);
+    }
+}
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Notes a change that no page's out-of-band area says, before it is made. The caller lets
+    /// [`Ftl::settle_journal`] store a full page of them afterwards.
+    pub(super) fn log(&mut self, record: Record) {
+        if self.meta.journal.on {
+            let seq = self.next_seq();
+            self.meta.journal.push(seq, record);
+        } else {
+            self.shared.synced();
+        }
+    }
+
+    /// Stores the pending records if they fill a page.
+    pub(super) fn settle_journal(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        let journal = &self.meta.journal;
+        if journal.pending.len() + 1 < journal.records_per_page {
+            Ok(())
+        } else {
+            self.store_journal(d)
+        }
+    }
+
+    /// Stores the pending records.
+    pub(super) fn store_journal(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        if self.meta.journal.pending.is_empty() {
+            self.shared.synced();
+            return Ok(());
+        }
+        let bytes = self.meta.journal.page();
+        let last_seq = self.meta.journal.last;
+        let slot = match self.meta.journal.free_slots.pop() {
+            Some(slot) => slot,
+            None => {
+                self.meta.place.push(NONE);
+                (self.meta.place.len() - 1) as u32
+            }
+        };
+        self.program_meta(slot, last_seq, &bytes, d)?;
+        let journal = &mut self.meta.journal;
+        journal.pages.push_back(JournalPage { slot, last_seq });
+        journal.pending.clear();
+        journal.durable = last_seq;
+        self.shared.synced();
+        // A long journal makes for a long recovery: checkpoints keep up with it.
+        let share = self.meta.interval * u64::from(self.meta.slots.segments);
+        self.meta.due += share / u64::from(self.meta.journal_pages);
+        Ok(())
+    }
+
+    /// Whether a record that is not durable is the reason why pages of a block died.
+    pub(super) fn waits_for_journal(&self, block: u32) -> bool {
+        !self.meta.protected && self.blocks.needs(block) > self.meta.journal.durable
+    }
+
+    /// Programs one of the FTL's own pages; the one that was there before is dead then.
+    pub(super) fn program_meta(
+        &mut self,
+        slot: u32,
+        seed: u64,
+        bytes: &[u8],
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
+        let ppn = loop {
+            let ppn = self.next_meta_page()?;
+            let key = self.meta.slots.key(slot);
+            let oob = Oob { key, seq: self.next_seq(), seed, tag: 0 };
+            match self.nand.program(ppn, Payload::Meta(bytes), &oob) {
+                Ok(()) => break ppn,
+                Err(NandError::Failed { block, .. }) => {
+                    self.meta.open = None;
+                    self.blocks.condemn(block);
+                    self.counters.block_failures += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.issue(d, OpKind::Program, Cause::Map, ppn, false);
+        self.settle(ppn, Owner::Meta(slot));
+        let old = std::mem::replace(&mut self.meta.place[slot as usize], ppn);
+        if old != NONE {
+            self.drop_meta(old);
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_meta(&mut self, ppn: u32) {
+        self.owners.set(ppn, Owner::None);
+        self.blocks.lose(self.block_of(ppn));
+    }
+
+    /// Puts one of the FTL's own pages elsewhere, as it is.
+    pub(super) fn move_meta(&mut self, slot: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        let from = self.meta.place[slot as usize];
+        self.issue(d, OpKind::Read, Cause::Map, from, false);
+        if !N::KEEPS_META {
+            return self.program_meta(slot, 0, &[], d);
+        }
+        let bytes = self.nand.read_meta(from)?;
+        let seed = self.nand.read_oob(from)?.seed;
+        self.program_meta(slot, seed, &bytes, d)
+    }
+
+    fn next_meta_page(&mut self) -> Result<u32, FtlError> {
+        let block = match self.meta.open {
+            Some(block) if !self.blocks.is_full(block) => block,
+            _ => self.open_meta_block()?,
+        };
+        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+    }
+
+    fn open_meta_block(&mut self) -> Result<u32, FtlError> {
+        if let Some(full) = self.meta.open.take() {
+            self.blocks.close(full, self.seq);
+        }
+        let planes = 0..self.geometry.planes();
+        let roomy = planes.max_by_key(|&plane| (self.blocks.free_of(plane), u32::MAX - plane));
+        let Some(block) = roomy.and_then(|plane| self.blocks.take_free(plane, false)) else {
+            return Err(self.no_space());
+        };
+        self.meta.open = Some(block);
+        Ok(block)
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a run did not end well.
+//! Room: onefold-flash.
+
+use onefold_sim::SimError;
+use thiserror::Error;
+
+use crate::ftl::FtlError;
+use crate::spec::SpecError;
+
+/// Why a run did not end well.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The specification makes no sense.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The drive cannot be made.
+    #[error("the drive cannot be made: {0}")]
+    Format(FtlError),
+    /// The workload makes no sense.
+    #[error("workload: {0}")]
+    Workload(String),
+    /// A trace cannot be read.
+    #[error("{0}")]
+    Trace(String),
+    /// A trace addresses more than the drive has.
+    #[error(
+        "request {number} ends at byte {last}, and the drive at {drive}: expected a larger drive \
+         or workload.wrap_addresses = true"
+    )]
+    BeyondDrive {
+        /// The request, from 0.
+        number: u64,
+        /// The byte after its last one.
+        last: u64,
+        /// Bytes of the drive.
+        drive: u64,
+    },
+    /// No policy has this name, or its options are wrong.
+    #[error("{0}")]
+    Dedup(String),
+    /// The controller's memory is too small for its tables.
+    #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes")]
+    Dram {
+        /// What there is.
+        budget: u64,
+        /// What is needed.
+        needed: u64,
+        /// For what.
+        list: String,
+    },
+    /// The FTL failed a request.
+    #[error("request {request}: {error}")]
+    Ftl {
+        /// The request, from 0.
+        request: u64,
+        /// Why.
+        error: FtlError,
+    },
+    /// The FTL failed in an idle moment.
+    #[error("background work: {error}")]
+    Idle {
+        /// Why.
+        error: FtlError,
+    },
+    /// Requests are left and nothing will ever happen again.
+    #[error(transparent)]
+    Stalled(SimError),
+    /// What is told about requests could not be written.
+    #[error("{0}")]
+    Log(String),
+}

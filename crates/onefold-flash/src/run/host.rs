@@ -1,0 +1,110 @@
+//! The host's side: the link, the queue of the drive, the write buffer, and who waits for what.
+//! Room: onefold-flash.
+
+use std::collections::VecDeque;
+
+use crate::controller::{Servers, transfer_ns};
+use crate::run::request::HostRequest;
+use crate::spec::{DriveSpec, WriteBuffer};
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Taken into the queue of the drive.
+    Taken,
+    /// Its command, and what it writes, is on the link.
+    LinkIn,
+    /// A core looks at it.
+    Cpu,
+    /// It waits for room in the write buffer.
+    Buffer,
+    /// The flash works.
+    Flash,
+    /// What it read is on the link.
+    LinkOut,
+}
+
+/// A request under way, by the number of its flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Underway {
+    pub request: HostRequest,
+    pub stage: Stage,
+    /// When the stage began.
+    pub since: u64,
+    /// Whether the host has its answer already.
+    pub answered: bool,
+}
+
+/// A flush that waits for the writes before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flush {
+    pub flight: u32,
+    pub number: u64,
+    pub writes_left: u32,
+}
+
+/// The link, the queue and the buffer.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub link_in: Servers,
+    pub link_out: Servers,
+    link_mb_per_s: u64,
+    pub link_latency_ns: u64,
+    pub request_ns: u64,
+    pub queue_entries: u32,
+    /// Requests in the queue of the drive.
+    pub taken: u32,
+    /// Requests that came when the queue was full.
+    pub outside: VecDeque<HostRequest>,
+    pub write_back: bool,
+    pub protected: bool,
+    buffer_pages: u32,
+    pub buffer_used: u32,
+    /// Writes that wait for the buffer.
+    pub for_buffer: VecDeque<u32>,
+    /// Writes that are not in the flash yet.
+    pub writes: u32,
+    pub flushes: Vec<Flush>,
+}
+
+impl Host {
+    pub(crate) fn new(spec: &DriveSpec) -> Self {
+        Self {
+            link_in: Servers::new(1),
+            link_out: Servers::new(1),
+            link_mb_per_s: spec.host.link_mb_per_s,
+            link_latency_ns: spec.host.link_latency_ns,
+            request_ns: spec.controller.request_ns,
+            queue_entries: spec.host.queue_entries,
+            taken: 0,
+            outside: VecDeque::new(),
+            write_back: spec.controller.write_buffer == WriteBuffer::Back,
+            protected: spec.controller.power_loss_protection,
+            buffer_pages: spec.controller.write_buffer_pages,
+            buffer_used: 0,
+            for_buffer: VecDeque::new(),
+            writes: 0,
+            flushes: Vec::new(),
+        }
+    }
+
+    /// Time of pages on the link.
+    pub(crate) fn link_ns(&self, pages: u32, page_bytes: u32) -> u64 {
+        transfer_ns(u64::from(pages) * u64::from(page_bytes), self.link_mb_per_s)
+    }
+
+    /// Whether so many pages may enter the buffer now; requests larger than it enter an empty one.
+    pub(crate) const fn has_room(&self, pages: u32) -> bool {
+        self.buffer_used == 0 || self.buffer_used + pages <= self.buffer_pages
+    }
+
+    /// Whether there is room in the queue of the drive.
+    pub(crate) const fn may_take(&self) -> bool {
+        self.taken < self.queue_entries
+    }
+
+    /// Whether nobody waits for the drive.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.taken == 0 && self.writes == 0 && self.outside.is_empty()
+    }
+}

@@ -1,0 +1,413 @@
+//! The figures of a run.
+//! Room: onefold-flash.   In: a finished simulation.   Out: [`Report`], ready to be serialised.
+//! docs/ssd.md names every field; rates are over exact virtual time.
+
+use std::collections::BTreeMap;
+
+use onefold_workload::Op;
+use serde::Serialize;
+
+use crate::controller::{ControllerUsage, Share};
+use crate::dedup::Policy;
+use crate::ftl::Counters;
+use crate::nand::Nand;
+use crate::op::{Cause, OpKind};
+use crate::run::RunError;
+use crate::run::request::SimPage;
+use crate::run::simulation::Simulation;
+use crate::run::tally::OpTally;
+use crate::spec::{DriveSpec, WriteBuffer};
+
+/// Figures of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct Report {
+    pub drive: String,
+    pub seed: u64,
+    pub result_hash: String,
+    pub requests: RequestsReport,
+    pub elapsed_ns: u64,
+    pub iops: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
+    pub latency_ns: BTreeMap<&'static str, Option<LatencyReport>>,
+    pub latency_breakdown_ns: BTreeMap<&'static str, BTreeMap<&'static str, f64>>,
+    pub waf: WafReport,
+    pub effective_alpha: f64,
+    pub logical_pages: u32,
+    pub physical_pages: u32,
+    pub flash_operations: BTreeMap<&'static str, OpsReport>,
+    pub dedup: DedupReport,
+    pub utilisation: UtilisationReport,
+    pub energy_nj: u128,
+    pub erases: ErasesReport,
+    pub lifetime: LifetimeReport,
+    pub dram: DramReport,
+    pub events: u64,
+}
+
+/// Requests by kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct RequestsReport {
+    pub generated: u64,
+    pub completed: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub trims: u64,
+    pub flushes: u64,
+    pub pages_read: u64,
+    pub pages_written: u64,
+    pub partial_pages: u64,
+    pub buffer_hits: u64,
+}
+
+/// Latencies of one kind of request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct LatencyReport {
+    pub mean: f64,
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// Pages programmed per page that the host wrote; `null` if it wrote none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct WafReport {
+    pub total: Option<f64>,
+    pub host: Option<f64>,
+    pub gc: Option<f64>,
+    pub wear: Option<f64>,
+    pub map: Option<f64>,
+}
+
+/// Flash operations of one kind by cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct OpsReport {
+    pub host: u64,
+    pub gc: u64,
+    pub wear: u64,
+    pub map: u64,
+    pub dedup: u64,
+}
+
+/// What deduplication found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct DedupReport {
+    pub policy: String,
+    pub inline_pages: u64,
+    pub offline_pages: u64,
+    pub missed_pages: Option<u64>,
+    pub compared_equal: u64,
+    pub compared_different: u64,
+}
+
+/// Busy shares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct UtilisationReport {
+    pub unit: &'static str,
+    pub units: u32,
+    pub units_mean: f64,
+    pub units_min: f64,
+    pub units_max: f64,
+    pub units_reading: f64,
+    pub units_programming: f64,
+    pub units_erasing: f64,
+    pub unit_queue_max: u64,
+    pub suspends: u64,
+    pub servers: BTreeMap<&'static str, ServerReport>,
+}
+
+/// Busy share and waiting time of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct ServerReport {
+    pub count: u32,
+    pub mean: f64,
+    pub jobs: u64,
+    pub wait_ns_mean: f64,
+}
+
+/// Erase counts of the blocks, over the whole life of the drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct ErasesReport {
+    pub min: u32,
+    pub mean: f64,
+    pub max: u32,
+    pub histogram: Vec<ErasesBucket>,
+}
+
+/// Blocks that were erased so often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct ErasesBucket {
+    pub erases: u32,
+    pub blocks: u64,
+}
+
+/// How long the drive lasts at this write amplification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct LifetimeReport {
+    pub rated_pe_cycles: u64,
+    pub terabytes_written: Option<f64>,
+    pub drive_writes_per_day_5_years: Option<f64>,
+}
+
+/// The controller's memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct DramReport {
+    pub budget_bytes: u64,
+    pub used_bytes: u64,
+    pub items: Vec<DramItem>,
+}
+
+/// One table or buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct DramItem {
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// Five years in days.
+const FIVE_YEARS_DAYS: f64 = 5.0 * 365.0;
+
+/// Lists what is in the controller's memory, and refuses what does not fit.
+pub(crate) fn dram(
+    spec: &DriveSpec,
+    policy: &[(&'static str, u64)],
+) -> Result<DramReport, RunError> {
+    let mapping = match spec.ftl.map_cache_bytes {
+        0 => u64::from(spec.logical_pages()) * 4,
+        bytes => bytes,
+    };
+    let page = u64::from(spec.geometry.page_bytes);
+    let mut items = vec![("mapping", mapping)];
+    items.extend(policy);
+    if spec.controller.write_buffer == WriteBuffer::Back {
+        items.push(("write_buffer", u64::from(spec.controller.write_buffer_pages) * page));
+    }
+    // A page in and a page out per unit while the flash works on them.
+    items.push(("page_buffers", u64::from(spec.parallel_units()) * 2 * page));
+    let items: Vec<DramItem> =
+        items.into_iter().map(|(name, bytes)| DramItem { name: name.into(), bytes }).collect();
+    let used_bytes = items.iter().map(|item| item.bytes).sum();
+    let budget_bytes = spec.controller.dram_bytes;
+    if used_bytes > budget_bytes {
+        let one = |item: &DramItem| format!("{} ({} bytes)", item.name, item.bytes);
+        let list = items.iter().map(one).collect::<Vec<_>>().join(", ");
+        return Err(RunError::Dram { budget: budget_bytes, needed: used_bytes, list });
+    }
+    Ok(DramReport { budget_bytes, used_bytes, items })
+}
+
+fn per(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn latency(tally: &OpTally) -> Option<LatencyReport> {
+    let histogram = &tally.latency_ns;
+    Some(LatencyReport {
+        mean: histogram.mean()?,
+        p50: histogram.quantile(500_000)?,
+        p90: histogram.quantile(900_000)?,
+        p99: histogram.quantile(990_000)?,
+        p999: histogram.quantile(999_000)?,
+        max: histogram.max()?,
+    })
+}
+
+/// Counts of a stretch of time.
+struct Stretch<'a> {
+    before: &'a Counters,
+    after: &'a Counters,
+}
+
+impl Stretch<'_> {
+    fn ops(&self, kind: OpKind, cause: Cause) -> u64 {
+        self.after.ops.of(kind, cause) - self.before.ops.of(kind, cause)
+    }
+
+    fn written(&self) -> u64 {
+        self.after.host_pages_written - self.before.host_pages_written
+    }
+
+    fn by_cause(&self, kind: OpKind) -> OpsReport {
+        OpsReport {
+            host: self.ops(kind, Cause::Host),
+            gc: self.ops(kind, Cause::Gc),
+            wear: self.ops(kind, Cause::Wear),
+            map: self.ops(kind, Cause::Map),
+            dedup: self.ops(kind, Cause::Dedup),
+        }
+    }
+
+    fn waf(&self) -> WafReport {
+        let written = self.written();
+        let of = |cause| per(self.ops(OpKind::Program, cause), written);
+        let all = Cause::ALL.iter().map(|&cause| self.ops(OpKind::Program, cause)).sum();
+        WafReport {
+            total: per(all, written),
+            host: of(Cause::Host),
+            gc: of(Cause::Gc),
+            wear: of(Cause::Wear),
+            map: of(Cause::Map),
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn of<N, P>(
+        spec: &DriveSpec,
+        simulation: &mut Simulation<'_, N, P>,
+        before: &Counters,
+        dram: DramReport,
+    ) -> Self
+    where
+        N: Nand<Page: SimPage>,
+        P: Policy<N::Page>,
+    {
+        let at_end = simulation.at_end.unwrap_or(*simulation.ftl.counters());
+        let last = *simulation.ftl.counters();
+        let host_time = Stretch { before, after: &at_end };
+        for kind in [OpKind::Read, OpKind::Program, OpKind::Erase] {
+            for cause in Cause::ALL {
+                simulation.tally.mix(last.ops.of(kind, cause));
+            }
+        }
+        let tally = &simulation.tally;
+        let elapsed_ns = tally.end_ns;
+        let per_s = |count: u64| per(count, elapsed_ns).map(|rate| rate * 1e9);
+        let page = u64::from(spec.geometry.page_bytes);
+        let usage = simulation.controller.usage(elapsed_ns, &spec.energy);
+        let requests = RequestsReport {
+            generated: simulation.generated(),
+            completed: tally.completed(),
+            reads: tally.of(Op::Read).latency_ns.count(),
+            writes: tally.of(Op::Write).latency_ns.count(),
+            trims: tally.of(Op::Trim).latency_ns.count(),
+            flushes: tally.of(Op::Flush).latency_ns.count(),
+            pages_read: tally.of(Op::Read).pages,
+            pages_written: tally.of(Op::Write).pages,
+            partial_pages: tally.partial_pages,
+            buffer_hits: usage.buffer_hits,
+        };
+        let waf = host_time.waf();
+        let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
+        let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
+        Self {
+            drive: spec.name.clone(),
+            seed: spec.seed,
+            result_hash: format!("{:016x}", tally.hash()),
+            elapsed_ns,
+            iops: per_s(requests.completed),
+            read_bytes_per_s: per_s(requests.pages_read * page),
+            write_bytes_per_s: per_s(requests.pages_written * page),
+            latency_ns: kinds.clone().map(|(name, op)| (name, latency(tally.of(op)))).collect(),
+            latency_breakdown_ns: kinds
+                .filter(|&(_, op)| tally.of(op).latency_ns.count() > 0)
+                .map(|(name, op)| (name, breakdown(tally.of(op))))
+                .collect(),
+            lifetime: lifetime(spec, &waf),
+            waf,
+            effective_alpha: spec.effective_alpha(),
+            logical_pages: spec.logical_pages(),
+            physical_pages: spec.geometry.pages(),
+            flash_operations: [
+                ("read", host_time.by_cause(OpKind::Read)),
+                ("program", host_time.by_cause(OpKind::Program)),
+                ("erase", host_time.by_cause(OpKind::Erase)),
+            ]
+            .into(),
+            dedup: DedupReport {
+                policy: spec.dedup.policy.clone(),
+                inline_pages: last.inline_pages - before.inline_pages,
+                offline_pages: last.offline_pages - before.offline_pages,
+                missed_pages: None,
+                compared_equal: last.compared_equal - before.compared_equal,
+                compared_different: last.compared_different - before.compared_different,
+            },
+            utilisation: utilisation(spec, &usage),
+            energy_nj: usage.energy_nj,
+            erases: erases(spec, simulation.ftl.blocks()),
+            dram,
+            events: usage.events,
+            requests,
+        }
+    }
+}
+
+fn breakdown(tally: &OpTally) -> BTreeMap<&'static str, f64> {
+    Share::ALL.iter().map(|share| share.name()).zip(tally.breakdown_mean()).collect()
+}
+
+fn utilisation(spec: &DriveSpec, usage: &ControllerUsage) -> UtilisationReport {
+    let units = &usage.units;
+    UtilisationReport {
+        unit: spec.timing.parallel_unit.name(),
+        units: units.count,
+        units_mean: units.mean,
+        units_min: units.min,
+        units_max: units.max,
+        units_reading: units.by_kind[0],
+        units_programming: units.by_kind[1],
+        units_erasing: units.by_kind[2],
+        unit_queue_max: units.waiting_max,
+        suspends: usage.suspends,
+        servers: (usage.servers.iter())
+            .map(|server| {
+                let report = ServerReport {
+                    count: server.count,
+                    mean: server.mean,
+                    jobs: server.jobs,
+                    wait_ns_mean: server.wait_ns_mean,
+                };
+                (server.name, report)
+            })
+            .collect(),
+    }
+}
+
+fn erases(spec: &DriveSpec, blocks: &crate::ftl::blocks::Blocks) -> ErasesReport {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut sum = 0;
+    for block in 0..spec.geometry.blocks() {
+        *counts.entry(blocks.erases(block)).or_default() += 1;
+        sum += u64::from(blocks.erases(block));
+    }
+    ErasesReport {
+        min: counts.keys().next().copied().unwrap_or(0),
+        mean: sum as f64 / f64::from(spec.geometry.blocks()),
+        max: counts.keys().next_back().copied().unwrap_or(0),
+        histogram: counts
+            .into_iter()
+            .map(|(erases, blocks)| ErasesBucket { erases, blocks })
+            .collect(),
+    }
+}
+
+/// Every block may be erased as often as it is rated for; what the host may write is that over
+/// the write amplification.
+fn lifetime(spec: &DriveSpec, waf: &WafReport) -> LifetimeReport {
+    let rated = spec.media.rated_pe_cycles;
+    let bytes = waf
+        .total
+        .filter(|&total| total > 0.0)
+        .map(|total| spec.geometry.capacity_bytes() as f64 * rated as f64 / total);
+    let drive = f64::from(spec.logical_pages()) * f64::from(spec.geometry.page_bytes);
+    LifetimeReport {
+        rated_pe_cycles: rated,
+        terabytes_written: bytes.map(|bytes| bytes / 1e12),
+        drive_writes_per_day_5_years: bytes.map(|bytes| bytes / drive / FIVE_YEARS_DAYS),
+    }
+}

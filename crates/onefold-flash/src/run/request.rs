@@ -1,0 +1,218 @@
+//! Requests of the host in pages, from a generator or a trace.
+//! Room: onefold-flash.   In: byte ranges.   Out: [`HostRequest`]s.
+
+use onefold_sim::SimSpan;
+use onefold_workload::content::UniformContent;
+use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
+
+use crate::run::RunError;
+use crate::spec::{ContentKind, DriveSpec, TraceTiming};
+
+/// A request in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostRequest {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When it came, in ns.
+    pub arrival_ns: u64,
+    /// What it does.
+    pub op: Op,
+    /// Its first page.
+    pub lpn: u32,
+    /// Its pages; 0 for a flush.
+    pub pages: u32,
+    /// Whether it covers only a part of its first page.
+    pub partial_head: bool,
+    /// Whether it covers only a part of its last page, if that is another one.
+    pub partial_tail: bool,
+    /// The content that it writes, where that is known.
+    pub identity: Option<ContentIdentity>,
+}
+
+/// What a page holds in a simulation.
+pub trait SimPage: Clone + PartialEq {
+    /// The content of page `index` of a request; `number` is fresh for every page.
+    fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self;
+}
+
+impl SimPage for () {
+    fn of(_identity: Option<ContentIdentity>, _index: u32, _number: u64) -> Self {}
+}
+
+/// The requests of a trace.
+pub type TraceRequests = Box<dyn Iterator<Item = Result<Request, String>> + Send>;
+
+/// Where requests come from.
+pub(crate) struct Source {
+    kind: Kind,
+    /// Made so far.
+    made: u64,
+    limit: u64,
+    page_bytes: u64,
+    logical_pages: u64,
+    wrap: bool,
+    content: Content,
+}
+
+enum Kind {
+    Generated(Generator),
+    Trace { requests: TraceRequests, think: Generator, closed: bool },
+}
+
+/// Identities of written requests.
+enum Content {
+    /// Those of the trace, or fresh ones.
+    Given,
+    Uniform(UniformContent),
+    Set(Box<dyn Iterator<Item = ContentIdentity> + Send>),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("made", &self.made).field("limit", &self.limit).finish()
+    }
+}
+
+impl Source {
+    pub(crate) fn new(spec: &DriveSpec, trace: Option<TraceRequests>) -> Result<Self, RunError> {
+        let generator = Generator::new(spec.workload_spec())
+            .map_err(|error| RunError::Workload(error.to_string()))?;
+        let content = match (&trace, spec.workload.content) {
+            (Some(_), _) | (None, ContentKind::Unique) => Content::Given,
+            (None, ContentKind::Uniform) => {
+                Content::Uniform(UniformContent::new(spec.workload.content_values, spec.seed))
+            }
+            (None, _) => {
+                let profile = spec.content_profile().expect("every other kind has a profile");
+                let writes = generator.clone().filter(|request| request.op == Op::Write).count();
+                let set = profile
+                    .data_set(writes as u64, spec.seed)
+                    .map_err(|error| RunError::Workload(error.to_string()))?;
+                Content::Set(Box::new(set))
+            }
+        };
+        let limit = if trace.is_some() { u64::MAX } else { spec.workload.requests };
+        let closed = spec.workload.trace_timing == TraceTiming::Closed;
+        Ok(Self {
+            kind: match trace {
+                None => Kind::Generated(generator),
+                Some(requests) => Kind::Trace { requests, think: generator, closed },
+            },
+            made: 0,
+            limit,
+            page_bytes: u64::from(spec.geometry.page_bytes),
+            logical_pages: u64::from(spec.logical_pages()),
+            wrap: spec.workload.wrap_addresses,
+            content,
+        })
+    }
+
+    /// At most so many requests of a trace.
+    pub(crate) fn limit(&mut self, requests: u64) {
+        self.limit = self.limit.min(requests);
+    }
+
+    /// Requests made so far.
+    pub(crate) const fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Whether no request will come any more, as far as is known without asking for one.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.made == self.limit
+    }
+
+    /// Clients that wait for each other's answers; `None` when requests come by the clock.
+    pub(crate) const fn clients(&self) -> Option<u32> {
+        let spec = match &self.kind {
+            Kind::Generated(generator) => generator.spec(),
+            Kind::Trace { think, closed: true, .. } => think.spec(),
+            Kind::Trace { closed: false, .. } => return None,
+        };
+        match spec.arrivals {
+            Arrivals::Closed { queue_depth, .. } => Some(queue_depth),
+            Arrivals::Poisson { .. } | Arrivals::Constant { .. } => match self.kind {
+                Kind::Generated(_) => None,
+                Kind::Trace { .. } => Some(1),
+            },
+        }
+    }
+
+    /// The pause before a client's next request.
+    pub(crate) fn think(&mut self) -> SimSpan {
+        match &mut self.kind {
+            Kind::Generated(generator) => generator.think(),
+            Kind::Trace { think, .. } => think.think(),
+        }
+    }
+
+    /// The next request, if there is one.
+    pub(crate) fn next(&mut self) -> Result<Option<HostRequest>, RunError> {
+        if self.made == self.limit {
+            return Ok(None);
+        }
+        let request = match &mut self.kind {
+            Kind::Generated(generator) => generator.next(),
+            Kind::Trace { requests, .. } => requests.next().transpose().map_err(RunError::Trace)?,
+        };
+        let Some(mut request) = request else { return Ok(None) };
+        if request.op == Op::Write {
+            request.identity = match &mut self.content {
+                Content::Given => request.identity,
+                Content::Uniform(values) => values.next(),
+                Content::Set(set) => set.next(),
+            };
+        }
+        let request = self.in_pages(&request)?;
+        self.made += 1;
+        Ok(Some(request))
+    }
+
+    fn in_pages(&self, request: &Request) -> Result<HostRequest, RunError> {
+        let (number, arrival_ns, op) = (self.made, request.time_ns, request.op);
+        let whole = HostRequest {
+            number,
+            arrival_ns,
+            op,
+            lpn: 0,
+            pages: 0,
+            partial_head: false,
+            partial_tail: false,
+            identity: request.identity,
+        };
+        if op == Op::Flush || request.length == 0 {
+            return Ok(whole);
+        }
+        let bytes = self.page_bytes;
+        let (mut first, mut end) = (request.offset / bytes, request.end().div_ceil(bytes));
+        let (mut head, mut tail) =
+            (!request.offset.is_multiple_of(bytes), !request.end().is_multiple_of(bytes));
+        if op == Op::Trim {
+            // Only whole pages can be forgotten.
+            (first, end) = (first + u64::from(head), end - u64::from(tail));
+            (head, tail) = (false, false);
+            if end <= first {
+                return Ok(whole);
+            }
+        }
+        let pages = end - first;
+        if end > self.logical_pages {
+            if !self.wrap {
+                let (drive, last) = (self.logical_pages * bytes, request.end());
+                return Err(RunError::BeyondDrive { number, last, drive });
+            }
+            first %= self.logical_pages;
+        }
+        if pages > self.logical_pages {
+            let drive = self.logical_pages * bytes;
+            return Err(RunError::BeyondDrive { number, last: request.end(), drive });
+        }
+        Ok(HostRequest {
+            lpn: first as u32,
+            pages: pages as u32,
+            partial_head: head || (pages == 1 && tail),
+            partial_tail: tail && pages > 1,
+            ..whole
+        })
+    }
+}

@@ -1,0 +1,535 @@
+//! A host, a drive and a workload in virtual time.
+//! Room: onefold-flash.
+//! Life of a request: it comes, waits for the queue, crosses the link, is looked at by a core,
+//! (writes) waits for the buffer; then the FTL decides, the controller times what was decided, and
+//! what was read crosses the link. Nothing here is recursive: what follows at the same instant is
+//! worked off in a loop.
+//! Invariants: every request that came is answered once, or the run is an error that says where it
+//! is stuck; same seed, same hash.
+
+use onefold_sim::{SimError, SimTime};
+use onefold_workload::Op;
+
+use crate::controller::{Breakdown, Controller, Event, Share};
+use crate::dedup::Policy;
+use crate::ftl::{Counters, Ftl};
+use crate::nand::Nand;
+use crate::run::RunError;
+use crate::run::host::{Flush, Host, Stage, Underway};
+use crate::run::request::{HostRequest, SimPage, Source};
+use crate::run::tally::Tally;
+use crate::spec::{DriveSpec, IdleOrder};
+
+/// One answered request, for logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What was asked.
+    pub request: HostRequest,
+    /// When it was answered.
+    pub answered_ns: u64,
+    /// Where its time went, summed over its pages.
+    pub breakdown: Breakdown,
+}
+
+/// Told about every answered request.
+pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + 'a;
+
+/// A run under way.
+pub(crate) struct Simulation<'a, N: Nand, P> {
+    pub(crate) ftl: Ftl<N, P>,
+    pub(crate) controller: Controller,
+    pub(crate) tally: Tally,
+    pub(crate) host: Host,
+    source: Source,
+    underway: Vec<Option<Underway>>,
+    observer: Option<&'a mut Observer<'a>>,
+    page_bytes: u32,
+    /// Closed loop: answers that are followed by a new request at once.
+    owed: u64,
+    /// Open loop: the request that comes next.
+    next: Option<HostRequest>,
+    exhausted: bool,
+    fresh: u64,
+    idle: Idle,
+    /// The counters when the last request was answered.
+    pub(crate) at_end: Option<Counters>,
+}
+
+/// When and what to do without requests.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    after_ns: u64,
+    order: IdleOrder,
+    steps: u32,
+    finish: bool,
+    /// Whether a look at the clock is scheduled.
+    scheduled: bool,
+    /// Since when nobody has waited.
+    since: u64,
+    /// Whether background work is going on.
+    active: bool,
+    /// Whether there is nothing to do until the next write.
+    done: bool,
+    /// The plane whose turn it is.
+    plane: u32,
+}
+
+impl<'a, N, P> Simulation<'a, N, P>
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    pub(crate) fn new(
+        spec: &DriveSpec,
+        ftl: Ftl<N, P>,
+        source: Source,
+        observer: Option<&'a mut Observer<'a>>,
+    ) -> Self {
+        let controller = &spec.controller;
+        Self {
+            ftl,
+            controller: Controller::new(spec),
+            tally: Tally::default(),
+            host: Host::new(spec),
+            source,
+            underway: Vec::new(),
+            observer,
+            page_bytes: spec.geometry.page_bytes,
+            owed: 0,
+            next: None,
+            exhausted: false,
+            fresh: 0,
+            idle: Idle {
+                after_ns: controller.idle_after_ns,
+                order: controller.idle_order,
+                steps: controller.idle_steps,
+                finish: spec.workload.finish_offline,
+                scheduled: false,
+                since: 0,
+                active: false,
+                done: false,
+                plane: 0,
+            },
+            at_end: None,
+        }
+    }
+
+    /// Runs until every request is answered and the background has nothing left that it was asked
+    /// to finish.
+    pub(crate) fn run(&mut self) -> Result<(), RunError> {
+        self.start()?;
+        loop {
+            self.settle()?;
+            let Some(event) = self.controller.next_event() else { break };
+            if !self.controller.handle(event) {
+                self.host_event(event)?;
+            } else if self.idle.active && self.host.is_quiet() {
+                self.background()?;
+            }
+        }
+        let (generated, completed) = (self.source.made(), self.tally.completed());
+        let exhausted = self.exhausted || self.source.is_exhausted();
+        if !exhausted || generated != completed || self.controller.background() > 0 {
+            return Err(RunError::Stalled(self.stall(generated - completed)));
+        }
+        Ok(())
+    }
+
+    /// Requests generated so far.
+    pub(crate) const fn generated(&self) -> u64 {
+        self.source.made()
+    }
+
+    fn start(&mut self) -> Result<(), RunError> {
+        match self.source.clients() {
+            Some(clients) => (0..clients).for_each(|_| self.ask_again()),
+            None => self.fetch()?,
+        }
+        Ok(())
+    }
+
+    /// A client thinks, then asks.
+    fn ask_again(&mut self) {
+        let think = self.source.think().ns();
+        if think == 0 {
+            self.owed += 1;
+        } else {
+            self.controller.schedule(self.controller.time_ns() + think, Event::Arrival);
+        }
+    }
+
+    /// Open loop: the next request and the event of its coming.
+    fn fetch(&mut self) -> Result<(), RunError> {
+        self.next = self.source.next()?;
+        match &mut self.next {
+            None => self.exhausted = true,
+            Some(request) => {
+                // A trace may be out of order; a request is not late before it comes.
+                request.arrival_ns = request.arrival_ns.max(self.controller.time_ns());
+                self.controller.schedule(request.arrival_ns, Event::Arrival);
+            }
+        }
+        Ok(())
+    }
+
+    /// Works off what happens at this instant.
+    fn settle(&mut self) -> Result<(), RunError> {
+        loop {
+            if let Some(flight) = self.controller.pop_finished() {
+                self.flash_done(flight)?;
+            } else if self.host.may_take()
+                && let Some(request) = self.host.outside.pop_front()
+            {
+                self.take(request)?;
+            } else if self.owed > 0 {
+                self.owed -= 1;
+                self.closed_arrival()?;
+            } else if self.host.is_quiet() {
+                return self.look_at_clock();
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn host_event(&mut self, event: Event) -> Result<(), RunError> {
+        match event {
+            Event::Stage(flight) => self.go_on(flight),
+            Event::Idle => {
+                // What follows of it is worked off with everything else of this instant.
+                self.idle.scheduled = false;
+                Ok(())
+            }
+            Event::Arrival => match self.next.take() {
+                Some(request) => {
+                    self.arrive(request)?;
+                    self.fetch()
+                }
+                None => self.closed_arrival(),
+            },
+            Event::Unit(_) | Event::Chain(_) | Event::Engine => {
+                unreachable!("the controller handles its own events")
+            }
+        }
+    }
+
+    fn closed_arrival(&mut self) -> Result<(), RunError> {
+        match self.source.next()? {
+            None => self.exhausted = true,
+            Some(mut request) => {
+                request.arrival_ns = self.controller.time_ns();
+                self.arrive(request)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, request: HostRequest) -> Result<(), RunError> {
+        self.idle.active = false;
+        if !self.host.may_take() {
+            self.host.outside.push_back(request);
+            return Ok(());
+        }
+        self.take(request)
+    }
+
+    /// The drive takes a request into its queue.
+    fn take(&mut self, request: HostRequest) -> Result<(), RunError> {
+        let now = self.controller.time_ns();
+        let flight = self.controller.open_flight();
+        self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
+        self.host.taken += 1;
+        let underway = Underway { request, stage: Stage::Taken, since: now, answered: false };
+        let at = flight as usize;
+        if self.underway.len() <= at {
+            self.underway.resize(at + 1, None);
+        }
+        self.underway[at] = Some(underway);
+        self.go_on(flight)
+    }
+
+    fn underway(&mut self, flight: u32) -> &mut Underway {
+        self.underway[flight as usize].as_mut().expect("a flight under way")
+    }
+
+    /// Takes a request from stage to stage, until one takes time.
+    fn go_on(&mut self, flight: u32) -> Result<(), RunError> {
+        let now = self.controller.time_ns();
+        loop {
+            let Underway { request, stage, since, .. } = *self.underway(flight);
+            let ends = match stage {
+                Stage::Taken => {
+                    self.underway(flight).stage = Stage::LinkIn;
+                    let pages = if request.op == Op::Write { request.pages } else { 0 };
+                    let service = self.host.link_ns(pages, self.page_bytes);
+                    let ends =
+                        if service > 0 { self.host.link_in.serve(now, service) } else { now };
+                    ends + self.host.link_latency_ns
+                }
+                Stage::LinkIn => {
+                    self.account(flight, Share::Link, now - since);
+                    self.underway(flight).stage = Stage::Cpu;
+                    match self.host.request_ns {
+                        0 => now,
+                        ns => self.controller.serve(crate::controller::EngineKind::Cpu, ns),
+                    }
+                }
+                Stage::Cpu => {
+                    self.account(flight, Share::Engine, now - since);
+                    self.underway(flight).stage = Stage::Buffer;
+                    self.underway(flight).since = now;
+                    return self.enter_flash(flight);
+                }
+                Stage::LinkOut => {
+                    self.account(flight, Share::Link, now - since);
+                    self.answer(flight)?;
+                    self.close(flight);
+                    return Ok(());
+                }
+                Stage::Buffer | Stage::Flash => {
+                    unreachable!("these end by what others do, not by the clock")
+                }
+            };
+            self.underway(flight).since = now;
+            if ends > now {
+                self.controller.schedule(ends, Event::Stage(flight));
+                return Ok(());
+            }
+        }
+    }
+
+    fn account(&mut self, flight: u32, share: Share, ns: u64) {
+        self.controller.flight(flight).breakdown[share as usize] += ns;
+    }
+
+    /// Writes wait for the buffer; then the FTL decides.
+    fn enter_flash(&mut self, flight: u32) -> Result<(), RunError> {
+        let Underway { request, since, .. } = *self.underway(flight);
+        let buffered = self.host.write_back && request.op == Op::Write;
+        if buffered {
+            if !self.host.has_room(request.pages) {
+                self.host.for_buffer.push_back(flight);
+                return Ok(());
+            }
+            self.host.buffer_used += request.pages;
+        }
+        let now = self.controller.time_ns();
+        self.account(flight, Share::Queue, now - since);
+        self.underway(flight).stage = Stage::Flash;
+        self.host.writes += u32::from(request.op == Op::Write);
+        self.decide(flight, &request)?;
+        if buffered {
+            self.answer(flight)?;
+        }
+        self.controller.seal_flight(flight);
+        Ok(())
+    }
+
+    fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
+        let logical_pages = self.ftl.settings().logical_pages;
+        if request.op == Op::Flush {
+            self.flush(flight, request);
+            return Ok(());
+        }
+        for index in 0..request.pages {
+            let mut lpn = request.lpn + index;
+            if lpn >= logical_pages {
+                lpn -= logical_pages;
+            }
+            self.controller.begin_part(flight);
+            let d = &mut self.controller;
+            let done = match request.op {
+                Op::Read => self.ftl.read(lpn, d).map(|_| ()),
+                Op::Trim => self.ftl.trim(lpn, d),
+                Op::Write | Op::Flush => {
+                    let partial = (request.partial_head && index == 0)
+                        || (request.partial_tail && index + 1 == request.pages);
+                    let page = N::Page::of(request.identity, index, self.fresh);
+                    self.fresh += 1;
+                    self.tally.partial_pages += u64::from(partial);
+                    let before = if partial { self.ftl.read(lpn, d).map(|_| ()) } else { Ok(()) };
+                    before.and_then(|()| self.ftl.write(lpn, &page, d).map(|_| ()))
+                }
+            };
+            done.map_err(|error| RunError::Ftl { request: request.number, error })?;
+            self.controller.end_part();
+        }
+        self.idle.done &= request.op == Op::Read;
+        Ok(())
+    }
+
+    /// A flush is done when the writes before it are in the flash, at once where buffers survive
+    /// or nothing is answered from them.
+    fn flush(&mut self, flight: u32, request: &HostRequest) {
+        if !self.host.write_back || self.host.protected {
+            return;
+        }
+        let before = |other: &&Underway| {
+            other.request.op == Op::Write && other.request.number < request.number
+        };
+        let writes_left = self.underway.iter().flatten().filter(before).count() as u32;
+        if writes_left > 0 {
+            // One part that ends when the last of them does.
+            self.controller.flight(flight).parts_left += 1;
+            self.host.flushes.push(Flush { flight, number: request.number, writes_left });
+        }
+    }
+
+    /// The flash has done all of a request.
+    fn flash_done(&mut self, flight: u32) -> Result<(), RunError> {
+        let Underway { request, answered, .. } = *self.underway(flight);
+        if request.op == Op::Write {
+            self.written(&request)?;
+        }
+        if answered {
+            self.close(flight);
+            return Ok(());
+        }
+        if request.op == Op::Read {
+            let service = self.host.link_ns(request.pages, self.page_bytes);
+            if service > 0 {
+                let now = self.controller.time_ns();
+                let ends = self.host.link_out.serve(now, service);
+                let underway = self.underway(flight);
+                (underway.stage, underway.since) = (Stage::LinkOut, now);
+                self.controller.schedule(ends, Event::Stage(flight));
+                return Ok(());
+            }
+        }
+        self.answer(flight)?;
+        self.close(flight);
+        Ok(())
+    }
+
+    /// A write has reached the flash: flushes and writes that waited for it go on.
+    fn written(&mut self, request: &HostRequest) -> Result<(), RunError> {
+        self.host.writes -= 1;
+        for flush in &mut self.host.flushes {
+            flush.writes_left -= u32::from(request.number < flush.number);
+        }
+        let done: Vec<u32> =
+            self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
+        if !done.is_empty() {
+            self.host.flushes.retain(|flush| flush.writes_left > 0);
+            done.into_iter().for_each(|flight| self.controller.seal_flight(flight));
+        }
+        if self.host.write_back {
+            self.host.buffer_used -= request.pages;
+            while let Some(&first) = self.host.for_buffer.front() {
+                let pages = self.underway(first).request.pages;
+                if !self.host.has_room(pages) {
+                    break;
+                }
+                self.host.for_buffer.pop_front();
+                self.enter_flash(first)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The host has its answer.
+    fn answer(&mut self, flight: u32) -> Result<(), RunError> {
+        let now = self.controller.time_ns();
+        let breakdown = self.controller.flight(flight).breakdown;
+        let underway = self.underway(flight);
+        underway.answered = true;
+        let completion = Completion { request: underway.request, answered_ns: now, breakdown };
+        self.tally.answered(&completion);
+        if let Some(observer) = &mut self.observer {
+            observer(&completion)?;
+        }
+        self.host.taken -= 1;
+        if self.source.clients().is_some() {
+            self.ask_again();
+        }
+        Ok(())
+    }
+
+    /// The drive is done with a request.
+    fn close(&mut self, flight: u32) {
+        self.underway[flight as usize] = None;
+        self.controller.close_flight(flight);
+        self.idle.since = self.controller.time_ns();
+    }
+
+    // ---- idle moments -----------------------------------------------------------------------
+
+    /// Nobody waits: is it time for background work?
+    fn look_at_clock(&mut self) -> Result<(), RunError> {
+        let over = self.exhausted || self.source.is_exhausted();
+        if over && self.at_end.is_none() {
+            self.exhausted = true;
+            self.at_end = Some(*self.ftl.counters());
+        }
+        if over && self.idle.finish {
+            self.idle.active = true;
+            return self.background();
+        }
+        if self.idle.after_ns == 0 || self.idle.done || self.idle.scheduled || over {
+            return Ok(());
+        }
+        let due = self.idle.since + self.idle.after_ns;
+        if self.controller.time_ns() >= due {
+            self.idle.active = true;
+            return self.background();
+        }
+        self.idle.scheduled = true;
+        self.controller.schedule(due, Event::Idle);
+        Ok(())
+    }
+
+    /// Starts background steps until enough are under way.
+    fn background(&mut self) -> Result<(), RunError> {
+        while !self.idle.done && self.controller.background() < self.idle.steps {
+            let more = match self.idle.order {
+                IdleOrder::DedupFirst => self.deduplicate()? || self.collect()?,
+                IdleOrder::GcFirst => self.collect()? || self.deduplicate()?,
+            };
+            self.idle.done = !more;
+        }
+        Ok(())
+    }
+
+    fn deduplicate(&mut self) -> Result<bool, RunError> {
+        self.ftl.deduplicate_step(&mut self.controller).map_err(|error| RunError::Idle { error })
+    }
+
+    fn collect(&mut self) -> Result<bool, RunError> {
+        // After the last request free blocks are of no use to anybody.
+        if self.at_end.is_some() {
+            return Ok(false);
+        }
+        let planes = self.ftl.geometry().planes();
+        for _ in 0..planes {
+            let plane = self.idle.plane;
+            self.idle.plane = (plane + 1) % planes;
+            let more = self.ftl.collect_idle(plane, &mut self.controller);
+            if more.map_err(|error| RunError::Idle { error })? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn stall(&self, left: u64) -> SimError {
+        let mut blocked = self.controller.blocked();
+        if !self.host.for_buffer.is_empty() {
+            blocked.push(onefold_sim::ResourceState {
+                name: "write buffer".to_owned(),
+                servers: 1,
+                busy: 1,
+                waiting: self.host.for_buffer.len(),
+            });
+        }
+        if !self.host.outside.is_empty() {
+            blocked.push(onefold_sim::ResourceState {
+                name: "queue of the drive".to_owned(),
+                servers: self.host.queue_entries,
+                busy: self.host.taken,
+                waiting: self.host.outside.len(),
+            });
+        }
+        let at = SimTime::from_ns(self.controller.time_ns());
+        SimError::Stalled { at, work_left: left, blocked }
+    }
+}

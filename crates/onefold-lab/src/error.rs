@@ -1,0 +1,67 @@
+//! Why an experiment cannot be run.
+//! Room: onefold-lab.
+
+use std::path::PathBuf;
+
+/// What experiments return.
+pub type Result<T> = std::result::Result<T, LabError>;
+
+/// Why an experiment cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A name that selects nothing.
+    #[error("no experiment `{got}`: expected {known}")]
+    Unknown {
+        /// What was asked for.
+        got: String,
+        /// Every name that is accepted.
+        known: String,
+    },
+    /// A file of the experiment that is not what it should be.
+    #[error("experiments/{id}/{file}: {problem}")]
+    File {
+        /// The experiment.
+        id: String,
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A parameter that is missing or of another type.
+    #[error("experiments/{id}/spec.toml: parameter `{name}` is not {expected}")]
+    Parameter {
+        /// The experiment.
+        id: String,
+        /// The parameter.
+        name: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A published number that the experiment refers to and that is not there.
+    #[error("experiments/{id}/published.toml: no row `{row}` with column `{column}`")]
+    NoPublished {
+        /// The experiment.
+        id: String,
+        /// The row.
+        row: String,
+        /// The column.
+        column: String,
+    },
+    /// Data given by the user that cannot be read.
+    #[error("data '{}': {problem}", path.display())]
+    Data {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A part of the experiment refuses its parameters.
+    #[error("{id}: {problem}")]
+    Refused {
+        /// The experiment.
+        id: String,
+        /// What it says.
+        problem: String,
+    },
+}

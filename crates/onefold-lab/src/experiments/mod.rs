@@ -1,0 +1,7 @@
+//! One file per experiment.
+//! Room: onefold-lab.
+
+pub mod collisions;
+pub mod ses_arithmetic;
+pub mod ses_fig1;
+pub mod ses_table3;

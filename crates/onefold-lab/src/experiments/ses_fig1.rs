@@ -1,0 +1,155 @@
+//! SES-Dedup Fig. 1: how much redundancy fixed chunks of each size find.
+//! Room: onefold-lab.
+//! Source: seed 000 sec. II, Fig. 1, a picture with two numbers in the text. Data of the user is
+//! scanned as it is. Generated data: half original units, then units that are copies of them in
+//! runs; a run ends after each unit with probability 1/L, so that a chunk of m units is a copy
+//! with probability (1 - 1/L)^(m - 1) times that of a unit.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use onefold_content::{Chunker, FixedChunker};
+use onefold_sim::{RandomStreams, Ratio};
+use onefold_workload::scan::scan;
+
+use crate::error::{LabError, Result};
+use crate::plot::{Chart, Series};
+use crate::row::{Kind, Row};
+use crate::settings::Settings;
+
+/// Units of the largest chunk, on whose borders copies keep their place.
+const PHASE: u64 = 32;
+
+/// Measures generated data, and what the user gave.
+pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+    let published = &settings.published;
+    let unit = settings.number("unit_kib")?;
+    let sizes = settings.numbers("chunk_kib")?;
+    let units = generated(settings)?;
+    let found = settings.sweep(&sizes, |size| redundancy(&units, (size / unit).max(1) as usize));
+    let mut rows = Vec::new();
+    for (size, share) in sizes.iter().zip(found) {
+        let column = format!("{size} KiB chunks");
+        rows.push(match size {
+            _ if *size == unit => {
+                let row = published.row("desktop4", "redundancy_max_fixed_chunk", share)?;
+                row.kind(Kind::Given).note("sets how many units are copies")
+            }
+            8 => {
+                let row = published.row("max", "redundancy_8KB", share)?;
+                row.kind(Kind::Calibrated).note("sets how long runs of copies are")
+            }
+            _ => Row::new(settings.id, "generated", &column, share, "%").note("a picture only"),
+        });
+        if let Some(row) = rows.last_mut() {
+            (row.row, row.column) = ("generated".to_owned(), column);
+        }
+    }
+    let why = "the data sets are not public; the generated one stands for desktop4";
+    rows.push(published.not_reproducible("min", "redundancy_8KB", why)?);
+    rows.extend(real(settings, &sizes)?);
+    Ok(rows)
+}
+
+/// The units of the generated data, as numbers of contents.
+fn generated(settings: &Settings<'_>) -> Result<Vec<u64>> {
+    let half = settings.number("units")? / 2 / PHASE * PHASE;
+    let mut stream = RandomStreams::new(settings.number("seed")?).stream("fig-1");
+    // Copies are in the second half only, so they are twice as frequent there.
+    let copies = Ratio::permille(2 * settings.number("redundancy_permille")?);
+    let ends = Ratio::new(1000, settings.number("run_units_thousandths")?);
+    let ends = ends.map_err(|error| LabError::Refused {
+        id: settings.id.to_owned(),
+        problem: format!("run_units_thousandths: {error}"),
+    })?;
+    // Of runs and gaps, the share `copies` shall be runs: a gap ends as often as a run begins.
+    let begins = copies.as_f64() * ends.as_f64() / copies.complement().as_f64();
+    let mut units: Vec<u64> = (0..half).collect();
+    let mut run: Option<u64> = None;
+    for place in 0..half {
+        let goes_on = match run {
+            Some(_) => !stream.chance(ends),
+            None => stream.unit() < begins,
+        };
+        run = match (goes_on, run) {
+            (false, _) => None,
+            // A run may not leave the original half.
+            (true, Some(from)) if from + 1 < half => Some(from + 1),
+            (true, _) => Some(stream.below(half / PHASE) * PHASE + place % PHASE),
+        };
+        units.push(run.unwrap_or(half + place));
+    }
+    Ok(units)
+}
+
+/// Chunks of so many units that another chunk equals, of all chunks, in percent.
+fn redundancy(units: &[u64], units_per_chunk: usize) -> f64 {
+    let chunks = units.chunks_exact(units_per_chunk);
+    let all = chunks.len().max(1);
+    let distinct = chunks.collect::<HashSet<_>>().len();
+    100.0 * (all - distinct.min(all)) as f64 / all as f64
+}
+
+/// Rows for the trees and images of the user.
+fn real(settings: &Settings<'_>, sizes: &[u64]) -> Result<Vec<Row>> {
+    let data = &settings.options.data;
+    let points: Vec<(&Path, u64)> = data
+        .iter()
+        .flat_map(|path| sizes.iter().map(move |&size| (path.as_path(), size)))
+        .collect();
+    let found = settings.sweep(&points, |&(path, size)| scanned(path, size));
+    points
+        .iter()
+        .zip(found)
+        .map(|((path, size), share)| {
+            let (row, column) = (path.display().to_string(), format!("{size} KiB chunks"));
+            Ok(Row::new(settings.id, &row, &column, share?, "%").note("data of the user"))
+        })
+        .collect()
+}
+
+/// Redundant chunks of real data, of all its chunks, in percent.
+fn scanned(path: &Path, size_kib: u64) -> Result<f64> {
+    let failed = |problem| LabError::Data { path: path.to_owned(), problem };
+    let chunker = FixedChunker::new(size_kib as usize * 1024);
+    let chunker = chunker.map_err(|error| failed(error.to_string()))?;
+    let (mut distinct, mut all) = (HashSet::new(), 0_u64);
+    let report = scan(path, &Chunker::Fixed(chunker), |chunk| {
+        all += 1;
+        distinct.insert(chunk.identity);
+    });
+    report.map_err(|error| failed(error.source.to_string()))?;
+    Ok(100.0 * (all - distinct.len() as u64) as f64 / all.max(1) as f64)
+}
+
+/// One line per data set.
+pub fn chart(rows: &[Row]) -> Chart {
+    let mut chart =
+        Chart::lines("Redundancy by chunk size", "chunk size (KiB)", "redundant chunks (%)");
+    chart.log2_x = true;
+    for row in rows {
+        let size = row.column.split(' ').next().and_then(|size| size.parse().ok());
+        if let (Some(size), Some(share)) = (size, row.measured) {
+            Series::of(&mut chart, &row.row).points.push((size, share));
+        }
+    }
+    let printed = rows
+        .iter()
+        .filter_map(|row| Some((row.column.split(' ').next()?.parse().ok()?, row.published?)));
+    let printed: Vec<(f64, f64)> = printed.collect();
+    let series = Series::of(&mut chart, "printed");
+    (series.points, series.printed) = (printed, true);
+    chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redundancy_counts_copies_beyond_the_first() {
+        assert!((redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 1) - 50.0).abs() < 1e-9);
+        assert!((redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 2) - 50.0).abs() < 1e-9);
+        assert!(redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 4).abs() < 1e-9);
+    }
+}

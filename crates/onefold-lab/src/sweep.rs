@@ -1,0 +1,65 @@
+//! Many points on all cores, in the order of the points whatever the order of the work.
+//! Room: onefold-lab.
+//! Invariant: results depend on the points alone, not on the number of threads.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Runs `run` for every point on `threads` threads (0: one per core) and returns the results in
+/// the order of the points. `done` is told how many of how many are finished, from any thread. A
+/// panic of `run` is passed on.
+pub fn sweep<P: Sync, R: Send>(
+    points: &[P],
+    threads: usize,
+    run: impl Fn(&P) -> R + Sync,
+    done: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<R> {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = if threads == 0 { cores() } else { threads }.min(points.len());
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results = Mutex::new(Vec::with_capacity(points.len()));
+    let work = || {
+        while let Some((at, point)) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            points.get(at).map(|point| (at, point))
+        } {
+            let result = run(point);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, points.len());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_threads_gives_the_same() {
+        let points: Vec<u64> = (0..100).collect();
+        // Work of very different length, so that threads overtake each other.
+        let run =
+            |&point: &u64| (0..point * point % 977 * 100).fold(point, |a, b| a ^ b.rotate_left(7));
+        let alone: Vec<u64> = points.iter().map(run).collect();
+        for threads in [0, 1, 2, 7, 1000] {
+            let told = AtomicUsize::new(0);
+            let count = |_, all| {
+                assert_eq!(all, 100);
+                told.fetch_add(1, Ordering::Relaxed);
+            };
+            assert_eq!(sweep(&points, threads, run, &count), alone);
+            assert_eq!(told.into_inner(), 100);
+        }
+        assert!(sweep(&[], 4, |(): &()| (), &|_, _| {}).is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! Every experiment at quick settings: fresh page, complete tables, same results on any threads.
+//! Room: onefold-lab.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod reproduction;

@@ -1,0 +1,57 @@
+//! `onefold cache ...`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+const RUN_EXAMPLES: &str = "\
+SPEC is a TOML file; `onefold cache spec` prints one with every key, its unit and its default, and
+`-` stands for the defaults. Every policy runs at every size over the same reads.
+Exit status: 0 done; 2 the specification or the trace cannot be used.
+
+Examples:
+  onefold cache spec > cache.toml
+  onefold cache run cache.toml
+  onefold cache run - --set cache.sizes=0.05,0.2 --set 'cache.policies=lru plc:threshold=8 toll'
+  onefold cache run cache.toml --trace proj_0.csv --format msr --set trace.container_kib=512";
+
+/// Simulate an SSD read cache in front of disks.
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Hit rate, writes, latency and lifetime of policies at sizes
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(CacheRunArgs),
+    /// List the policies with their settings
+    Policies(CachePoliciesArgs),
+    /// Print a specification with every key and its default
+    Spec,
+}
+
+/// `onefold cache run`
+#[derive(Clone, Debug, clap::Args)]
+pub struct CacheRunArgs {
+    /// Specification (TOML), or `-` for the defaults
+    #[arg(value_name = "SPEC")]
+    pub spec: PathBuf,
+    /// Read what this trace reads, instead of the specification's workload
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How the trace is written: csv, msr, blkparse, fio, disksim, cachesim, alibaba or fiu
+    #[arg(long, value_name = "FORMAT", requires = "trace", default_value = "csv")]
+    pub format: String,
+    /// Set a key of the specification, such as workload.seed=7
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object (docs/cache.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold cache policies`
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct CachePoliciesArgs {
+    /// Print one JSON object (docs/cache.md)
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,41 @@
+//! `onefold reproduce`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Without --full, sizes are chosen so that all of it takes seconds. Results are the same on any
+number of threads. docs/reproduction.md holds the quick results of all experiments.
+
+Examples:
+  onefold reproduce --list
+  onefold reproduce ses-dedup --full --plots plots
+  onefold reproduce ses-dedup/fig-1 --data /srv/vm --data disk.img";
+
+/// `onefold reproduce`
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReproduceArgs {
+    /// Experiments, or papers for all of their experiments; without any, everything
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Only list what there is
+    #[arg(long)]
+    pub list: bool,
+    /// Print a JSON list of all numbers (docs/reproduction.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Use the papers' sizes
+    #[arg(long)]
+    pub full: bool,
+    /// Write charts as SVG into DIR, made if it is missing
+    #[arg(long, value_name = "DIR", conflicts_with = "list")]
+    pub plots: Option<PathBuf>,
+    /// A file, folder, image or device to measure as well, where an experiment is about real data
+    #[arg(long, value_name = "PATH")]
+    pub data: Vec<PathBuf>,
+    /// Worker threads; 0 means one per core
+    #[arg(long, value_name = "COUNT", env = "ONEFOLD_THREADS", hide_env = true)]
+    #[arg(default_value_t = 0)]
+    pub threads: usize,
+}

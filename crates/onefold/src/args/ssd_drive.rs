@@ -1,0 +1,67 @@
+//! `onefold ssd serve` and `onefold ssd smart`, as written.
+//! Room: onefold.
+
+use std::path::PathBuf;
+
+use onefold_nbd::ListenAddr;
+
+use super::TlsArgs;
+
+const SERVE_EXAMPLES: &str = "\
+The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
+there is opened as it is; what is said of it must agree with it. The export has no name.
+SIGTERM or SIGINT (Ctrl-C) stops it with everything flushed; a second one stops it at once.
+
+Examples:
+  onefold ssd serve --preset ses-slc --dir ./drive
+  onefold ssd serve drive.toml --dir ./drive --set geometry.blocks_per_plane=64 --pace
+  onefold ssd serve --dir ./drive --run 'nbdinfo $uri'";
+
+/// `onefold ssd serve`
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub struct SsdServeArgs {
+    /// Specification of a new drive (TOML)
+    #[arg(value_name = "SPEC")]
+    pub spec: Option<PathBuf>,
+    /// Folder of the drive; made if there is none
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: PathBuf,
+    /// Drive to start from: ses-slc, ses-mlc1, ses-mlc2, park-shin or tlc
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Set one key of the specification; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Take as long as the modelled drive would
+    #[arg(long)]
+    pub pace: bool,
+    /// Where to accept clients: unix:PATH or tcp:HOST:PORT; may be repeated
+    ///
+    /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
+    /// a Unix socket nor loopback needs TLS. Port 0 takes any free one.
+    #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
+    #[arg(value_delimiter = ',')]
+    pub listen: Vec<ListenAddr>,
+    /// Serve on a private socket, run a shell command with $uri set, and exit with its status
+    ///
+    /// The command also finds $unixsocket, $nbd and $drive.
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Encryption.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// `onefold ssd smart`
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "A drive that is being served is shown as of a few seconds ago.\n\
+    Exit status: 0 healthy; 1 a warning is critical; 2 there is no drive to look at.")]
+pub struct SsdSmartArgs {
+    /// Folder of the drive
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Print one JSON object with the field names of `smartctl -j` (docs/ssd-format.md)
+    #[arg(long)]
+    pub json: bool,
+}

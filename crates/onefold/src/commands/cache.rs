@@ -1,0 +1,240 @@
+//! `onefold cache`: simulations of an SSD read cache.
+//! Room: onefold.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use onefold_block::ByteSize;
+use onefold_cache::simulate::{CurvePoint, sampled_curves};
+use onefold_cache::trace::Trace;
+use onefold_cache::{Outcomes, POLICIES, Spec, simulate};
+use onefold_workload::{Format, TraceReader};
+use serde::Serialize;
+
+use crate::args::{CachePoliciesArgs, CacheRunArgs};
+use crate::failure::{Failure, Result};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::table::{Align, Table, count};
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    outcomes: &'a Outcomes,
+}
+
+#[derive(Serialize)]
+struct CurvesJson<'a> {
+    schema_version: u32,
+    sample_one_in: u64,
+    reads_per_container: f64,
+    curves: &'a [CurvePoint],
+}
+
+/// Simulate.
+pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
+    let mut spec = if args.spec == Path::new("-") {
+        Spec::new()
+    } else {
+        let text = std::fs::read_to_string(&args.spec)
+            .map_err(|error| Failure::unusable("read specification", &args.spec, error))?;
+        Spec::from_toml(&text).map_err(|error| {
+            Failure::nothing_done(format!("{}: {error}", args.spec.display()))
+                .hint("`onefold cache spec` prints every key with its default")
+        })?
+    };
+    for assignment in &args.set {
+        spec.set(assignment)
+            .map_err(|error| Failure::nothing_done(format!("--set {assignment}: {error}")))?;
+    }
+    let plan = spec.plan().map_err(unusable)?;
+    let trace = match &args.trace {
+        Some(path) => read_trace(path, &args.format, &spec)?,
+        None => spec.workload.trace().map_err(unusable)?,
+    };
+    if trace.requests.is_empty() {
+        return Err(Failure::nothing_done("nothing is read: the trace has no reads")
+            .hint("--set trace.writes=1 counts writes as well"));
+    }
+    let one_in = spec.run.sample_one_in;
+    if one_in > 1 {
+        let curves = sampled_curves(&trace, &plan, one_in).map_err(unusable)?;
+        return show_curves(&curves, &trace, one_in, args.json, printer);
+    }
+    let outcomes = simulate(&trace, &plan).map_err(unusable)?;
+    if args.json {
+        return printer.json(&RunJson { schema_version: JSON_SCHEMA_VERSION, outcomes: &outcomes });
+    }
+    printer.data(&text(&outcomes, printer))
+}
+
+fn unusable(error: impl std::error::Error) -> Failure {
+    Failure::nothing_done(error.to_string())
+}
+
+fn read_trace(path: &Path, format: &str, spec: &Spec) -> Result<Trace> {
+    let format: Format = format.parse().map_err(unusable)?;
+    let file = File::open(path).map_err(|error| Failure::unusable("open trace", path, error))?;
+    let reader = TraceReader::new(format, BufReader::new(file));
+    Trace::read(reader, spec.units())
+        .map_err(|error| Failure::nothing_done(format!("{}: {error}", path.display())))
+}
+
+fn text(outcomes: &Outcomes, printer: &Printer) -> String {
+    let mut table = Table::new(&[
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ]);
+    table.row([
+        "POLICY",
+        "SIZE",
+        "HITS",
+        "FILES",
+        "BYTES",
+        "WRITTEN",
+        "FILLS",
+        "A/B/C/D %",
+        "MS/FILE",
+        "DAYS",
+    ]);
+    for run in &outcomes.runs {
+        let percent = |share: f64| format!("{:.2}%", share * 100.0);
+        let quadrants = run.quadrants.shares().map(|share| format!("{:.0}", share * 100.0));
+        let days = run.latency.lifetime_days;
+        table.row([
+            run.policy.clone(),
+            format!("{:.1}%", run.size * 100.0),
+            percent(run.hit_rate),
+            percent(run.file_hit_rate),
+            percent(run.byte_hit_rate),
+            ByteSize(run.written_bytes).to_string(),
+            format!("{:.2}", run.fills),
+            quadrants.join("/"),
+            format!("{:.2}", run.latency.file_ms),
+            if days.is_finite() { format!("{days:.1}") } else { "-".to_owned() },
+        ]);
+    }
+    let mut lines = table.lines(0);
+    if let Some(head) = lines.first_mut() {
+        *head = printer.heading(head);
+    }
+    let first = outcomes.runs.first();
+    let hdd_only = first.map_or(0.0, |run| run.latency.hdd_only_ms);
+    lines.push(String::new());
+    lines.push(format!(
+        "{} reads of {} containers: {:.2} per container; {} read of {}; {hdd_only:.2} ms a file \
+         without the SSD",
+        count(outcomes.requests),
+        count(outcomes.containers),
+        outcomes.reads_per_container,
+        ByteSize(outcomes.read_bytes),
+        ByteSize(outcomes.data_bytes),
+    ));
+    lines.push(format!("result {}", outcomes.result_hash));
+    lines.join("\n") + "\n"
+}
+
+fn show_curves(
+    curves: &[CurvePoint],
+    trace: &Trace,
+    sample_one_in: u64,
+    json: bool,
+    printer: &Printer,
+) -> Result<()> {
+    let reads_per_container = trace.reads_per_container();
+    if json {
+        let schema_version = JSON_SCHEMA_VERSION;
+        let json = CurvesJson { schema_version, sample_one_in, reads_per_container, curves };
+        return printer.json(&json);
+    }
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+    table.row(["POLICY", "SIZE", "MISSES", "FILLS"]);
+    for point in curves {
+        table.row([
+            point.policy.clone(),
+            format!("{:.1}%", point.size * 100.0),
+            format!("{:.2}%", point.miss_ratio * 100.0),
+            format!("{:.2}", point.fills),
+        ]);
+    }
+    let mut lines = table.lines(0);
+    if let Some(head) = lines.first_mut() {
+        *head = printer.heading(head);
+    }
+    lines.push(format!(
+        "\nestimated from one of {sample_one_in} containers; {reads_per_container:.2} reads per \
+         container"
+    ));
+    printer.data(&(lines.join("\n") + "\n"))
+}
+
+#[derive(Serialize)]
+struct PoliciesJson {
+    schema_version: u32,
+    policies: Vec<PolicyJson>,
+}
+
+#[derive(Serialize)]
+struct PolicyJson {
+    name: &'static str,
+    doc: &'static str,
+    offline: bool,
+    settings: Vec<SettingJson>,
+}
+
+#[derive(Serialize)]
+struct SettingJson {
+    name: &'static str,
+    doc: &'static str,
+    default: String,
+    accepted: String,
+}
+
+/// Print the list of policies.
+pub fn policies(args: CachePoliciesArgs, printer: &Printer) -> Result<()> {
+    if args.json {
+        let policies = POLICIES.iter().map(|entry| PolicyJson {
+            name: entry.name,
+            doc: entry.doc,
+            offline: entry.offline,
+            settings: (entry.infos)()
+                .into_iter()
+                .map(|info| SettingJson {
+                    name: info.name,
+                    doc: info.doc,
+                    default: info.default,
+                    accepted: info.accepted,
+                })
+                .collect(),
+        });
+        let policies = policies.collect();
+        return printer.json(&PoliciesJson { schema_version: JSON_SCHEMA_VERSION, policies });
+    }
+    let mut lines = Vec::new();
+    for entry in POLICIES {
+        let bound = if entry.offline { " (a bound: knows all requests beforehand)" } else { "" };
+        lines.push(format!("{}  {}{bound}", printer.heading(entry.name), entry.doc));
+        let mut table = Table::new(&[Align::Left; 3]);
+        for info in (entry.infos)() {
+            let meaning = format!("{}; {}", info.doc, info.accepted);
+            table.row([format!("{}={}", info.name, info.default), meaning]);
+        }
+        lines.extend(table.lines(4));
+    }
+    lines.push("\nSettings follow a colon: plc:threshold=8,delay=3".to_owned());
+    printer.data(&(lines.join("\n") + "\n"))
+}
+
+/// Print the specification with all defaults.
+pub fn spec(printer: &Printer) -> Result<()> {
+    printer.data(&Spec::commented())
+}

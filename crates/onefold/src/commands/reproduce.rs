@@ -1,0 +1,100 @@
+//! `onefold reproduce`: the papers' numbers beside ours.
+//! Room: onefold.
+
+use std::path::Path;
+
+use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, Row, find, report};
+use serde::Serialize;
+
+use crate::args::ReproduceArgs;
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+use crate::progress;
+use crate::table::{Align, Table};
+
+#[derive(Serialize)]
+struct Listed {
+    id: &'static str,
+    title: &'static str,
+}
+
+/// Run what is asked for, in the order of the list.
+pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
+    let chosen = chosen(&args.ids)?;
+    if args.list {
+        return list(&chosen, args.json, printer);
+    }
+    for path in &args.data {
+        std::fs::metadata(path).map_err(|error| Failure::unusable("read", path, error))?;
+    }
+    if let Some(folder) = &args.plots {
+        std::fs::create_dir_all(folder).map_err(|e| Failure::unusable("make", folder, e))?;
+    }
+    let bar = progress::points(printer);
+    let told = |id: &str, done: usize, all: usize| {
+        bar.set_message(id.to_owned());
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    };
+    let options = Options {
+        full: args.full,
+        threads: args.threads,
+        data: args.data.clone(),
+        progress: &told,
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for experiment in chosen {
+        let outcome = experiment.run(&options).map_err(failure)?;
+        if let Some(folder) = &args.plots {
+            plot(&outcome, folder, printer)?;
+        }
+        if args.json {
+            rows.extend(outcome.rows);
+        } else {
+            bar.suspend(|| printer.data(&(report::text(&outcome) + "\n")))?;
+        }
+    }
+    bar.finish_and_clear();
+    if args.json { printer.json(&rows) } else { Ok(()) }
+}
+
+/// What the names select, each experiment once.
+fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
+    if ids.is_empty() {
+        return Ok(EXPERIMENTS.iter().collect());
+    }
+    let mut selected = Vec::new();
+    for id in ids {
+        selected.extend(find(id).map_err(failure)?.iter().map(|experiment| experiment.id));
+    }
+    Ok(EXPERIMENTS.iter().filter(|experiment| selected.contains(&experiment.id)).collect())
+}
+
+fn failure(error: LabError) -> Failure {
+    match error {
+        LabError::Unknown { .. } => Failure::nothing_done(error.to_string())
+            .hint("for all of them with their titles: onefold reproduce --list"),
+        error => Failure::bad(error.to_string()),
+    }
+}
+
+fn list(experiments: &[&'static Experiment], json: bool, printer: &Printer) -> Result<()> {
+    if json {
+        let listed =
+            |experiment: &&Experiment| Listed { id: experiment.id, title: experiment.title };
+        return printer.json(&experiments.iter().map(listed).collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&[Align::Left, Align::Left]);
+    for experiment in experiments {
+        table.row([experiment.id, experiment.title]);
+    }
+    printer.data(&(table.lines(0).join("\n") + "\n"))
+}
+
+fn plot(outcome: &Outcome, folder: &Path, printer: &Printer) -> Result<()> {
+    let Some(chart) = outcome.chart() else { return Ok(()) };
+    let path = folder.join(format!("{}.svg", report::slug(outcome.experiment.id)));
+    std::fs::write(&path, chart.svg()).map_err(|error| Failure::broke("write", &path, error))?;
+    printer.note(&format!("drawn: {}", path.display()));
+    Ok(())
+}

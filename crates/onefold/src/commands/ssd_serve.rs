@@ -1,0 +1,301 @@
+//! `onefold ssd serve`: an emulated drive over NBD, until a signal or the end of a command.
+//! Room: onefold.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use onefold_block::{BlockDevice as _, ByteSize, FileFolder};
+use onefold_flash::dedup::{NoDedup, Policy};
+use onefold_flash::drive::{self, DriveError, EmulatedDrive, OpenDrive, WallClock};
+use onefold_flash::nand::PageBytes;
+use onefold_flash::nand::bytes::FileStore;
+use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
+use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
+
+use crate::args::SsdServeArgs;
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+use crate::serve::child::{self, Child};
+use crate::serve::connect;
+use crate::serve::events::{Event, Events};
+use crate::serve::late_exports::LateExports;
+use crate::serve::listeners::{Listening, Servers};
+use crate::serve::stop;
+
+/// Where it listens if nothing else is said.
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 10809;
+/// The socket of `--run`, in a folder of its own.
+const SOCKET: &str = "socket";
+/// How often the drive is asked whether it has been idle.
+const IDLE_POLL: Duration = Duration::from_millis(100);
+
+/// Serve.
+pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
+    let events = Events::listen()?;
+    let private = match &args.run {
+        Some(_) => Some(private_folder()?),
+        None => None,
+    };
+    let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
+    let wanted = wanted_spec(args)?;
+    // Nothing is made for a server that could not listen; who comes early waits.
+    let late = Arc::new(LateExports::default());
+    let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
+    let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
+    match make_or_check(args, &wanted, printer) {
+        Ok(spec) => by_policy(args, printer, &events, listening, &spec),
+        Err(failure) => Err(listening.abandon(failure)),
+    }
+}
+
+/// The servers, and what they are going to serve.
+struct Door {
+    servers: Servers,
+    late: Arc<LateExports>,
+    private: Option<tempfile::TempDir>,
+}
+
+impl Door {
+    /// There is nothing to serve.
+    fn abandon(self, failure: Failure) -> Failure {
+        self.late.fill(ExportTable::new());
+        self.servers.stop(Duration::ZERO);
+        failure
+    }
+}
+
+/// Opens the drive with its deduplication policy.
+fn by_policy(
+    args: &SsdServeArgs,
+    printer: &Printer,
+    events: &Events,
+    door: Door,
+    spec: &DriveSpec,
+) -> Result<ExitCode> {
+    match spec.dedup.policy.as_str() {
+        "none" => serve(args, printer, events, door, NoDedup),
+        other => Err(door.abandon(Failure::nothing_done(format!(
+            "dedup.policy = \"{other}\" cannot be served; accepted: none"
+        )))),
+    }
+}
+
+/// Makes the drive if there is none; its specification.
+fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> Result<DriveSpec> {
+    let failed = |error| failure(&args.dir, error);
+    if args.dir.is_dir() {
+        let folder = FileFolder::open(&args.dir).map_err(|e| failed(e.into()))?;
+        if drive::exists(&folder) {
+            let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
+            if said {
+                drive::check_spec(&folder, wanted).map_err(failed)?;
+            }
+            return drive::read_spec(&folder).map_err(failed);
+        }
+    }
+    let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
+    drive::create(&folder, wanted).map_err(failed)?;
+    let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
+    printer.note(&format!(
+        "made drive '{}', {} of {}",
+        args.dir.display(),
+        wanted.name,
+        ByteSize(size)
+    ));
+    Ok(wanted.clone())
+}
+
+/// What the arguments say of the drive.
+fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
+    let refused = |error: ParseError| Failure::nothing_done(error.to_string());
+    let preset = args.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
+    let mut builder = SpecBuilder::preset(preset).map_err(refused)?;
+    if let Some(path) = &args.spec {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::unusable("read", path, error))?;
+        builder = builder.file(&path.display().to_string(), &text).map_err(refused)?;
+    }
+    for assignment in &args.set {
+        builder = builder.set(assignment).map_err(refused)?;
+    }
+    builder.build().map_err(refused)
+}
+
+fn serve<P: Policy<PageBytes> + Send + 'static>(
+    args: &SsdServeArgs,
+    printer: &Printer,
+    events: &Events,
+    door: Door,
+    policy: P,
+) -> Result<ExitCode> {
+    let clock = Arc::new(WallClock::start());
+    let failed = |error| failure(&args.dir, error);
+    let open = match OpenDrive::open_at(&args.dir, policy, args.pace, clock) {
+        Ok(open) => open,
+        Err(error) => return Err(door.abandon(failed(error))),
+    };
+    let Door { servers, late, private } = door;
+    let size = open.device().size_bytes();
+    let about = format!("{} emulated drive", ByteSize(size));
+    let device = Arc::clone(open.device());
+    late.fill(ExportTable::new().with("", &about, device));
+    let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
+        let socket = folder.path().join(SOCKET);
+        Some(Child::start(command, ("drive", &args.dir), &socket, "", events.sender())?)
+    } else {
+        introduce(args, &servers, size, printer);
+        None
+    };
+    let background = Background::start(Arc::clone(open.device()), open.spec());
+    let ended = wait(events, &open);
+    let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(events)));
+    background.stop();
+    stop::drain(servers, format!("drive '{}'", args.dir.display()), printer);
+    let stopped = open
+        .close()
+        .map_err(|error| failed(error).hint("what clients flushed before the failure is safe"));
+    match ended.map_or(0, child::exit_code) {
+        code @ 1.. => {
+            if let Err(failure) = stopped {
+                printer.failure(&failure);
+            }
+            Ok(ExitCode::from(code))
+        }
+        0 => {
+            stopped?;
+            printer.note("stopped; everything is flushed");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Serve until it is time to stop; how the command of `--run` ended, if that is why.
+fn wait<P: Policy<PageBytes> + Send>(
+    events: &Events,
+    open: &OpenDrive<P>,
+) -> Option<std::process::ExitStatus> {
+    loop {
+        match events.next() {
+            Event::Stop => return None,
+            Event::CommandEnded(status) => return Some(status),
+            Event::ShowStatus | Event::Tick => {
+                if let Err(error) = open.save_health() {
+                    tracing::error!("saving the drive's counters: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// The drive's own work in idle moments, in a thread.
+struct Background {
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    fn start<P: Policy<PageBytes> + Send + 'static>(
+        device: Arc<EmulatedDrive<FileStore, P>>,
+        spec: &DriveSpec,
+    ) -> Self {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stopping);
+        let wait = Duration::from_nanos(spec.controller.idle_after_ns).max(IDLE_POLL);
+        let work = move || {
+            let mut last = device.host_counts();
+            while !seen.load(Ordering::Acquire) {
+                std::thread::park_timeout(wait);
+                let now = device.host_counts();
+                // While nobody asks for anything, until there is nothing left to do.
+                while now == last && !seen.load(Ordering::Acquire) && now == device.host_counts() {
+                    match device.idle() {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        // The next request is told.
+                        Err(_) => return,
+                    }
+                }
+                last = device.host_counts();
+            }
+        };
+        // Without it, the drive has no idle moments.
+        let thread = std::thread::Builder::new().name("idle".to_owned()).spawn(work).ok();
+        Self { stopping, thread }
+    }
+
+    fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        if let Some(thread) = self.thread {
+            thread.thread().unpark();
+            // A panic there has poisoned the drive, and closing it says so.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listening(args: &SsdServeArgs, private: Option<&Path>) -> Listening {
+    let mut addresses = args.listen.clone();
+    if let Some(folder) = private {
+        addresses.push(ListenAddr::Unix(folder.join(SOCKET)));
+    } else if addresses.is_empty() {
+        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
+    }
+    let tls = match (&args.tls.tls_cert, &args.tls.tls_key, &args.tls.tls_ca) {
+        (Some(certificate), Some(key), Some(client_ca)) => Some(TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: client_ca.clone(),
+        }),
+        _ => None,
+    };
+    let allow_insecure = args.tls.allow_unencrypted_network_access;
+    Listening { addresses, tls, allow_insecure, read_only: false }
+}
+
+fn private_folder() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("onefold-")
+        .tempdir()
+        .map_err(|e| Failure::unusable("make a folder in", &std::env::temp_dir(), e))
+}
+
+/// Say what is served and how to reach it.
+fn introduce(args: &SsdServeArgs, servers: &Servers, size: u64, printer: &Printer) {
+    let paced = if args.pace { ", at the modelled pace" } else { "" };
+    printer.note(&format!("serving drive '{}' of {}{paced}", args.dir.display(), ByteSize(size)));
+    for (address, tls) in servers.addresses() {
+        printer.note(&format!("\nconnect over {address} with, for example:"));
+        for line in connect::client_lines(address, "", tls) {
+            printer.note(&line);
+        }
+    }
+    let all: Vec<String> = servers.addresses().map(|(address, _)| address.to_string()).collect();
+    printer.note(&format!(
+        "\nlook at its health with: onefold ssd smart {}\nCtrl-C stops the drive with everything \
+         flushed",
+        args.dir.display()
+    ));
+    printer.always(&format!("listening on {}", all.join(", ")));
+}
+
+/// A drive's error, with its folder and what to do about it.
+pub fn failure(folder: &Path, error: DriveError) -> Failure {
+    let at = folder.display();
+    match error {
+        DriveError::NoDrive => Failure::nothing_done(format!("'{at}': {error}"))
+            .hint(format!("make one with: onefold ssd serve --preset ses-slc --dir {at}")),
+        DriveError::NotEmpty(_) => Failure::nothing_done(format!("'{at}': {error}"))
+            .hint("name a folder that is empty or does not exist"),
+        DriveError::Different { .. } => Failure::nothing_done(format!("'{at}': {error}"))
+            .hint("leave SPEC, --preset and --set out, or make another drive"),
+        DriveError::Locked { .. } | DriveError::Spec(_) | DriveError::Code(_) => {
+            Failure::nothing_done(format!("'{at}': {error}"))
+        }
+        error => Failure::bad(format!("drive '{at}': {error}")),
+    }
+}

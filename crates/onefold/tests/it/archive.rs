@@ -1,0 +1,110 @@
+//! `onefold archive`: what people type, and what they are told.
+//! Room: onefold.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::harness::{Sandbox, noise};
+
+/// An archive with two versions of a small tree.
+fn two_versions() -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("data/sub/empty")).unwrap();
+    fs::write(sandbox.path("data/one"), noise(1, 300_000)).unwrap();
+    fs::write(sandbox.path("data/sub/text"), "first").unwrap();
+    symlink("one", sandbox.path("data/link")).unwrap();
+    sandbox.ok(&["archive", "create", "store"]);
+    sandbox.ok(&["archive", "add", "store", "data", "--label", "first"]);
+    fs::write(sandbox.path("data/sub/text"), "second").unwrap();
+    sandbox.ok(&["archive", "add", "store", "data"]);
+    sandbox
+}
+
+#[test]
+fn versions_are_added_listed_read_restored_and_removed() {
+    let sandbox = two_versions();
+    let list = sandbox.ok(&["archive", "list", "store", "--json"]).json();
+    assert_eq!(list["versions"][0]["label"], "first");
+    assert_eq!(list["versions"][1]["totals"]["new_bytes"], 6);
+    let list = sandbox.ok(&["archive", "list", "store"]);
+    assert!(list.text().contains("deduplication 2.000"), "{}", list.text());
+    let ls = sandbox.ok(&["archive", "ls", "store"]);
+    let expected = "data\ndata/link\ndata/one\ndata/sub\ndata/sub/empty\ndata/sub/text\n";
+    assert_eq!(ls.text(), expected);
+    let ls = sandbox.ok(&["archive", "ls", "store", "data/sub", "-l"]);
+    assert!(ls.text().starts_with("drwx") && ls.text().lines().count() == 3, "{}", ls.text());
+    let cat = sandbox.ok(&["archive", "cat", "store", "/data/sub/text", "--version", "1"]);
+    assert_eq!(cat.text(), "first");
+    assert_eq!(sandbox.ok(&["archive", "cat", "store", "data/sub/text"]).text(), "second");
+    sandbox.ok(&["archive", "restore", "store", "--target", "out"]);
+    let same = std::process::Command::new("diff")
+        .args(["-r", "--no-dereference"])
+        .args([sandbox.path("data"), sandbox.path("out/data")])
+        .status();
+    assert!(same.unwrap().success());
+    assert!(sandbox.path("out/data/sub/empty").is_dir());
+    let verified = sandbox.ok(&["archive", "verify", "store", "--json"]).json();
+    assert_eq!((&verified["sound"], &verified["versions"]), (&true.into(), &2.into()));
+    sandbox.ok(&["archive", "remove", "store", "1"]);
+    let gone = sandbox.onefold(&["archive", "cat", "store", "data/one", "--version", "1"]);
+    assert_eq!(gone.code, Some(2));
+    assert!(gone.err.contains("there are: 2"), "{}", gone.err);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let sandbox = two_versions();
+    let cases: [(&[&str], &str); 9] = [
+        (&["create", "store"], "already holds"),
+        (&["create", "new", "--chunk-size", "3K"], "power of two"),
+        (&["create", "new", "--container-size", "64M"], "128K to 16M"),
+        (&["add", "nowhere", "data"], "there is no archive at 'nowhere'"),
+        (&["add", "store", "missing"], "missing"),
+        (&["add", "store", "data", "data/sub"], "inside the other"),
+        (&["cat", "store", "data/sub"], "is a directory"),
+        (&["ls", "store", "nothing"], "holds no 'nothing'"),
+        (&["restore", "store", "--target", "data"], "not empty"),
+    ];
+    for (args, expected) in cases {
+        let said = sandbox.onefold(&[&["archive"], args].concat());
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}");
+        assert!(said.err.contains(expected), "{args:?}: {}", said.err);
+    }
+    assert!(!sandbox.path("new").exists());
+    let list = sandbox.ok(&["archive", "list", "store", "--json"]).json();
+    assert_eq!(list["versions"].as_array().unwrap().len(), 2, "nothing was added");
+}
+
+#[test]
+fn damage_is_named_and_the_rest_is_restored() {
+    let sandbox = two_versions();
+    let container = sandbox.path("store/containers/00000001.container");
+    let mut bytes = fs::read(&container).unwrap();
+    bytes[150_000] ^= 1;
+    fs::write(&container, bytes).unwrap();
+    let verified = sandbox.onefold(&["archive", "verify", "store"]);
+    assert_eq!(verified.code, Some(1));
+    for expected in ["container 1", "'data/one' of version 1", "'data/one' of version 2"] {
+        assert!(verified.text().contains(expected), "{}", verified.text());
+    }
+    let restored = sandbox.onefold(&["archive", "restore", "store", "--target", "out"]);
+    assert_eq!(restored.code, Some(1));
+    assert!(restored.err.contains("'data/one'"), "{}", restored.err);
+    assert!(!sandbox.path("out/data/one").exists());
+    assert_eq!(fs::read(sandbox.path("out/data/sub/text")).unwrap(), b"second");
+    let cat = sandbox.onefold(&["archive", "cat", "store", "data/one"]);
+    assert_eq!(cat.code, Some(1));
+}
+
+#[test]
+fn a_trace_is_one_that_other_commands_read() {
+    let sandbox = two_versions();
+    let args = ["archive", "trace", "store", "--zipf", "0.47", "--reads", "50"];
+    let trace = sandbox.ok(&args);
+    let lines: Vec<&str> = trace.text().lines().collect();
+    assert_eq!(lines[0], "time_ns,op,offset,length,identity,stream,pid");
+    assert!(lines.len() > 50 && lines[1].contains(",read,"), "{}", lines[1]);
+    assert_eq!(sandbox.ok(&args).text(), trace.text(), "the same seed, the same trace");
+    let other = sandbox.ok(&[&args[..], &["--seed", "2"]].concat());
+    assert_ne!(other.text(), trace.text());
+}

@@ -1,0 +1,36 @@
+//! `onefold reproduce`: the wiring; its numbers are the lab's own tests' matter.
+//! Room: onefold.
+
+use std::fs;
+
+use super::harness::Sandbox;
+
+#[test]
+fn what_is_listed_can_be_run_printed_and_drawn() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.ok(&["reproduce", "--list", "--json"]).json();
+    assert!(list.as_array().unwrap().iter().any(|e| e["id"] == "ses-dedup/table-3"));
+    let said = sandbox.ok(&["reproduce", "ses-dedup/fig-1", "--plots", "plots"]);
+    assert!(said.text().contains("37"), "{}", said.text());
+    let plot = fs::read_to_string(sandbox.path("plots/ses-dedup-fig-1.svg")).unwrap();
+    assert!(plot.starts_with("<svg"), "{plot}");
+    let rows =
+        sandbox.ok(&["reproduce", "ses-dedup/arithmetic", "--json", "--threads", "3"]).json();
+    let capacity = |row: &&serde_json::Value| row["row"] == "ssd_capacity";
+    let row = rows.as_array().unwrap().iter().find(capacity).unwrap();
+    assert_eq!((&row["published"], &row["measured"]), (&32.0.into(), &32.0.into()));
+    assert_eq!((&row["kind"], &row["where"]), (&"predicted".into(), &"Sec V-A".into()));
+}
+
+#[test]
+fn unknown_names_and_missing_data_are_refused_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    for (args, told) in [
+        (&["reproduce", "ses"][..], "no experiment `ses`: expected ses-dedup"),
+        (&["reproduce", "--data", "nowhere"], "cannot read 'nowhere'"),
+    ] {
+        let said = sandbox.onefold(args);
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{}", said.err);
+        assert!(said.err.contains(told), "{}", said.err);
+    }
+}
