@@ -17,12 +17,13 @@ pub use request::{HostRequest, SimPage, TraceRequests};
 pub use simulation::{Completion, Observer};
 pub use tally::{OpTally, Tally};
 
+use onefold_code::SeedSource;
 use onefold_sim::ChromeTrace;
 
-use crate::dedup::{NoDedup, Policy};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site};
 use crate::ftl::Ftl;
-use crate::nand::{BlankNand, Nand};
-use crate::spec::DriveSpec;
+use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
+use crate::spec::{DedupSpec, DriveSpec};
 use request::Source;
 use simulation::Simulation;
 
@@ -65,11 +66,19 @@ pub struct Outcome {
 /// [`RunError`]; a run whose requests are not all answered is one.
 pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunError> {
     spec.check()?;
-    if spec.dedup.policy != "none" {
-        let policy = &spec.dedup.policy;
-        return Err(RunError::Dedup(format!("dedup.policy = \"{policy}\": expected none")));
+    let DedupSpec { policy, options: dedup } = &spec.dedup;
+    if policy == "none" && dedup.is_empty() {
+        return drive(spec, BlankNand::new(spec.geometry), NoDedup, options);
     }
-    drive(spec, BlankNand::new(spec.geometry), NoDedup, options)
+    let site = Site { geometry: spec.geometry, seed_source: seed_source(spec) };
+    let policy = AnyPolicy::new::<Identity>(policy, dedup, &site, Identities)
+        .map_err(|error| RunError::Dedup(error.to_string()))?;
+    drive(spec, IdentityNand::new(spec.geometry), policy, options)
+}
+
+/// What the drive seeds its scrambler from; `None` without a scrambler.
+fn seed_source(spec: &DriveSpec) -> Option<SeedSource> {
+    onefold_code::preset(&spec.media.scrambler).ok().map(|scrambler| scrambler.source)
 }
 
 fn drive<N, P>(
