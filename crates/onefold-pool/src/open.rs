@@ -179,8 +179,8 @@ pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
 }
 
 /// Puts something before a pool's container store, such as a cache; [`crate::Pool::open_at_with`].
-pub type WrapStore<'a> =
-    dyn FnOnce(Arc<dyn ContainerStore>, &PoolSettings, &PoolIdentity) -> Arc<dyn ContainerStore> + 'a;
+pub type WrapStore<'a> = dyn FnOnce(Arc<dyn ContainerStore>, &PoolSettings, &PoolIdentity) -> Arc<dyn ContainerStore>
+    + 'a;
 
 /// Open a pool. Unless `read_only`, it is recovered and checkpointed if it was not stopped
 /// cleanly.

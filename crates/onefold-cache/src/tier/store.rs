@@ -379,9 +379,9 @@ impl TieredStore {
     ) -> Result<(), StoreError> {
         let mut data = vec![0; len as usize];
         let read = self.slow.read(id, 0, &mut data);
-        let wanted = usize::try_from(offset).ok().and_then(|start| {
-            data.get(start..start.checked_add(buf.len())?)
-        });
+        let wanted = usize::try_from(offset)
+            .ok()
+            .and_then(|start| data.get(start..start.checked_add(buf.len())?));
         let served = match (&read, wanted) {
             (Ok(()), Some(bytes)) => {
                 buf.copy_from_slice(bytes);
@@ -568,9 +568,10 @@ impl ContainerStore for TieredStore {
             Way::Fast(copy) => match self.read_copy(id, &copy, offset, buf) {
                 Ok(()) => true,
                 Err(problem) => {
-                    let inside = self.slow.len(id).is_ok_and(|len| {
-                        offset.checked_add(wanted).is_some_and(|end| end <= len)
-                    });
+                    let inside = self
+                        .slow
+                        .len(id)
+                        .is_ok_and(|len| offset.checked_add(wanted).is_some_and(|end| end <= len));
                     // A read past the end says nothing about the copy.
                     if inside {
                         self.distrust(id, &copy, &problem);

@@ -326,7 +326,10 @@ fn a_full_failing_or_vanished_fast_tier_costs_hits_and_nothing_else() {
             fast.fail_from(kinds, 1, fault);
             read_many(&store, 2, 400, what);
             let ill = store.status().totals;
-            assert!(what.starts_with("nothing") || ill.bad_copies + ill.failed_writes > 0, "{what}");
+            assert!(
+                what.starts_with("nothing") || ill.bad_copies + ill.failed_writes > 0,
+                "{what}"
+            );
             fast.clear_faults();
             read_many(&store, 3, 3000, what);
             let well = store.status().totals;

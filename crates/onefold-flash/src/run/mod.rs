@@ -78,7 +78,7 @@ pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunErro
 
 /// What the drive seeds its scrambler from; `None` without a scrambler.
 fn seed_source(spec: &DriveSpec) -> Option<SeedSource> {
-    onefold_code::preset(&spec.media.scrambler).ok().map(|scrambler| scrambler.source)
+    onefold_code::preset(&spec.media.scrambler).ok().map(|scrambler| scrambler.seed_source)
 }
 
 fn drive<N, P>(

@@ -1,10 +1,10 @@
 //! One file per command.
 //! Room: onefold.
 
+pub mod archive;
 mod archive_add;
 mod archive_read;
 mod archive_restore;
-pub mod archive;
 pub mod cache;
 pub mod completions;
 pub mod estimate;
