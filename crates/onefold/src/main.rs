@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use args::{
-    Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand, TraceCommand,
-    VolumeCommand,
+    CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
+    TraceCommand, VolumeCommand,
 };
 use output::Printer;
 
