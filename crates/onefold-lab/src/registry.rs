@@ -57,6 +57,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ),
     experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run, None),
     experiment!(
+        "ses-dedup/table-4",
+        "Duplicates found inline and offline",
+        e::ses_table4::run,
+        None
+    ),
+    experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",
         e::collisions::run,

@@ -20,11 +20,11 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use args::{
     CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
     TraceCommand, VolumeCommand,
 };
+use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {

@@ -2,6 +2,8 @@
 //! Room: onefold-lab.
 
 pub mod collisions;
+pub mod drives;
 pub mod ses_arithmetic;
 pub mod ses_fig1;
 pub mod ses_table3;
+pub mod ses_table4;
