@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::experiments::drives::{
     SES_FLASH, content, filled_once, of_written, share_of_drive, simulate, with_policy,
 };
-use crate::row::Row;
+use crate::row::{Kind, Row};
 use crate::settings::Settings;
 
 /// The closed loop of the calibration, on one kind of flash with one data set.
@@ -52,7 +52,7 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         let offline = of_written(&report, report.dedup.offline_pages);
         for (column, share) in [("inline", inline), ("offline", offline)] {
             let row = settings.published.row(set, &format!("{column}_{flash}"), share)?;
-            rows.push(row);
+            rows.push(row.kind(Kind::Calibrated));
         }
         if *flash == "SLC" {
             let both = Row::new(settings.id, set, "inline + offline", inline + offline, "%");

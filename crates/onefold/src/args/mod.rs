@@ -13,6 +13,7 @@ mod scrambler;
 mod serve;
 mod ssd;
 mod ssd_drive;
+mod ssd_run;
 mod store;
 mod trace;
 mod volume;
@@ -38,6 +39,7 @@ pub use scrambler::{
 pub use serve::{ServeArgs, TlsArgs};
 pub use ssd::SsdCommand;
 pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
+pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
@@ -116,7 +118,7 @@ pub enum Command {
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
-    /// Emulate and inspect drives with deduplication inside
+    /// Run, emulate and inspect drives with deduplication inside
     #[command(subcommand, arg_required_else_help = true)]
     Ssd(SsdCommand),
     /// Print the completion script of a shell
