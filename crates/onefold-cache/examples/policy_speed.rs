@@ -2,7 +2,8 @@
 //! Room: onefold-cache.
 //! `cargo run --release -p onefold-cache --example policy_speed [objects] [requests] [policies]`:
 //! one core, best of three rounds, keys drawn by Zipf(0.9) from ten times the objects that fit, in
-//! random order. Time is that of the processor. Memory is that of the policy, without what grows with all containers.
+//! random order. Time is that of the processor. Memory is that of the policy, without what grows
+//! with all containers.
 //! The loop looks the same keys up in a `HashMap` of the objects, without any policy.
 
 use std::collections::HashMap;
