@@ -111,7 +111,8 @@ where
         source.limit(requests);
     }
     let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
-    let dram = report::dram(spec, &ftl.policy().dram())?;
+    let tables = [ftl.dram(), ftl.policy().dram()].concat();
+    let dram = report::dram(spec, &tables)?;
     if spec.precondition == Precondition::Steady {
         steady::fill(spec, &mut ftl)?;
     }

@@ -9,6 +9,9 @@ use crate::nand::Identity;
 use crate::run::RunError;
 use crate::spec::{ContentKind, DriveSpec, TraceTiming};
 
+/// Most pages that one request reads or writes.
+const PAGES_MAX: u64 = 1 << 20;
+
 /// A request in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRequest {
@@ -224,6 +227,9 @@ impl Source {
             }
         }
         let pages = end - first;
+        if pages > PAGES_MAX {
+            return Err(RunError::TooLong { number, pages, limit: PAGES_MAX });
+        }
         if end > self.logical_pages {
             if !self.wrap {
                 let (drive, last) = (self.logical_pages * bytes, request.end());

@@ -270,6 +270,7 @@ where
         let flight = self.controller.open_flight();
         self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
         self.host.taken += 1;
+        self.host.taken_pages += u64::from(request.pages);
         let underway = Underway {
             request,
             stage: Stage::Taken,
@@ -365,8 +366,11 @@ where
     fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let logical_pages = self.ftl.settings().logical_pages;
         if request.op == Op::Flush {
-            self.flush(flight, request);
-            return Ok(());
+            self.wait_for_writes(flight, request);
+            self.controller.begin_part(flight);
+            let done = self.ftl.flush(&mut self.controller);
+            self.controller.end_part();
+            return done.map_err(|error| RunError::Ftl { request: request.number, error });
         }
         let mut verdict = Verdict::default();
         for index in 0..request.pages {
@@ -403,7 +407,7 @@ where
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive
     /// or nothing is answered from them.
-    fn flush(&mut self, flight: u32, request: &HostRequest) {
+    fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
         if !self.host.write_back || self.host.protected {
             return;
         }
@@ -488,6 +492,7 @@ where
             progress.store(self.tally.completed(), Ordering::Relaxed);
         }
         self.host.taken -= 1;
+        self.host.taken_pages -= u64::from(request.pages);
         if self.source.clients().is_some() {
             self.ask_again();
         }

@@ -67,14 +67,14 @@ pub struct SsdRunArgs {
     pub threads: usize,
     /// Write a row per request to FILE, as CSV or Parquet by its name
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
-    pub log: Option<PathBuf>,
+    pub request_log: Option<PathBuf>,
     /// Write the first flash operations to FILE, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub chrome_trace: Option<PathBuf>,
     /// Operations in the Chrome trace
     #[arg(long, value_name = "COUNT", requires = "chrome_trace", default_value_t = 10_000)]
     pub chrome_operations: usize,
-    /// Overwrite the files of --log and --chrome-trace
+    /// Overwrite the files of --request-log and --chrome-trace
     #[arg(long, short)]
     pub force: bool,
     /// Print one JSON object (docs/ssd.md)
