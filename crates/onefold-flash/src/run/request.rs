@@ -100,7 +100,8 @@ enum Content {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("made", &self.made).field("limit", &self.limit).finish()
+        let mut text = f.debug_struct("Source");
+        text.field("made", &self.made).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 

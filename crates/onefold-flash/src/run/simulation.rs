@@ -80,6 +80,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     exhausted: bool,
     fresh: u64,
     idle: Idle,
+    /// Whether deduplication goes on after the last request.
+    finish_offline: bool,
     /// The counters when the last request was answered.
     pub(crate) at_end: Option<Counters>,
 }
@@ -90,7 +92,6 @@ struct Idle {
     after_ns: u64,
     order: IdleOrder,
     steps: u32,
-    finish: bool,
     /// Whether a look at the clock is scheduled.
     scheduled: bool,
     /// Since when nobody has waited.
@@ -134,13 +135,13 @@ where
                 after_ns: controller.idle_after_ns,
                 order: controller.idle_order,
                 steps: controller.idle_steps,
-                finish: spec.workload.finish_offline,
                 scheduled: false,
                 since: 0,
                 active: false,
                 done: false,
                 plane: 0,
             },
+            finish_offline: spec.workload.finish_offline,
             at_end: None,
         }
     }
@@ -173,10 +174,16 @@ where
 
     fn start(&mut self) -> Result<(), RunError> {
         match self.source.clients() {
-            Some(clients) => (0..clients).for_each(|_| self.ask_again()),
+            Some(clients) => self.ask_all(clients),
             None => self.fetch()?,
         }
         Ok(())
+    }
+
+    fn ask_all(&mut self, clients: u32) {
+        for _ in 0..clients {
+            self.ask_again();
+        }
     }
 
     /// A client thinks, then asks.
@@ -458,7 +465,9 @@ where
             self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
         if !done.is_empty() {
             self.host.flushes.retain(|flush| flush.writes_left > 0);
-            done.into_iter().for_each(|flight| self.controller.seal_flight(flight));
+            for flight in done {
+                self.controller.seal_flight(flight);
+            }
         }
         if self.host.write_back {
             self.host.buffer_used -= request.pages;
@@ -515,7 +524,7 @@ where
             self.exhausted = true;
             self.at_end = Some(*self.ftl.counters());
         }
-        if over && self.idle.finish {
+        if over && self.finish_offline {
             self.idle.active = true;
             return self.background();
         }
@@ -535,10 +544,13 @@ where
     /// Starts background steps until enough are under way.
     fn background(&mut self) -> Result<(), RunError> {
         while !self.idle.done && self.controller.background() < self.idle.steps {
-            let more = match self.idle.order {
-                IdleOrder::DedupFirst => self.deduplicate()? || self.collect()?,
-                IdleOrder::GcFirst => self.collect()? || self.deduplicate()?,
-            };
+            let dedup_first = self.idle.order == IdleOrder::DedupFirst;
+            let mut more = false;
+            for dedup in [dedup_first, !dedup_first] {
+                if !more {
+                    more = if dedup { self.deduplicate()? } else { self.collect()? };
+                }
+            }
             self.idle.done = !more;
         }
         Ok(())

@@ -30,8 +30,9 @@ pub struct DriveChoice {
     /// Set a key of the specification; may be given again, the last one wins
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Root of all random numbers
-    #[arg(long, value_name = "NUMBER")]
+    /// Root of all random numbers, from 0 to 2^63 - 1
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
 }
 
@@ -52,7 +53,8 @@ pub struct SsdRunArgs {
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     pub trace_format: Option<TraceFormat>,
     /// Number of requests; of a trace, at most so many
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub requests: Option<u64>,
     /// State before the first request: steady (as after endless writes) or none (empty)
     #[arg(long, value_name = "STATE", value_parser = ["none", "steady"])]

@@ -103,7 +103,8 @@ fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
 
 fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> {
     let trace = open_trace(args)?;
-    let mut log = args.request_log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
+    let mut log =
+        args.request_log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
     let chrome = args.chrome_trace.as_deref();
     if let Some(path) = chrome {
         refuse_existing(path, args.force)?;
