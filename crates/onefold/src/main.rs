@@ -10,6 +10,7 @@ mod edit_distance;
 mod failure;
 mod open_pool;
 mod output;
+mod pool_cache;
 mod progress;
 mod reference;
 mod serve;

@@ -96,7 +96,8 @@ impl DriveSpec {
         self.ftl.gc_reserve_blocks.of(self.geometry.blocks_per_plane).max(2)
     }
 
-    /// Pages outside the reserve and the open blocks.
+    /// Pages outside the reserve and the open blocks. The FTL also counts its own pages and the
+    /// bad blocks, and has the last word.
     fn usable_pages(&self) -> u64 {
         // Host, apart and moved pages each fill a block, and so do those of wear levelling.
         let kept = self.gc_reserve_blocks() + 3 + u32::from(self.ftl.wear_spread > 0);
