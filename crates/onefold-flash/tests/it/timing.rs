@@ -424,6 +424,7 @@ fn a_drive_that_keeps_its_own_pages_in_flash_counts_them() {
         "model_metadata=true",
         "gc_reserve_blocks=4",
         "requests=8000",
+        "checkpoint_pages=1000",
         "blocks_per_plane=64",
         "over_provisioning=0.6",
     ]);
