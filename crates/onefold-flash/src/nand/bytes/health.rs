@@ -32,6 +32,8 @@ pub struct NandHealth {
     pub miscorrected: u64,
     /// Pages that no retry brought back.
     pub uncorrectable: u64,
+    /// Pages that were moved though they could not be read: their content is lost.
+    pub lost_pages: u64,
     /// Programs that failed.
     pub program_failures: u64,
     /// Erases that failed.
@@ -59,6 +61,7 @@ impl NandHealth {
             corrected_bits: self.corrected_bits + later.corrected_bits,
             miscorrected: self.miscorrected + later.miscorrected,
             uncorrectable: self.uncorrectable + later.uncorrectable,
+            lost_pages: self.lost_pages + later.lost_pages,
             program_failures: self.program_failures + later.program_failures,
             erase_failures: self.erase_failures + later.erase_failures,
             copies_as_stored: self.copies_as_stored + later.copies_as_stored,
