@@ -11,7 +11,7 @@ use onefold_cache::simulate::{Devices, Plan, QuadrantRules, on_all_cores, run_on
 use onefold_cache::workload::WorkloadSpec;
 
 const BUDGETS: [f64; 2] = [2.0, 5.0];
-/// For each budget, the setting of LazyLFU that keeps to it on all workloads for tuning.
+/// For each budget, the setting of lazy LFU that keeps to it on all workloads for tuning.
 const ONE: [(f64, u32); 2] = [(1.5, 8), (1.0, 4)];
 
 /// A family of workloads and a size of the cache.

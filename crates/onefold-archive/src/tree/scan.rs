@@ -61,7 +61,7 @@ pub struct ScanReport {
 }
 
 /// Where each path goes in a version: as it is written, without what leads out of the tree.
-/// `/home/ann` is stored as `home/ann`, `../x` as `x`, and what is in `.` goes to the top.
+/// `/srv/ann` is stored as `srv/ann`, `../x` as `x`, and what is in `.` goes to the top.
 pub fn roots(paths: &[PathBuf]) -> Result<Vec<Root>, ArchiveError> {
     let mut roots = Vec::new();
     for path in paths {
@@ -253,41 +253,24 @@ fn add_path(
     links: &mut Links,
     report: &mut ScanReport,
 ) -> Result<(), ArchiveError> {
-    let mut trouble = |problem: String| {
-        report.problems.push(Problem { path: path.display().to_string(), problem });
-    };
-    let kind = metadata.file_type();
-    let linked = kind.is_file() && metadata.nlink() > 1;
-    let key = (metadata.dev(), metadata.ino());
-    let kind = if kind.is_dir() {
-        Kind::Directory
-    } else if kind.is_symlink() {
-        match fs::read_link(path) {
-            Ok(target) => Kind::Symlink { target: target.into_os_string().into_vec() },
-            Err(error) => {
-                trouble(error.to_string());
-                return Ok(());
-            }
+    let problem = |problem: String| Problem { path: path.display().to_string(), problem };
+    let kind = match kind_of(path, metadata, links) {
+        Ok(Some(kind)) => kind,
+        Ok(None) => {
+            report.sockets += 1;
+            return Ok(());
         }
-    } else if kind.is_fifo() {
-        Kind::Fifo
-    } else if kind.is_char_device() {
-        Kind::CharDevice { number: metadata.rdev() }
-    } else if kind.is_block_device() {
-        Kind::BlockDevice { number: metadata.rdev() }
-    } else if kind.is_socket() {
-        report.sockets += 1;
-        return Ok(());
-    } else if let Some(target) = links.get(&key).filter(|_| linked) {
-        Kind::HardLink { target: target.clone() }
-    } else {
-        Kind::File
+        Err(error) => {
+            report.problems.push(problem(error.to_string()));
+            return Ok(());
+        }
     };
     let xattrs = xattrs_of(path).unwrap_or_else(|error| {
-        trouble(format!("its extended attributes cannot be read: {error}"));
+        let told = format!("its extended attributes cannot be read: {error}");
+        report.problems.push(problem(told));
         Vec::new()
     });
-    let metadata_kept = Metadata {
+    let kept = Metadata {
         mode: metadata.mode() & 0o7777,
         uid: metadata.uid(),
         gid: metadata.gid(),
@@ -295,38 +278,71 @@ fn add_path(
         mtime_ns: metadata.mtime_nsec() as u32,
         xattrs,
     };
-    let is_file = kind == Kind::File;
-    let path_stored = stored.to_vec();
-    let entry =
-        Entry { path: path_stored, kind, metadata: metadata_kept, recipe: Recipe::default() };
-    if !is_file {
+    let entry = Entry { path: stored.to_vec(), kind, metadata: kept, recipe: Recipe::default() };
+    if entry.kind != Kind::File {
         return adder.entry(entry);
     }
-    let mut file = match open_file(path) {
-        Ok(file) => file,
-        Err(error) => {
-            trouble(error.to_string());
-            return Ok(());
-        }
-    };
-    match adder.file(entry, linked, &mut file)? {
-        Ok(bytes) => {
-            let now = file.metadata();
-            let same = now.is_ok_and(|now| {
-                now.len() == bytes && now.modified().ok() == metadata.modified().ok()
-            });
+    let linked = metadata.nlink() > 1;
+    match add_file(adder, path, entry, linked, metadata)? {
+        Ok((bytes, same)) => {
             if !same {
-                trouble("it changed while it was read; stored as it was found".to_owned());
+                let told = "it changed while it was read; stored as it was found";
+                report.problems.push(problem(told.to_owned()));
             }
             report.bytes += bytes;
             report.files += 1;
             if linked {
-                links.insert(key, stored.to_vec());
+                links.insert((metadata.dev(), metadata.ino()), stored.to_vec());
             }
         }
-        Err(error) => trouble(error.to_string()),
+        Err(error) => report.problems.push(problem(error.to_string())),
     }
     Ok(())
+}
+
+/// What a path is; `None` for a socket, which is nothing to keep.
+fn kind_of(path: &Path, metadata: &fs::Metadata, links: &Links) -> std::io::Result<Option<Kind>> {
+    let kind = metadata.file_type();
+    Ok(Some(if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Symlink { target: fs::read_link(path)?.into_os_string().into_vec() }
+    } else if kind.is_fifo() {
+        Kind::Fifo
+    } else if kind.is_char_device() {
+        Kind::CharDevice { number: metadata.rdev() }
+    } else if kind.is_block_device() {
+        Kind::BlockDevice { number: metadata.rdev() }
+    } else if kind.is_socket() {
+        return Ok(None);
+    } else {
+        match links.get(&(metadata.dev(), metadata.ino())) {
+            Some(target) => Kind::HardLink { target: target.clone() },
+            None => Kind::File,
+        }
+    }))
+}
+
+/// Add a file's content: the bytes read, and whether it was the same at the end; or why it cannot
+/// be read.
+fn add_file(
+    adder: &mut Adder<'_>,
+    path: &Path,
+    entry: Entry,
+    linked: bool,
+    before: &fs::Metadata,
+) -> Result<std::io::Result<(u64, bool)>, ArchiveError> {
+    let mut file = match open_file(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
+    let read = adder.file(entry, linked, &mut file)?;
+    Ok(read.map(|bytes| {
+        let same = file
+            .metadata()
+            .is_ok_and(|now| now.len() == bytes && now.modified().ok() == before.modified().ok());
+        (bytes, same)
+    }))
 }
 
 /// Open a file that was one a moment ago, without following a link or waiting for a pipe.
@@ -375,7 +391,7 @@ mod tests {
             String::from_utf8(found.remove(0).stored).unwrap()
         };
         let cases = [
-            ("/home/ann", "home/ann"),
+            ("/srv/ann", "srv/ann"),
             ("/", ""),
             (".", ""),
             ("./a/./b/", "a/b"),

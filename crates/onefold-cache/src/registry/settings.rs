@@ -43,9 +43,9 @@ settings! {
 }
 
 settings! {
-    /// Settings of W-TinyLFU.
+    /// Settings of `W-TinyLFU`.
     pub struct WTinyLfuSettings {
-        /// share of the capacity that the window has; 0 is TinyLFU
+        /// share of the capacity that the window has; 0: none
         window: f64 = 0.01, 0.0 => 0.9;
         /// share of the rest that is protected
         protected: f64 = 0.8, 0.0 => 1.0;
@@ -78,7 +78,7 @@ settings! {
         /// corrections of the probability per period
         corrections: u64 = 100, 1 => 1_000_000;
         /// probability to begin with
-        probability: f64 = 0.1, 0.000001 => 1.0;
+        probability: f64 = 0.1, 1e-6 => 1.0;
         /// largest factor of one correction
         step: f64 = 1.5, 1.01 => 100.0;
     }

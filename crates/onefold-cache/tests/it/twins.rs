@@ -185,7 +185,8 @@ fn arc(keys: &[u64], c: usize) -> usize {
                        t2: &mut VecDeque<u64>,
                        b1: &mut VecDeque<u64>,
                        b2: &mut VecDeque<u64>| {
-            let over = t1.len() as f64 > p || in_b2 && t1.len() as f64 == p;
+            let length = t1.len() as f64;
+            let over = if in_b2 { length >= p } else { length > p };
             if !t1.is_empty() && over || t2.is_empty() {
                 b1.push_back(t1.pop_front().unwrap());
             } else {
@@ -225,7 +226,8 @@ fn arc(keys: &[u64], c: usize) -> usize {
 fn s3_fifo(keys: &[u64], size: usize) -> usize {
     let small_max = size / 10;
     let (main_max, ghosts_max) = (size - small_max, size * 9 / 10);
-    let (mut small, mut main): (VecDeque<(u64, u32)>, VecDeque<(u64, u32)>) = Default::default();
+    let mut small: VecDeque<(u64, u32)> = VecDeque::new();
+    let mut main: VecDeque<(u64, u32)> = VecDeque::new();
     let (mut ghosts, mut misses) = (VecDeque::new(), 0);
     for &key in keys {
         let found = small.iter_mut().chain(main.iter_mut()).find(|entry| entry.0 == key);

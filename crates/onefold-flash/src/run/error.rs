@@ -4,6 +4,7 @@
 use onefold_sim::SimError;
 use thiserror::Error;
 
+use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::spec::SpecError;
 
@@ -37,8 +38,8 @@ pub enum RunError {
         drive: u64,
     },
     /// No policy has this name, or its options are wrong.
-    #[error("{0}")]
-    Dedup(String),
+    #[error("dedup: {0}")]
+    Dedup(#[from] PolicyError),
     /// The controller's memory is too small for its tables.
     #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes")]
     Dram {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::controller::{Servers, transfer_ns};
 use crate::run::request::HostRequest;
+use crate::run::simulation::Verdict;
 use crate::spec::{DriveSpec, WriteBuffer};
 
 /// How far a request is.
@@ -33,6 +34,8 @@ pub(crate) struct Underway {
     pub since: u64,
     /// Whether the host has its answer already.
     pub answered: bool,
+    /// What became of what it wrote.
+    pub verdict: Verdict,
 }
 
 /// A flush that waits for the writes before it.

@@ -106,6 +106,7 @@ pub struct DedupReport {
     pub missed_pages: Option<u64>,
     pub compared_equal: u64,
     pub compared_different: u64,
+    pub policy_counts: BTreeMap<&'static str, u64>,
 }
 
 /// Busy shares.
@@ -272,6 +273,7 @@ impl Report {
         simulation: &mut Simulation<'_, N, P>,
         before: &Counters,
         dram: DramReport,
+        missed_pages: Option<u64>,
     ) -> Self
     where
         N: Nand<Page: SimPage>,
@@ -333,9 +335,10 @@ impl Report {
                 policy: spec.dedup.policy.clone(),
                 inline_pages: last.inline_pages - before.inline_pages,
                 offline_pages: last.offline_pages - before.offline_pages,
-                missed_pages: None,
+                missed_pages,
                 compared_equal: last.compared_equal - before.compared_equal,
                 compared_different: last.compared_different - before.compared_different,
+                policy_counts: simulation.ftl.policy().report().into_iter().collect(),
             },
             utilisation: utilisation(spec, &usage),
             energy_nj: usage.energy_nj,

@@ -7,12 +7,14 @@
 //! Invariants: every request that came is answered once, or the run is an error that says where it
 //! is stuck; same seed, same hash.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use onefold_sim::{SimError, SimTime};
 use onefold_workload::Op;
 
 use crate::controller::{Breakdown, Controller, Event, Share};
 use crate::dedup::Policy;
-use crate::ftl::{Counters, Ftl};
+use crate::ftl::{Counters, Ftl, Written};
 use crate::nand::Nand;
 use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
@@ -29,10 +31,36 @@ pub struct Completion {
     pub answered_ns: u64,
     /// Where its time went, summed over its pages.
     pub breakdown: Breakdown,
+    /// What became of what it wrote.
+    pub verdict: Verdict,
 }
 
+/// What became of the pages of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Pages programmed.
+    pub programmed: u32,
+    /// Pages shared with stored ones.
+    pub shared: u32,
+}
+
+impl Verdict {
+    /// One word for logs; empty where nothing was written.
+    pub const fn name(self) -> &'static str {
+        match (self.programmed, self.shared) {
+            (0, 0) => "",
+            (_, 0) => "program",
+            (0, _) => "share",
+            _ => "mixed",
+        }
+    }
+}
+
+/// Requests between two looks of whoever watches.
+const PROGRESS_EVERY: u64 = 1 << 12;
+
 /// Told about every answered request.
-pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + 'a;
+pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + Send + 'a;
 
 /// A run under way.
 pub(crate) struct Simulation<'a, N: Nand, P> {
@@ -43,6 +71,7 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     source: Source,
     underway: Vec<Option<Underway>>,
     observer: Option<&'a mut Observer<'a>>,
+    progress: Option<&'a AtomicU64>,
     page_bytes: u32,
     /// Closed loop: answers that are followed by a new request at once.
     owed: u64,
@@ -84,6 +113,7 @@ where
         ftl: Ftl<N, P>,
         source: Source,
         observer: Option<&'a mut Observer<'a>>,
+        progress: Option<&'a AtomicU64>,
     ) -> Self {
         let controller = &spec.controller;
         Self {
@@ -94,6 +124,7 @@ where
             source,
             underway: Vec::new(),
             observer,
+            progress,
             page_bytes: spec.geometry.page_bytes,
             owed: 0,
             next: None,
@@ -239,7 +270,13 @@ where
         let flight = self.controller.open_flight();
         self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
         self.host.taken += 1;
-        let underway = Underway { request, stage: Stage::Taken, since: now, answered: false };
+        let underway = Underway {
+            request,
+            stage: Stage::Taken,
+            since: now,
+            answered: false,
+            verdict: Verdict::default(),
+        };
         let at = flight as usize;
         if self.underway.len() <= at {
             self.underway.resize(at + 1, None);
@@ -331,6 +368,7 @@ where
             self.flush(flight, request);
             return Ok(());
         }
+        let mut verdict = Verdict::default();
         for index in 0..request.pages {
             let mut lpn = request.lpn + index;
             if lpn >= logical_pages {
@@ -348,12 +386,17 @@ where
                     self.fresh += 1;
                     self.tally.partial_pages += u64::from(partial);
                     let before = if partial { self.ftl.read(lpn, d).map(|_| ()) } else { Ok(()) };
-                    before.and_then(|()| self.ftl.write(lpn, &page, d).map(|_| ()))
+                    let written = before.and_then(|()| self.ftl.write(lpn, &page, d));
+                    written.map(|written| match written {
+                        Written::Programmed { .. } => verdict.programmed += 1,
+                        Written::Shared { .. } => verdict.shared += 1,
+                    })
                 }
             };
             done.map_err(|error| RunError::Ftl { request: request.number, error })?;
             self.controller.end_part();
         }
+        self.underway(flight).verdict = verdict;
         self.idle.done &= request.op == Op::Read;
         Ok(())
     }
@@ -433,10 +476,16 @@ where
         let breakdown = self.controller.flight(flight).breakdown;
         let underway = self.underway(flight);
         underway.answered = true;
-        let completion = Completion { request: underway.request, answered_ns: now, breakdown };
+        let Underway { request, verdict, .. } = *underway;
+        let completion = Completion { request, answered_ns: now, breakdown, verdict };
         self.tally.answered(&completion);
         if let Some(observer) = &mut self.observer {
             observer(&completion)?;
+        }
+        if let Some(progress) = self.progress
+            && completion.request.number.is_multiple_of(PROGRESS_EVERY)
+        {
+            progress.store(self.tally.completed(), Ordering::Relaxed);
         }
         self.host.taken -= 1;
         if self.source.clients().is_some() {

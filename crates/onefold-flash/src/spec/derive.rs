@@ -7,7 +7,7 @@ use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
-use crate::ftl::{Durability, FtlSettings, Pacing, VictimRule};
+use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::keys::Accepts;
 use crate::spec::{
@@ -153,8 +153,30 @@ impl DriveSpec {
                 (false, _) => Durability::NoJournal,
             },
             map_cache_bytes: self.ftl.map_cache_bytes,
+            temperature: self.temperature(),
             ..FtlSettings::default()
         }
+    }
+
+    /// The settings of the FTL in a simulated run: without metadata of its own unless that is
+    /// modelled.
+    pub fn run_settings(&self) -> FtlSettings {
+        let mut settings = self.ftl_settings();
+        if !self.ftl.model_metadata && self.ftl.map_cache_bytes == 0 {
+            settings.durability = Durability::Volatile;
+        }
+        settings
+    }
+
+    fn temperature(&self) -> Temperature {
+        let table = &self.workload;
+        if self.ftl.streams < 2 || table.pattern != PatternKind::HotCold {
+            return Temperature::OnePool;
+        }
+        // The hot pages are the first ones of the footprint.
+        let hot_pages = ratio(table.hot_page_share).of(self.footprint_pages()) as u32;
+        let hot_writes_permille = (table.hot_request_share * 1000.0 + 0.5) as u32;
+        Temperature::HotRange { hot_pages, hot_writes_permille }
     }
 
     /// The generator's workload; addresses are those of requests, each [`WorkloadTable`]'s

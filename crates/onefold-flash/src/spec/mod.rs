@@ -105,6 +105,7 @@ pub struct FtlSpec {
     pub wear_spread: u32,
     pub streams: u32,
     pub journal: bool,
+    pub model_metadata: bool,
     pub map_cache_bytes: u64,
     pub allocation: Allocation,
 }

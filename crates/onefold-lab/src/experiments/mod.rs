@@ -2,6 +2,11 @@
 //! Room: onefold-lab.
 
 pub mod collisions;
+pub mod drives;
 pub mod ses_arithmetic;
 pub mod ses_fig1;
+pub mod ses_fig2;
+pub mod ses_fig4;
+pub mod ses_fig5;
 pub mod ses_table3;
+pub mod ses_table4;

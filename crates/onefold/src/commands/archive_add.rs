@@ -117,18 +117,19 @@ fn warn(notes: &AddNotes, report: &ScanReport, printer: &Printer) {
 
 fn text(info: &VersionInfo, report: &ScanReport) -> String {
     let AddTotals { logical_bytes, new_bytes, stored_bytes, rewritten_bytes, .. } = info.totals;
-    let mut text = format!(
-        "added version {}: {}, {}; {} new, {} stored",
+    let again = if rewritten_bytes > 0 {
+        format!(" ({} of it again)", ByteSize(rewritten_bytes))
+    } else {
+        String::new()
+    };
+    format!(
+        "added version {}: {}, {}; {} new, {} stored{again}",
         info.number,
         plural(report.files, "file", "files"),
         ByteSize(logical_bytes),
         ByteSize(new_bytes),
         ByteSize(stored_bytes)
-    );
-    if rewritten_bytes > 0 {
-        text += &format!(" ({} of it again)", ByteSize(rewritten_bytes));
-    }
-    text
+    )
 }
 
 /// A version's totals.
@@ -147,7 +148,6 @@ impl From<&AddTotals> for TotalsJson {
     fn from(totals: &AddTotals) -> Self {
         let AddTotals { entries, files, logical_bytes, chunks, .. } = *totals;
         let AddTotals { new_bytes, stored_bytes, rewritten_bytes, .. } = *totals;
-        let (files, entries) = (files, entries);
         Self { entries, files, logical_bytes, chunks, new_bytes, stored_bytes, rewritten_bytes }
     }
 }

@@ -124,7 +124,9 @@ struct EntryJson {
 
 impl EntryJson {
     fn new(entry: &Entry) -> Self {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = |bytes: &[u8]| {
+            bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        };
         Self {
             path: String::from_utf8_lossy(&entry.path).into_owned(),
             path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hex(&entry.path)),
@@ -301,9 +303,9 @@ fn verify_text(store: &Path, report: &VerifyReport) -> String {
     let mut text: String = report.findings.iter().map(line).collect();
     text.extend(report.notes.iter().map(|note| format!("note: {}", line(note))));
     if report.more_damaged_files > 0 {
-        text += &format!("and {} more damaged files\n", count(report.more_damaged_files));
+        text.extend(["and ", &count(report.more_damaged_files), " more damaged files\n"]);
     }
-    text += &format!(
+    let summary = format!(
         "archive '{}' is {}: {}, {} in {}, {}, {}\n",
         store.display(),
         if report.is_sound() { "sound" } else { "damaged" },
@@ -313,7 +315,7 @@ fn verify_text(store: &Path, report: &VerifyReport) -> String {
         ByteSize(report.chunk_bytes),
         plural(report.references, "reference", "references")
     );
-    text
+    text + &summary
 }
 
 /// Print which containers Zipf reads of a version's files touch.

@@ -12,6 +12,8 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod pool_cache;
+mod pool_tier;
 mod reproduce;
 mod scrambler;
 mod serving;
