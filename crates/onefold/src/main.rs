@@ -25,7 +25,6 @@ use args::{
     CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
     TraceCommand, VolumeCommand,
 };
-use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {

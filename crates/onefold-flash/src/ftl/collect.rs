@@ -7,7 +7,7 @@
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::map::{Owner, Place};
-use crate::ftl::settings::Pacing;
+use crate::ftl::settings::{Pacing, VictimRule};
 use crate::ftl::{Ftl, FtlError, Stream, victim};
 use crate::nand::{Nand, NandError, PageKey};
 use crate::op::{Cause, Driver, OpKind};
@@ -117,10 +117,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let chosen = victim::choose(&choice, &self.blocks, &self.geometry, &mut self.random);
         let Some(block) = chosen else { return };
         let (live, pages) = (self.blocks.live(block), self.geometry.pages_per_block);
-        if live == pages {
-            return;
+        if live < pages {
+            self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
+        } else if matches!(choice.rule, VictimRule::Fifo | VictimRule::DChoices(_)) {
+            // A turn that frees nothing is still a turn; greedy has none left that would.
+            self.set_victim(plane, block, u32::MAX, Cause::Gc);
         }
-        self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
     }
 
     fn set_victim(&mut self, plane: u32, block: u32, quota: u32, cause: Cause) {

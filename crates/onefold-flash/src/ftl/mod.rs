@@ -250,6 +250,9 @@ impl<D: Driver> Look for View<'_, D> {
     }
 
     fn locate(&self, lpn: u32) -> Option<u32> {
+        if self.map.is_absent(lpn) {
+            return None;
+        }
         match self.map.get(lpn) {
             Place::None => None,
             Place::Own(ppn) => Some(ppn),

@@ -201,6 +201,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let planes = self.geometry.planes();
         let mut plane = self.next_plane;
+        if self.meta.on {
+            // A plane that has programmed a page of the FTL's own is passed over once.
+            while self.meta.ahead[plane as usize] > 0 {
+                self.meta.ahead[plane as usize] -= 1;
+                plane = if plane + 1 == planes { 0 } else { plane + 1 };
+            }
+        }
         for _ in 0..planes {
             let after = if plane + 1 == planes { 0 } else { plane + 1 };
             if self.has_room(plane) {
