@@ -17,9 +17,6 @@ pub struct NandHealth {
     pub syncs: u64,
     /// Readings with shifted thresholds.
     pub retries: u64,
-    /// Those of the last read.
-    #[serde(skip)]
-    pub last_retries: u32,
     /// Bits read, retries counted.
     pub bits_read: u64,
     /// Bits that were read wrong.
@@ -45,7 +42,7 @@ pub struct NandHealth {
 }
 
 impl NandHealth {
-    /// Both together; of the last read, the later one's.
+    /// Both together.
     #[must_use]
     pub const fn plus(&self, later: &Self) -> Self {
         Self {
@@ -54,7 +51,6 @@ impl NandHealth {
             erases: self.erases + later.erases,
             syncs: self.syncs + later.syncs,
             retries: self.retries + later.retries,
-            last_retries: later.last_retries,
             bits_read: self.bits_read + later.bits_read,
             raw_bit_errors: self.raw_bit_errors + later.raw_bit_errors,
             corrected_pages: self.corrected_pages + later.corrected_pages,

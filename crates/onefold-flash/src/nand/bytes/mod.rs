@@ -246,12 +246,10 @@ impl<S: Store> ByteNand<S> {
                     return Err(NandError::Uncorrectable { ppn, retries: 0 });
                 }
                 self.health.retries += u64::from(retry);
-                self.health.last_retries = retry;
                 return Ok(record);
             }
         }
         self.health.retries += u64::from(self.wear.retries);
-        self.health.last_retries = self.wear.retries;
         self.health.uncorrectable += 1;
         Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
     }
