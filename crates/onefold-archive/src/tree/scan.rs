@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -113,7 +114,7 @@ pub fn add_trees(
     adder: &mut Adder<'_>,
     roots: &[Root],
     options: &ScanOptions,
-    progress: &mut dyn FnMut(&ScanReport) -> bool,
+    progress: &mut Progress<'_>,
 ) -> Result<ScanReport, ArchiveError> {
     let mut report = ScanReport::default();
     let mut unlisted = Vec::new();
@@ -123,7 +124,7 @@ pub fn add_trees(
             if !progress(&report) {
                 return Err(ArchiveError::Interrupted);
             }
-            add_path(adder, path, stored, metadata, &mut links, &mut report)
+            add_path(adder, (path, stored), metadata, &mut links, &mut report, progress)
         };
         walk(root, options, &mut visit, &mut |path, problem| {
             unlisted.push(Problem { path: path.display().to_string(), problem });
@@ -133,6 +134,8 @@ pub fn add_trees(
     Ok(report)
 }
 
+/// Hears how far a scan is, and answers whether to go on.
+type Progress<'a> = dyn FnMut(&ScanReport) -> bool + 'a;
 type Visit<'a> = dyn FnMut(&Path, &[u8], &fs::Metadata) -> Result<(), ArchiveError> + 'a;
 type Trouble<'a> = dyn FnMut(&Path, String) + 'a;
 
@@ -247,11 +250,11 @@ type Links = std::collections::HashMap<(u64, u64), Vec<u8>>;
 
 fn add_path(
     adder: &mut Adder<'_>,
-    path: &Path,
-    stored: &[u8],
+    (path, stored): (&Path, &[u8]),
     metadata: &fs::Metadata,
     links: &mut Links,
     report: &mut ScanReport,
+    progress: &mut Progress<'_>,
 ) -> Result<(), ArchiveError> {
     let problem = |problem: String| Problem { path: path.display().to_string(), problem };
     let kind = match kind_of(path, metadata, links) {
@@ -283,7 +286,14 @@ fn add_path(
         return adder.entry(entry);
     }
     let linked = metadata.nlink() > 1;
-    match add_file(adder, path, entry, linked, metadata)? {
+    let before = report.bytes;
+    let mut goes_on = |bytes| {
+        report.bytes = before + bytes;
+        progress(report)
+    };
+    let added = add_file(adder, path, entry, metadata, &mut goes_on)?;
+    report.bytes = before;
+    match added {
         Ok((bytes, same)) => {
             if !same {
                 let told = "it changed while it was read; stored as it was found";
@@ -324,25 +334,50 @@ fn kind_of(path: &Path, metadata: &fs::Metadata, links: &Links) -> std::io::Resu
 }
 
 /// Add a file's content: the bytes read, and whether it was the same at the end; or why it cannot
-/// be read.
+/// be read. `goes_on` hears the bytes so far.
 fn add_file(
     adder: &mut Adder<'_>,
     path: &Path,
     entry: Entry,
-    linked: bool,
     before: &fs::Metadata,
+    goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<std::io::Result<(u64, bool)>, ArchiveError> {
-    let mut file = match open_file(path) {
+    let file = match open_file(path) {
         Ok(file) => file,
         Err(error) => return Ok(Err(error)),
     };
-    let read = adder.file(entry, linked, &mut file)?;
+    let mut watched = Watched { file, bytes: 0, goes_on, stopped: false };
+    let read = adder.file(entry, before.nlink() > 1, &mut watched)?;
+    if watched.stopped {
+        return Err(ArchiveError::Interrupted);
+    }
     Ok(read.map(|bytes| {
-        let same = file
+        let same = watched
+            .file
             .metadata()
             .is_ok_and(|now| now.len() == bytes && now.modified().ok() == before.modified().ok());
         (bytes, same)
     }))
+}
+
+/// A file that tells how far it is read, and can be stopped.
+struct Watched<'a> {
+    file: File,
+    bytes: u64,
+    goes_on: &'a mut dyn FnMut(u64) -> bool,
+    stopped: bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if !(self.goes_on)(self.bytes) {
+            self.stopped = true;
+            return Err(std::io::Error::other("interrupted"));
+        }
+        let count = self.file.read(buf)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
 }
 
 /// Open a file that was one a moment ago, without following a link or waiting for a pipe.

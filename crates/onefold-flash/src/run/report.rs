@@ -322,7 +322,7 @@ impl Report {
                 .collect(),
             lifetime: lifetime(spec, &waf),
             waf,
-            effective_alpha: spec.effective_alpha(),
+            effective_alpha: simulation.ftl.effective_alpha(),
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
             flash_operations: [

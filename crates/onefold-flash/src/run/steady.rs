@@ -31,8 +31,9 @@ where
     P: Policy<N::Page>,
 {
     let logical = spec.logical_pages();
-    let in_use = (spec.effective_alpha() * f64::from(logical)) as u64;
-    let survivors = 1.0 - 1.0 / theory::fifo(spec.effective_alpha().max(1.0 + 1e-9));
+    let alpha = ftl.effective_alpha().max(1.0 + 1e-9);
+    let in_use = (alpha * f64::from(logical)) as u64;
+    let survivors = 1.0 - 1.0 / theory::fifo(alpha);
     let mut workload = spec.workload_spec();
     workload.requests = u64::MAX;
     workload.seed = spec.seed ^ 0x005e_eded;

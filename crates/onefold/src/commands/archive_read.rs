@@ -92,14 +92,16 @@ fn list_text(archive: &Archive) -> String {
         ]);
     }
     let mut lines = table.lines(0);
-    let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
-    lines.push(format!(
-        "{} in {}: deduplication {:.3}, with compression {:.3}",
-        ByteSize(all.logical_bytes),
-        plural(archive.versions().len() as u64, "version", "versions"),
-        ratio(all.new_bytes),
-        ratio(all.stored_bytes)
-    ));
+    if all.logical_bytes > 0 {
+        let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
+        lines.push(format!(
+            "{} in {}: deduplication {:.3}, with compression {:.3}",
+            ByteSize(all.logical_bytes),
+            plural(archive.versions().len() as u64, "version", "versions"),
+            ratio(all.new_bytes),
+            ratio(all.stored_bytes)
+        ));
+    }
     lines.join("\n") + "\n"
 }
 

@@ -48,7 +48,7 @@ fn create() -> SimFolder {
 /// Random writes and reads of one volume; every read is right. Ends at the first error.
 fn work(
     pool: &Pool,
-    plain: &mut Vec<Vec<u8>>,
+    plain: &mut [Vec<u8>],
     random: &mut SplitMix64,
     steps: usize,
 ) -> Result<(), String> {
