@@ -104,7 +104,7 @@ fn a_worn_drive_loses_pages_aloud_and_goes_on() {
     for step in 1..=3000u64 {
         let lpn = random.below(pages);
         // A fifth of the pages is never written again, so that it is moved again and again.
-        if held[lpn as usize] > 0 && lpn % 5 == 0 {
+        if held[lpn as usize] > 0 && lpn.is_multiple_of(5) {
             continue;
         }
         drive.write_at(lpn * 4096, &SplitMix64::new(step).bytes(4096), false).expect("written");
@@ -169,7 +169,7 @@ fn a_paced_drive_takes_as_long_as_the_model_says() {
 #[test]
 fn whole_pages_and_parts_make_the_same_bytes() {
     let drive = drive(64 << 10, WearModel::none());
-    drive.write_at(0, &[7; 65536], false).expect("written");
+    drive.write_at(0, &vec![7; 65536], false).expect("written");
     assert_eq!(drive.with_ftl(|ftl| ftl.counters().host_pages_read), 0, "whole pages are not read");
     let page =
         drive.with_ftl(|ftl| ftl.locate(3).map(|ppn| onefold_flash::Nand::read(ftl.nand(), ppn)));
