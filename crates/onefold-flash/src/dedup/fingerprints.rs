@@ -7,8 +7,6 @@
 use onefold_code::{CodeError, PageAddress, ParityFingerprint, Truncation};
 use onefold_content::{FingerprintKind, Fingerprinter};
 
-use crate::nand::Identity;
-
 /// Makes fingerprints of pages.
 pub trait Fingerprinting<Page> {
     /// A light one, which says nothing for sure: CRC-32.
@@ -46,12 +44,6 @@ pub(crate) const fn mix64(word: u64) -> u64 {
 /// 0 marks a page without fingerprint, so nothing else may be 0.
 const fn not_zero(fingerprint: u64) -> u64 {
     if fingerprint == 0 { 1 } else { fingerprint }
-}
-
-impl From<Identity> for u128 {
-    fn from(identity: Identity) -> Self {
-        identity.0
-    }
 }
 
 impl<Page: Copy + Into<u128>> Fingerprinting<Page> for Identities {
