@@ -145,8 +145,8 @@ impl DriveSpec {
                 (false, _) => Durability::NoJournal,
             },
             map_cache_bytes: self.ftl.map_cache_bytes,
+            checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
-            ..FtlSettings::default()
         }
     }
 

@@ -212,6 +212,11 @@ pub const KEYS: &[Key] = &[
          always do",
     ),
     key(
+        "ftl.checkpoint_pages",
+        Whole(0, 1 << 30),
+        "Host pages from one checkpoint to the next; 0: half of the drive",
+    ),
+    key(
         "ftl.map_cache_bytes",
         Whole(0, TOML_MAX),
         "DRAM for mapping pages that live in flash; 0: the whole mapping is in DRAM",
