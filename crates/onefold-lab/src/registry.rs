@@ -75,6 +75,22 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_table4::run,
         None
     ),
+    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, None),
+    experiment!("park-shin/fig-4", "Offline overhead", e::park_shin::fig4, None),
+    experiment!("park-shin/fig-5", "Page copies in collection", e::park_shin::fig5, None),
+    experiment!(
+        "beyond/policies",
+        "Who gains where, and break-even duplicate ratios",
+        e::beyond_policies::run,
+        None
+    ),
+    experiment!(
+        "beyond/gleaner",
+        "Every policy in the same memory, with little idle time",
+        e::beyond_gleaner::run,
+        None
+    ),
+    experiment!("beyond/lifetime", "Life of the drive", e::beyond_gleaner::lifetime, None),
     experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",

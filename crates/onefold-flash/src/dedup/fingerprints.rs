@@ -7,7 +7,6 @@
 use onefold_code::{CodeError, PageAddress, ParityFingerprint, Truncation};
 use onefold_content::{FingerprintKind, Fingerprinter};
 
-
 /// Makes fingerprints of pages.
 pub trait Fingerprinting<Page> {
     /// A light one, which says nothing for sure: CRC-32.

@@ -120,7 +120,10 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     }
 
     fn page(&mut self, lpn: u32) -> Result<Option<PageBytes>, BlockError> {
+        let before = self.ftl.nand().health().retries;
         let read = self.ftl.read(lpn, &mut self.pace);
+        let retries = self.ftl.nand().health().retries - before;
+        self.pace.retried(u32::try_from(retries).unwrap_or(u32::MAX));
         read.map_err(|error| self.failed(Some(lpn), &error))
     }
 

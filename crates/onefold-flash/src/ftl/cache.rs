@@ -115,12 +115,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 stored => stored?,
             }
         }
-        if let Some(old) = left {
-            if N::KEEPS_META {
-                // From here on the entries are in flash only.
-                let lpns = self.meta.slots.lpns(old);
-                self.map.forget(lpns);
-            }
+        if let Some(old) = left
+            && N::KEEPS_META
+        {
+            // From here on the entries are in flash only.
+            let lpns = self.meta.slots.lpns(old);
+            self.map.forget(lpns);
         }
         let ppn = self.meta.place[segment as usize];
         if ppn == NONE {

@@ -190,12 +190,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let bytes = self.meta.journal.page();
         let last_seq = self.meta.journal.last;
-        let slot = match self.meta.journal.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                self.meta.place.push(NONE);
-                (self.meta.place.len() - 1) as u32
-            }
+        let slot = if let Some(slot) = self.meta.journal.free_slots.pop() {
+            slot
+        } else {
+            self.meta.place.push(NONE);
+            (self.meta.place.len() - 1) as u32
         };
         self.program_meta(slot, last_seq, &bytes, d)?;
         let journal = &mut self.meta.journal;

@@ -17,6 +17,7 @@ mod collect;
 mod format;
 mod journal;
 mod meta;
+mod precondition;
 mod recover;
 mod share;
 mod victim;

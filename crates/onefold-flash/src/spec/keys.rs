@@ -164,7 +164,7 @@ pub const KEYS: &[Key] = &[
     key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
-        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+        "How raw bit errors grow with erases, age and reads, and how blocks fail (emulated drive)",
     ),
     key(
         "media.code",

@@ -2,9 +2,10 @@
 //! Room: onefold-flash.   Source: SSD_MODEL V1 to V5 and V8; full size in `examples/validate.rs`.
 
 use onefold_flash::dedup::NoDedup;
-use onefold_flash::nand::BlankNand;
+use onefold_flash::ftl::{Durability, VictimRule};
+use onefold_flash::nand::{BlankNand, Identity, IdentityNand};
 use onefold_flash::validation::steady::{self, Row, Scale};
-use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, theory};
+use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed, theory};
 
 const SMALL: Scale = Scale { blocks: 1024, warm: 6, measured: 3 };
 
@@ -51,6 +52,44 @@ fn separate_pools_pay() {
         let [separate, one] = pair else { panic!("rows come in pairs") };
         assert!(separate.deviation().abs() < 0.03, "{separate:?}");
         assert!(one.measured > 1.2 * separate.measured, "{one:?}");
+    }
+}
+
+#[test]
+fn an_instant_steady_state_is_the_one_that_is_written() {
+    let scale = Scale { measured: 1, ..SMALL };
+    within(steady::v8(Scale { warm: 8, measured: 4, ..SMALL }, 64), 0.01);
+    // And right from the start, not only on average.
+    let geometry = steady::plane(1024, 64);
+    let settings = steady::with_alpha(geometry, 1.15, FtlSettings::default()).expect("fits");
+    let waf = steady::preconditioned(geometry, settings, scale).expect("runs");
+    assert!((waf / theory::greedy(1.15, 64) - 1.0).abs() < 0.01, "{waf}");
+}
+
+#[test]
+fn a_preconditioned_drive_is_recovered_as_it_was() {
+    let geometry = Geometry { page_bytes: 512, packages: 2, ..steady::plane(64, 16) };
+    for (victim, map_cache_bytes) in [(VictimRule::Greedy, 0), (VictimRule::Fifo, 4 * 512)] {
+        let settings = FtlSettings {
+            logical_pages: 1500,
+            victim,
+            map_cache_bytes,
+            durability: Durability::Journal,
+            ..FtlSettings::default()
+        };
+        let mut ftl = Ftl::format(IdentityNand::new(geometry), NoDedup, settings).expect("fits");
+        let content = |lpn: u32| Identity::of_number(u64::from(lpn));
+        ftl.precondition_steady(content).expect("fills");
+        ftl.check_invariants();
+        for lpn in 0..50 {
+            ftl.write(lpn, &content(lpn), &mut Untimed).expect("writes");
+        }
+        let (mut ftl, report) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
+        assert_eq!(report.lost_entries, 0);
+        ftl.check_invariants();
+        for lpn in 0..1500 {
+            assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), Some(content(lpn)));
+        }
     }
 }
 

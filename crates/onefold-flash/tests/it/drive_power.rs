@@ -42,7 +42,7 @@ fn spec(policy: &str) -> DriveSpec {
     };
     spec.ftl.over_provisioning = 2.0;
     spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
-    spec.dedup.policy = policy.to_owned();
+    policy.clone_into(&mut spec.dedup.policy);
     spec
 }
 

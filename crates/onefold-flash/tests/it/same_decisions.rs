@@ -26,7 +26,7 @@ fn spec(policy: &str) -> DriveSpec {
         page_bytes: PAGE as u32,
         oob_bytes: 96,
     };
-    spec.dedup.policy = policy.to_owned();
+    policy.clone_into(&mut spec.dedup.policy);
     spec
 }
 
@@ -76,6 +76,9 @@ impl Driver for Log {
     }
 }
 
+/// Counts of the FTL, by name.
+type Counts = Vec<(&'static str, u64)>;
+
 /// Puts a drive through the requests of a seed; what it did.
 fn run<N: Nand, P: Policy<N::Page>>(
     nand: N,
@@ -83,7 +86,7 @@ fn run<N: Nand, P: Policy<N::Page>>(
     durability: Durability,
     seed: u64,
     mut page: impl FnMut(u64) -> N::Page,
-) -> (Log, Vec<Option<u32>>, Vec<(&'static str, u64)>) {
+) -> (Log, Vec<Option<u32>>, Counts) {
     let settings = FtlSettings {
         logical_pages: 300,
         gc_reserve_blocks: 4,

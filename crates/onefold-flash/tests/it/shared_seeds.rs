@@ -21,8 +21,8 @@ fn spec(scrambler: &str) -> DriveSpec {
         page_bytes: PAGE as u32,
         oob_bytes: 96,
     };
-    spec.media.scrambler = scrambler.to_owned();
-    spec.dedup.policy = "caftl-online".to_owned();
+    scrambler.clone_into(&mut spec.media.scrambler);
+    "caftl-online".clone_into(&mut spec.dedup.policy);
     spec
 }
 

@@ -1,8 +1,11 @@
 //! One file per experiment.
 //! Room: onefold-lab.
 
+pub mod beyond_gleaner;
+pub mod beyond_policies;
 pub mod collisions;
 pub mod drives;
+pub mod park_shin;
 pub mod ses_arithmetic;
 pub mod ses_fig1;
 pub mod ses_fig2;
