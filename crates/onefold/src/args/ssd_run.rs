@@ -70,7 +70,7 @@ pub struct SsdRunArgs {
     /// Write a row per request to FILE, as CSV or Parquet by its name
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub request_log: Option<PathBuf>,
-    /// Write the first flash operations to FILE, for Perfetto or chrome://tracing
+    /// Write the first flash operations to FILE, as JSON for Perfetto or Chrome
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub chrome_trace: Option<PathBuf>,
     /// Operations in the Chrome trace
