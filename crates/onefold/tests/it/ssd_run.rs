@@ -84,10 +84,11 @@ fn traces_are_replayed_and_logs_are_whole() {
     let report = sandbox.ok(&[&run[..], &logs, &["--json"]].concat()).json();
     assert_eq!(report["requests"]["completed"], 4);
     assert_eq!(report["latency_ns"]["read"]["max"], 23_400);
-    let log = sandbox.text("log.csv");
+    let log = fs::read_to_string(sandbox.path("log.csv")).unwrap();
     assert_eq!(log.lines().count(), 5, "{log}");
     assert!(log.contains("\n1,1000000,1023400,read,1,1,0,23400,\n"), "{log}");
-    let chrome: serde_json::Value = serde_json::from_str(&sandbox.text("trace.json")).unwrap();
+    let chrome: serde_json::Value =
+        serde_json::from_slice(&fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
     let spans = chrome["traceEvents"].as_array().unwrap();
     assert_eq!(spans.iter().filter(|event| event["ph"] == "X").count(), 3);
     // Nothing is overwritten unless that is wanted.
