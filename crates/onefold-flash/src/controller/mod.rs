@@ -1,4 +1,4 @@
-//! Time: units, channels and engines in virtual nanoseconds, as a [`Driver`] of the FTL.
+//! Time: units, channels and engines in virtual nanoseconds, as a [`crate::Driver`].
 //! Room: onefold-flash.   In: `FlashOp`s and work.   Out: when each request is done.
 //! Invariants: (1) a request is done once, after all its steps  (2) operations other than reads
 //! of the host keep their order in their unit  (3) a page whose program is still queued is read

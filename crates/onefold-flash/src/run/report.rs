@@ -15,7 +15,7 @@ use crate::op::{Cause, OpKind};
 use crate::run::RunError;
 use crate::run::request::SimPage;
 use crate::run::simulation::Simulation;
-use crate::run::tally::OpTally;
+use crate::run::tally::{OpTally, Tally};
 use crate::spec::{DriveSpec, WriteBuffer};
 
 /// Figures of a run.
@@ -290,18 +290,7 @@ impl Report {
         let per_s = |count: u64| per(count, elapsed_ns).map(|rate| rate * 1e9);
         let page = u64::from(spec.geometry.page_bytes);
         let usage = simulation.controller.usage(elapsed_ns, &spec.energy);
-        let requests = RequestsReport {
-            generated: simulation.generated(),
-            completed: tally.completed(),
-            reads: tally.of(Op::Read).latency_ns.count(),
-            writes: tally.of(Op::Write).latency_ns.count(),
-            trims: tally.of(Op::Trim).latency_ns.count(),
-            flushes: tally.of(Op::Flush).latency_ns.count(),
-            pages_read: tally.of(Op::Read).pages,
-            pages_written: tally.of(Op::Write).pages,
-            partial_pages: tally.partial_pages,
-            buffer_hits: usage.buffer_hits,
-        };
+        let requests = requests(tally, simulation.generated(), usage.buffer_hits);
         let waf = host_time.waf();
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
@@ -345,6 +334,22 @@ impl Report {
             events: usage.events,
             requests,
         }
+    }
+}
+
+fn requests(tally: &Tally, generated: u64, buffer_hits: u64) -> RequestsReport {
+    let count = |op| tally.of(op).latency_ns.count();
+    RequestsReport {
+        generated,
+        completed: tally.completed(),
+        reads: count(Op::Read),
+        writes: count(Op::Write),
+        trims: count(Op::Trim),
+        flushes: count(Op::Flush),
+        pages_read: tally.of(Op::Read).pages,
+        pages_written: tally.of(Op::Write).pages,
+        partial_pages: tally.partial_pages,
+        buffer_hits,
     }
 }
 

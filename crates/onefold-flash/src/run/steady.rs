@@ -7,6 +7,7 @@
 //! m' = -(1 - a) - a m / U with a = 1/A, which reaches 0 just when the drive is full: that is the
 //! fixed point of Desnoyers (SYSTOR'12) itself, so the blocks hold live pages in the shares of the
 //! steady state, exactly for FIFO and nearly for greedy collection, which then settles.
+//! Uniform writes to a drive without deduplication need none of this: the FTL builds their state.
 //! Cost: one write per physical page, and a turn of the log more for other than FIFO collection to
 //! settle.
 
@@ -19,7 +20,7 @@ use crate::nand::Nand;
 use crate::op::Untimed;
 use crate::run::RunError;
 use crate::run::request::SimPage;
-use crate::spec::{DriveSpec, VictimName};
+use crate::spec::{DriveSpec, PatternKind, VictimName};
 use crate::theory;
 
 /// Contents of preconditioned pages are numbered from here, beyond those of any run.
@@ -32,6 +33,12 @@ where
     P: Policy<N::Page>,
 {
     let logical = spec.logical_pages();
+    let table = &spec.workload;
+    let whole = table.pattern == PatternKind::Uniform && spec.footprint_pages() == logical.into();
+    if whole && spec.dedup.policy == "none" {
+        let page = |lpn: u32| N::Page::of(None, 0, NUMBERS + u64::from(lpn));
+        return ftl.precondition_steady(page).map_err(|error| RunError::Idle { error });
+    }
     let alpha = ftl.effective_alpha().max(1.0 + 1e-9);
     let in_use = (alpha * f64::from(logical)) as u64;
     let survivors = 1.0 - 1.0 / theory::fifo(alpha);

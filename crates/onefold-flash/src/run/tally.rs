@@ -47,7 +47,8 @@ impl Tally {
             *sum += u128::from(*part);
         }
         self.end_ns = *answered_ns;
-        for word in [request.number, *answered_ns, latency_ns] {
+        let what = u64::from(request.lpn) << 32 | u64::from(request.pages) << 2 | request.op as u64;
+        for word in [request.number, what, *answered_ns, latency_ns] {
             self.mix(word);
         }
     }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A choice between words; each variant is one of them.
 macro_rules! choice {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }

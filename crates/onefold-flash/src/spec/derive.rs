@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
-use crate::spec::keys::Accepts;
+use crate::spec::parse::one_of;
 use crate::spec::{
     ArrivalKind, ContentKind, DriveSpec, PacingName, ParallelUnit, PatternKind, ThinkKind,
     VictimName,
@@ -39,7 +39,7 @@ pub enum SpecError {
         usable: u64,
     },
     /// No scrambler has this name.
-    #[error("media.scrambler = \"{got}\": expected none, {}", Accepts::Word(&SCRAMBLERS).describe())]
+    #[error("media.scrambler = \"{got}\": expected none, {}", one_of(&SCRAMBLERS))]
     Scrambler {
         /// The name.
         got: String,

@@ -8,6 +8,11 @@ use toml::{Table, Value};
 use crate::spec::keys::{Accepts, KEYS, Key};
 use crate::spec::{BlockCount, DriveSpec, PRESET_NAMES, SpecError, presets};
 
+/// Words as the sentence that says what is accepted.
+pub(super) fn one_of(words: &'static [&'static str]) -> String {
+    Accepts::Word(words).describe()
+}
+
 /// Where a key came from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -73,7 +78,7 @@ pub enum ParseError {
         accepted: String,
     },
     /// A preset that does not exist.
-    #[error("unknown preset `{0}`: expected {list}", list = Accepts::Word(&PRESET_NAMES).describe())]
+    #[error("unknown preset `{0}`: expected {list}", list = one_of(&PRESET_NAMES))]
     Preset(String),
     /// Values that are fine on their own and cannot be together.
     #[error(transparent)]

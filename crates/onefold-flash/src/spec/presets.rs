@@ -8,10 +8,10 @@
 //! plane, erase and reserve from the simulator it used (Agrawal et al., USENIX ATC'08: 64 pages of
 //! 4 KiB a block, 2,048 blocks a plane, 8 planes a package, 1.5 ms, 15 %).
 //! `tlc`: Cho et al., ISSCC'21, a 176-layer die that programs 184 MB/s in four planes of 16 KiB
-//! (356 us a page) and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000 erases
-//! and one 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
+//! (356 us a page) and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000
+//! erases and one 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
 //! Energy of all: 3.3 V and 25 mA (the active current that data sheets name) for the array time,
-//! 82.5 mW; 5 mW per transferring channel pin bundle is left out where there is no bus.
+//! 82.5 mW; transfers are left out.
 
 use crate::geometry::Geometry;
 use crate::spec::{

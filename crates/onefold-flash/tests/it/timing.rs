@@ -367,10 +367,19 @@ fn the_steady_state_is_the_one_that_endless_writes_lead_to() {
         "pages_per_block=64",
         "queue_depth=1",
     ];
-    for (victim, over) in [("greedy", "0.28"), ("fifo", "0.28"), ("greedy", "0.15")] {
+    // A footprint of less than the drive is filled by writing.
+    for (victim, over, footprint) in [
+        ("greedy", "0.28", "1"),
+        ("fifo", "0.28", "1"),
+        ("greedy", "0.15", "1"),
+        ("greedy", "0.2", "0.99999"),
+        ("fifo", "0.28", "0.99999"),
+    ] {
+        let footprint = format!("footprint_share={footprint}");
         let (victim, over) = (format!("victim={victim}"), format!("over_provisioning={over}"));
         let waf = |more: &[&str]| {
-            let all = [&one[..], &[victim.as_str(), over.as_str()], more].concat();
+            let all =
+                [&one[..], &[victim.as_str(), over.as_str(), footprint.as_str()], more].concat();
             report(&all).waf.total.expect("writes")
         };
         let steady = waf(&["precondition=steady", "requests=60000"]);

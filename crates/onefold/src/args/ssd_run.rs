@@ -14,7 +14,7 @@ specification, the trace or the arguments cannot be used.
 Examples:
   onefold ssd run --preset ses-mlc1 --set over_provisioning=0.28 --set gc_reserve_blocks=4
   onefold ssd run drive.toml --trace hm_0.csv --set wrap_addresses=true --json
-  onefold ssd run --preset tlc --sweep queue_depth=1,8,64 --sweep read_share=0,0.7 --requests 200000";
+  onefold ssd run --preset tlc --sweep queue_depth=1,8,64 --sweep read_share=0,0.7";
 
 const SPEC_EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ pub struct SsdRunArgs {
     /// Write a row per request to FILE, as CSV or Parquet by its name
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub request_log: Option<PathBuf>,
-    /// Write the first flash operations to FILE, for Perfetto or chrome://tracing
+    /// Write the first flash operations to FILE, as JSON for Perfetto or Chrome
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub chrome_trace: Option<PathBuf>,
     /// Operations in the Chrome trace

@@ -20,6 +20,7 @@ mod serving;
 mod settings;
 mod space;
 mod ssd;
+mod ssd_run;
 mod tls;
 mod trace;
 mod transfer;

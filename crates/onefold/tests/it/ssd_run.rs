@@ -1,0 +1,154 @@
+//! `onefold ssd run` and `onefold ssd spec`: specifications round trip, reports are documented,
+//! files appear, and what is wrong is named.
+//! Room: onefold.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::harness::Sandbox;
+
+/// A drive that is made and run at once.
+const SMALL: &str = "\
+precondition = \"none\"
+geometry.blocks_per_plane = 32
+geometry.pages_per_block = 32
+ftl.over_provisioning = 0.5
+ftl.gc_reserve_blocks = 2
+workload.requests = 2000
+";
+
+/// Every key of an object and of the objects in it.
+fn keys(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_specification_that_is_printed_gives_the_same_run() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let json = |args: &[&str]| {
+        let args = [&["ssd", "run"], args, &["--json"]].concat();
+        sandbox.ok(&args).json()
+    };
+    let once = json(&["small.toml"]);
+    assert_eq!(once, json(&["small.toml"]));
+    assert_eq!(once["requests"]["generated"], 2000);
+    assert_eq!(once["requests"]["completed"], 2000);
+    assert_ne!(once["result_hash"], json(&["small.toml", "--seed", "2"])["result_hash"]);
+    // A printed preset, cut down in the same way.
+    let printed = sandbox.ok(&["ssd", "spec", "--preset", "ses-slc"]).text().to_owned();
+    fs::write(sandbox.path("printed.toml"), printed).unwrap();
+    let sets = SMALL.lines().filter(|line| !line.starts_with("precondition"));
+    let sets: Vec<&str> = sets.flat_map(|line| ["--set", line]).collect();
+    let args = [&["printed.toml", "--precondition", "none"], &sets[..]].concat();
+    assert_eq!(once, json(&args));
+}
+
+#[test]
+fn the_page_about_drives_names_every_field() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let page = include_str!("../../../../docs/ssd.md");
+    let report = sandbox.ok(&["ssd", "run", "small.toml", "--set", "read_share=0.5", "--json"]);
+    let mut found = BTreeSet::new();
+    keys(&report.json(), &mut found);
+    assert!(found.len() > 80, "{}", found.len());
+    // What the FTL and its parts call their tables is theirs.
+    for item in report.json()["dram"]["items"].as_array().unwrap() {
+        assert!(item["bytes"].as_u64().unwrap() > 0);
+    }
+    let missing: Vec<&String> =
+        found.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "docs/ssd.md does not name {missing:?}");
+}
+
+#[test]
+fn traces_are_replayed_and_logs_are_whole() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let trace = "time_ns,op,offset,length,identity,stream,pid\n\
+        0,write,0,16384,,,\n1000000,read,8192,4096,,,\n2000000,trim,0,16384,,,\n\
+        3000000,flush,0,0,,,\n";
+    fs::write(sandbox.path("trace.csv"), trace).unwrap();
+    let run = ["ssd", "run", "small.toml", "--trace", "trace.csv"];
+    let logs = ["--request-log", "log.csv", "--chrome-trace", "trace.json"];
+    let report = sandbox.ok(&[&run[..], &logs, &["--json"]].concat()).json();
+    assert_eq!(report["requests"]["completed"], 4);
+    assert_eq!(report["latency_ns"]["read"]["max"], 23_400);
+    let log = fs::read_to_string(sandbox.path("log.csv")).unwrap();
+    assert_eq!(log.lines().count(), 5, "{log}");
+    assert!(log.contains("\n1,1000000,1023400,read,1,1,0,23400,\n"), "{log}");
+    let chrome: serde_json::Value =
+        serde_json::from_slice(&fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
+    let spans = chrome["traceEvents"].as_array().unwrap();
+    assert_eq!(spans.iter().filter(|event| event["ph"] == "X").count(), 3);
+    // Nothing is overwritten unless that is wanted.
+    let again = sandbox.onefold(&[&run[..], &logs].concat());
+    assert_eq!(again.code, Some(2), "{}", again.err);
+    sandbox.ok(&[&run[..], &logs, &["--force"]].concat());
+    sandbox.ok(&[&run[..], &["--request-log", "log.parquet"]].concat());
+    assert_eq!(&fs::read(sandbox.path("log.parquet")).unwrap()[..4], b"PAR1");
+}
+
+#[test]
+fn sweeps_are_the_same_on_any_number_of_threads() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let sweep = |threads: &str| {
+        sandbox
+            .ok(&[
+                "ssd",
+                "run",
+                "small.toml",
+                "--sweep",
+                "queue_depth=1,4",
+                "--sweep",
+                "victim=greedy,fifo",
+                "--threads",
+                threads,
+                "--json",
+            ])
+            .json()
+    };
+    let one = sweep("1");
+    assert_eq!(one, sweep("3"));
+    let runs = one["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    assert_eq!(
+        (&runs[2]["set"]["queue_depth"], &runs[2]["set"]["victim"]),
+        (&4.into(), &"greedy".into())
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named_and_nothing_is_run() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("bad.toml"), "[ftl]\nvictm = \"fifo\"\n").unwrap();
+    for (args, part) in [
+        (&["--set", "over_provisionin=0.1"][..], "`ftl.over_provisioning`"),
+        (&["--set", "victim=fif"], "did you mean fifo?"),
+        (&["--set", "over_provisioning"], "expected KEY=VALUE"),
+        (&["bad.toml"], "'bad.toml': unknown key `ftl.victm`"),
+        (&["none.toml"], "cannot read specification 'none.toml'"),
+        (&["--sweep", "queue_depth="], "expected KEY=V1,V2,..."),
+        (&["--request-log", "log.txt"], ".csv or .parquet"),
+        (&["--set", "dedup.policy=ses-devic", "--precondition", "none"], "ses-device"),
+        (&["--set", "dram_bytes=1000"], "controller.dram_bytes = 1000"),
+        (&["--trace", "none.csv"], "cannot read trace 'none.csv'"),
+        (&["--seed", "-1"], "--seed"),
+        (&["--requests", "0"], "--requests"),
+    ] {
+        let said = sandbox.onefold(&[&["ssd", "run"], args].concat());
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(part), "{args:?}: {}", said.err);
+    }
+}
