@@ -4,6 +4,7 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod dedup_laws;
 mod dedup_model;
 mod drive_device;
 mod spec;
