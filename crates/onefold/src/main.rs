@@ -10,6 +10,7 @@ mod edit_distance;
 mod failure;
 mod open_pool;
 mod output;
+mod pool_cache;
 mod progress;
 mod reference;
 mod serve;
@@ -24,7 +25,6 @@ use args::{
     CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
     TraceCommand, VolumeCommand,
 };
-use args::{CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {

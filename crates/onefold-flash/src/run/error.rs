@@ -37,6 +37,16 @@ pub enum RunError {
         /// Bytes of the drive.
         drive: u64,
     },
+    /// A request of a trace is longer than any device takes.
+    #[error("request {number} has {pages} pages: expected at most {limit}")]
+    TooLong {
+        /// The request, from 0.
+        number: u64,
+        /// Its pages.
+        pages: u64,
+        /// The most.
+        limit: u64,
+    },
     /// No policy has this name, or its options are wrong.
     #[error("dedup: {0}")]
     Dedup(#[from] PolicyError),

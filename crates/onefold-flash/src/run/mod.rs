@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU64;
 use onefold_sim::ChromeTrace;
 
 use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site, check_policy};
-use crate::ftl::{Durability, Ftl};
+use crate::ftl::Ftl;
 use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
 use crate::spec::{ContentKind, DriveSpec, Precondition};
 use request::Source;
@@ -74,9 +74,7 @@ pub struct Outcome {
 pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunError> {
     spec.check()?;
     check_policy(&spec.dedup.policy, &spec.dedup.options)?;
-    let metadata = spec.run_settings().durability != Durability::Volatile;
-    let blank =
-        !metadata && options.trace.is_none() && spec.workload.content == ContentKind::Unique;
+    let blank = options.trace.is_none() && spec.workload.content == ContentKind::Unique;
     match spec.dedup.policy.as_str() {
         "none" if blank => drive(spec, BlankNand::new(spec.geometry), NoDedup, options),
         "none" => drive(spec, IdentityNand::new(spec.geometry), NoDedup, options),
@@ -111,7 +109,8 @@ where
         source.limit(requests);
     }
     let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
-    let dram = report::dram(spec, &ftl.policy().dram())?;
+    let tables = [ftl.dram(), ftl.policy().dram()].concat();
+    let dram = report::dram(spec, &tables)?;
     if spec.precondition == Precondition::Steady {
         steady::fill(spec, &mut ftl)?;
     }

@@ -186,22 +186,20 @@ const FIVE_YEARS_DAYS: f64 = 5.0 * 365.0;
 /// Lists what is in the controller's memory, and refuses what does not fit.
 pub(crate) fn dram(
     spec: &DriveSpec,
-    policy: &[(&'static str, u64)],
+    tables: &[(&'static str, u64)],
 ) -> Result<DramReport, RunError> {
-    let mapping = match spec.ftl.map_cache_bytes {
-        0 => u64::from(spec.logical_pages()) * 4,
-        bytes => bytes,
-    };
     let page = u64::from(spec.geometry.page_bytes);
-    let mut items = vec![("mapping", mapping)];
-    items.extend(policy);
+    let mut items = tables.to_vec();
     if spec.controller.write_buffer == WriteBuffer::Back {
         items.push(("write_buffer", u64::from(spec.controller.write_buffer_pages) * page));
     }
     // A page in and a page out per unit while the flash works on them.
     items.push(("page_buffers", u64::from(spec.parallel_units()) * 2 * page));
-    let items: Vec<DramItem> =
-        items.into_iter().map(|(name, bytes)| DramItem { name: name.into(), bytes }).collect();
+    let items: Vec<DramItem> = items
+        .into_iter()
+        .filter(|&(_, bytes)| bytes > 0)
+        .map(|(name, bytes)| DramItem { name: name.into(), bytes })
+        .collect();
     let used_bytes = items.iter().map(|item| item.bytes).sum();
     let budget_bytes = spec.controller.dram_bytes;
     if used_bytes > budget_bytes {
@@ -322,7 +320,7 @@ impl Report {
                 .collect(),
             lifetime: lifetime(spec, &waf),
             waf,
-            effective_alpha: spec.effective_alpha(),
+            effective_alpha: simulation.ftl.effective_alpha(),
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
             flash_operations: [

@@ -9,6 +9,9 @@ use crate::nand::Identity;
 use crate::run::RunError;
 use crate::spec::{ContentKind, DriveSpec, TraceTiming};
 
+/// Most pages that one request reads or writes.
+const PAGES_MAX: u64 = 1 << 20;
+
 /// A request in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRequest {
@@ -97,7 +100,8 @@ enum Content {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("made", &self.made).field("limit", &self.limit).finish()
+        let mut text = f.debug_struct("Source");
+        text.field("made", &self.made).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -224,6 +228,9 @@ impl Source {
             }
         }
         let pages = end - first;
+        if pages > PAGES_MAX {
+            return Err(RunError::TooLong { number, pages, limit: PAGES_MAX });
+        }
         if end > self.logical_pages {
             if !self.wrap {
                 let (drive, last) = (self.logical_pages * bytes, request.end());

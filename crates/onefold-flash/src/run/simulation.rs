@@ -80,6 +80,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     exhausted: bool,
     fresh: u64,
     idle: Idle,
+    /// Whether deduplication goes on after the last request.
+    finish_offline: bool,
     /// The counters when the last request was answered.
     pub(crate) at_end: Option<Counters>,
 }
@@ -90,7 +92,6 @@ struct Idle {
     after_ns: u64,
     order: IdleOrder,
     steps: u32,
-    finish: bool,
     /// Whether a look at the clock is scheduled.
     scheduled: bool,
     /// Since when nobody has waited.
@@ -134,13 +135,13 @@ where
                 after_ns: controller.idle_after_ns,
                 order: controller.idle_order,
                 steps: controller.idle_steps,
-                finish: spec.workload.finish_offline,
                 scheduled: false,
                 since: 0,
                 active: false,
                 done: false,
                 plane: 0,
             },
+            finish_offline: spec.workload.finish_offline,
             at_end: None,
         }
     }
@@ -173,10 +174,16 @@ where
 
     fn start(&mut self) -> Result<(), RunError> {
         match self.source.clients() {
-            Some(clients) => (0..clients).for_each(|_| self.ask_again()),
+            Some(clients) => self.ask_all(clients),
             None => self.fetch()?,
         }
         Ok(())
+    }
+
+    fn ask_all(&mut self, clients: u32) {
+        for _ in 0..clients {
+            self.ask_again();
+        }
     }
 
     /// A client thinks, then asks.
@@ -270,6 +277,7 @@ where
         let flight = self.controller.open_flight();
         self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
         self.host.taken += 1;
+        self.host.taken_pages += u64::from(request.pages);
         let underway = Underway {
             request,
             stage: Stage::Taken,
@@ -365,8 +373,11 @@ where
     fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let logical_pages = self.ftl.settings().logical_pages;
         if request.op == Op::Flush {
-            self.flush(flight, request);
-            return Ok(());
+            self.wait_for_writes(flight, request);
+            self.controller.begin_part(flight);
+            let done = self.ftl.flush(&mut self.controller);
+            self.controller.end_part();
+            return done.map_err(|error| RunError::Ftl { request: request.number, error });
         }
         let mut verdict = Verdict::default();
         for index in 0..request.pages {
@@ -403,7 +414,7 @@ where
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive
     /// or nothing is answered from them.
-    fn flush(&mut self, flight: u32, request: &HostRequest) {
+    fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
         if !self.host.write_back || self.host.protected {
             return;
         }
@@ -454,7 +465,9 @@ where
             self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
         if !done.is_empty() {
             self.host.flushes.retain(|flush| flush.writes_left > 0);
-            done.into_iter().for_each(|flight| self.controller.seal_flight(flight));
+            for flight in done {
+                self.controller.seal_flight(flight);
+            }
         }
         if self.host.write_back {
             self.host.buffer_used -= request.pages;
@@ -488,6 +501,7 @@ where
             progress.store(self.tally.completed(), Ordering::Relaxed);
         }
         self.host.taken -= 1;
+        self.host.taken_pages -= u64::from(request.pages);
         if self.source.clients().is_some() {
             self.ask_again();
         }
@@ -510,7 +524,7 @@ where
             self.exhausted = true;
             self.at_end = Some(*self.ftl.counters());
         }
-        if over && self.idle.finish {
+        if over && self.finish_offline {
             self.idle.active = true;
             return self.background();
         }
@@ -530,10 +544,13 @@ where
     /// Starts background steps until enough are under way.
     fn background(&mut self) -> Result<(), RunError> {
         while !self.idle.done && self.controller.background() < self.idle.steps {
-            let more = match self.idle.order {
-                IdleOrder::DedupFirst => self.deduplicate()? || self.collect()?,
-                IdleOrder::GcFirst => self.collect()? || self.deduplicate()?,
-            };
+            let dedup_first = self.idle.order == IdleOrder::DedupFirst;
+            let mut more = false;
+            for dedup in [dedup_first, !dedup_first] {
+                if !more {
+                    more = if dedup { self.deduplicate()? } else { self.collect()? };
+                }
+            }
             self.idle.done = !more;
         }
         Ok(())

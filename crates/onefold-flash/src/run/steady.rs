@@ -7,7 +7,8 @@
 //! m' = -(1 - a) - a m / U with a = 1/A, which reaches 0 just when the drive is full: that is the
 //! fixed point of Desnoyers (SYSTOR'12) itself, so the blocks hold live pages in the shares of the
 //! steady state, exactly for FIFO and nearly for greedy collection, which then settles.
-//! Cost: one write per physical page, and half a turn of writes for greedy collection to settle.
+//! Cost: one write per physical page, and a turn of the log more for other than FIFO collection to
+//! settle.
 
 use onefold_sim::RandomStreams;
 use onefold_workload::Generator;
@@ -31,8 +32,9 @@ where
     P: Policy<N::Page>,
 {
     let logical = spec.logical_pages();
-    let in_use = (spec.effective_alpha() * f64::from(logical)) as u64;
-    let survivors = 1.0 - 1.0 / theory::fifo(spec.effective_alpha().max(1.0 + 1e-9));
+    let alpha = ftl.effective_alpha().max(1.0 + 1e-9);
+    let in_use = (alpha * f64::from(logical)) as u64;
+    let survivors = 1.0 - 1.0 / theory::fifo(alpha);
     let mut workload = spec.workload_spec();
     workload.requests = u64::MAX;
     workload.seed = spec.seed ^ 0x005e_eded;
@@ -72,7 +74,9 @@ where
         }
     }
     if spec.ftl.victim != VictimName::Fifo {
-        for _ in 0..logical / 2 {
+        // A turn of the log is as many pages from the host and survivors together.
+        let turn = in_use as f64 * (1.0 - survivors);
+        for _ in 0..turn as u64 {
             let lpn = draws.next().expect("draws do not end");
             write(ftl, lpn)?;
         }

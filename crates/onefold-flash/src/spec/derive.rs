@@ -99,20 +99,12 @@ impl DriveSpec {
     /// Pages outside the reserve and the open blocks. The FTL also counts its own pages and the
     /// bad blocks, and has the last word.
     fn usable_pages(&self) -> u64 {
-        let streams = 3 + u32::from(self.ftl.wear_spread > 0);
-        let kept = self.gc_reserve_blocks() + streams;
+        // Host, apart and moved pages each fill a block, and so do those of wear levelling.
+        let kept = self.gc_reserve_blocks() + 3 + u32::from(self.ftl.wear_spread > 0);
         let blocks = self.geometry.blocks_per_plane.saturating_sub(kept);
         u64::from(self.geometry.planes())
             * u64::from(blocks)
             * u64::from(self.geometry.pages_per_block)
-    }
-
-    /// Pages that can hold data while collection keeps its reserve, over logical pages. The two
-    /// open blocks of a plane are half full on average: one block is taken off for them.
-    pub fn effective_alpha(&self) -> f64 {
-        let kept = f64::from(self.gc_reserve_blocks() + 1);
-        let share = 1.0 - kept / f64::from(self.geometry.blocks_per_plane);
-        f64::from(self.geometry.pages()) * share / f64::from(self.logical_pages())
     }
 
     /// Units that do one operation at a time.
@@ -153,8 +145,8 @@ impl DriveSpec {
                 (false, _) => Durability::NoJournal,
             },
             map_cache_bytes: self.ftl.map_cache_bytes,
+            checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
-            ..FtlSettings::default()
         }
     }
 

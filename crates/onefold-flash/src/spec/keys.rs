@@ -164,7 +164,7 @@ pub const KEYS: &[Key] = &[
     key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
-        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+        "How raw bit errors grow with erases, age and reads, and how blocks fail (emulated drive)",
     ),
     key(
         "media.code",
@@ -210,6 +210,11 @@ pub const KEYS: &[Key] = &[
         Switch,
         "Whether simulated runs write mapping pages, checkpoints and journal; emulated drives \
          always do",
+    ),
+    key(
+        "ftl.checkpoint_pages",
+        Whole(0, 1 << 30),
+        "Host pages from one checkpoint to the next; 0: half of the drive",
     ),
     key(
         "ftl.map_cache_bytes",

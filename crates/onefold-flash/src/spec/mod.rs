@@ -106,6 +106,7 @@ pub struct FtlSpec {
     pub streams: u32,
     pub journal: bool,
     pub model_metadata: bool,
+    pub checkpoint_pages: u32,
     pub map_cache_bytes: u64,
     pub allocation: Allocation,
 }

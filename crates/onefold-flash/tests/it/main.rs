@@ -4,8 +4,14 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod conservation;
 mod dedup_laws;
 mod dedup_model;
+mod drive;
 mod drive_device;
+mod drive_power;
+mod power;
+mod same_decisions;
+mod shared_seeds;
 mod spec;
 mod timing;

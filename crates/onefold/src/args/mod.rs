@@ -15,6 +15,7 @@ mod ssd;
 mod ssd_drive;
 mod ssd_run;
 mod store;
+mod tier;
 mod trace;
 mod volume;
 
@@ -41,6 +42,7 @@ pub use ssd::SsdCommand;
 pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
 pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
+pub use tier::PoolCacheArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,

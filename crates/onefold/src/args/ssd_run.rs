@@ -30,8 +30,9 @@ pub struct DriveChoice {
     /// Set a key of the specification; may be given again, the last one wins
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Root of all random numbers
-    #[arg(long, value_name = "NUMBER")]
+    /// Root of all random numbers, from 0 to 2^63 - 1
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
 }
 
@@ -52,7 +53,8 @@ pub struct SsdRunArgs {
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     pub trace_format: Option<TraceFormat>,
     /// Number of requests; of a trace, at most so many
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub requests: Option<u64>,
     /// State before the first request: steady (as after endless writes) or none (empty)
     #[arg(long, value_name = "STATE", value_parser = ["none", "steady"])]
@@ -67,14 +69,14 @@ pub struct SsdRunArgs {
     pub threads: usize,
     /// Write a row per request to FILE, as CSV or Parquet by its name
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
-    pub log: Option<PathBuf>,
+    pub request_log: Option<PathBuf>,
     /// Write the first flash operations to FILE, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub chrome_trace: Option<PathBuf>,
     /// Operations in the Chrome trace
     #[arg(long, value_name = "COUNT", requires = "chrome_trace", default_value_t = 10_000)]
     pub chrome_operations: usize,
-    /// Overwrite the files of --log and --chrome-trace
+    /// Overwrite the files of --request-log and --chrome-trace
     #[arg(long, short)]
     pub force: bool,
     /// Print one JSON object (docs/ssd.md)

@@ -103,7 +103,8 @@ fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
 
 fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> {
     let trace = open_trace(args)?;
-    let mut log = args.log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
+    let mut log =
+        args.request_log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
     let chrome = args.chrome_trace.as_deref();
     if let Some(path) = chrome {
         refuse_existing(path, args.force)?;
@@ -122,7 +123,7 @@ fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> 
             chrome_operations: if chrome.is_some() { args.chrome_operations } else { 0 },
             ..RunOptions::default()
         };
-        if args.log.is_some() {
+        if args.request_log.is_some() {
             options.observer = Some(&mut observe);
         }
         watched(spec, options, &answered, total, printer)?
@@ -292,7 +293,7 @@ impl Log {
             Some("parquet" | "pq") => RequestLog::parquet(to),
             _ => {
                 let name = path.display();
-                let message = format!("--log '{name}': the name does not say the format");
+                let message = format!("--request-log '{name}': the name does not say the format");
                 return Err(Failure::nothing_done(message)
                     .hint("accepted are names that end in .csv or .parquet"));
             }
