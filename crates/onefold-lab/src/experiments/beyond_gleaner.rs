@@ -118,7 +118,7 @@ pub fn lifetime(settings: &Settings<'_>) -> Result<Vec<Row>> {
         spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
         spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
         let blocks = f64::from(spec.geometry.blocks_per_plane);
-        spec.ftl.over_provisioning = 0.07 + 10.0 / blocks;
+        spec.ftl.over_provisioning = 0.07 + 14.0 / blocks;
         spec.workload.requests = settings.number("writes")?;
         spec.workload.arrivals = ArrivalKind::Closed;
         spec.workload.queue_depth = 4;

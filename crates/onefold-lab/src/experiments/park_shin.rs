@@ -31,7 +31,7 @@ fn drive(settings: &Settings<'_>) -> Result<DriveSpec> {
     spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
     // Small drives keep the same reserve of blocks, which would eat up the spare space.
     let blocks = f64::from(spec.geometry.blocks_per_plane);
-    spec.ftl.over_provisioning = 0.15 + 8.0 / blocks;
+    spec.ftl.over_provisioning = 0.15 + 12.0 / blocks;
     spec.workload.footprint_share = settings.real("filled_share")?;
     spec.workload.finish_offline = false;
     spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
