@@ -159,6 +159,18 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         self.write_piece(piece, &vec![0; piece.len])
     }
 
+    fn idle_step(&mut self) -> Result<bool, FtlError> {
+        if self.ftl.deduplicate_step(&mut self.pace)? {
+            return Ok(true);
+        }
+        for plane in 0..self.ftl.geometry().planes() {
+            if self.ftl.collect_idle(plane, &mut self.pace)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     pub(super) fn make_durable(&mut self) -> Result<(), BlockError> {
         self.host.flushes += 1;
         let flushed = self.ftl.flush(&mut self.pace);
@@ -227,7 +239,7 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         inner.pace.begin(self.clock.now_ns());
         let inner = &mut *inner;
         for _ in 0..IDLE_STEPS {
-            match inner.ftl.deduplicate_step(&mut inner.pace) {
+            match inner.idle_step() {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) => return Err(inner.failed(None, &error)),
