@@ -80,10 +80,10 @@ impl CompactTable {
         self.sets[slot.set as usize].ppn[usize::from(slot.way)]
     }
 
-    /// The entry was of use.
+    /// The entry was of use: it is safe from two more rounds of the hand.
     pub fn hit(&mut self, slot: Slot) {
         let sign = &mut self.sets[slot.set as usize].sign[usize::from(slot.way)];
-        let count = (*sign >> SIGN_BITS).min(COUNT_MAX - 1) + 1;
+        let count = ((*sign >> SIGN_BITS) + 2).min(COUNT_MAX);
         *sign = *sign & SIGN | count << SIGN_BITS;
     }
 

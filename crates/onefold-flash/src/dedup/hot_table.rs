@@ -10,8 +10,10 @@
 use crate::dedup::fingerprints::mix64;
 
 const WAYS: usize = 8;
-/// Hits that an entry can save up.
+/// Rounds of the hand that an entry can save up.
 const COUNT_MAX: u8 = 15;
+/// Rounds that a hit saves up.
+const HIT: u8 = 2;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -86,7 +88,7 @@ impl HotTable {
     pub fn hit(&mut self, slot: Slot) {
         if self.retain {
             let count = &mut self.ways[slot.set as usize].count[usize::from(slot.way)];
-            *count = (*count + 1).min(COUNT_MAX);
+            *count = (*count + HIT).min(COUNT_MAX);
         }
     }
 

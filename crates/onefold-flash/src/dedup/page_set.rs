@@ -5,6 +5,8 @@
 #[derive(Clone, Debug)]
 pub(crate) struct PageSet {
     words: Vec<u64>,
+    /// One bit for each word that is not 0.
+    filled: Vec<u64>,
     len: u64,
     /// The word that the last member handed out was in.
     at: usize,
@@ -13,21 +15,24 @@ pub(crate) struct PageSet {
 impl PageSet {
     /// An empty set of pages below `pages`.
     pub fn new(pages: u32) -> Self {
-        Self { words: vec![0; pages.div_ceil(64) as usize], len: 0, at: 0 }
+        let words = pages.div_ceil(64) as usize;
+        Self { words: vec![0; words], filled: vec![0; words.div_ceil(64)], len: 0, at: 0 }
     }
 
     /// Adds a page.
     pub fn insert(&mut self, ppn: u32) {
-        let (word, bit) = (&mut self.words[ppn as usize / 64], 1 << (ppn % 64));
-        self.len += u64::from(*word & bit == 0);
-        *word |= bit;
+        let (at, bit) = (ppn as usize / 64, 1_u64 << (ppn % 64));
+        self.len += u64::from(self.words[at] & bit == 0);
+        self.words[at] |= bit;
+        self.filled[at / 64] |= 1 << (at % 64);
     }
 
     /// Takes a page out; whether it was in.
     pub fn remove(&mut self, ppn: u32) -> bool {
-        let (word, bit) = (&mut self.words[ppn as usize / 64], 1 << (ppn % 64));
-        let was = *word & bit != 0;
-        *word &= !bit;
+        let (at, bit) = (ppn as usize / 64, 1_u64 << (ppn % 64));
+        let was = self.words[at] & bit != 0;
+        self.words[at] &= !bit;
+        self.filled[at / 64] &= !(u64::from(self.words[at] == 0) << (at % 64));
         self.len -= u64::from(was);
         was
     }
@@ -37,16 +42,21 @@ impl PageSet {
         if self.len == 0 {
             return None;
         }
-        loop {
-            let word = &mut self.words[self.at];
-            if *word != 0 {
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                self.len -= 1;
-                return Some(self.at as u32 * 64 + bit);
-            }
-            self.at = (self.at + 1) % self.words.len();
-        }
+        // The rest of this group of words first, then whole groups, this one's beginning last.
+        let group = self.at / 64;
+        let rest = self.filled[group] & (u64::MAX << (self.at % 64));
+        let (group, word) = if rest != 0 {
+            (group, rest.trailing_zeros())
+        } else {
+            let groups = self.filled.len();
+            let turn = (1..=groups).map(|step| (group + step) % groups);
+            let group = turn.into_iter().find(|&group| self.filled[group] != 0)?;
+            (group, self.filled[group].trailing_zeros())
+        };
+        self.at = group * 64 + word as usize;
+        let ppn = self.at as u32 * 64 + self.words[self.at].trailing_zeros();
+        self.remove(ppn);
+        Some(ppn)
     }
 
     /// Whether a page is in.
@@ -57,6 +67,7 @@ impl PageSet {
     /// Takes all pages out.
     pub fn clear(&mut self) {
         self.words.fill(0);
+        self.filled.fill(0);
         self.len = 0;
     }
 
@@ -82,8 +93,28 @@ mod tests {
             set.insert(ppn);
         }
         assert!(set.remove(64) && !set.remove(64));
-        let mut out: Vec<_> = std::iter::from_fn(|| set.pop()).collect();
-        out.sort_unstable();
+        let out: Vec<_> = std::iter::from_fn(|| set.pop()).collect();
         assert_eq!((out, set.len()), (vec![3, 128, 199], 0));
+    }
+
+    #[test]
+    fn the_set_is_a_set_and_takes_turns() {
+        let mut random = onefold_block::SplitMix64::new(2);
+        let (mut set, mut naive) = (PageSet::new(20_000), std::collections::BTreeSet::new());
+        for _ in 0..50_000 {
+            let ppn = random.below(20_000) as u32;
+            match random.below(5) {
+                0 | 1 => {
+                    set.insert(ppn);
+                    naive.insert(ppn);
+                }
+                2 => assert_eq!(set.remove(ppn), naive.remove(&ppn)),
+                _ => match set.pop() {
+                    Some(out) => assert!(naive.remove(&out)),
+                    None => assert!(naive.is_empty()),
+                },
+            }
+            assert_eq!((set.len(), set.contains(ppn)), (naive.len() as u64, naive.contains(&ppn)));
+        }
     }
 }

@@ -118,10 +118,10 @@ pub fn lifetime(settings: &Settings<'_>) -> Result<Vec<Row>> {
         spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
         spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
         let blocks = f64::from(spec.geometry.blocks_per_plane);
-        spec.ftl.over_provisioning = 0.07 + 10.0 / blocks;
+        spec.ftl.over_provisioning = 0.07 + 14.0 / blocks;
         spec.workload.requests = settings.number("writes")?;
         spec.workload.arrivals = ArrivalKind::Closed;
-        spec.workload.queue_depth = 16;
+        spec.workload.queue_depth = 4;
         spec.workload.think_time = ThinkKind::Exponential;
         spec.workload.think_time_ns = settings.number("think_time_ns")?;
         spec.workload.content = ContentKind::Profile;
@@ -129,7 +129,7 @@ pub fn lifetime(settings: &Settings<'_>) -> Result<Vec<Row>> {
         spec.workload.hot_fingerprint_ratio = 0.15;
         spec.workload.hot_share = 0.8;
         spec.workload.finish_offline = false;
-        spec.controller.idle_after_ns = 200_000;
+        spec.controller.idle_after_ns = 400_000;
         spec.controller.dram_bytes = 1 << 32;
         with_policy(&mut spec, policy, options);
         simulate(settings, &spec)

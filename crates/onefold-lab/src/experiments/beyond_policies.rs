@@ -39,7 +39,8 @@ fn drive(settings: &Settings<'_>, preset: &str, percent: u64) -> Result<DriveSpe
         spec.workload.content = ContentKind::Profile;
         spec.workload.duplicate_ratio = percent as f64 / 100.0;
         spec.workload.hot_fingerprint_ratio = 0.15;
-        spec.workload.hot_share = 0.8;
+        // So many duplicates leave little room for contents with two copies.
+        spec.workload.hot_share = if percent > 60 { 0.95 } else { 0.8 };
     }
     Ok(spec)
 }
