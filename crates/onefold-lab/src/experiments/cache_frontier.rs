@@ -1,6 +1,6 @@
 //! Hit rate of a read cache within a budget of flash writes: Toll and its rivals.
 //! Room: onefold-lab.
-//! Source: ours; the rivals as in seed 004, LazyLFU, W-TinyLFU. Workloads are those that Toll was
+//! Source: ours; the rivals as in seed 004, `LazyLFU` and W-TinyLFU. Workloads are those that Toll was
 //! not tuned on.
 
 use onefold_cache::Choice;
@@ -88,8 +88,7 @@ type Traces = Vec<(Trace, Future)>;
 
 /// Everything at every budget.
 pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let refused =
-        |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
+    let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
     let (budgets, seeds) = (settings.numbers("fills")?, settings.numbers("seeds")?);
     let families = families(settings.number("data_mib")?);
     let traces = settings.sweep(&families, |family| {
@@ -121,9 +120,8 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
             }
         }
     }
-    let results = settings.sweep(&points, |(family, text)| {
-        point(&traces[*family], families[*family].size, text)
-    });
+    let results = settings
+        .sweep(&points, |(family, text)| point(&traces[*family], families[*family].size, text));
     let mut found = Vec::with_capacity(results.len());
     for (point, result) in points.into_iter().zip(results) {
         found.push((point, result.map_err(refused)?));
@@ -202,17 +200,13 @@ fn means(settings: &Settings<'_>, fills: u64, rows: &mut Vec<Row>) {
             rows.iter().filter(|row| row.column == column).map(|row| row.measured).collect();
         let all: Option<Vec<f64>> = of.iter().copied().collect();
         let row = Row::new(settings.id, MEAN, &column, 0.0, "% hits");
-        rows.push(match all {
-            Some(all) => {
-                let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
-                Row { measured: Some(mean), ..row }
-            }
-            None => {
-                let missed = of.iter().filter(|hits| hits.is_none()).count();
-                let note = format!("no setting keeps to the budget on {missed} workloads");
-                Row { measured: None, note, ..row }
-            }
-        });
+        let mean = all.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
+        let missed = of.iter().filter(|hits| hits.is_none()).count();
+        let note = match missed {
+            0 => String::new(),
+            _ => format!("no setting keeps to the budget on {missed} workloads"),
+        };
+        rows.push(Row { measured: mean, note, ..row });
     }
 }
 
@@ -220,6 +214,10 @@ fn means(settings: &Settings<'_>, fills: u64, rows: &mut Vec<Row>) {
 pub fn chart(rows: &[Row]) -> Chart {
     let title = "Hit rate within a budget of flash writes, mean of ten workloads";
     let mut chart = Chart::bars(title, "policy", "hit rate (%)");
+    let with_budget = rows.iter().filter_map(|row| row.column.split_once("; "));
+    for (_, fills) in with_budget {
+        Series::of(&mut chart, fills);
+    }
     for row in rows.iter().filter(|row| row.row == MEAN) {
         let Some((name, fills)) = row.column.split_once("; ") else { continue };
         if !chart.groups.iter().any(|group| group == name) {

@@ -56,9 +56,8 @@ fn settings_work_in_the_printed_direction() {
         assert!(measured("plc-cache/fig-19-21", &row, writes) > 60.0);
         assert!(measured("plc-cache/fig-19-21", &row, hits) > 4.0);
         let row = format!("PLC; calibrated, {volume}");
-        let at = |delay: u32| {
-            measured("plc-cache/fig-22-24", &row, &format!("ssd_written at {delay}"))
-        };
+        let at =
+            |delay: u32| measured("plc-cache/fig-22-24", &row, &format!("ssd_written at {delay}"));
         assert!(at(14) < at(6) && at(6) < at(0), "{volume}");
     }
     let text = |alpha: &str| {

@@ -75,7 +75,8 @@ fn in_units(unit_kib: u32, args: &CacheRunArgs, spec: &Spec) -> Result<Trace> {
 
 /// A table below the others.
 pub fn text(runs: &[Amplification], printer: &Printer) -> String {
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
+    let mut table =
+        Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
     table.row(["POLICY", "SIZE", "UNIT", "FILLS", "SSD WRITE AMPLIFICATION"]);
     for run in runs {
         table.row([

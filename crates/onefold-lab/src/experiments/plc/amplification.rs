@@ -5,7 +5,6 @@
 //! Differs: a newcomer takes the place of the unit that left, so that trimming what left frees its
 //! pages only just before they are overwritten.
 
-
 use onefold_cache::simulate::{SlotWrite, slot_writes};
 use onefold_cache::trace::Trace;
 use onefold_cache::workload::WorkloadSpec;
@@ -191,9 +190,8 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         ..WorkloadSpec::default()
     };
     let plain = shared(plain, settings.real("sharing_exponent")?);
-    let traces = settings.sweep(&units, |&kib| {
-        WorkloadSpec { container_kib: kib as u32, ..plain }.trace()
-    });
+    let traces =
+        settings.sweep(&units, |&kib| WorkloadSpec { container_kib: kib as u32, ..plain }.trace());
     let traces: std::result::Result<Vec<Trace>, _> = traces.into_iter().collect();
     let traces = traces.map_err(|error| refused(settings, error))?;
     let points = points(settings, &units)?;
@@ -267,7 +265,8 @@ fn saved(sheet: &mut Sheet<'_>, points: &[Point], factors: &[f64], units: &[u64]
         let trimmed = if chunk.trim { ", trimmed" } else { "" };
         let policy = chunk.policy.to_uppercase();
         let row = format!("containers against chunks; {policy}, {spare:.1} % spare{trimmed}");
-        let default = sheet.settings.number("spare_default_permille")? == chunk.spare_permille.into();
+        let default =
+            sheet.settings.number("spare_default_permille")? == chunk.spare_permille.into();
         if chunk.policy == "plc" && default && !chunk.trim {
             let printed = "containers vs SAR-like chunks";
             let row = sheet.beside(printed, "write_amp_reduction", &row, saved)?;
@@ -282,9 +281,10 @@ fn saved(sheet: &mut Sheet<'_>, points: &[Point], factors: &[f64], units: &[u64]
 /// A line per policy and drive.
 pub fn chart(rows: &[Row]) -> Chart {
     let title = "Write amplification inside the SSD";
-    let mut chart = Chart::lines(title, "unit of caching (KiB)", "pages programmed per page written");
+    let mut chart =
+        Chart::lines(title, "unit of caching (KiB)", "pages programmed per page written");
     chart.log2_x = true;
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.row.ends_with("trimmed")) {
         let x = row.column.strip_prefix("write amplification at ");
         let x = x.and_then(|x| x.trim_end_matches(" KiB").parse().ok());
         if let (Some(x), Some(y)) = (x, row.measured) {

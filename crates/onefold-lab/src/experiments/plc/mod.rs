@@ -114,14 +114,11 @@ impl Job {
             Volume::Stated => "read_stated_gib",
         })?;
         let plain = family.workload(settings)?;
-        let workload = match settings.spec.parameters.iter().any(|p| p.name == "zipf_exponent") {
-            true => WorkloadSpec {
-                zipf_exponent: settings.real("zipf_exponent")?,
-                read_gib,
-                ..plain
-            },
-            false => WorkloadSpec { read_gib, ..plain },
-        };
+        let mut workload = WorkloadSpec { read_gib, ..plain };
+        // Where popularity is what is varied, there is no single exponent.
+        if settings.spec.parameters.iter().any(|parameter| parameter.name == "zipf_exponent") {
+            workload.zipf_exponent = settings.real("zipf_exponent")?;
+        }
         Ok(Self {
             label: format!("{}, {}", family.name(), volume.name()),
             workload,
@@ -165,8 +162,8 @@ pub fn run_all(settings: &Settings<'_>, jobs: &[Job]) -> Result<Vec<Done>> {
         }
     }
     let plan = plan(settings.number("seed")?);
-    let runs = settings
-        .sweep(&points, |(trace, choice, size)| run_one(trace, None, choice, *size, &plan));
+    let runs =
+        settings.sweep(&points, |(trace, choice, size)| run_one(trace, None, choice, *size, &plan));
     let mut runs = runs.into_iter();
     let mut done = Vec::with_capacity(jobs.len());
     for (job, trace) in jobs.iter().zip(&traces) {
@@ -249,4 +246,9 @@ fn lines(rows: &[Row], place: &str, title: &str, x_label: &str, y_label: &str) -
         }
     }
     chart
+}
+
+/// Moves what is printed behind what was measured.
+fn printed_last(chart: &mut Chart) {
+    chart.series.sort_by_key(|series| series.name.ends_with("printed"));
 }

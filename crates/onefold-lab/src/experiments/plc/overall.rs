@@ -4,7 +4,9 @@
 
 use onefold_cache::simulate::Run;
 
-use super::{Done, FAMILIES, Family, Job, Sheet, VOLUMES, Volume, run_all, written_gb};
+use super::{
+    Done, FAMILIES, Family, Job, Sheet, VOLUMES, Volume, printed_last, run_all, written_gb,
+};
 use crate::error::Result;
 use crate::plot::{Chart, Series};
 use crate::registry::Drawing;
@@ -130,5 +132,6 @@ fn bars(rows: &[Row], title: &str, column: &str, unit: &str) -> Chart {
             }
         }
     }
+    printed_last(&mut chart);
     chart
 }

@@ -129,7 +129,8 @@ pub fn containers(settings: &Settings<'_>) -> Result<Vec<Row>> {
     for (column, value) in [("min", least), ("max", most)] {
         let row = format!("below 4 MiB; {}", plain.label);
         let row = sheet.beside("hit_rate", column, &row, value)?;
-        "LRU and PLC together; Fig. 8's 66.9 is outside the printed range".clone_into(&mut row.note);
+        "LRU and PLC together; Fig. 8's 66.9 is outside the printed range"
+            .clone_into(&mut row.note);
     }
     Ok(sheet.rows)
 }
