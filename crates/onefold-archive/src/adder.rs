@@ -183,7 +183,9 @@ impl Archive {
             }
             match self.known_chunks(id, is_new, &mut decoder) {
                 Ok(chunks) => {
-                    chunks.iter().for_each(|chunk| index.insert_older(chunk));
+                    for chunk in &chunks {
+                        index.insert_older(chunk);
+                    }
                     if is_new {
                         resumed.insert(id);
                     }

@@ -36,7 +36,7 @@ pub struct ReadTotals {
 impl ReadTotals {
     /// MiB restored per container read: the speed factor of the paper.
     pub fn speed_factor(&self) -> f64 {
-        self.bytes as f64 / (1 << 20) as f64 / self.container_reads.max(1) as f64
+        self.bytes as f64 / f64::from(1 << 20) / self.container_reads.max(1) as f64
     }
 }
 

@@ -70,7 +70,12 @@ impl Archive {
         }
         let mut removed = Removed::default();
         if self.log.ends_in_removal {
-            let used = self.used_containers(None)?;
+            let used = match self.used_containers(None) {
+                Ok(used) => used,
+                // What a damaged version refers to is not known: nothing goes.
+                Err(error) if error.is_corruption() => return Ok(removed),
+                Err(error) => return Err(error),
+            };
             for id in self.store.list()? {
                 if id.get() < self.log.next_container && !used.contains(&id) {
                     removed.bytes += self.store.len(id)?;

@@ -98,7 +98,7 @@ impl ArchiveSettings {
         }
         if container_bytes < 16 * chunk_bytes {
             return Err(ArchiveError::Setting(format!(
-                "container size {container_bytes}: expected at least {} for chunks of {chunk_bytes}",
+                "container size {container_bytes}: chunks of {chunk_bytes} need at least {}",
                 16 * chunk_bytes
             )));
         }

@@ -27,8 +27,9 @@ pub struct ContainerAccess {
 }
 
 impl ContainerAccess {
-    /// The same as a request of a trace: containers lie side by side, `container_bytes` each; the
-    /// stream is the file.
+    /// The same as a request of a trace: containers lie side by side, `container_bytes` each.
+    /// Requests of one time belong to one file read. The file itself is no stream of the trace:
+    /// files share containers, and streams do not share addresses.
     pub fn request(&self, container_bytes: u64) -> Request {
         Request {
             time_ns: self.read * READ_INTERVAL_NS,
@@ -36,7 +37,7 @@ impl ContainerAccess {
             offset: u64::from(self.container.get()) * container_bytes,
             length: container_bytes,
             identity: None,
-            stream: Some(self.entry),
+            stream: None,
             pid: None,
         }
     }

@@ -114,7 +114,7 @@ impl Archive {
         for number in numbers {
             report.versions += 1;
             match self.version(Some(number)) {
-                Ok(version) => self.verify_version(&version, &good, &mut used, &mut report)?,
+                Ok(version) => verify_version(&version, &good, &mut used, &mut report),
                 Err(error) if error.is_corruption() => {
                     report.find(format!("version {number}"), error.to_string());
                 }
@@ -149,50 +149,49 @@ impl Archive {
             Ok(()) => problems.into_iter().for_each(|problem| report.find(id.to_string(), problem)),
         }
     }
+}
 
-    fn verify_version(
-        &self,
-        version: &Version,
-        good: &GoodChunks,
-        used: &mut HashSet<ContainerId>,
-        report: &mut VerifyReport,
-    ) -> Result<(), ArchiveError> {
-        let number = version.info().number;
-        let what = format!("version {number}");
-        match version.containers() {
-            Ok(uses) => used.extend(uses.into_iter().map(|container| container.id)),
-            Err(error) => report.find(&what, error.to_string()),
+/// Check the entries of a version, and what they refer to.
+fn verify_version(
+    version: &Version,
+    good: &GoodChunks,
+    used: &mut HashSet<ContainerId>,
+    report: &mut VerifyReport,
+) {
+    let number = version.info().number;
+    let what = format!("version {number}");
+    match version.containers() {
+        Ok(uses) => used.extend(uses.into_iter().map(|container| container.id)),
+        Err(error) => report.find(&what, error.to_string()),
+    }
+    let mut last: Vec<u8> = Vec::new();
+    let mut leaf: Option<Vec<u8>> = None;
+    for index in 0..version.len() {
+        report.entries += 1;
+        let entry = match version.entry(index) {
+            Ok(entry) => entry,
+            Err(error) => {
+                report.find(&what, error.to_string());
+                continue;
+            }
+        };
+        let path = String::from_utf8_lossy(&entry.path).into_owned();
+        if !last.is_empty() && compare_paths(&last, &entry.path).is_ge() {
+            report.find(&what, format!("'{path}' is out of order"));
         }
-        let mut last: Vec<u8> = Vec::new();
-        let mut leaf: Option<Vec<u8>> = None;
-        for index in 0..version.len() {
-            report.entries += 1;
-            let entry = match version.entry(index) {
-                Ok(entry) => entry,
-                Err(error) => {
-                    report.find(&what, error.to_string());
-                    continue;
-                }
-            };
-            let path = String::from_utf8_lossy(&entry.path).into_owned();
-            if !last.is_empty() && compare_paths(&last, &entry.path).is_ge() {
-                report.find(&what, format!("'{path}' is out of order"));
-            }
-            if leaf.as_ref().is_some_and(|leaf| is_within(&entry.path, leaf)) {
-                report.find(&what, format!("'{path}' lies in something that is no folder"));
-            }
-            leaf = (entry.kind != Kind::Directory).then(|| entry.path.clone());
-            if let Some(problem) = verify_recipe(version, &entry, good, report) {
-                let named = report.findings.len() < FILES_NAMED_MAX;
-                if named {
-                    report.find(format!("'{path}' of {what}"), problem);
-                } else {
-                    report.more_damaged_files += 1;
-                }
-            }
-            last = entry.path;
+        if leaf.as_ref().is_some_and(|leaf| is_within(&entry.path, leaf)) {
+            report.find(&what, format!("'{path}' lies in something that is no folder"));
         }
-        Ok(())
+        leaf = (entry.kind != Kind::Directory).then(|| entry.path.clone());
+        if let Some(problem) = verify_recipe(version, &entry, good, report) {
+            let named = report.findings.len() < FILES_NAMED_MAX;
+            if named {
+                report.find(format!("'{path}' of {what}"), problem);
+            } else {
+                report.more_damaged_files += 1;
+            }
+        }
+        last = entry.path;
     }
 }
 

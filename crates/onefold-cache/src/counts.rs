@@ -132,7 +132,9 @@ mod tests {
         let saved = counts.save();
         assert_eq!(saved.iter().map(|&(key, _)| key).collect::<Vec<_>>(), keys);
         let mut again = Counts::<[u32; 2]>::default();
-        saved.iter().for_each(|&(key, bits)| again.load(key, bits));
+        for &(key, bits) in &saved {
+            again.load(key, bits);
+        }
         assert_eq!((again.get(4096), again.save()), ([4, 8], saved));
     }
 }

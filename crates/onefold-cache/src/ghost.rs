@@ -49,6 +49,11 @@ impl Ghost {
         self.len
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.high.capacity() * 5 + self.taken.capacity() * 8 + self.index.memory_bytes()

@@ -195,7 +195,7 @@ mod tests {
                 }
                 assert_eq!(index.len(), model.len());
             }
-            for (&id, _) in &model {
+            for &id in model.keys() {
                 index.remove(hashes[id as usize], id);
             }
             let empty = |bucket: &Bucket| bucket.overflow == 0 && bucket.slots == [0; SLOTS];

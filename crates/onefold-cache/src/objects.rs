@@ -58,6 +58,11 @@ impl List {
         self.len
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Bytes of the objects in the list.
     pub const fn bytes(&self) -> u64 {
         self.bytes
@@ -91,6 +96,11 @@ impl Objects {
     /// Objects in the set.
     pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Sum of their sizes.
@@ -159,7 +169,7 @@ impl Objects {
     /// A larger index with everything but `new`, which is not in it yet.
     #[cold]
     fn grow(&mut self, new: Id) {
-        let room = (self.nodes.len() * 3 / 2).max(24).min((1 << 31) - 1);
+        let room = (self.nodes.len() * 3 / 2).clamp(24, (1 << 31) - 1);
         let mut index = Index::new(room, room.max(self.nodes.capacity()));
         let mut is_free = vec![false; self.nodes.len()];
         let mut free = self.free;

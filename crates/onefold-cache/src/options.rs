@@ -24,7 +24,7 @@ pub struct OptionInfo {
 #[non_exhaustive]
 pub enum OptionError {
     /// No such policy.
-    #[error("unknown policy `{got}`{}: accepted are {accepted}", did_you_mean(nearest))]
+    #[error("unknown policy `{got}`{}: accepted are {accepted}", did_you_mean(nearest.as_ref()))]
     Policy {
         /// The name given.
         got: String,
@@ -36,7 +36,7 @@ pub enum OptionError {
     /// No such setting.
     #[error(
         "policy `{policy}` has no setting `{got}`{}: accepted are {accepted}",
-        did_you_mean(nearest)
+        did_you_mean(nearest.as_ref())
     )]
     Name {
         /// Whose setting.
@@ -87,8 +87,8 @@ pub enum OptionError {
     },
 }
 
-pub(crate) fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+pub(crate) fn did_you_mean(nearest: Option<&String>) -> String {
+    nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
 /// The known name that takes the fewest edits to reach, if these are few for its length.

@@ -56,7 +56,7 @@ impl Scores {
         let (step, rest) = (difference >> FRACTION, (difference % ONE as usize) as u64);
         match self.sums.get(step..step + 2) {
             Some(&[here, next]) => {
-                let drop = u64::from(here - next) * rest >> FRACTION;
+                let drop = (u64::from(here - next) * rest) >> FRACTION;
                 high + (u64::from(here) - drop) as u32
             }
             _ => high,

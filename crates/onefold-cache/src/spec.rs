@@ -66,7 +66,7 @@ pub enum SpecError {
         message: String,
     },
     /// No such key.
-    #[error("unknown key `{got}`{}: accepted are {accepted}", did_you_mean(nearest))]
+    #[error("unknown key `{got}`{}: accepted are {accepted}", did_you_mean(nearest.as_ref()))]
     Key {
         /// The key given, with its section.
         got: String,
@@ -215,32 +215,32 @@ impl Spec {
 
     /// A file with every key, its meaning, what is accepted and its default.
     pub fn commented() -> String {
-        let mut text = String::from(
-            "# Simulation of a read cache: `onefold cache run FILE`. Every key is shown with its \
-             default.\n\n[cache]\n# policies, with settings after a colon, such as \
-             \"plc:threshold=8\": `onefold cache policies`\n",
-        );
-        text += &format!("policies = {POLICIES_DEFAULT:?}\n");
-        text += &format!("# sizes of the cache: {SIZES_ACCEPTED}\nsizes = {SIZES_DEFAULT:?}\n");
+        let mut lines = vec![
+            "# Simulation of a read cache: `onefold cache run FILE`.".to_owned(),
+            "# Every key is shown with its default.\n".to_owned(),
+            "[cache]".to_owned(),
+            "# policies, with settings after a colon, such as \"plc:threshold=8\";".to_owned(),
+            "# `onefold cache policies` lists them".to_owned(),
+            format!("policies = {POLICIES_DEFAULT:?}"),
+            format!("# sizes of the cache: {SIZES_ACCEPTED}"),
+            format!("sizes = {SIZES_DEFAULT:?}"),
+        ];
+        let quadrants = "popular or not, written once or again and again";
         let sections: [(&str, &str, Vec<OptionInfo>); 6] = [
             ("workload", "what is stored and read, unless a trace is given", WorkloadSpec::infos()),
             ("trace", "how a trace of blocks becomes reads of containers", TraceSettings::infos()),
             ("hdd", "the slow device", HddModel::infos()),
             ("ssd", "the fast device", SsdModel::infos()),
-            (
-                "quadrants",
-                "popular or not, written once or again and again",
-                QuadrantRules::infos(),
-            ),
+            ("quadrants", quadrants, QuadrantRules::infos()),
             ("run", "how it is done", RunSettings::infos()),
         ];
         for (name, doc, infos) in sections {
-            text += &format!("\n# {doc}\n[{name}]\n");
+            lines.push(format!("\n# {doc}\n[{name}]"));
             for OptionInfo { name, doc, default, accepted } in infos {
-                text += &format!("# {doc}; {accepted}\n{name} = {default}\n");
+                lines.push(format!("# {doc}; {accepted}\n{name} = {default}"));
             }
         }
-        text
+        lines.join("\n") + "\n"
     }
 
     /// What the simulator is to do.

@@ -268,10 +268,14 @@ pub fn load<'a>(
     for ghost in &mut parts.ghosts {
         while ghost.pop().is_some() {}
         let hashes = next()?;
-        hashes.iter().for_each(|&hash| ghost.push(hash, hashes.len()));
+        for &hash in hashes {
+            ghost.push(hash, hashes.len());
+        }
     }
     for table in &mut parts.counts {
-        table.save().iter().for_each(|&(key, _)| table.load(key, 0));
+        for (key, _) in table.save() {
+            table.load(key, 0);
+        }
         next()?.chunks_exact(2).for_each(|pair| table.load(pair[0], pair[1]));
     }
     if !parts.numbers.is_empty() {

@@ -101,7 +101,7 @@ impl Trace {
     /// trace; for miss-ratio curves of caches that are smaller by the same factor.
     #[must_use]
     pub fn sampled(&self, one_in: u64) -> Self {
-        let chosen = |access: &Access| crate::hash_of(access.key ^ 0x5a5a) % one_in == 0;
+        let chosen = |access: &Access| crate::hash_of(access.key ^ 0x5a5a).is_multiple_of(one_in);
         let mut trace = Self { references: self.references.clone(), ..Self::default() };
         let mut at = 0;
         for &end in &self.files {

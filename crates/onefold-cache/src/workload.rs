@@ -250,7 +250,9 @@ mod tests {
     fn drift_changes_who_is_popular_and_scans_read_everything_in_turn() {
         let top = |requests: &[Access]| {
             let mut counts = vec![0; 256];
-            requests.iter().for_each(|access| counts[access.key as usize] += 1);
+            for access in requests {
+                counts[access.key as usize] += 1;
+            }
             (0..256).max_by_key(|&key| counts[key]).unwrap()
         };
         let spec = WorkloadSpec { drift_steps: 1, zipf_exponent: 1.5, ..small() };

@@ -22,6 +22,7 @@ const PAGE: usize = 8192;
 
 type Call = Box<dyn FnMut()>;
 type Fallible<T> = Result<T, Box<dyn Error>>;
+type Plain<S> = Ftl<ByteNand<S>, NoDedup>;
 
 /// One row: a call that works on so many pages of the host.
 struct Row {
@@ -140,7 +141,7 @@ fn read_with_errors(name: &'static str, code: &str, rate: f64) -> Fallible<Row> 
 const BLOCKS: u32 = 64;
 
 /// A full drive of 128 MiB raw and 28 % over-provisioning, after its own size in random writes.
-fn full<S: Store>(nand: ByteNand<S>) -> Fallible<(Ftl<ByteNand<S>, NoDedup>, Vec<PageBytes>)> {
+fn full<S: Store>(nand: ByteNand<S>) -> Fallible<(Plain<S>, Vec<PageBytes>)> {
     let data = pages(64);
     let logical_pages = (f64::from((BLOCKS - 16) * 256) / 1.28) as u32;
     let settings = FtlSettings { logical_pages, gc_reserve_blocks: 2, ..FtlSettings::default() };

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 fn print_steady() -> ExitCode {
     let scale = Scale { blocks: 4096, warm: 10, measured: 4 };
-    println!("| | measured | theory | simulation | deviation |");
+    println!("| | case | theory | measured | deviation |");
     println!("|---|---|---|---|---|");
     let groups = [
         steady::v1(scale, &[64, 256]),
@@ -35,6 +35,8 @@ fn print_steady() -> ExitCode {
         steady::v5(Scale { blocks: 1024, ..scale }, 0.5),
         steady::v5(Scale { blocks: 1024, ..scale }, 1.0),
         steady::v5(Scale { blocks: 1024, ..scale }, 2.0),
+        steady::v8(scale, 64),
+        steady::v8(Scale { measured: 1, ..scale }, 256),
     ];
     for group in groups {
         match group {

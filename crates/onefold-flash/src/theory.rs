@@ -44,30 +44,10 @@ pub fn greedy(alpha: f64, pages_per_block: u32) -> f64 {
 
 /// Write amplification of choosing the emptiest of `draws` blocks drawn at random.
 ///
-/// The mean field of Van Houdt: blocks of each count of live pages as a differential equation in
-/// time, run to its fixed point. One draw is random cleaning.
+/// The fixed point of the mean field of Van Houdt. One draw is random cleaning.
 pub fn d_choices(alpha: f64, pages_per_block: u32, draws: u32) -> f64 {
-    let n = pages_per_block as usize;
-    let rho = 1.0 / alpha;
-    // share[j]: share of blocks with j live pages. At the fixed point the flow of blocks from j to
-    // j-1 live pages balances those that victims take out below: with A victims chosen per unit of
-    // time and cumulative share F(j), 1 - (1 - F(j))^d of the victims have at most j pages, and
-    // (j + 1) share[j + 1] * rate is what comes down to j and below.
-    let mut low = 0.0;
-    let mut high = 1e6;
-    // The rate at which one page dies per victim chosen; the mean of the shares must be rho n.
-    for _ in 0..200 {
-        let rate = f64::midpoint(low, high);
-        let shares = d_shares(n, draws, rate);
-        let mean: f64 = shares.iter().enumerate().map(|(j, share)| j as f64 * share).sum();
-        // More deaths per victim, fewer live pages.
-        if mean > rho * n as f64 {
-            low = rate;
-        } else {
-            high = rate;
-        }
-    }
-    let shares = d_shares(n, draws, f64::midpoint(low, high));
+    let n = f64::from(pages_per_block);
+    let shares = d_choices_shares(n / alpha, pages_per_block, draws);
     let mut live = 0.0;
     let mut below = 0.0_f64;
     for (j, share) in shares.iter().enumerate() {
@@ -75,7 +55,61 @@ pub fn d_choices(alpha: f64, pages_per_block: u32, draws: u32) -> f64 {
         live += j as f64 * (least_of(draws, upto) - least_of(draws, below));
         below = upto;
     }
-    n as f64 / (n as f64 - live)
+    n / (n - live)
+}
+
+/// Shares of blocks with 0, 1, ... live pages when the emptiest of `draws` is collected and
+/// `mean` pages of a block are live.
+pub fn d_choices_shares(mean: f64, pages_per_block: u32, draws: u32) -> Vec<f64> {
+    // share[j]: share of blocks with j live pages. At the fixed point the flow of blocks from j to
+    // j-1 live pages balances those that victims take out below: with A victims chosen per unit of
+    // time and cumulative share F(j), 1 - (1 - F(j))^d of the victims have at most j pages, and
+    // (j + 1) share[j + 1] * rate is what comes down to j and below.
+    let n = pages_per_block as usize;
+    let mut low = 0.0;
+    let mut high = 1e6;
+    // The rate at which one page dies per victim chosen follows from the mean.
+    for _ in 0..100 {
+        let rate = f64::midpoint(low, high);
+        let shares = d_shares(n, draws, rate);
+        let live: f64 = shares.iter().enumerate().map(|(j, share)| j as f64 * share).sum();
+        // More deaths per victim, fewer live pages.
+        if live > mean {
+            low = rate;
+        } else {
+            high = rate;
+        }
+    }
+    d_shares(n, draws, f64::midpoint(low, high))
+}
+
+/// Shares of blocks with 0, 1, ... live pages under greedy cleaning of uniform random writes, when
+/// `mean` pages of a block are live: proportional to `1/j` down to the count that is collected.
+pub fn greedy_shares(mean: f64, pages_per_block: u32) -> Vec<f64> {
+    let n = pages_per_block as usize;
+    let mut shares = vec![0.0; n + 1];
+    if mean >= n as f64 {
+        shares[n] = 1.0;
+        return shares;
+    }
+    // sum(j * 1/j) over sum(1/j), added from above until the mean is as low as asked for.
+    let (mut count, mut weight) = (0.0, 0.0);
+    for j in (1..=n).rev() {
+        let (wider, heavier) = (count + 1.0, weight + 1.0 / j as f64);
+        if wider / heavier < mean {
+            // The last count in part: (count + x) / (weight + x / j) = mean.
+            let part = (mean * weight - count) / (1.0 - mean / j as f64);
+            shares[j] = part / j as f64;
+            break;
+        }
+        shares[j] = 1.0 / j as f64;
+        (count, weight) = (wider, heavier);
+    }
+    let sum: f64 = shares.iter().sum();
+    for share in &mut shares {
+        *share /= sum;
+    }
+    shares
 }
 
 /// The chance that the least of so many draws is among the lowest `share`.
@@ -213,6 +247,17 @@ mod tests {
             assert!(falling.is_sorted_by(|a, b| a > b), "{falling:?}");
             let limit = greedy(alpha, 64);
             assert!((falling[4] / limit - 1.0).abs() < 0.02, "{falling:?} against {limit}");
+        }
+    }
+
+    #[test]
+    fn shares_sum_to_one_and_have_the_mean_asked_for() {
+        for mean in [20.0, 45.5, 60.0, 63.9] {
+            for shares in [greedy_shares(mean, 64), d_choices_shares(mean, 64, 5)] {
+                let sum: f64 = shares.iter().sum();
+                let live: f64 = (0..).zip(&shares).map(|(j, s)| f64::from(j) * s).sum();
+                assert!((sum - 1.0).abs() < 1e-9 && (live - mean).abs() < 1e-3, "{sum} {live}");
+            }
         }
     }
 

@@ -66,7 +66,29 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_fig1::run,
         Some(e::ses_fig1::chart)
     ),
+    experiment!(
+        "ses-dedup/fig-2",
+        "Cost of SHA-256 on the write path",
+        e::ses_fig2::run,
+        Some(e::ses_fig2::chart)
+    ),
+    experiment!(
+        "ses-dedup/fig-4",
+        "Gain by size of the fingerprint table",
+        e::ses_fig4::run,
+        Some(e::ses_fig4::chart)
+    ),
+    experiment!("ses-dedup/fig-5", "Found inline by parity and by SHA-256", e::ses_fig5::run, None),
     experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run, None),
+    experiment!(
+        "ses-dedup/table-4",
+        "Duplicates found inline and offline",
+        e::ses_table4::run,
+        None
+    ),
+    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, None),
+    experiment!("park-shin/fig-4", "Offline overhead", e::park_shin::fig4, None),
+    experiment!("park-shin/fig-5", "Page copies in collection", e::park_shin::fig5, None),
     experiment!(
         "plc-cache/arithmetic",
         "PLC-Cache: what is stated, and what follows from it alone",
@@ -128,6 +150,19 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::plc::amplification::run,
         Some(e::plc::amplification::chart)
     ),
+    experiment!(
+        "beyond/policies",
+        "Who gains where, and break-even duplicate ratios",
+        e::beyond_policies::run,
+        None
+    ),
+    experiment!(
+        "beyond/gleaner",
+        "Every policy in the same memory, with little idle time",
+        e::beyond_gleaner::run,
+        None
+    ),
+    experiment!("beyond/lifetime", "Life of the drive", e::beyond_gleaner::lifetime, None),
     experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",

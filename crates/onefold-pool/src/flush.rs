@@ -180,6 +180,8 @@ impl Inner {
                 None => None,
             }
         };
+        // Twice, so that both files hold this state: whichever is damaged later, the other has it.
+        self.checkpoint()?;
         self.checkpoint()?;
         if let Some(id) = unused {
             self.store.remove(id)?;

@@ -4,9 +4,9 @@
 //! with a good one after it is damage and not a crash; (2) each epoch begins with an empty frame,
 //! written after its checkpoint is durable: a journal that is ahead of every readable checkpoint
 //! shows that the newest one was lost; (3) a checkpoint is written only when its epoch has a second
-//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) when a frame
-//! with changes is durable, the witness is told, behind the checkpoint in its file, and not synced:
-//! once that has reached the media, the loss of the last frames is no power cut either.
+//! frame: with one frame alone, an unreadable checkpoint is damage and not a crash; (4) when a
+//! frame with changes is durable, the witness is told, behind the checkpoint in its file, and not
+//! synced: once that has reached the media, the loss of the last frames is no power cut either.
 
 use std::sync::Arc;
 

@@ -179,8 +179,10 @@ pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
 }
 
 /// Puts something before a pool's container store, such as a cache; [`crate::Pool::open_at_with`].
-pub type WrapStore<'a> = dyn FnOnce(Arc<dyn ContainerStore>, &PoolSettings, &PoolIdentity) -> Arc<dyn ContainerStore>
-    + 'a;
+pub type WrapStore<'a> = dyn FnOnce(Plain, &PoolSettings, &PoolIdentity) -> Plain + 'a;
+
+/// A container store as pools hold it.
+type Plain = Arc<dyn ContainerStore>;
 
 /// Open a pool. Unless `read_only`, it is recovered and checkpointed if it was not stopped
 /// cleanly.

@@ -6,6 +6,7 @@
 //! anything flushed is missing.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -121,6 +122,9 @@ fn rescue(
 fn media(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
     match folder.open(name) {
         Err(MediaError::NotFound { .. }) => Ok(Arc::new(NoFile(name.to_owned()))),
+        Err(MediaError::Io { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
+            Ok(Arc::new(NoFile(name.to_owned())))
+        }
         other => Ok(other?),
     }
 }
@@ -251,7 +255,7 @@ fn choose(
             let why =
                 if torn { "the next one is not whole" } else { "nothing shows that it ended" };
             report.missing.push(format!(
-                "what was flushed after frame {} of checkpoint {epoch}, if there was anything: {why}",
+                "what was flushed after frame {} of checkpoint {epoch}, if anything was: {why}",
                 next - 1
             ));
         }
@@ -283,8 +287,8 @@ fn made_after(inner: &Inner, base: u64) -> Result<String, PoolError> {
         _ => "there was something, for containers were made since",
     };
     Ok(format!(
-        "everything flushed after checkpoint {base}, if there was anything: the journal has nothing \
-         of it ({sure})"
+        "everything flushed after checkpoint {base}, if anything was: the journal has nothing of \
+         it ({sure})"
     ))
 }
 

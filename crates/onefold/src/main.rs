@@ -10,6 +10,7 @@ mod edit_distance;
 mod failure;
 mod open_pool;
 mod output;
+mod pool_cache;
 mod progress;
 mod reference;
 mod serve;
@@ -78,6 +79,8 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Reproduce(args) => c::reproduce::run(args, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Ssd(SsdCommand::Run(args)) => c::ssd_run::run(args, printer),
+        Command::Ssd(SsdCommand::Spec(args)) => c::ssd_spec::run(args, printer),
         Command::Ssd(SsdCommand::Serve(args)) => return c::ssd_serve::run(args, printer),
         Command::Ssd(SsdCommand::Smart(args)) => return c::ssd_smart::run(args, printer),
         Command::Completions { shell } => c::completions::run(*shell, printer),

@@ -4,12 +4,16 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, RescueReport};
+use onefold_cache::tier::TierSize;
+use onefold_pool::{
+    Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings, RescueReport,
+};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::{MemoryArgs, RescueArgs};
+use crate::args::{MemoryArgs, PoolCacheArgs, RescueArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
+use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
 use crate::table::plural;
 
@@ -60,17 +64,20 @@ pub fn to_read_or_rescue(
 fn open(pool: &Path, read_only: bool, budgets: Budgets) -> Result<Pool> {
     must_exist(pool)?;
     let options = OpenOptions { read_only, budgets };
-    Pool::open_at(pool, &options).map_err(|error| {
-        let damaged = error.is_corruption();
-        let failure = Failure::pool(pool, error);
-        if !damaged {
-            return failure;
-        }
-        failure.hint(format!(
-            "to read what is left, changing nothing: onefold volume list {} --rescue",
-            pool.display()
-        ))
-    })
+    Pool::open_at(pool, &options).map_err(|error| refused(pool, error))
+}
+
+/// A pool that could not be opened; where it is damaged, with what can still be done.
+pub fn refused(pool: &Path, error: PoolError) -> Failure {
+    let damaged = error.is_corruption();
+    let failure = Failure::pool(pool, error);
+    if !damaged {
+        return failure;
+    }
+    failure.hint(format!(
+        "to read what is left, changing nothing: onefold volume list {} --rescue",
+        pool.display()
+    ))
 }
 
 /// Refuse a place where no pool can be.
@@ -87,8 +94,13 @@ pub fn must_exist(pool: &Path) -> Result<()> {
     }
 }
 
-/// Make a pool, and keep what differs from the default memory in its settings file.
-pub fn create(pool: &Path, settings: &PoolSettings, memory: &MemoryArgs) -> Result<()> {
+/// Make a pool, and keep its cache and what differs from the default memory in its settings file.
+pub fn create(
+    pool: &Path,
+    settings: &PoolSettings,
+    memory: &MemoryArgs,
+    cache: &PoolCacheArgs,
+) -> Result<()> {
     let at = pool.display();
     let budgets = memory.budgets()?;
     if Pool::exists_at(pool) {
@@ -97,8 +109,9 @@ pub fn create(pool: &Path, settings: &PoolSettings, memory: &MemoryArgs) -> Resu
     }
     must_be_free(pool)?;
     let identity = random_identity()?;
+    let cache = cache_settings(pool, cache)?;
     Pool::create_at(pool, settings, identity).map_err(|error| Failure::pool(pool, error))?;
-    keep_memory(pool, memory, budgets)
+    keep_settings(pool, memory, budgets, &cache)
 }
 
 /// Refuse a place that holds something else.
@@ -116,7 +129,7 @@ fn must_be_free(pool: &Path) -> Result<()> {
         let name = entry.map_err(|e| Failure::unusable("list", pool, e))?.file_name();
         if !OWN_NAMES.map(OsStr::new).contains(&name.as_os_str()) && name != POOL_FILE {
             let name = name.to_string_lossy().into_owned();
-            return Err(Failure::pool(pool, onefold_pool::PoolError::NotEmpty(name)));
+            return Err(Failure::pool(pool, PoolError::NotEmpty(name)));
         }
     }
     Ok(())
@@ -136,7 +149,26 @@ pub fn random_identity() -> Result<PoolIdentity> {
     Ok(PoolIdentity { uuid, key })
 }
 
-fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()> {
+/// What the settings file of a new pool says of its cache; the cache's folder is made.
+fn cache_settings(pool: &Path, cache: &PoolCacheArgs) -> Result<String> {
+    let Some(folder) = &cache.cache else { return Ok(String::new()) };
+    let folder = pool_cache::prepare(pool, folder)?;
+    let text = folder.to_str().ok_or_else(|| {
+        let at = folder.display();
+        Failure::nothing_done(format!("the cache '{at}' cannot be kept: its path is not UTF-8"))
+    })?;
+    Ok(format!(
+        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n",
+        toml::Value::from(text),
+        match cache.cache_size {
+            TierSize::Bytes(bytes) => bytes.to_string(),
+            TierSize::Percent(percent) => format!("{percent}%"),
+        },
+        toml::Value::from(cache.cache_policy.as_str())
+    ))
+}
+
+fn keep_settings(pool: &Path, memory: &MemoryArgs, budgets: Budgets, cache: &str) -> Result<()> {
     let usual = Budgets::default();
     let rows = [
         ("index-memory", memory.index_memory, budgets.index_bytes != usual.index_bytes),
@@ -148,12 +180,12 @@ fn keep_memory(pool: &Path, memory: &MemoryArgs, budgets: Budgets) -> Result<()>
         .filter(|(_, _, differs)| *differs)
         .map(|(name, size, _)| format!("{name} = {}  # {size}\n", size.bytes()))
         .collect();
-    if kept.is_empty() {
+    if kept.is_empty() && cache.is_empty() {
         return Ok(());
     }
     let text = format!(
-        "# Memory of this pool, in bytes, as it was made. Flags, the environment and --config\n\
-         # overrule it; sizes may also be written like \"1G\".\n{}",
+        "# Memory of this pool, in bytes, and its cache, as it was made. Flags, the environment\n\
+         # and --config overrule it; sizes may also be written like \"1G\".\n{}{cache}",
         kept.concat()
     );
     let path = pool.join(POOL_FILE);

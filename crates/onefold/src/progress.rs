@@ -50,3 +50,24 @@ pub fn bytes(printer: &Printer, what: &str, total: Option<u64>) -> ProgressBar {
     }
     bar
 }
+
+const COUNTED: &str = "{msg} {bar:30} {human_pos} of {human_len} WHAT  {per_sec}  {eta} left";
+
+/// A bar over a number of things, or a spinner where that is not known. It goes away when it is
+/// finished or dropped.
+pub fn counted(printer: &Printer, doing: &str, what: &str, total: Option<u64>) -> ProgressBar {
+    let target = if printer.draws_progress() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let template = if total.is_some() { COUNTED.replace("WHAT", what) } else { COUNT.to_owned() };
+    let style = ProgressStyle::with_template(&template).expect("a fixed template is well-formed");
+    let bar = ProgressBar::with_draw_target(total, target)
+        .with_style(style.progress_chars("=> "))
+        .with_message(doing.to_owned());
+    if printer.draws_progress() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    bar
+}

@@ -19,8 +19,10 @@ use crate::failure::{Failure, Result};
 
 /// The settings file of a pool, in its folder.
 pub const POOL_FILE: &str = "onefold.toml";
-/// What a pool's own file may set: its memory. Listeners and keys are the server owner's.
-const POOL_KEYS: [&str; 3] = ["index-memory", "map-memory", "cache-memory"];
+/// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
+/// owner's.
+const POOL_KEYS: [&str; 6] =
+    ["index-memory", "map-memory", "cache-memory", "cache", "cache-size", "cache-policy"];
 
 /// The settled arguments.
 pub struct Parsed {
@@ -284,12 +286,14 @@ mod tests {
         let hint = |text| apply(text, None).map(|_| ()).unwrap_err().hints.concat();
         assert_eq!(hint("indx-memory = '1G'"), "did you mean 'index-memory'?");
         assert_eq!(hint("[serve]\nchunksize = 1"), "did you mean 'serve.chunk-size'?");
-        assert!(hint("zzzzzzzzzzzz = 1").starts_with("accepted here: cache-memory, chunk-size"));
+        assert!(hint("zzzzzzzzzzzz = 1").starts_with("accepted here: cache, cache-memory"));
     }
 
     #[test]
-    fn a_pools_own_file_sets_its_memory_and_nothing_else() {
+    fn a_pools_own_file_sets_its_memory_and_cache_and_nothing_else() {
         assert!(apply("index-memory = '1G'", Some(&POOL_KEYS)).is_ok());
+        assert!(apply("cache = '/ssd'\ncache-size = '20%'", Some(&POOL_KEYS)).is_ok());
+        assert!(apply("cache-policy = 'best'", Some(&POOL_KEYS)).is_err());
         assert!(apply("listen = 'tcp:0.0.0.0:1'", Some(&POOL_KEYS)).is_err());
         assert!(apply("[serve]\nlisten = 'tcp:0.0.0.0:1'", Some(&POOL_KEYS)).is_err());
     }

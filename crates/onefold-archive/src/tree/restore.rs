@@ -91,18 +91,17 @@ pub fn restore(
             }
         }
         let Some(next) = assembly.pop() else { break };
+        if !progress(assembly.totals().bytes) {
+            target.abandon("interrupted", &mut report.problems);
+            return Err(ArchiveError::Interrupted);
+        }
         match next {
             Assembled::Mark(Mark::Begin(entry)) => {
                 report.entries += 1;
                 target.begin(*entry, &mut report.problems)?;
-                if !progress(assembly.totals().bytes) {
-                    target.abandon("interrupted", &mut report.problems);
-                    return Err(ArchiveError::Interrupted);
-                }
             }
             Assembled::Chunk(Ok(data)) => {
                 target.write(&data, options.sparse, &mut report.problems)?;
-                progress(assembly.totals().bytes);
             }
             Assembled::Chunk(Err(error)) => {
                 target.abandon(&error.to_string(), &mut report.problems);

@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -61,7 +62,7 @@ pub struct ScanReport {
 }
 
 /// Where each path goes in a version: as it is written, without what leads out of the tree.
-/// `/home/ann` is stored as `home/ann`, `../x` as `x`, and what is in `.` goes to the top.
+/// `/srv/ann` is stored as `srv/ann`, `../x` as `x`, and what is in `.` goes to the top.
 pub fn roots(paths: &[PathBuf]) -> Result<Vec<Root>, ArchiveError> {
     let mut roots = Vec::new();
     for path in paths {
@@ -113,7 +114,7 @@ pub fn add_trees(
     adder: &mut Adder<'_>,
     roots: &[Root],
     options: &ScanOptions,
-    progress: &mut dyn FnMut(&ScanReport) -> bool,
+    progress: &mut Progress<'_>,
 ) -> Result<ScanReport, ArchiveError> {
     let mut report = ScanReport::default();
     let mut unlisted = Vec::new();
@@ -123,7 +124,7 @@ pub fn add_trees(
             if !progress(&report) {
                 return Err(ArchiveError::Interrupted);
             }
-            add_path(adder, path, stored, metadata, &mut links, &mut report)
+            add_path(adder, (path, stored), metadata, &mut links, &mut report, progress)
         };
         walk(root, options, &mut visit, &mut |path, problem| {
             unlisted.push(Problem { path: path.display().to_string(), problem });
@@ -133,6 +134,8 @@ pub fn add_trees(
     Ok(report)
 }
 
+/// Hears how far a scan is, and answers whether to go on.
+type Progress<'a> = dyn FnMut(&ScanReport) -> bool + 'a;
 type Visit<'a> = dyn FnMut(&Path, &[u8], &fs::Metadata) -> Result<(), ArchiveError> + 'a;
 type Trouble<'a> = dyn FnMut(&Path, String) + 'a;
 
@@ -247,47 +250,30 @@ type Links = std::collections::HashMap<(u64, u64), Vec<u8>>;
 
 fn add_path(
     adder: &mut Adder<'_>,
-    path: &Path,
-    stored: &[u8],
+    (path, stored): (&Path, &[u8]),
     metadata: &fs::Metadata,
     links: &mut Links,
     report: &mut ScanReport,
+    progress: &mut Progress<'_>,
 ) -> Result<(), ArchiveError> {
-    let mut trouble = |problem: String| {
-        report.problems.push(Problem { path: path.display().to_string(), problem });
-    };
-    let kind = metadata.file_type();
-    let linked = kind.is_file() && metadata.nlink() > 1;
-    let key = (metadata.dev(), metadata.ino());
-    let kind = if kind.is_dir() {
-        Kind::Directory
-    } else if kind.is_symlink() {
-        match fs::read_link(path) {
-            Ok(target) => Kind::Symlink { target: target.into_os_string().into_vec() },
-            Err(error) => {
-                trouble(error.to_string());
-                return Ok(());
-            }
+    let problem = |problem: String| Problem { path: path.display().to_string(), problem };
+    let kind = match kind_of(path, metadata, links) {
+        Ok(Some(kind)) => kind,
+        Ok(None) => {
+            report.sockets += 1;
+            return Ok(());
         }
-    } else if kind.is_fifo() {
-        Kind::Fifo
-    } else if kind.is_char_device() {
-        Kind::CharDevice { number: metadata.rdev() }
-    } else if kind.is_block_device() {
-        Kind::BlockDevice { number: metadata.rdev() }
-    } else if kind.is_socket() {
-        report.sockets += 1;
-        return Ok(());
-    } else if let Some(target) = links.get(&key).filter(|_| linked) {
-        Kind::HardLink { target: target.clone() }
-    } else {
-        Kind::File
+        Err(error) => {
+            report.problems.push(problem(error.to_string()));
+            return Ok(());
+        }
     };
     let xattrs = xattrs_of(path).unwrap_or_else(|error| {
-        trouble(format!("its extended attributes cannot be read: {error}"));
+        let told = format!("its extended attributes cannot be read: {error}");
+        report.problems.push(problem(told));
         Vec::new()
     });
-    let metadata_kept = Metadata {
+    let kept = Metadata {
         mode: metadata.mode() & 0o7777,
         uid: metadata.uid(),
         gid: metadata.gid(),
@@ -295,38 +281,103 @@ fn add_path(
         mtime_ns: metadata.mtime_nsec() as u32,
         xattrs,
     };
-    let is_file = kind == Kind::File;
-    let path_stored = stored.to_vec();
-    let entry =
-        Entry { path: path_stored, kind, metadata: metadata_kept, recipe: Recipe::default() };
-    if !is_file {
+    let entry = Entry { path: stored.to_vec(), kind, metadata: kept, recipe: Recipe::default() };
+    if entry.kind != Kind::File {
         return adder.entry(entry);
     }
-    let mut file = match open_file(path) {
-        Ok(file) => file,
-        Err(error) => {
-            trouble(error.to_string());
-            return Ok(());
-        }
+    let linked = metadata.nlink() > 1;
+    let before = report.bytes;
+    let mut goes_on = |bytes| {
+        report.bytes = before + bytes;
+        progress(report)
     };
-    match adder.file(entry, linked, &mut file)? {
-        Ok(bytes) => {
-            let now = file.metadata();
-            let same = now.is_ok_and(|now| {
-                now.len() == bytes && now.modified().ok() == metadata.modified().ok()
-            });
+    let added = add_file(adder, path, entry, metadata, &mut goes_on)?;
+    report.bytes = before;
+    match added {
+        Ok((bytes, same)) => {
             if !same {
-                trouble("it changed while it was read; stored as it was found".to_owned());
+                let told = "it changed while it was read; stored as it was found";
+                report.problems.push(problem(told.to_owned()));
             }
             report.bytes += bytes;
             report.files += 1;
             if linked {
-                links.insert(key, stored.to_vec());
+                links.insert((metadata.dev(), metadata.ino()), stored.to_vec());
             }
         }
-        Err(error) => trouble(error.to_string()),
+        Err(error) => report.problems.push(problem(error.to_string())),
     }
     Ok(())
+}
+
+/// What a path is; `None` for a socket, which is nothing to keep.
+fn kind_of(path: &Path, metadata: &fs::Metadata, links: &Links) -> std::io::Result<Option<Kind>> {
+    let kind = metadata.file_type();
+    Ok(Some(if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Symlink { target: fs::read_link(path)?.into_os_string().into_vec() }
+    } else if kind.is_fifo() {
+        Kind::Fifo
+    } else if kind.is_char_device() {
+        Kind::CharDevice { number: metadata.rdev() }
+    } else if kind.is_block_device() {
+        Kind::BlockDevice { number: metadata.rdev() }
+    } else if kind.is_socket() {
+        return Ok(None);
+    } else {
+        match links.get(&(metadata.dev(), metadata.ino())) {
+            Some(target) => Kind::HardLink { target: target.clone() },
+            None => Kind::File,
+        }
+    }))
+}
+
+/// Add a file's content: the bytes read, and whether it was the same at the end; or why it cannot
+/// be read. `goes_on` hears the bytes so far.
+fn add_file(
+    adder: &mut Adder<'_>,
+    path: &Path,
+    entry: Entry,
+    before: &fs::Metadata,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<std::io::Result<(u64, bool)>, ArchiveError> {
+    let file = match open_file(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut watched = Watched { file, bytes: 0, goes_on, stopped: false };
+    let read = adder.file(entry, before.nlink() > 1, &mut watched)?;
+    if watched.stopped {
+        return Err(ArchiveError::Interrupted);
+    }
+    Ok(read.map(|bytes| {
+        let same = watched
+            .file
+            .metadata()
+            .is_ok_and(|now| now.len() == bytes && now.modified().ok() == before.modified().ok());
+        (bytes, same)
+    }))
+}
+
+/// A file that tells how far it is read, and can be stopped.
+struct Watched<'a> {
+    file: File,
+    bytes: u64,
+    goes_on: &'a mut dyn FnMut(u64) -> bool,
+    stopped: bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if !(self.goes_on)(self.bytes) {
+            self.stopped = true;
+            return Err(std::io::Error::other("interrupted"));
+        }
+        let count = self.file.read(buf)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
 }
 
 /// Open a file that was one a moment ago, without following a link or waiting for a pipe.
@@ -375,7 +426,7 @@ mod tests {
             String::from_utf8(found.remove(0).stored).unwrap()
         };
         let cases = [
-            ("/home/ann", "home/ann"),
+            ("/srv/ann", "srv/ann"),
             ("/", ""),
             (".", ""),
             ("./a/./b/", "a/b"),

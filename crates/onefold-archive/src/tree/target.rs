@@ -3,6 +3,7 @@
 //! Invariant: a folder's times and rights are set when nothing more comes into it.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -55,7 +56,7 @@ fn split(path: &[u8]) -> (&[u8], &OsStr) {
     (folder, OsStr::from_bytes(name))
 }
 
-fn problem(path: &[u8], problem: impl ToString, problems: &mut Vec<Problem>) {
+fn problem(path: &[u8], problem: &dyn Display, problems: &mut Vec<Problem>) {
     let path = String::from_utf8_lossy(path).into_owned();
     problems.push(Problem { path, problem: problem.to_string() });
 }
@@ -101,11 +102,11 @@ impl Target {
                 String::from_utf8_lossy(&path)
             ))),
             Err(Errno::EXIST) => {
-                problem(&path, "it exists already", problems);
+                problem(&path, &"it exists already", problems);
                 Ok(())
             }
             Err(errno) => {
-                problem(&path, io::Error::from(errno), problems);
+                problem(&path, &io::Error::from(errno), problems);
                 Ok(())
             }
         }
@@ -214,12 +215,12 @@ impl Target {
     /// The file cannot be had whole: take it away, and say why.
     pub fn abandon(&mut self, why: &str, problems: &mut Vec<Problem>) {
         let Some(open) = self.file.take() else { return };
-        problem(&open.entry.path, why, problems);
+        problem(&open.entry.path, &why, problems);
         let (_, name) = split(&open.entry.path);
         let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
         if let Err(errno) = rustix::fs::unlinkat(at, name, AtFlags::empty()) {
             let why = format!("a part of it is left behind: {}", io::Error::from(errno));
-            problem(&open.entry.path, why, problems);
+            problem(&open.entry.path, &why, problems);
         }
     }
 
@@ -304,7 +305,7 @@ fn dress(
 ) {
     let mut check = |what: &str, result: rustix::io::Result<()>| {
         if let Err(errno) = result {
-            problem(path, format!("{what}: {}", io::Error::from(errno)), problems);
+            problem(path, &format!("{what}: {}", io::Error::from(errno)), problems);
         }
     };
     if gives_away {

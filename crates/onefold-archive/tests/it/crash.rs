@@ -23,7 +23,7 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
         return false;
     }
     let mut after = folder.after_crash(seed ^ cut << 8, mode);
-    if cut % 3 == 0 {
+    if cut.is_multiple_of(3) {
         // Recovery, that is the next addition, loses power too.
         after.crash_at(after.op_count() + cut % 11);
         if let Ok(mut archive) = Archive::open(Arc::new(after.clone())) {

@@ -173,3 +173,30 @@ fn another_archives_files_are_not_taken_for_ones_own() {
     let report = archive.verify(&mut |_, _| true).unwrap();
     assert!(format!("{:?}", report.findings).contains("another archive"));
 }
+
+#[test]
+fn a_damaged_version_can_be_removed_and_holds_up_no_other() {
+    let (folder, trees) = two_versions();
+    let mut archive = open(&folder);
+    let third = add(&mut archive, &trees[0]).unwrap().number;
+    // The list of containers, right before the footer.
+    let name = format!("versions/{third:08x}.version");
+    let len = archive.versions().next_back().unwrap().file_bytes;
+    damage(&folder, &name, len - 57);
+    let mut archive = open(&folder);
+    let refused = archive.remove(1).unwrap_err();
+    assert!(refused.is_corruption(), "what the damaged one needs is not known: {refused}");
+    assert!(read(&archive, 1).unwrap() == trees[0], "and so nothing was removed");
+    archive.remove(third).unwrap();
+    archive.remove(1).unwrap();
+    assert!(read(&archive, 2).unwrap() == trees[1]);
+    // After a removal, damage does not keep anybody from adding.
+    let again = add(&mut archive, &trees[0]).unwrap().number;
+    let kept = add(&mut archive, &trees[1]).unwrap().number;
+    archive.remove(again).unwrap();
+    let len = archive.versions().next_back().unwrap().file_bytes;
+    damage(&folder, &format!("versions/{kept:08x}.version"), len - 57);
+    let mut archive = open(&folder);
+    let last = add(&mut archive, &trees[0]).unwrap().number;
+    assert!(read(&archive, last).unwrap() == trees[0]);
+}

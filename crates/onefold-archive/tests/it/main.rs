@@ -1,5 +1,7 @@
 //! The archive as its users see it: round trips, power cuts, damage, hostile stores, the system.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod crash;
 mod damage;
 mod hostile;

@@ -51,7 +51,7 @@ fn rewriting_trades_space_for_fewer_container_reads() {
     for archive in [&plain, &capped, &har] {
         assert!(read(archive, 20).unwrap() == trees[19]);
     }
-    let [plain, capped, har] = [&plain, &capped, &har].map(|archive| restore_last(archive));
+    let [plain, capped, har] = [&plain, &capped, &har].map(restore_last);
     let told = format!("{plain:?} {capped:?} {har:?}");
     assert!(capped.speed_factor() > plain.speed_factor() * 1.2, "{told}");
     assert!(har.speed_factor() > plain.speed_factor() * 1.1, "{told}");

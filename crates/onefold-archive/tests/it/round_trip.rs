@@ -110,6 +110,16 @@ fn paths_are_found_one_by_one_and_by_folder() {
     assert_eq!(within("y"), None);
 }
 
+/// Gives that many reads of data, then fails.
+struct Broken(usize);
+impl std::io::Read for Broken {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(1).ok_or_else(|| std::io::Error::other("bad sector"))?;
+        buf.fill(self.0 as u8);
+        Ok(buf.len())
+    }
+}
+
 #[test]
 fn what_cannot_be_added_is_refused_and_a_broken_source_left_out() {
     let (_, mut archive) = new_archive(&small());
@@ -122,14 +132,6 @@ fn what_cannot_be_added_is_refused_and_a_broken_source_left_out() {
     for path in ["m", "a"] {
         let result = adder.entry(entry(path.as_bytes(), Kind::Directory));
         assert!(matches!(result, Err(ArchiveError::Path { .. })), "{path:?} after m");
-    }
-    struct Broken(usize);
-    impl std::io::Read for Broken {
-        fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-            self.0 = self.0.checked_sub(1).ok_or_else(|| std::io::Error::other("bad sector"))?;
-            buf.fill(self.0 as u8);
-            Ok(buf.len())
-        }
     }
     let good = SplitMix64::new(5).bytes(40_000);
     adder.file(entry(b"n", Kind::File), false, &mut good.as_slice()).unwrap().unwrap();

@@ -60,6 +60,7 @@ fn log2(x: u64) -> u64 {
 }
 
 /// Which modules are on, and their numbers.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterRules {
     /// Whether the popularity filter is on.

@@ -13,6 +13,7 @@
 //! 4. When the hit rate falls, clearly and for three windows in a row, popularity has changed:
 //!    all counts fade at once, by the more the further it fell, as far as the purse can pay for
 //!    what follows.
+//!
 //! Cost: 4 bytes per container that was ever seen.
 
 use crate::cache::Capacity;

@@ -20,7 +20,7 @@ impl Lfu {
         let frequency = objects.word(id);
         let list = self.lists.get_mut(&frequency).expect("every word has a list");
         objects.unlink(list, id);
-        if list.len() == 0 {
+        if list.is_empty() {
             self.lists.remove(&frequency);
         }
     }

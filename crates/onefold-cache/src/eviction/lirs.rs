@@ -56,7 +56,7 @@ impl Lirs {
     }
 
     /// Puts an object on top of the stack.
-    fn to_top(&mut self, key: u64, state: u32) {
+    fn put_on_top(&mut self, key: u64, state: u32) {
         let at = if let Some(at) = self.in_stack(key) {
             if self.stack.word(at) == ABSENT {
                 self.returned(key);
@@ -111,7 +111,7 @@ impl Lirs {
     fn make_short(&mut self, objects: &mut Objects, id: Id) {
         *objects.word_mut(id) = SHORT;
         objects.push_back(&mut self.short, id);
-        self.to_top(objects.key(id), SHORT);
+        self.put_on_top(objects.key(id), SHORT);
         while self.short.bytes() > self.short_bytes_max && self.short.len() > 1 {
             self.demote_bottom(objects);
         }
@@ -130,14 +130,14 @@ impl Eviction for Lirs {
     fn hit(&mut self, objects: &mut Objects, id: Id, _: &Incoming) {
         let key = objects.key(id);
         if objects.word(id) == SHORT {
-            self.to_top(key, SHORT);
+            self.put_on_top(key, SHORT);
             self.prune();
         } else if self.in_stack(key).is_some() {
             objects.unlink(&mut self.long, id);
             self.make_short(objects, id);
         } else {
             objects.move_to_back(&mut self.long, id);
-            self.to_top(key, LONG);
+            self.put_on_top(key, LONG);
         }
         self.limit();
     }
@@ -147,7 +147,7 @@ impl Eviction for Lirs {
     }
 
     fn victim(&mut self, objects: &mut Objects, _: &Incoming) -> Option<Id> {
-        if self.long.len() == 0 {
+        if self.long.is_empty() {
             self.demote_bottom(objects);
         }
         self.long.front()
@@ -162,7 +162,7 @@ impl Eviction for Lirs {
         } else {
             *objects.word_mut(id) = LONG;
             objects.push_back(&mut self.long, id);
-            self.to_top(incoming.key, LONG);
+            self.put_on_top(incoming.key, LONG);
         }
         self.limit();
         Place::Flash

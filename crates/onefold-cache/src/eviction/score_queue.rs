@@ -24,7 +24,7 @@ impl ScoreQueue {
         let number = objects.word(id) >> LIST_BITS;
         let list = self.lists.get_mut(&number).expect("every score has a list");
         objects.unlink(list, id);
-        if list.len() == 0 {
+        if list.is_empty() {
             self.lists.remove(&number);
         }
     }

@@ -34,6 +34,7 @@ use crate::trace::Future;
 
 type Made = Result<Box<dyn Policy>, OptionError>;
 
+#[expect(clippy::unnecessary_wraps, reason = "all constructors give the same")]
 fn cache<E, A>(name: &'static str, setting: Setting<'_>, eviction: E, admission: A) -> Made
 where
     E: Eviction + Send + 'static,

@@ -43,9 +43,9 @@ settings! {
 }
 
 settings! {
-    /// Settings of W-TinyLFU.
+    /// Settings of `W-TinyLFU`.
     pub struct WTinyLfuSettings {
-        /// share of the capacity that the window has; 0 is TinyLFU
+        /// share of the capacity that the window has; 0: none
         window: f64 = 0.01, 0.0 => 0.9;
         /// share of the rest that is protected
         protected: f64 = 0.8, 0.0 => 1.0;
@@ -78,7 +78,7 @@ settings! {
         /// corrections of the probability per period
         corrections: u64 = 100, 1 => 1_000_000;
         /// probability to begin with
-        probability: f64 = 0.1, 0.000001 => 1.0;
+        probability: f64 = 0.1, 1e-6 => 1.0;
         /// largest factor of one correction
         step: f64 = 1.5, 1.01 => 100.0;
     }
@@ -102,13 +102,13 @@ settings! {
         /// requests of a period, per object that fits
         period: f64 = 160.0, 1.0 => 1_000_000_000.0;
         /// cache fills of the budget that may be spent at once
-        purse: f64 = 1.9, 0.01 => 1_000.0;
+        purse: f64 = 1.7, 0.01 => 1_000.0;
         /// requests per object that fits after which a count has halved; 0 never
         half_life: f64 = 80.0, 0.0 => 1_000_000_000.0;
         /// standard deviations that a newcomer has to be ahead, scaled by the budget
-        price: f64 = 0.7, 0.0 => 100.0;
+        price: f64 = 0.55, 0.0 => 100.0;
         /// how often the price doubles until the purse is empty
-        steep: f64 = 1.25, 0.0 => 16.0;
+        steep: f64 = 1.75, 0.0 => 16.0;
         /// requests that a container needs for free room
         first: f64 = 1.0, 0.0 => 1_000.0;
         /// requests of a window of the hit rate, per object that fits; 0: drift is not watched

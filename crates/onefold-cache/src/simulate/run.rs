@@ -164,7 +164,6 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one result, put together once")]
 fn result(
     trace: &Trace,
     choice: &Choice,

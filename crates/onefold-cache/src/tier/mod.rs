@@ -1,9 +1,9 @@
 //! The tiered container store: whole containers of a slow store kept on a fast one.
 //! Room: onefold-cache.
 //!
-//! [`store`] is the way of a read: the policy decides, the copy is checked, the slow store answers
-//! whatever the fast one cannot. [`copy`] is what a copy looks like on the fast device, [`saved`]
-//! what survives a restart, [`size`] how large it may be, [`lock`] who may use its folder.
+//! `store` is the way of a read: the policy decides, the copy is checked, the slow store answers
+//! whatever the fast one cannot. `copy` is what a copy looks like on the fast device, `saved`
+//! what survives a restart, `size` how large it may be, `lock` who may use its folder.
 
 mod copy;
 mod lock;

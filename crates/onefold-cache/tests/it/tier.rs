@@ -255,7 +255,9 @@ fn copies_of_an_older_store_are_not_taken_for_this_ones() {
     let other = FolderContainerStore::new(Arc::new(folder));
     for number in 0..CONTAINERS {
         let mut data = content(number);
-        data.iter_mut().for_each(|byte| *byte ^= 0x55);
+        for byte in &mut data {
+            *byte ^= 0x55;
+        }
         other.create(id(number), data.len() as u64).unwrap();
         other.append(id(number), 0, &data).unwrap();
         other.seal(id(number), data.len() as u64).unwrap();
@@ -403,7 +405,7 @@ fn a_share_of_the_slow_store_grows_with_it() {
     let mut byte = [0];
     for number in 0..100 {
         store.create(id(number), 40_000).unwrap();
-        store.append(id(number), 0, &[1; 40_000]).unwrap();
+        store.append(id(number), 0, &vec![1; 40_000]).unwrap();
         store.seal(id(number), 40_000).unwrap();
         store.read(id(number), 0, &mut byte).unwrap();
     }

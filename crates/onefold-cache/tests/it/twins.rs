@@ -9,7 +9,7 @@ use onefold_cache::Access;
 pub type Twin = fn(&[u64], usize) -> usize;
 
 /// By name.
-pub const ALL: [(&str, Twin); 10] = [
+pub const ALL: [(&str, Twin); 11] = [
     ("fifo", fifo),
     ("lru", lru),
     ("lfu", lfu),
@@ -20,6 +20,7 @@ pub const ALL: [(&str, Twin); 10] = [
     ("s3-fifo", s3_fifo),
     ("lirs", lirs),
     ("belady:bypass=0", belady),
+    ("plc", plc),
 ];
 
 /// Popular keys, drifting, and a scan now and then.
@@ -185,7 +186,8 @@ fn arc(keys: &[u64], c: usize) -> usize {
                        t2: &mut VecDeque<u64>,
                        b1: &mut VecDeque<u64>,
                        b2: &mut VecDeque<u64>| {
-            let over = t1.len() as f64 > p || in_b2 && t1.len() as f64 == p;
+            let length = t1.len() as f64;
+            let over = if in_b2 { length >= p } else { length > p };
             if !t1.is_empty() && over || t2.is_empty() {
                 b1.push_back(t1.pop_front().unwrap());
             } else {
@@ -225,7 +227,8 @@ fn arc(keys: &[u64], c: usize) -> usize {
 fn s3_fifo(keys: &[u64], size: usize) -> usize {
     let small_max = size / 10;
     let (main_max, ghosts_max) = (size - small_max, size * 9 / 10);
-    let (mut small, mut main): (VecDeque<(u64, u32)>, VecDeque<(u64, u32)>) = Default::default();
+    let mut small: VecDeque<(u64, u32)> = VecDeque::new();
+    let mut main: VecDeque<(u64, u32)> = VecDeque::new();
     let (mut ghosts, mut misses) = (VecDeque::new(), 0);
     for &key in keys {
         let found = small.iter_mut().chain(main.iter_mut()).find(|entry| entry.0 == key);
@@ -339,6 +342,52 @@ pub fn belady(keys: &[u64], size: usize) -> usize {
             cached.swap_remove(at);
         }
         cached.push(key);
+    }
+    misses
+}
+
+/// Seed 004, lines 0 to 24 of the pseudo code, with a ring and a hand; a failed comparison arms the
+/// delay again and moves on, f(x) = x / 4 from 1 to 2.
+fn plc(keys: &[u64], size: usize) -> usize {
+    struct Cached {
+        key: u64,
+        inner_priority: u32,
+        delay_count: u32,
+    }
+    let fresh = |key| Cached { key, inner_priority: 1, delay_count: 2 };
+    let mut access_count: BTreeMap<u64, u32> = BTreeMap::new();
+    let (mut ring, mut pointer, mut misses): (Vec<Cached>, _, _) = (Vec::new(), 0, 0);
+    for &b in keys {
+        *access_count.entry(b).or_default() += 1;
+        if let Some(c) = ring.iter_mut().find(|c| c.key == b) {
+            c.inner_priority += 1;
+            continue;
+        }
+        misses += 1;
+        if access_count[&b] <= 4 {
+            continue;
+        }
+        if ring.len() < size {
+            ring.push(fresh(b));
+            continue;
+        }
+        while ring[pointer].inner_priority > 0 {
+            ring[pointer].inner_priority -= 1;
+            pointer = (pointer + 1) % size;
+        }
+        let a = &mut ring[pointer];
+        a.delay_count -= 1;
+        if a.delay_count > 0 {
+            continue;
+        }
+        let f = (f64::from(access_count[&a.key]) / 4.0).clamp(1.0, 2.0);
+        if f64::from(access_count[&b]) > f * 4.0 {
+            access_count.insert(a.key, 0);
+            *a = fresh(b);
+        } else {
+            a.delay_count = 2;
+        }
+        pointer = (pointer + 1) % size;
     }
     misses
 }

@@ -36,7 +36,7 @@ impl Driver for Controller {
                 self.op_issued(kind, cause, ppn);
                 let ready = !self.chains[chain].active;
                 let unit = self.unit_of(ppn);
-                self.enqueue(Entry { ppn, kind, cause, chain, ready, ..Entry::EMPTY });
+                self.enqueue(Entry { ppn, chain, kind, cause, ready, ..Entry::EMPTY });
                 if ready {
                     self.chains[chain].active = true;
                 } else {

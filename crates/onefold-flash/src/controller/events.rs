@@ -1,7 +1,7 @@
 //! The future of the controller: a four-way heap of packed events.
 //! Room: onefold-flash.
-//! Invariants: events leave by (time, order of scheduling); one is 16 bytes: 64 bits of time, 40 of
-//! sequence, 24 of event. Two times 21 bits of index and 2^40 events are limits that are asserted.
+//! Invariants: events leave by (time, order of scheduling); one is 16 bytes: 64 bits of time, 36 of
+//! sequence, 28 of event. 2^25 units or chains and 2^36 events are limits that are asserted.
 //! Cost: a push or pop of a heap of a few hundred events stays within two or three cache lines.
 
 /// Something that will happen at a known time.
@@ -22,8 +22,8 @@ pub(crate) enum Event {
 }
 
 /// Largest index that an event carries.
-pub(crate) const INDEX_MAX: u32 = (1 << 21) - 1;
-const SEQUENCE_MAX: u64 = (1 << 40) - 1;
+pub(crate) const INDEX_MAX: u32 = (1 << 25) - 1;
+const SEQUENCE_MAX: u64 = (1 << 36) - 1;
 
 impl Event {
     const fn pack(self) -> u32 {
@@ -35,13 +35,13 @@ impl Event {
             Self::Arrival => (4, 0),
             Self::Idle => (5, 0),
         };
-        assert!(index <= INDEX_MAX, "events number at most 2^21 things");
-        (kind << 21) | index
+        assert!(index <= INDEX_MAX, "events number at most 2^25 things");
+        (kind << 25) | index
     }
 
     const fn unpack(packed: u32) -> Self {
         let index = packed & INDEX_MAX;
-        match packed >> 21 {
+        match packed >> 25 {
             0 => Self::Unit(index),
             1 => Self::Chain(index),
             2 => Self::Engine,
@@ -62,9 +62,9 @@ pub(crate) struct EventHeap {
 impl EventHeap {
     /// Schedules an event.
     pub(crate) fn push(&mut self, at_ns: u64, event: Event) {
-        assert!(self.sequence < SEQUENCE_MAX, "a run has at most 2^40 events");
+        assert!(self.sequence < SEQUENCE_MAX, "a run has at most 2^36 events");
         let key =
-            u128::from(at_ns) << 64 | u128::from(self.sequence) << 24 | u128::from(event.pack());
+            u128::from(at_ns) << 64 | u128::from(self.sequence) << 28 | u128::from(event.pack());
         self.sequence += 1;
         let mut hole = self.heap.len();
         self.heap.push(key);
@@ -89,7 +89,7 @@ impl EventHeap {
                 top
             }
         };
-        Some(((top >> 64) as u64, Event::unpack((top & 0xff_ffff) as u32)))
+        Some(((top >> 64) as u64, Event::unpack((top & 0xfff_ffff) as u32)))
     }
 
     /// Events scheduled so far.

@@ -92,7 +92,7 @@ mod tests {
             let at = bucket(value);
             assert!(at < BUCKETS);
             let error = middle(at).abs_diff(value);
-            assert!(error as u128 * 250 <= value.into(), "{value}: {}", middle(at));
+            assert!(u128::from(error) * 250 <= u128::from(value), "{value}: {}", middle(at));
             assert!(value == u64::MAX || bucket(value + 1) - at <= 1, "{value}");
         }
     }
@@ -103,7 +103,9 @@ mod tests {
         let mut histogram = Histogram::default();
         assert_eq!((histogram.quantile(500_000), histogram.max()), (None, None));
         let mut list: Vec<u64> = (0..10_007).map(|_| random.below(1 << 30)).collect();
-        list.iter().for_each(|&value| histogram.add(value));
+        for &value in &list {
+            histogram.add(value);
+        }
         list.sort_unstable();
         for per_million in [0, 1, 500_000, 900_000, 990_000, 999_000, 1_000_000] {
             let rank = (list.len() as u64 * per_million).div_ceil(1_000_000).max(1);

@@ -6,6 +6,7 @@
 //! 3. Idle moments hash the ND pages first, then (`hash_unique`) all others, as CAFTL does, and
 //!    merge pages of equal hash. Seed 002 says that this costs more than CAFTL's own offline pass,
 //!    which is so only if the U pages are hashed too.
+//!
 //! Invariants: see [`Store`] and [`Buckets`].
 
 use crate::dedup::buckets::Buckets;

@@ -27,7 +27,7 @@ struct Bucket {
 pub(crate) struct Buckets {
     /// CRC in the upper half, bucket + 1 in the lower; 0 for a free place.
     index: Vec<u64>,
-    buckets: Vec<Bucket>,
+    entries: Vec<Bucket>,
     free: Vec<u32>,
     next: Vec<u32>,
     previous: Vec<u32>,
@@ -44,7 +44,7 @@ impl Buckets {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
         Self {
             index: vec![0; (capacity + capacity / 2 + 1) as usize],
-            buckets: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
             next: vec![NONE; pages as usize],
             previous: vec![NONE; pages as usize],
@@ -111,17 +111,17 @@ impl Buckets {
             Ok(at) => self.index[at] as u32 - 1,
             Err(at) => {
                 let new = Bucket { crc, first: NONE, last: NONE, undetermined: 0, found: 0 };
-                let bucket = self.free.pop().unwrap_or(self.buckets.len() as u32);
-                if bucket as usize == self.buckets.len() {
-                    self.buckets.push(new);
+                let bucket = self.free.pop().unwrap_or(self.entries.len() as u32);
+                if bucket as usize == self.entries.len() {
+                    self.entries.push(new);
                 } else {
-                    self.buckets[bucket as usize] = new;
+                    self.entries[bucket as usize] = new;
                 }
                 self.index[at] = u64::from(crc) << 32 | u64::from(bucket + 1);
                 bucket
             }
         };
-        let entry = &mut self.buckets[bucket as usize];
+        let entry = &mut self.entries[bucket as usize];
         let last = std::mem::replace(&mut entry.last, ppn);
         if last == NONE {
             entry.first = ppn;
@@ -141,7 +141,7 @@ impl Buckets {
         let Some(bucket) = self.bucket_of(ppn) else { return };
         let undetermined = self.is_undetermined(ppn);
         let (before, after) = (self.previous[ppn as usize], self.next[ppn as usize]);
-        let entry = &mut self.buckets[bucket as usize];
+        let entry = &mut self.entries[bucket as usize];
         entry.undetermined -= u32::from(undetermined);
         match before {
             NONE => entry.first = after,
@@ -153,7 +153,7 @@ impl Buckets {
         }
         self.bucket_of[ppn as usize] = NONE;
         self.used -= 1;
-        if self.buckets[bucket as usize].first == NONE {
+        if self.entries[bucket as usize].first == NONE {
             self.close(bucket);
         }
     }
@@ -161,7 +161,7 @@ impl Buckets {
     /// Takes an empty bucket out of the index and closes the gap.
     fn close(&mut self, bucket: u32) {
         self.free.push(bucket);
-        let mut gap = self.find(self.buckets[bucket as usize].crc).expect("open buckets are found");
+        let mut gap = self.find(self.entries[bucket as usize].crc).expect("open buckets are found");
         let mut at = gap;
         loop {
             at = self.behind(at);
@@ -187,7 +187,7 @@ impl Buckets {
             self.hand = if ppn + 1 == self.bucket_of.len() as u32 { 0 } else { ppn + 1 };
             let Some(bucket) = self.bucket_of(ppn) else { continue };
             seen += 1;
-            let entry = &self.buckets[bucket as usize];
+            let entry = &self.entries[bucket as usize];
             if (entry.first == entry.last && entry.found == 0) || seen == 64 {
                 self.evicted += 1;
                 return self.remove(ppn);
@@ -205,7 +205,7 @@ impl Buckets {
         let (before, after) = (self.previous[from as usize], self.next[from as usize]);
         self.previous[to as usize] = before;
         self.next[to as usize] = after;
-        let bucket = &mut self.buckets[(entry & !ND) as usize];
+        let bucket = &mut self.entries[(entry & !ND) as usize];
         match before {
             NONE => bucket.first = to,
             before => self.next[before as usize] = to,
@@ -220,30 +220,30 @@ impl Buckets {
     pub fn determine(&mut self, ppn: u32) {
         if self.is_undetermined(ppn) {
             self.bucket_of[ppn as usize] &= !ND;
-            self.buckets[(self.bucket_of[ppn as usize]) as usize].undetermined -= 1;
+            self.entries[(self.bucket_of[ppn as usize]) as usize].undetermined -= 1;
         }
     }
 
     /// Undetermined pages of a bucket.
     pub fn undetermined(&self, bucket: u32) -> u32 {
-        let entry = &self.buckets[bucket as usize];
+        let entry = &self.entries[bucket as usize];
         if entry.first == NONE { 0 } else { entry.undetermined }
     }
 
     /// Duplicates found in a bucket.
     pub fn found(&self, bucket: u32) -> u32 {
-        self.buckets[bucket as usize].found
+        self.entries[bucket as usize].found
     }
 
     /// One more duplicate was found in the bucket of a page.
     pub fn count(&mut self, bucket: u32) {
-        self.buckets[bucket as usize].found += 1;
+        self.entries[bucket as usize].found += 1;
     }
 
     /// The first page of a bucket from `from` on (from its beginning with `None`) that is
     /// undetermined, or unique.
     pub fn first(&self, bucket: u32, from: Option<u32>, undetermined: bool) -> Option<u32> {
-        let mut at = from.unwrap_or(self.buckets[bucket as usize].first);
+        let mut at = from.unwrap_or(self.entries[bucket as usize].first);
         while at != NONE && self.is_undetermined(at) != undetermined {
             at = self.next[at as usize];
         }
@@ -278,8 +278,10 @@ mod tests {
         let mut table = Buckets::new(96, 1.0);
         let mut naive: BTreeMap<u32, Vec<(u32, bool)>> = BTreeMap::new();
         let drop = |naive: &mut BTreeMap<u32, Vec<(u32, bool)>>, ppn: u32| {
-            naive.values_mut().for_each(|list| list.retain(|&(page, _)| page != ppn));
-            naive.retain(|_, list| !list.is_empty());
+            naive.retain(|_, list| {
+                list.retain(|&(page, _)| page != ppn);
+                !list.is_empty()
+            });
         };
         for _ in 0..30_000 {
             let (ppn, to) = (random.below(96) as u32, random.below(96) as u32);

@@ -4,6 +4,7 @@
 //! 2. In an idle moment the next such page is read and hashed (SHA-1 or SHA-256).
 //! 3. If the fingerprint store names a live page with that hash, the two are merged: the page
 //!    that came later goes. Otherwise its hash is entered.
+//!
 //! Invariants: see [`Store`]; a page is hashed once in its life.
 
 use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes};
@@ -49,8 +50,13 @@ impl Scanner {
 
     pub fn died(&mut self, ppn: u32) {
         self.pages.remove(ppn);
-        if self.pair.is_some_and(|pair| pair.duplicate == ppn || pair.original == ppn) {
+        if let Some(pair) = self.pair.filter(|pair| [pair.duplicate, pair.original].contains(&ppn))
+        {
             self.pair = None;
+            if pair.original == ppn {
+                // Its hash has not been entered: it is to be read again.
+                self.pages.insert(pair.duplicate);
+            }
         }
     }
 

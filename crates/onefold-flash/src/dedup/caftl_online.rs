@@ -9,6 +9,7 @@
 //! 5. `prehash` takes a CRC-32 first, and hashes only pages whose CRC-32 is known; others are
 //!    hashed in an idle moment, because a later page can only be found by a hash.
 //! 6. `background` hashes in idle moments what was not hashed inline, and merges.
+//!
 //! Invariants: see [`Store`].
 
 use crate::dedup::buckets::Buckets;

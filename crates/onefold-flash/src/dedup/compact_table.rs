@@ -97,16 +97,10 @@ impl CompactTable {
     pub fn insert(&mut self, fingerprint: u64, ppn: u32) {
         let (at, sign) = self.place(fingerprint);
         let set = &mut self.sets[at];
-        let way = match set.sign.iter().position(|&sign| sign == 0) {
-            Some(way) => {
-                self.used += 1;
-                way
-            }
-            None => {
-                self.evicted += 1;
-                set.victim()
-            }
-        };
+        let free = set.sign.iter().position(|&sign| sign == 0);
+        self.used += u64::from(free.is_some());
+        self.evicted += u64::from(free.is_none());
+        let way = free.unwrap_or_else(|| set.victim());
         set.sign[way] = sign;
         set.ppn[way] = ppn;
     }

@@ -9,6 +9,7 @@
 //! 5. No U page left in the bucket, because it was overwritten before the idle moment: the first
 //!    ND page becomes U without a comparison. The paper is silent here; without this rule pages
 //!    like it would stay undetermined for good.
+//!
 //! Invariants: the U pages of a bucket are all different; see [`Buckets`].
 
 use std::collections::BinaryHeap;
@@ -54,6 +55,14 @@ struct Current {
     unique: Option<u32>,
 }
 
+/// The options.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    hidden: bool,
+    by_count: bool,
+    promote: bool,
+}
+
 /// The policy.
 #[derive(Clone, Debug)]
 pub struct CrcCompare<F> {
@@ -63,9 +72,7 @@ pub struct CrcCompare<F> {
     /// when they come up.
     queue: BinaryHeap<(u32, u64, u32)>,
     turn: u64,
-    hidden: bool,
-    by_count: bool,
-    promote: bool,
+    rules: Rules,
     pending: Option<(u32, bool)>,
     current: Option<Current>,
     /// Between a comparison asked for and its answer.
@@ -83,9 +90,11 @@ impl<F> CrcCompare<F> {
             buckets: Buckets::new(site.geometry.pages(), options.share("table_share")),
             queue: BinaryHeap::new(),
             turn: u64::MAX,
-            hidden: options.switch("crc_hidden"),
-            by_count: options.word("order") == "highest-count",
-            promote: options.word("without_unique") == "promote-first",
+            rules: Rules {
+                hidden: options.switch("crc_hidden"),
+                by_count: options.word("order") == "highest-count",
+                promote: options.word("without_unique") == "promote-first",
+            },
             pending: None,
             current: None,
             comparing: false,
@@ -109,7 +118,7 @@ impl<F> CrcCompare<F> {
 
     fn enqueue(&mut self, bucket: u32) {
         self.turn -= 1;
-        let count = if self.by_count { self.buckets.found(bucket) } else { 0 };
+        let count = if self.rules.by_count { self.buckets.found(bucket) } else { 0 };
         self.queue.push((count, self.turn, bucket));
     }
 
@@ -141,7 +150,7 @@ impl<F> CrcCompare<F> {
             if unique.is_some() {
                 self.found_unique += 1;
                 self.buckets.determine(duplicate);
-            } else if self.promote {
+            } else if self.rules.promote {
                 self.found_unique += 1;
                 self.promoted += 1;
                 self.buckets.determine(duplicate);
@@ -179,7 +188,7 @@ impl<F> CrcCompare<F> {
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
     fn inspect(&mut self, _lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        if !self.hidden {
+        if !self.rules.hidden {
             look.work(Work::LightHash);
         }
         let crc = self.fingerprints.light(page);

@@ -14,6 +14,7 @@
 //!    fingerprints; one bit a page says which came since the last round, and only those go into
 //!    the scratch table, so that a round reads most tags once. See [`Passes`].
 //! 6. Nothing is compared that was found different before: an entry that failed goes.
+//!
 //! Invariants: table, queue and scratch table stay within their entries.
 
 use std::collections::VecDeque;

@@ -108,16 +108,10 @@ impl HotTable {
         let set = self.set_of(fingerprint);
         let (tags, ways) = (&mut self.tags[set].0, &mut self.ways[set]);
         debug_assert!(!tags.contains(&fingerprint), "fingerprint entered twice");
-        let way = match tags.iter().position(|&tag| tag == 0) {
-            Some(way) => {
-                self.used += 1;
-                way
-            }
-            None => {
-                self.evicted += 1;
-                victim(ways)
-            }
-        };
+        let free = tags.iter().position(|&tag| tag == 0);
+        self.used += u64::from(free.is_some());
+        self.evicted += u64::from(free.is_none());
+        let way = free.unwrap_or_else(|| victim(ways));
         tags[way] = fingerprint;
         ways.ppn[way] = ppn;
         ways.count[way] = 0;

@@ -44,7 +44,7 @@ pub trait Look {
     /// Whether a page on that plane could be read without waiting: the inline budget.
     fn is_idle(&self, ppn: u32) -> bool;
 
-    /// The physical page that holds a logical one now.
+    /// The physical page that holds a logical one now, if its mapping page is in DRAM.
     fn locate(&self, lpn: u32) -> Option<u32>;
 
     /// Nanoseconds until this page would have been read for the current request, waiting

@@ -8,12 +8,16 @@
 //! of the others once for each part: pages that one round has compared differ from each other.
 //! Source: seed 000 sec. IV asks for a periodic scan; how is not said there.
 //! Invariants: the scratch table never holds more than its entries; a round that nothing disturbed
-//! leaves no two live tagged pages of one content.
+//! leaves no two live tagged pages of one content, unless more different contents have one
+//! fingerprint than the table has entries.
 //! Cost: (live pages) * (parts) reads a round; incremental rounds have fewer parts.
 
 use crate::dedup::fingerprints::mix64;
 use crate::dedup::page_set::PageSet;
 use crate::dedup::{Look, Offline, Pair};
+
+/// How often the number of parts is doubled because one did not fit.
+const DOUBLINGS_MAX: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
@@ -56,6 +60,8 @@ pub(crate) struct Passes {
     running: bool,
     /// A part did not fit.
     overflowed: bool,
+    /// Rounds in a row that were repeated with twice the parts.
+    doublings: u32,
     parts: u64,
     part: u64,
     cursor: u32,
@@ -84,6 +90,7 @@ impl Passes {
             disturbed: false,
             running: false,
             overflowed: false,
+            doublings: 0,
             parts: 1,
             part: 0,
             cursor: 0,
@@ -109,6 +116,7 @@ impl Passes {
     pub fn stored(&mut self, ppn: u32) {
         self.live += 1;
         self.disturbed = true;
+        self.doublings = 0;
         if let Some(fresh) = &mut self.fresh {
             fresh.next.insert(ppn);
         }
@@ -183,7 +191,8 @@ impl Passes {
             }
         };
         let needed = (members * 11 / 10).div_ceil(self.capacity as u64).max(1);
-        self.parts = if self.overflowed { needed.max(self.parts + 1) } else { needed };
+        self.doublings += u32::from(self.overflowed);
+        self.parts = needed << self.doublings;
         self.overflowed = false;
         self.disturbed = false;
         self.running = true;
@@ -284,9 +293,10 @@ impl Passes {
             self.scratch[at] = Entry { tag, ppn };
             self.used += 1;
         } else {
-            // Parts are uneven: the next round makes more of them.
-            self.disturbed = true;
-            self.overflowed = true;
+            // Parts are uneven: the next round makes more of them. If that has not helped so
+            // often, more different pages have one fingerprint than there are entries: they stay.
+            self.overflowed = self.doublings < DOUBLINGS_MAX;
+            self.disturbed |= self.overflowed;
         }
         None
     }

@@ -6,6 +6,7 @@
 //! 3. The page named is read and compared at once if its unit is idle, and shared if equal.
 //! 4. If its unit is busy, the page is programmed and the pair queued for an idle moment.
 //! 5. Idle moments first settle the queue, then look for what the table forgot: see [`Passes`].
+//!
 //! Invariants: table, queue and scratch table stay within their entries.
 
 use std::collections::VecDeque;

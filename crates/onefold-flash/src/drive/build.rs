@@ -1,10 +1,15 @@
 //! From a drive's specification to its parts: channel, wear, pace.
 //! Room: onefold-flash.   In: `DriveSpec`.   Out: what the array of bytes and the drive take.
 
-use onefold_code::{CodeError, preset};
+use onefold_code::{
+    CodeError, ParityFingerprint, ScramblerSpec, SeedMap, SeedSource, Truncation, preset,
+};
 
+use super::error::DriveError;
 use super::pace::Latencies;
-use crate::nand::bytes::{BCH_NAME, ChannelSpec, DETECT_NAME};
+use crate::dedup::{AnyPolicy, Bytes, Site};
+use crate::nand::PageBytes;
+use crate::nand::bytes::{BCH_NAME, ChannelSpec, DETECT_NAME, page_code};
 use crate::nand::wear::WearModel;
 use crate::spec::{DriveSpec, MediaCode};
 
@@ -24,6 +29,23 @@ impl DriveSpec {
             name => Some(preset(name)?),
         };
         Ok(ChannelSpec { code: code.to_owned(), scrambler })
+    }
+
+    /// The deduplication policy of the emulated drive, which takes fingerprints of real bytes.
+    ///
+    /// # Errors
+    /// [`DriveError::Policy`], [`DriveError::Code`].
+    pub fn bytes_policy(&self) -> Result<AnyPolicy<Bytes>, DriveError> {
+        let channel = self.channel()?;
+        let seed_source = channel.scrambler.as_ref().map(|scrambler| scrambler.seed_source);
+        let scrambler = channel.scrambler.map_or_else(no_scrambler, Ok)?.compile()?;
+        let page_bytes = self.geometry.page_bytes as usize;
+        let code = page_code(&channel.code)?;
+        let parity = ParityFingerprint::new(code, scrambler, page_bytes, Truncation::Crc64)?;
+        let site = Site { geometry: self.geometry, seed_source };
+        let (name, options) = (&self.dedup.policy, &self.dedup.options);
+        let made = AnyPolicy::new::<PageBytes>(name, options, &site, Bytes::new(parity));
+        Ok(made?)
     }
 
     /// How the cells of the emulated drive wear: the named model with the numbers given here.
@@ -58,6 +80,12 @@ impl DriveSpec {
     }
 }
 
+/// A scrambler whose key stream is zeroes: a linear register that is loaded with 0.
+fn no_scrambler() -> Result<ScramblerSpec, CodeError> {
+    let seed_map = SeedMap::linear(0, Vec::new());
+    Ok(ScramblerSpec { seed_map, seed_source: SeedSource::Lba, ..preset("lba-prbs31")? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,10 +101,27 @@ mod tests {
             let built = Channel::new(&channel, geometry.page_bytes as usize, geometry.pages());
             let needed = built.expect("fits the pages").parity_bytes() + RECORD_BYTES;
             assert!(geometry.oob_bytes as usize >= needed, "{name} needs {needed} bytes");
+            assert!(spec.bytes_policy().is_ok());
             let wear = spec.wear_model();
             assert_eq!(u64::from(wear.rated_cycles), spec.media.rated_pe_cycles);
             assert!(wear.rate(wear.rated_cycles, 0, 0, 0) > 0.0, "{name} wears");
             assert_eq!(spec.latencies().erase_ns, spec.timing.erase_latency_ns);
         }
+    }
+
+    #[test]
+    fn fingerprints_without_a_scrambler_are_those_of_the_plain_page() {
+        let zeroes = no_scrambler().expect("a preset").compile().expect("compiles");
+        let mut page = vec![0x5a; 4096];
+        zeroes.scramble(&onefold_code::PageAddress::of(77), &mut page).expect("any page");
+        assert!(page.iter().all(|&byte| byte == 0x5a));
+        let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
+        spec.media.scrambler = "none".to_owned();
+        for policy in crate::dedup::POLICIES {
+            spec.dedup.policy = policy.name.to_owned();
+            assert!(spec.bytes_policy().is_ok(), "{}", policy.name);
+        }
+        spec.dedup.policy = "ses-hosts".to_owned();
+        assert!(matches!(spec.bytes_policy(), Err(DriveError::Policy(_))));
     }
 }

@@ -14,8 +14,8 @@ use super::clock::Clock;
 use super::pace::Pace;
 use crate::dedup::Policy;
 use crate::ftl::{Ftl, FtlError};
+use crate::nand::NandError;
 use crate::nand::bytes::{ByteNand, PageBytes, Store};
-use crate::nand::{Nand as _, NandError};
 
 /// Most bytes that one answer to a status request covers.
 const STATUS_BYTES_MAX: u64 = 1 << 30;
@@ -120,7 +120,10 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     }
 
     fn page(&mut self, lpn: u32) -> Result<Option<PageBytes>, BlockError> {
+        let before = self.ftl.nand().health().retries;
         let read = self.ftl.read(lpn, &mut self.pace);
+        let retries = self.ftl.nand().health().retries - before;
+        self.pace.retried(u32::try_from(retries).unwrap_or(u32::MAX));
         read.map_err(|error| self.failed(Some(lpn), &error))
     }
 
@@ -158,8 +161,8 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
 
     pub(super) fn make_durable(&mut self) -> Result<(), BlockError> {
         self.host.flushes += 1;
-        let synced = self.ftl.nand().sync().map_err(FtlError::from);
-        synced.map_err(|error| self.failed(None, &error))
+        let flushed = self.ftl.flush(&mut self.pace);
+        flushed.map_err(|error| self.failed(None, &error))
     }
 }
 
@@ -250,8 +253,11 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
     pub fn shut_down(&self) -> Result<(), BlockError> {
         let mut inner = self.lock();
         inner.check_usable()?;
-        inner.make_durable()?;
-        inner.host.flushes -= 1;
+        let inner = &mut *inner;
+        // A checkpoint, so that the next opening has little to look at.
+        let closed =
+            inner.ftl.flush(&mut inner.pace).and_then(|()| inner.ftl.checkpoint(&mut inner.pace));
+        closed.map_err(|error| inner.failed(None, &error))?;
         inner.closed = true;
         Ok(())
     }

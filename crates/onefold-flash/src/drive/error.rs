@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::folder::{NAND_FILE, SPEC_FILE};
 use super::health::FILES;
+use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::nand::bytes::{FileError, OpenError};
 
@@ -43,6 +44,9 @@ pub enum DriveError {
     /// The scrambler or the code.
     #[error(transparent)]
     Code(#[from] CodeError),
+    /// The deduplication policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// The NAND file.
     #[error("{name}: {0}", name = NAND_FILE)]
     File(#[from] FileError),

@@ -1,13 +1,13 @@
 //! A drive as a folder: its specification, its NAND file, its counters, its lock.
 //! Room: onefold-flash.   In: a folder, a policy.   Out: an `EmulatedDrive`, and its health.
-//! Invariants: a folder is a drive once it has a specification, which is written last; a drive is
-//! open in one process at a time; counters are saved when it is opened, now and then, and when it
-//! is closed.
+//! Invariants: a folder is a drive once the file that says otherwise is gone; a drive is open in
+//! one process at a time; counters are saved when it is opened, now and then, and when it is
+//! closed.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{FileFolder, Folder, MediaError};
+use onefold_block::{FileFolder, Folder};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
@@ -15,8 +15,8 @@ use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
-use crate::dedup::Policy;
-use crate::ftl::{Counters, Ftl, STREAMS};
+use crate::dedup::{AnyPolicy, Bytes, Policy};
+use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
 use crate::nand::Nand as _;
 use crate::nand::bytes::{
     BlockEntry, ByteNand, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
@@ -27,12 +27,15 @@ use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 pub const SPEC_FILE: &str = "spec.toml";
 /// The cells.
 pub const NAND_FILE: &str = "nand";
-/// The specification while it is written.
-const NEW_SPEC_FILE: &str = "spec.new";
+/// Says that the rest is not yet a drive.
+const MAKING_FILE: &str = "making";
+
+/// An emulated drive in a file, with the policy that its specification names.
+pub type FileDrive = EmulatedDrive<FileStore, AnyPolicy<Bytes>>;
 
 /// A drive that is open in this process.
-pub struct OpenDrive<P: Policy<PageBytes>> {
-    device: Arc<EmulatedDrive<FileStore, P>>,
+pub struct OpenDrive {
+    device: Arc<FileDrive>,
     folder: Arc<dyn Folder>,
     clock: Arc<dyn Clock>,
     spec: DriveSpec,
@@ -43,22 +46,12 @@ pub struct OpenDrive<P: Policy<PageBytes>> {
     opened_ns: u64,
     /// Sequence number of the last save.
     sequence: Mutex<u64>,
-    _lock: Option<DriveLock>,
+    lock: Option<DriveLock>,
 }
 
-/// Whether a folder holds a drive.
+/// Whether a folder holds a drive that was made to the end.
 pub fn exists(folder: &dyn Folder) -> bool {
-    folder.open(SPEC_FILE).is_ok()
-}
-
-fn read_text(folder: &dyn Folder, name: &str) -> Result<String, DriveError> {
-    let media = match folder.open(name) {
-        Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
-        opened => opened?,
-    };
-    let mut text = vec![0; media.len()? as usize];
-    media.read(0, &mut text)?;
-    String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))
+    folder.open(SPEC_FILE).is_ok() && folder.open(MAKING_FILE).is_err()
 }
 
 /// The specification of the drive in a folder.
@@ -66,7 +59,13 @@ fn read_text(folder: &dyn Folder, name: &str) -> Result<String, DriveError> {
 /// # Errors
 /// [`DriveError::NoDrive`], [`DriveError::Spec`], [`DriveError::Media`].
 pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
-    let text = read_text(folder, SPEC_FILE)?;
+    if !exists(folder) {
+        return Err(DriveError::NoDrive);
+    }
+    let media = folder.open(SPEC_FILE)?;
+    let mut text = vec![0; media.len()? as usize];
+    media.read(0, &mut text)?;
+    let text = String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))?;
     let read = SpecBuilder::preset(PRESET_NAMES[0])
         .and_then(|builder| builder.file(SPEC_FILE, &text))
         .and_then(SpecBuilder::build);
@@ -92,50 +91,50 @@ pub fn check_spec(folder: &dyn Folder, wanted: &DriveSpec) -> Result<(), DriveEr
 /// # Errors
 /// [`DriveError::NotEmpty`], and whatever the parts refuse.
 pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let ours = [NAND_FILE, NEW_SPEC_FILE, LOCK_FILE, FILES[0], FILES[1]];
-    if let Some(other) = folder.list()?.into_iter().find(|name| !ours.contains(&name.as_str())) {
+    let ours = [SPEC_FILE, NAND_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
+    let names = folder.list()?;
+    let begun = names.iter().any(|name| name == MAKING_FILE);
+    let may_be = |name: &str| if begun { ours.contains(&name) } else { name == LOCK_FILE };
+    if let Some(other) = names.into_iter().find(|name| !may_be(name)) {
         return Err(DriveError::NotEmpty(other));
     }
     let channel = spec.channel()?;
+    spec.bytes_policy()?;
+    folder.create(MAKING_FILE)?;
+    folder.sync_names()?;
     let text = spec.to_commented_toml();
     let description = Description::new(spec.geometry, &channel, &text);
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
     let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
     nand.sync().map_err(crate::FtlError::from)?;
-    // Refused here and not when it is first opened.
-    Ftl::format(nand, crate::dedup::NoDedup, spec.ftl_settings())?;
+    let mut ftl = Ftl::format(nand, crate::dedup::NoDedup, settings(spec))?;
+    ftl.flush(&mut crate::Untimed)?;
     let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
     for _ in FILES {
         saved.save(folder)?;
     }
-    for name in [NEW_SPEC_FILE, SPEC_FILE] {
-        let media = folder.create(name)?;
-        media.write(0, text.as_bytes())?;
-        media.sync()?;
-        folder.sync_names()?;
-    }
-    folder.remove(NEW_SPEC_FILE)?;
+    let media = folder.create(SPEC_FILE)?;
+    media.write(0, text.as_bytes())?;
+    media.sync()?;
+    folder.sync_names()?;
+    folder.remove(MAKING_FILE)?;
+    folder.sync_names()?;
     Ok(())
 }
 
-impl<P: Policy<PageBytes>> OpenDrive<P> {
+impl OpenDrive {
     /// Opens the drive in a directory, alone.
     ///
     /// # Errors
     /// [`DriveError::Locked`], and those of [`OpenDrive::open`].
-    pub fn open_at(
-        path: &Path,
-        policy: P,
-        paced: bool,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, DriveError> {
+    pub fn open_at(path: &Path, paced: bool, clock: Arc<dyn Clock>) -> Result<Self, DriveError> {
         let folder = FileFolder::open(path)?;
         if !exists(&folder) {
             return Err(DriveError::NoDrive);
         }
         let lock = DriveLock::acquire(path)?;
-        let mut open = Self::open(Arc::new(folder), policy, paced, clock)?;
-        open._lock = Some(lock);
+        let mut open = Self::open(Arc::new(folder), paced, clock)?;
+        open.lock = Some(lock);
         Ok(open)
     }
 
@@ -145,7 +144,6 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     /// [`DriveError`].
     pub fn open(
         folder: Arc<dyn Folder>,
-        policy: P,
         paced: bool,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DriveError> {
@@ -156,7 +154,7 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
         let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
         let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
         nand.set_time(clock.unix_s());
-        let ftl = mount(nand, policy, &spec)?;
+        let ftl = mount(nand, spec.bytes_policy()?, &spec)?;
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
         let device = Arc::new(EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?);
@@ -166,13 +164,13 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
         let sequence = Mutex::new(before.sequence);
         let opened_ns = clock.now_ns();
         let open =
-            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, _lock: None };
+            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, lock: None };
         open.save(false)?;
         Ok(open)
     }
 
     /// The drive as a block device.
-    pub fn device(&self) -> &Arc<EmulatedDrive<FileStore, P>> {
+    pub fn device(&self) -> &Arc<FileDrive> {
         &self.device
     }
 
@@ -217,23 +215,37 @@ impl<P: Policy<PageBytes>> OpenDrive<P> {
     /// [`DriveError::Block`], [`DriveError::Media`].
     pub fn close(self) -> Result<(), DriveError> {
         self.device.shut_down()?;
-        self.save(true)
+        self.save(true)?;
+        drop(self.lock);
+        Ok(())
     }
 }
 
-impl<P: Policy<PageBytes>> std::fmt::Debug for OpenDrive<P> {
+impl std::fmt::Debug for OpenDrive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OpenDrive").field("device", &self.device).finish_non_exhaustive()
     }
 }
 
-/// The FTL over an array that may be new, or hold whatever a power cut has left.
+/// The FTL over an array that holds whatever a power cut has left.
 fn mount<S: Store, P: Policy<PageBytes>>(
     nand: ByteNand<S>,
     policy: P,
     spec: &DriveSpec,
 ) -> Result<Ftl<ByteNand<S>, P>, DriveError> {
-    Ok(Ftl::format(nand, policy, spec.ftl_settings())?)
+    let (ftl, _) = Ftl::open(nand, policy, settings(spec))?;
+    Ok(ftl)
+}
+
+/// The FTL's settings. A process that is killed has no capacitor: what the specification counts
+/// as protected is written to the journal here, when the host asks for it.
+fn settings(spec: &DriveSpec) -> FtlSettings {
+    let settings = spec.ftl_settings();
+    let durability = match settings.durability {
+        Durability::Protected => Durability::Journal,
+        other => other,
+    };
+    FtlSettings { durability, ..settings }
 }
 
 /// How full a drive is.

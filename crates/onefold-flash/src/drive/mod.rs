@@ -15,7 +15,8 @@ pub use clock::{Clock, WallClock};
 pub use device::{EmulatedDrive, HostCounts};
 pub use error::DriveError;
 pub use folder::{
-    Inspection, NAND_FILE, OpenDrive, SPEC_FILE, check_spec, create, exists, inspect, read_spec,
+    FileDrive, Inspection, NAND_FILE, OpenDrive, SPEC_FILE, check_spec, create, exists, inspect,
+    read_spec,
 };
 pub use health::{DriveState, SavedHealth};
 pub use pace::{Latencies, Pace};

@@ -71,6 +71,11 @@ impl Pace {
         self.at_ns = now_ns;
     }
 
+    /// The request's last reading had to be done so many times more.
+    pub fn retried(&mut self, times: u32) {
+        self.at_ns += u64::from(times) * self.latencies.read_ns;
+    }
+
     /// When the request is done.
     pub fn done_ns(&self) -> u64 {
         self.at_ns
@@ -160,5 +165,7 @@ mod tests {
         assert_eq!(pace.done_ns(), 5210);
         pace.issue(op(OpKind::Read, 1, true));
         assert_eq!(pace.done_ns(), 6111);
+        pace.retried(3);
+        assert_eq!(pace.done_ns(), 6141);
     }
 }

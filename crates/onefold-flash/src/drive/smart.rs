@@ -1,4 +1,4 @@
-//! The health of a drive in the field names of `smartctl -j` and the NVMe SMART log.
+//! The health of a drive in the field names of `smartctl -j` and the SMART log of NVM Express.
 //! Room: onefold-flash.   In: an `Inspection`.   Out: a report to print or serialise.
 //! Source: NVM Express base specification 2.0, SMART / Health Information log page; smartctl 7.
 //! What an emulated drive has not (temperatures, busy time) is left out and not made up.
@@ -12,7 +12,7 @@ use crate::op::Cause;
 
 /// Spare below this raises a warning, in percent.
 const SPARE_THRESHOLD: u64 = 10;
-/// NVMe counts data in thousands of 512-byte units, rounded up.
+/// The log counts data in thousands of 512-byte units, rounded up.
 const DATA_UNIT_BYTES: u64 = 512_000;
 /// The largest value that `percentage_used` can have.
 const PERCENTAGE_MAX: u64 = 255;
@@ -136,7 +136,7 @@ pub struct SmartReport {
     pub logical_block_size: u32,
     /// Whether nothing is critical.
     pub passed: bool,
-    /// The NVMe log.
+    /// The SMART log.
     pub log: SmartLog,
     /// Pages programmed by pages written.
     pub write_amplification: WriteAmplification,

@@ -6,6 +6,9 @@
 
 use crate::geometry::{Divider, Geometry};
 
+/// Free blocks that are looked at to find the least worn one: a drive in use has fewer.
+const FREE_LOOKED_AT: usize = 64;
+
 /// What a block is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
@@ -149,12 +152,13 @@ impl Blocks {
         &self.score[first..first + self.geometry.blocks_per_plane as usize]
     }
 
-    /// Takes the least worn free block of a plane (or the most worn, for cold data).
+    /// Takes the least worn free block of a plane (or the most worn, for cold data), of the last
+    /// few dozen that became free.
     pub fn take_free(&mut self, plane: u32, most_worn: bool) -> Option<u32> {
         let free = &mut self.free[plane as usize];
         let wear = |block: u32| self.erases[block as usize];
         let mut best = free.len().checked_sub(1)?;
-        for at in (0..best).rev() {
+        for at in (best.saturating_sub(FREE_LOOKED_AT)..best).rev() {
             let (here, there) = (wear(free[at]), wear(free[best]));
             if (most_worn && here > there) || (!most_worn && here < there) {
                 best = at;

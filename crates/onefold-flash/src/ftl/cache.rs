@@ -105,16 +105,22 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return Ok(());
         }
         self.counters.map_misses += 1;
-        let left = self.cache.evict();
-        if let Some(old) = left {
-            if self.meta.dirty_at[old as usize] != CLEAN {
-                self.store_segment(old, d)?;
+        let mut left = self.cache.evict();
+        if let Some(old) = left
+            && self.meta.dirty_at[old as usize] != CLEAN
+        {
+            match self.store_segment(old, d) {
+                // A worn-out drive can still be read: what cannot be stored stays.
+                Err(FtlError::NoSpace { .. }) => left = None,
+                stored => stored?,
             }
-            if N::KEEPS_META {
-                // From here on the entries are in flash only.
-                let lpns = self.meta.slots.lpns(old);
-                self.map.forget(lpns);
-            }
+        }
+        if let Some(old) = left
+            && N::KEEPS_META
+        {
+            // From here on the entries are in flash only.
+            let lpns = self.meta.slots.lpns(old);
+            self.map.forget(lpns);
         }
         let ppn = self.meta.place[segment as usize];
         if ppn == NONE {
@@ -147,16 +153,26 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         }
         while self.cache.ring.len() > self.cache.capacity {
-            self.make_meta_room(d)?;
-            let Some(segment) = self.cache.ring.pop() else { break };
-            self.cache.hand = 0;
-            if self.meta.dirty_at[segment as usize] != CLEAN {
-                self.store_segment(segment, d)?;
+            match self.shrink_by_one(d) {
+                // A worn-out drive can still be read: what cannot be stored stays.
+                Err(FtlError::NoSpace { .. }) => break,
+                shrunk => shrunk?,
             }
-            self.cache.resident[segment as usize] = false;
-            let lpns = self.meta.slots.lpns(segment);
-            self.map.forget(lpns);
         }
+        Ok(())
+    }
+
+    fn shrink_by_one(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        self.make_meta_room(d)?;
+        let Some(&segment) = self.cache.ring.last() else { return Ok(()) };
+        if self.meta.dirty_at[segment as usize] != CLEAN {
+            self.store_segment(segment, d)?;
+        }
+        self.cache.ring.pop();
+        self.cache.hand = 0;
+        self.cache.resident[segment as usize] = false;
+        let lpns = self.meta.slots.lpns(segment);
+        self.map.forget(lpns);
         Ok(())
     }
 

@@ -183,7 +183,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// [`FtlError::NoSpace`], [`FtlError::Nand`].
     pub fn power_loss(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
         if self.meta.protected {
-            self.store_journal(d)?;
+            self.meta.emergency = true;
+            let stored = self.store_journal(d);
+            self.meta.emergency = false;
+            stored?;
         }
         self.nand.sync()?;
         Ok(())

@@ -7,7 +7,7 @@
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::map::{Owner, Place};
-use crate::ftl::settings::Pacing;
+use crate::ftl::settings::{Pacing, VictimRule};
 use crate::ftl::{Ftl, FtlError, Stream, victim};
 use crate::nand::{Nand, NandError, PageKey};
 use crate::op::{Cause, Driver, OpKind};
@@ -46,7 +46,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     fn collect_some(&mut self, plane: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         if self.collecting[plane as usize].is_none() {
-            self.begin_collection(plane);
+            self.begin_collection(plane, false);
         }
         let Some(collection) = self.collecting[plane as usize] else { return Ok(()) };
         let whole = self.settings.pacing == Pacing::WholeBlock;
@@ -60,7 +60,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         while self.blocks.free_of(plane) < self.floor() && left > 0 {
             left -= 1;
             if self.collecting[plane as usize].is_none() {
-                self.begin_collection(plane);
+                self.begin_collection(plane, self.meta.on);
             }
             if self.collecting[plane as usize].is_none() {
                 break;
@@ -94,7 +94,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub fn collect_idle(&mut self, plane: u32, d: &mut impl Driver) -> Result<bool, FtlError> {
         let enough = self.settings.gc_reserve_blocks + 1;
         if self.collecting[plane as usize].is_none() && self.blocks.free_of(plane) < enough {
-            self.begin_collection(plane);
+            self.begin_collection(plane, false);
         }
         if self.collecting[plane as usize].is_none() {
             return Ok(false);
@@ -103,13 +103,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(true)
     }
 
-    fn begin_collection(&mut self, plane: u32) {
+    /// Chooses the next victim. In an `urgent` case it is the one that frees most: moving pages may
+    /// cost mapping pages, whose dead predecessors other rules would come to late.
+    fn begin_collection(&mut self, plane: u32, urgent: bool) {
         if let Some(block) = self.blocks.condemned_of(plane) {
             self.set_victim(plane, block, QUOTA, Cause::Gc);
             return;
         }
         let choice = victim::Choice {
-            rule: self.settings.victim,
+            rule: if urgent { VictimRule::Greedy } else { self.settings.victim },
             plane,
             seq: self.seq,
             hot: self.hot_blocks.map(|target| self.blocks.hot_of(plane) > target),
@@ -117,10 +119,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let chosen = victim::choose(&choice, &self.blocks, &self.geometry, &mut self.random);
         let Some(block) = chosen else { return };
         let (live, pages) = (self.blocks.live(block), self.geometry.pages_per_block);
-        if live == pages {
-            return;
+        if live < pages {
+            self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
+        } else if matches!(choice.rule, VictimRule::Fifo | VictimRule::DChoices(_)) {
+            // A turn that frees nothing is still a turn; greedy has none left that would.
+            self.set_victim(plane, block, u32::MAX, Cause::Gc);
         }
-        self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
     }
 
     fn set_victim(&mut self, plane: u32, block: u32, quota: u32, cause: Cause) {
@@ -128,6 +132,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.blocks.begin_collection(block);
         }
         self.collecting[plane as usize] = Some(Collection { block, next: 0, quota, cause });
+        self.announce_victim(block);
+    }
+
+    /// Brings the entries of a victim's live pages into the processor's cache, all misses at once.
+    fn announce_victim(&self, block: u32) {
+        let first = self.geometry.first_page(block);
+        let mut known = 0;
+        for ppn in first..first + self.geometry.pages_per_block {
+            if let Owner::Data(lpn) = self.owners.get(ppn) {
+                known += u32::from(self.map.is_absent(lpn));
+            }
+        }
+        std::hint::black_box(known);
     }
 
     /// Moves up to `quota` live pages out of the plane's victim, and erases it if none is left.

@@ -8,7 +8,7 @@ use crate::ftl::blocks::Blocks;
 use crate::ftl::cache::MapCache;
 use crate::ftl::map::{Owners, PageMap};
 use crate::ftl::meta::Meta;
-use crate::ftl::settings::{Durability, FtlSettings, Pacing, Temperature};
+use crate::ftl::settings::{FtlSettings, Pacing, Temperature};
 use crate::ftl::shared::VirtualTable;
 use crate::ftl::{Counters, Ftl, FtlError, STREAMS};
 use crate::geometry::{Divider, Geometry};
@@ -70,7 +70,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let meta = Meta::new(&geometry, &settings);
         let cache =
             MapCache::new(settings.map_cache_bytes, geometry.page_bytes, meta.slots.logical);
-        check_settings(&geometry, &settings, &cache, N::KEEPS_META)?;
+        check_settings(&geometry, &settings, &cache)?;
         let good = geometry.blocks() - blocks.bad();
         let own = meta.pages_max();
         let alpha = effective_alpha(&geometry, &settings, good, own);
@@ -154,18 +154,9 @@ fn check_settings(
     geometry: &Geometry,
     settings: &FtlSettings,
     cache: &MapCache,
-    keeps_meta: bool,
 ) -> Result<(), FtlError> {
-    let volatile = settings.durability == Durability::Volatile && !cache.is_partial();
-    let least = if volatile { 2 } else { 4 };
-    if settings.gc_reserve_blocks < least {
-        let why = if volatile { "" } else { " with mapping pages in flash" };
-        let message = format!("gc_reserve_blocks must be at least {least}{why}");
-        return Err(FtlError::Settings(message));
-    }
-    if settings.durability != Durability::Volatile && !keeps_meta {
-        let message = "only a volatile drive works on an array without out-of-band areas";
-        return Err(FtlError::Settings(message.into()));
+    if settings.gc_reserve_blocks < 2 {
+        return Err(FtlError::Settings("gc_reserve_blocks must be at least 2".into()));
     }
     if settings.logical_pages == 0 {
         return Err(FtlError::Settings("logical_pages must be at least 1".into()));
@@ -175,8 +166,8 @@ fn check_settings(
         let message = format!("map_cache_bytes must be 0 or at least 4 pages, {least}");
         return Err(FtlError::Settings(message));
     }
-    if !volatile && geometry.page_bytes < 64 {
-        return Err(FtlError::Settings("page_bytes must be at least 64 for mapping pages".into()));
+    if geometry.page_bytes < 64 {
+        return Err(FtlError::Settings("page_bytes must be at least 64, for mapping pages".into()));
     }
     if let Temperature::HotRange { hot_pages, hot_writes_permille } = settings.temperature
         && (hot_pages == 0 || hot_pages >= settings.logical_pages || hot_writes_permille > 999)

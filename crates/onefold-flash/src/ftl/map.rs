@@ -50,6 +50,11 @@ impl PageMap {
         decode(entry)
     }
 
+    /// Whether the entry of a logical page is in flash only.
+    pub fn is_absent(&self, lpn: u32) -> bool {
+        self.entries[lpn as usize] == ABSENT
+    }
+
     /// Puts a logical page elsewhere; the answer is where it was.
     pub fn replace(&mut self, lpn: u32, place: Place) -> Place {
         let old = std::mem::replace(&mut self.entries[lpn as usize], encode(place));

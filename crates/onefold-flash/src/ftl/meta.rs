@@ -98,6 +98,10 @@ pub(super) struct Meta {
     pub slots: Slots,
     pub place: Vec<u32>,
     pub open: Option<u32>,
+    /// Whether the power has gone and the capacitor's energy is used.
+    pub emergency: bool,
+    /// Pages of the FTL's own that each plane has programmed and not been let off for.
+    pub ahead: Vec<u32>,
     /// First change of each segment since it was stored, or [`CLEAN`].
     pub dirty_at: Vec<u64>,
     pub journal: Journal,
@@ -115,7 +119,7 @@ impl Meta {
         let slots = Slots::new(geometry, settings.logical_pages);
         let on = settings.durability != Durability::Volatile || settings.map_cache_bytes > 0;
         let interval = match settings.checkpoint_pages {
-            0 => geometry.pages() / 8,
+            0 => geometry.pages() / 2,
             pages => pages,
         };
         let journal = Journal {
@@ -129,12 +133,14 @@ impl Meta {
             slots,
             place: if on { vec![NONE; slots.first_journal() as usize] } else { Vec::new() },
             open: None,
+            emergency: false,
+            ahead: vec![0; geometry.planes() as usize],
             dirty_at: if on { vec![CLEAN; slots.segments as usize] } else { Vec::new() },
             journal,
             round: Round::default(),
             due: 0,
             interval: u64::from(interval.max(1)),
-            journal_pages: (geometry.pages() / 1024).max(8),
+            journal_pages: (geometry.pages() / 4096).max(8),
         }
     }
 
@@ -184,12 +190,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let bytes = self.meta.journal.page();
         let last_seq = self.meta.journal.last;
-        let slot = match self.meta.journal.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                self.meta.place.push(NONE);
-                (self.meta.place.len() - 1) as u32
-            }
+        let slot = if let Some(slot) = self.meta.journal.free_slots.pop() {
+            slot
+        } else {
+            self.meta.place.push(NONE);
+            (self.meta.place.len() - 1) as u32
         };
         self.program_meta(slot, last_seq, &bytes, d)?;
         let journal = &mut self.meta.journal;
@@ -217,13 +222,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<(), FtlError> {
         let ppn = loop {
-            let ppn = self.next_meta_page()?;
+            let ppn = match self.next_meta_page() {
+                Err(FtlError::NoSpace { .. }) if self.meta.emergency => self.any_page()?,
+                page => page?,
+            };
             let key = self.meta.slots.key(slot);
             let oob = Oob { key, seq: self.next_seq(), seed, tag: 0 };
             match self.nand.program(ppn, Payload::Meta(bytes), &oob) {
                 Ok(()) => break ppn,
                 Err(NandError::Failed { block, .. }) => {
-                    self.meta.open = None;
+                    let open = self.open.iter_mut().flatten().chain([&mut self.meta.open]);
+                    open.filter(|open| **open == Some(block)).for_each(|open| *open = None);
                     self.blocks.condemn(block);
                     self.counters.block_failures += 1;
                 }
@@ -231,6 +240,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         };
         self.issue(d, OpKind::Program, Cause::Map, ppn, false);
+        self.meta.ahead[self.geometry.plane_of(ppn) as usize] += 1;
         self.settle(ppn, Owner::Meta(slot));
         let old = std::mem::replace(&mut self.meta.place[slot as usize], ppn);
         if old != NONE {
@@ -257,23 +267,35 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     fn next_meta_page(&mut self) -> Result<u32, FtlError> {
+        // The last page of a block is for what power-loss protection stores in the end.
+        let kept = u32::from(self.meta.protected && !self.meta.emergency);
+        let limit = self.geometry.pages_per_block - kept;
         let block = match self.meta.open {
-            Some(block) if !self.blocks.is_full(block) => block,
+            Some(block) if self.blocks.written(block) < limit => block,
             _ => self.open_meta_block()?,
         };
         Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }
 
+    /// A page of any open block, when the power has gone and there is no other. Recovery finds it,
+    /// because it looks at every page of the blocks that were open.
+    fn any_page(&mut self) -> Result<u32, FtlError> {
+        let open = self.open.iter().flatten().flatten().copied();
+        let Some(block) = open.into_iter().find(|&block| !self.blocks.is_full(block)) else {
+            return Err(self.no_space());
+        };
+        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+    }
+
     fn open_meta_block(&mut self) -> Result<u32, FtlError> {
-        if let Some(full) = self.meta.open.take() {
-            self.blocks.close(full, self.seq);
-        }
         let planes = 0..self.geometry.planes();
         let roomy = planes.max_by_key(|&plane| (self.blocks.free_of(plane), u32::MAX - plane));
         let Some(block) = roomy.and_then(|plane| self.blocks.take_free(plane, false)) else {
             return Err(self.no_space());
         };
-        self.meta.open = Some(block);
+        if let Some(full) = self.meta.open.replace(block) {
+            self.blocks.close(full, self.seq);
+        }
         Ok(block)
     }
 }

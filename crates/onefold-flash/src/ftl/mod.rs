@@ -17,6 +17,7 @@ mod collect;
 mod format;
 mod journal;
 mod meta;
+mod precondition;
 mod recover;
 mod share;
 mod victim;
@@ -250,6 +251,9 @@ impl<D: Driver> Look for View<'_, D> {
     }
 
     fn locate(&self, lpn: u32) -> Option<u32> {
+        if self.map.is_absent(lpn) {
+            return None;
+        }
         match self.map.get(lpn) {
             Place::None => None,
             Place::Own(ppn) => Some(ppn),

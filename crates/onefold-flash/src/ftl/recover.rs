@@ -13,6 +13,7 @@
 //!    or their first page cannot be read; in all others everything is older than `S`.
 //! 4. What those pages and the journal's records say is replayed in the order of the sequence, each
 //!    on top of segments that are older.
+//! 5. The policy hears of every live page and its tag.
 
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
@@ -122,6 +123,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
         ftl.shrink_cache(&mut Untimed)?;
+        ftl.tell_policy()?;
         Ok((ftl, scan.report))
     }
 
@@ -169,15 +171,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let seen = &mut scan.seen[block as usize];
             seen.written = ppn - first + 1;
             let Some(oob) = oob else { continue };
+            let data = matches!(oob.key, PageKey::Data(_) | PageKey::Shared(_));
+            seen.own |= seen.first.is_none() && !data;
             seen.first = seen.first.or(Some(oob.seq));
             seen.last_seq = oob.seq;
             match oob.key {
                 PageKey::Data(lpn) => scan.events.push((oob.seq, Event::Data { lpn, ppn })),
                 PageKey::Shared(vpn) => scan.events.push((oob.seq, Event::Shared { vpn, ppn })),
-                _ => {
-                    seen.own = true;
-                    scan.meta.push(Found { ppn, oob });
-                }
+                _ => scan.meta.push(Found { ppn, oob }),
             }
         }
         Ok(())
@@ -404,7 +405,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if let Place::Virtual(vpn) = self.map.replace(lpn, Place::None)
             && vpn < self.shared.len()
         {
-            self.shared.release(vpn);
+            let root = self.shared.resolve(vpn);
+            if let Some(ppn) = self.shared.release(vpn)
+                && self.owners.get(ppn) == Owner::Shared(root)
+            {
+                self.drop_page(ppn);
+            }
         }
     }
 
@@ -412,7 +418,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn is_there(&self, ppn: u32, scan: &Scan) -> bool {
         let Some(seen) = scan.seen.get(self.block_of(ppn) as usize) else { return false };
         let page = ppn - self.geometry.first_page(self.block_of(ppn));
-        !seen.own && (!seen.scanned || page < seen.written)
+        !seen.own && (!seen.scanned || (seen.first.is_some() && page < seen.written))
     }
 
     /// Which blocks are free, full, to be filled on, to be emptied or to be erased again.
@@ -459,6 +465,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.blocks.live(block) > 0 {
             self.blocks.condemn_retired(block);
         }
+    }
+
+    /// Tells the policy of every live page and its tag.
+    fn tell_policy(&mut self) -> Result<(), FtlError> {
+        for ppn in 0..self.geometry.pages() {
+            if matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_)) {
+                match self.nand.read_oob(ppn) {
+                    Ok(oob) => self.policy.recovered(ppn, oob.tag),
+                    Err(NandError::Uncorrectable { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn erase_again(&mut self, block: u32, scan: &mut Scan) -> Result<(), FtlError> {

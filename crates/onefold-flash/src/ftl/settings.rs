@@ -25,11 +25,12 @@ pub enum Pacing {
     WholeBlock,
 }
 
-/// What survives a power cut, and what that costs.
+/// What survives a power cut, and what that costs. On an array without out-of-band areas it costs
+/// the same, but the drive cannot be opened again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: neither mapping pages nor a journal are written. For arrays without an out-of-band
-    /// area, and for what is about garbage collection alone.
+    /// Nothing: neither mapping pages nor a journal are written. For what is about garbage
+    /// collection alone.
     #[default]
     Volatile,
     /// Mapping pages and checkpoints, but no journal: sharing and TRIM are lost back to the last
@@ -63,8 +64,7 @@ pub enum Temperature {
 pub struct FtlSettings {
     /// Logical pages that the host can address.
     pub logical_pages: u32,
-    /// Free blocks of a plane at which collection starts; at least 2, and at least 4 with anything
-    /// but [`Durability::Volatile`].
+    /// Free blocks of a plane at which collection starts; at least 2.
     pub gc_reserve_blocks: u32,
     /// Which block is collected first.
     pub victim: VictimRule,
@@ -79,7 +79,7 @@ pub struct FtlSettings {
     pub durability: Durability,
     /// DRAM for mapping pages in bytes; 0 keeps the whole map in DRAM.
     pub map_cache_bytes: u64,
-    /// Programmed pages from one checkpoint to the next; 0 is an eighth of the drive.
+    /// Host pages from one checkpoint to the next; 0 is half of the drive.
     pub checkpoint_pages: u32,
     /// Pools by temperature.
     pub temperature: Temperature,

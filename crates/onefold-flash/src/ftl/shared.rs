@@ -155,13 +155,14 @@ impl VirtualTable {
         }
         let mut lost = Vec::new();
         let mut free = Vec::new();
-        for (vpn, entry) in (0..).zip(&entries) {
+        for (vpn, entry) in (0..).zip(&mut entries) {
             let dangles = entry.target != UNUSED
                 && entry.target & ALIAS != 0
                 && entry.target & !ALIAS >= bound;
             if entry.references == 0 {
                 free.push(vpn);
             } else if entry.target == UNUSED || dangles {
+                entry.target = 0;
                 lost.push(vpn);
             }
         }

@@ -54,7 +54,7 @@ pub fn choose(
             };
             best(scores, benefit)
         }
-        VictimRule::DChoices(draws) => drawn(scores, draws, geometry.pages_per_block, random),
+        VictimRule::DChoices(draws) => drawn(scores, draws, random),
     };
     at.map(|at| first + at)
 }
@@ -72,8 +72,8 @@ fn best(scores: &[u32], merit: impl Fn(u32) -> u64) -> Option<u32> {
     full.max_by_key(|&at| (merit(at), u32::MAX - at))
 }
 
-/// The emptiest of so many drawn blocks; the emptiest of all if those drawn have nothing to free.
-fn drawn(scores: &[u32], draws: u32, pages: u32, random: &mut SplitMix64) -> Option<u32> {
+/// The emptiest of so many drawn blocks; the emptiest of all if none of those drawn is full.
+fn drawn(scores: &[u32], draws: u32, random: &mut SplitMix64) -> Option<u32> {
     let mut chosen: Option<u32> = None;
     let mut left = draws.max(1);
     // Blocks that are not full are drawn again; far more draws than blocks mean that few are full.
@@ -88,5 +88,5 @@ fn drawn(scores: &[u32], draws: u32, pages: u32, random: &mut SplitMix64) -> Opt
             chosen = Some(chosen.filter(|&old| scores[old as usize] <= score).unwrap_or(at));
         }
     }
-    chosen.filter(|&at| scores[at as usize] < pages).or_else(|| lowest(scores))
+    chosen.or_else(|| lowest(scores))
 }

@@ -9,6 +9,9 @@ use crate::ftl::{Ftl, FtlError, Stream, view};
 use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
 
+/// Pages that are looked at together by [`Ftl::announce`].
+const ANNOUNCED: usize = 32;
+
 /// What became of a written page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
@@ -63,6 +66,28 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             Verdict::Share { tag, .. } => self.program_host(lpn, page, tag, false, d),
         }
+    }
+
+    /// Brings what the next writes will change into the processor's cache; nothing else happens.
+    /// On drives whose tables do not fit there, a few dozen writes announced at a time go several
+    /// times as fast, because their cache misses overlap.
+    pub fn announce(&self, lpns: &[u32]) {
+        let mut sum = 0;
+        for part in lpns.chunks(ANNOUNCED) {
+            let mut places = [Place::None; ANNOUNCED];
+            for (place, &lpn) in places.iter_mut().zip(part) {
+                if lpn < self.map.len() && !self.map.is_absent(lpn) {
+                    *place = self.map.get(lpn);
+                }
+            }
+            for place in places {
+                if let Place::Own(ppn) = place {
+                    sum += u32::from(self.owners.is_live(ppn));
+                    sum += self.blocks.live(self.block_of(ppn));
+                }
+            }
+        }
+        std::hint::black_box(sum);
     }
 
     /// Declares a logical page unused.
@@ -201,6 +226,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let planes = self.geometry.planes();
         let mut plane = self.next_plane;
+        if self.meta.on {
+            // A plane that has programmed a page of the FTL's own is passed over once.
+            while self.meta.ahead[plane as usize] > 0 {
+                self.meta.ahead[plane as usize] -= 1;
+                plane = if plane + 1 == planes { 0 } else { plane + 1 };
+            }
+        }
         for _ in 0..planes {
             let after = if plane + 1 == planes { 0 } else { plane + 1 };
             if self.has_room(plane) {

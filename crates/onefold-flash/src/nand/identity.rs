@@ -20,6 +20,12 @@ impl Identity {
     }
 }
 
+impl From<Identity> for u128 {
+    fn from(identity: Identity) -> Self {
+        identity.0
+    }
+}
+
 const KIND_SHIFT: u32 = 56;
 const TORN: u64 = 0xff;
 

@@ -177,10 +177,13 @@ impl WearModel {
         let mut wrong = 0;
         for (mut random, share) in [(cells, 1.0 - self.noise_share), (noise, self.noise_share)] {
             let limit = rate * share;
+            if limit <= 0.0 {
+                continue;
+            }
             // Places in the order of the rates at which they go wrong: a Poisson process, so that
             // a lower rate finds a subset.
             let mut level = 0.0;
-            while limit > 0.0 {
+            loop {
                 level -= random.uniform().ln() / bits as f64;
                 if level >= limit || wrong == ERRORS_MAX {
                     break;

@@ -4,6 +4,7 @@
 use onefold_sim::SimError;
 use thiserror::Error;
 
+use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::spec::SpecError;
 
@@ -36,9 +37,19 @@ pub enum RunError {
         /// Bytes of the drive.
         drive: u64,
     },
+    /// A request of a trace is longer than any device takes.
+    #[error("request {number} has {pages} pages: expected at most {limit}")]
+    TooLong {
+        /// The request, from 0.
+        number: u64,
+        /// Its pages.
+        pages: u64,
+        /// The most.
+        limit: u64,
+    },
     /// No policy has this name, or its options are wrong.
-    #[error("{0}")]
-    Dedup(String),
+    #[error("dedup: {0}")]
+    Dedup(#[from] PolicyError),
     /// The controller's memory is too small for its tables.
     #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes")]
     Dram {

@@ -5,7 +5,12 @@ use std::collections::VecDeque;
 
 use crate::controller::{Servers, transfer_ns};
 use crate::run::request::HostRequest;
+use crate::run::simulation::Verdict;
 use crate::spec::{DriveSpec, WriteBuffer};
+
+/// Pages of all requests in the queue of the drive at which it takes no more: each is a chain of
+/// steps, and the controller numbers 2^25 of them.
+const TAKEN_PAGES_MAX: u64 = 1 << 23;
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +38,8 @@ pub(crate) struct Underway {
     pub since: u64,
     /// Whether the host has its answer already.
     pub answered: bool,
+    /// What became of what it wrote.
+    pub verdict: Verdict,
 }
 
 /// A flush that waits for the writes before it.
@@ -54,6 +61,8 @@ pub(crate) struct Host {
     pub queue_entries: u32,
     /// Requests in the queue of the drive.
     pub taken: u32,
+    /// Pages of them.
+    pub taken_pages: u64,
     /// Requests that came when the queue was full.
     pub outside: VecDeque<HostRequest>,
     pub write_back: bool,
@@ -77,6 +86,7 @@ impl Host {
             request_ns: spec.controller.request_ns,
             queue_entries: spec.host.queue_entries,
             taken: 0,
+            taken_pages: 0,
             outside: VecDeque::new(),
             write_back: spec.controller.write_buffer == WriteBuffer::Back,
             protected: spec.controller.power_loss_protection,
@@ -100,7 +110,7 @@ impl Host {
 
     /// Whether there is room in the queue of the drive.
     pub(crate) const fn may_take(&self) -> bool {
-        self.taken < self.queue_entries
+        self.taken < self.queue_entries && self.taken_pages < TAKEN_PAGES_MAX
     }
 
     /// Whether nobody waits for the drive.

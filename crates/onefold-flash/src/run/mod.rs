@@ -6,6 +6,8 @@ mod host;
 mod report;
 mod request;
 mod simulation;
+mod steady;
+mod sweep;
 mod tally;
 
 pub use error::RunError;
@@ -14,15 +16,18 @@ pub use report::{
     OpsReport, Report, RequestsReport, ServerReport, UtilisationReport, WafReport,
 };
 pub use request::{HostRequest, SimPage, TraceRequests};
-pub use simulation::{Completion, Observer};
+pub use simulation::{Completion, Observer, Verdict};
+pub use sweep::{OpenTrace, sweep};
 pub use tally::{OpTally, Tally};
+
+use std::sync::atomic::AtomicU64;
 
 use onefold_sim::ChromeTrace;
 
-use crate::dedup::{NoDedup, Policy};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site, check_policy};
 use crate::ftl::Ftl;
-use crate::nand::{BlankNand, Nand};
-use crate::spec::DriveSpec;
+use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
+use crate::spec::{ContentKind, DriveSpec, Precondition};
 use request::Source;
 use simulation::Simulation;
 
@@ -35,6 +40,8 @@ pub struct RunOptions<'a> {
     pub requests: Option<u64>,
     /// Told about every answered request.
     pub observer: Option<&'a mut Observer<'a>>,
+    /// Where the number of answered requests is stored now and then.
+    pub progress: Option<&'a AtomicU64>,
     /// Operations to keep for a Chrome trace; 0 for none.
     pub chrome_operations: usize,
 }
@@ -45,6 +52,7 @@ impl std::fmt::Debug for RunOptions<'_> {
             .field("trace", &self.trace.is_some())
             .field("requests", &self.requests)
             .field("observer", &self.observer.is_some())
+            .field("progress", &self.progress)
             .field("chrome_operations", &self.chrome_operations)
             .finish()
     }
@@ -65,11 +73,25 @@ pub struct Outcome {
 /// [`RunError`]; a run whose requests are not all answered is one.
 pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunError> {
     spec.check()?;
-    if spec.dedup.policy != "none" {
-        let policy = &spec.dedup.policy;
-        return Err(RunError::Dedup(format!("dedup.policy = \"{policy}\": expected none")));
+    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
+    let blank = options.trace.is_none() && spec.workload.content == ContentKind::Unique;
+    match spec.dedup.policy.as_str() {
+        "none" if blank => drive(spec, BlankNand::new(spec.geometry), NoDedup, options),
+        "none" => drive(spec, IdentityNand::new(spec.geometry), NoDedup, options),
+        name => {
+            let site = site(spec);
+            let options_of = &spec.dedup.options;
+            let policy = AnyPolicy::new::<Identity>(name, options_of, &site, Identities)?;
+            drive(spec, IdentityNand::new(spec.geometry), policy, options)
+        }
     }
-    drive(spec, BlankNand::new(spec.geometry), NoDedup, options)
+}
+
+/// What a policy must know of the drive.
+fn site(spec: &DriveSpec) -> Site {
+    let scrambler = onefold_code::preset(&spec.media.scrambler).ok();
+    let seed_source = scrambler.map(|scrambler| scrambler.seed_source);
+    Site { geometry: spec.geometry, seed_source }
 }
 
 fn drive<N, P>(
@@ -86,14 +108,40 @@ where
     if let Some(requests) = options.requests {
         source.limit(requests);
     }
-    let ftl = Ftl::format(nand, policy, spec.ftl_settings()).map_err(RunError::Format)?;
-    let dram = report::dram(spec, &ftl.policy().dram())?;
+    let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
+    let tables = [ftl.dram(), ftl.policy().dram()].concat();
+    let dram = report::dram(spec, &tables)?;
+    if spec.precondition == Precondition::Steady {
+        steady::fill(spec, &mut ftl)?;
+    }
     let before = *ftl.counters();
-    let mut simulation = Simulation::new(spec, ftl, source, options.observer);
+    let mut simulation = Simulation::new(spec, ftl, source, options.observer, options.progress);
     if options.chrome_operations > 0 {
         simulation.controller.keep_trace(options.chrome_operations);
     }
     simulation.run()?;
     let chrome = simulation.controller.take_trace();
-    Ok(Outcome { report: Report::of(spec, &mut simulation, &before, dram), chrome })
+    let missed = missed_pages(&mut simulation.ftl)?;
+    Ok(Outcome { report: Report::of(spec, &mut simulation, &before, dram, missed), chrome })
+}
+
+/// Pages that are stored although another page with the same content is; `None` without content.
+fn missed_pages<N, P>(ftl: &mut Ftl<N, P>) -> Result<Option<u64>, RunError>
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let lpns = 0..ftl.settings().logical_pages;
+    let mut stored: Vec<u32> = lpns.filter_map(|lpn| ftl.locate(lpn)).collect();
+    stored.sort_unstable();
+    stored.dedup();
+    let mut keys = Vec::with_capacity(stored.len());
+    for &ppn in &stored {
+        let page = ftl.nand().read(ppn).map_err(|error| RunError::Idle { error: error.into() })?;
+        let Some(key) = page.key() else { return Ok(None) };
+        keys.push(key);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(Some((stored.len() - keys.len()) as u64))
 }

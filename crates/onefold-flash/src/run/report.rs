@@ -106,6 +106,7 @@ pub struct DedupReport {
     pub missed_pages: Option<u64>,
     pub compared_equal: u64,
     pub compared_different: u64,
+    pub policy_counts: BTreeMap<&'static str, u64>,
 }
 
 /// Busy shares.
@@ -185,22 +186,20 @@ const FIVE_YEARS_DAYS: f64 = 5.0 * 365.0;
 /// Lists what is in the controller's memory, and refuses what does not fit.
 pub(crate) fn dram(
     spec: &DriveSpec,
-    policy: &[(&'static str, u64)],
+    tables: &[(&'static str, u64)],
 ) -> Result<DramReport, RunError> {
-    let mapping = match spec.ftl.map_cache_bytes {
-        0 => u64::from(spec.logical_pages()) * 4,
-        bytes => bytes,
-    };
     let page = u64::from(spec.geometry.page_bytes);
-    let mut items = vec![("mapping", mapping)];
-    items.extend(policy);
+    let mut items = tables.to_vec();
     if spec.controller.write_buffer == WriteBuffer::Back {
         items.push(("write_buffer", u64::from(spec.controller.write_buffer_pages) * page));
     }
     // A page in and a page out per unit while the flash works on them.
     items.push(("page_buffers", u64::from(spec.parallel_units()) * 2 * page));
-    let items: Vec<DramItem> =
-        items.into_iter().map(|(name, bytes)| DramItem { name: name.into(), bytes }).collect();
+    let items: Vec<DramItem> = items
+        .into_iter()
+        .filter(|&(_, bytes)| bytes > 0)
+        .map(|(name, bytes)| DramItem { name: name.into(), bytes })
+        .collect();
     let used_bytes = items.iter().map(|item| item.bytes).sum();
     let budget_bytes = spec.controller.dram_bytes;
     if used_bytes > budget_bytes {
@@ -272,6 +271,7 @@ impl Report {
         simulation: &mut Simulation<'_, N, P>,
         before: &Counters,
         dram: DramReport,
+        missed_pages: Option<u64>,
     ) -> Self
     where
         N: Nand<Page: SimPage>,
@@ -320,7 +320,7 @@ impl Report {
                 .collect(),
             lifetime: lifetime(spec, &waf),
             waf,
-            effective_alpha: spec.effective_alpha(),
+            effective_alpha: simulation.ftl.effective_alpha(),
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
             flash_operations: [
@@ -333,9 +333,10 @@ impl Report {
                 policy: spec.dedup.policy.clone(),
                 inline_pages: last.inline_pages - before.inline_pages,
                 offline_pages: last.offline_pages - before.offline_pages,
-                missed_pages: None,
+                missed_pages,
                 compared_equal: last.compared_equal - before.compared_equal,
                 compared_different: last.compared_different - before.compared_different,
+                policy_counts: simulation.ftl.policy().report().into_iter().collect(),
             },
             utilisation: utilisation(spec, &usage),
             energy_nj: usage.energy_nj,

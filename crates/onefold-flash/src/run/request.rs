@@ -5,8 +5,12 @@ use onefold_sim::SimSpan;
 use onefold_workload::content::UniformContent;
 use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
 
+use crate::nand::Identity;
 use crate::run::RunError;
 use crate::spec::{ContentKind, DriveSpec, TraceTiming};
+
+/// Most pages that one request reads or writes.
+const PAGES_MAX: u64 = 1 << 20;
 
 /// A request in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +37,37 @@ pub struct HostRequest {
 pub trait SimPage: Clone + PartialEq {
     /// The content of page `index` of a request; `number` is fresh for every page.
     fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self;
+
+    /// What tells it from other content, where there is content at all.
+    fn key(&self) -> Option<u128>;
 }
 
 impl SimPage for () {
     fn of(_identity: Option<ContentIdentity>, _index: u32, _number: u64) -> Self {}
+
+    fn key(&self) -> Option<u128> {
+        None
+    }
+}
+
+/// Numbers of pages that nobody gave an identity, far from those of preconditioning.
+const FRESH: u128 = 1 << 120;
+
+impl SimPage for Identity {
+    fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self {
+        match identity {
+            None => Self(FRESH + u128::from(number)),
+            // Pages of one request differ unless two requests agree as a whole.
+            Some(whole) => {
+                let whole = u128::from_le_bytes(*whole.as_bytes());
+                Self(whole.wrapping_add(u128::from(index) << 64))
+            }
+        }
+    }
+
+    fn key(&self) -> Option<u128> {
+        Some(self.0)
+    }
 }
 
 /// The requests of a trace.
@@ -69,7 +100,8 @@ enum Content {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("made", &self.made).field("limit", &self.limit).finish()
+        let mut text = f.debug_struct("Source");
+        text.field("made", &self.made).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -196,6 +228,9 @@ impl Source {
             }
         }
         let pages = end - first;
+        if pages > PAGES_MAX {
+            return Err(RunError::TooLong { number, pages, limit: PAGES_MAX });
+        }
         if end > self.logical_pages {
             if !self.wrap {
                 let (drive, last) = (self.logical_pages * bytes, request.end());

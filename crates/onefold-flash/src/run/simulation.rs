@@ -7,12 +7,14 @@
 //! Invariants: every request that came is answered once, or the run is an error that says where it
 //! is stuck; same seed, same hash.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use onefold_sim::{SimError, SimTime};
 use onefold_workload::Op;
 
 use crate::controller::{Breakdown, Controller, Event, Share};
 use crate::dedup::Policy;
-use crate::ftl::{Counters, Ftl};
+use crate::ftl::{Counters, Ftl, Written};
 use crate::nand::Nand;
 use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
@@ -29,10 +31,36 @@ pub struct Completion {
     pub answered_ns: u64,
     /// Where its time went, summed over its pages.
     pub breakdown: Breakdown,
+    /// What became of what it wrote.
+    pub verdict: Verdict,
 }
 
+/// What became of the pages of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Pages programmed.
+    pub programmed: u32,
+    /// Pages shared with stored ones.
+    pub shared: u32,
+}
+
+impl Verdict {
+    /// One word for logs; empty where nothing was written.
+    pub const fn name(self) -> &'static str {
+        match (self.programmed, self.shared) {
+            (0, 0) => "",
+            (_, 0) => "program",
+            (0, _) => "share",
+            _ => "mixed",
+        }
+    }
+}
+
+/// Requests between two looks of whoever watches.
+const PROGRESS_EVERY: u64 = 1 << 12;
+
 /// Told about every answered request.
-pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + 'a;
+pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + Send + 'a;
 
 /// A run under way.
 pub(crate) struct Simulation<'a, N: Nand, P> {
@@ -43,6 +71,7 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     source: Source,
     underway: Vec<Option<Underway>>,
     observer: Option<&'a mut Observer<'a>>,
+    progress: Option<&'a AtomicU64>,
     page_bytes: u32,
     /// Closed loop: answers that are followed by a new request at once.
     owed: u64,
@@ -51,6 +80,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     exhausted: bool,
     fresh: u64,
     idle: Idle,
+    /// Whether deduplication goes on after the last request.
+    finish_offline: bool,
     /// The counters when the last request was answered.
     pub(crate) at_end: Option<Counters>,
 }
@@ -61,7 +92,6 @@ struct Idle {
     after_ns: u64,
     order: IdleOrder,
     steps: u32,
-    finish: bool,
     /// Whether a look at the clock is scheduled.
     scheduled: bool,
     /// Since when nobody has waited.
@@ -84,6 +114,7 @@ where
         ftl: Ftl<N, P>,
         source: Source,
         observer: Option<&'a mut Observer<'a>>,
+        progress: Option<&'a AtomicU64>,
     ) -> Self {
         let controller = &spec.controller;
         Self {
@@ -94,6 +125,7 @@ where
             source,
             underway: Vec::new(),
             observer,
+            progress,
             page_bytes: spec.geometry.page_bytes,
             owed: 0,
             next: None,
@@ -103,13 +135,13 @@ where
                 after_ns: controller.idle_after_ns,
                 order: controller.idle_order,
                 steps: controller.idle_steps,
-                finish: spec.workload.finish_offline,
                 scheduled: false,
                 since: 0,
                 active: false,
                 done: false,
                 plane: 0,
             },
+            finish_offline: spec.workload.finish_offline,
             at_end: None,
         }
     }
@@ -142,10 +174,16 @@ where
 
     fn start(&mut self) -> Result<(), RunError> {
         match self.source.clients() {
-            Some(clients) => (0..clients).for_each(|_| self.ask_again()),
+            Some(clients) => self.ask_all(clients),
             None => self.fetch()?,
         }
         Ok(())
+    }
+
+    fn ask_all(&mut self, clients: u32) {
+        for _ in 0..clients {
+            self.ask_again();
+        }
     }
 
     /// A client thinks, then asks.
@@ -239,7 +277,14 @@ where
         let flight = self.controller.open_flight();
         self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
         self.host.taken += 1;
-        let underway = Underway { request, stage: Stage::Taken, since: now, answered: false };
+        self.host.taken_pages += u64::from(request.pages);
+        let underway = Underway {
+            request,
+            stage: Stage::Taken,
+            since: now,
+            answered: false,
+            verdict: Verdict::default(),
+        };
         let at = flight as usize;
         if self.underway.len() <= at {
             self.underway.resize(at + 1, None);
@@ -328,9 +373,13 @@ where
     fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let logical_pages = self.ftl.settings().logical_pages;
         if request.op == Op::Flush {
-            self.flush(flight, request);
-            return Ok(());
+            self.wait_for_writes(flight, request);
+            self.controller.begin_part(flight);
+            let done = self.ftl.flush(&mut self.controller);
+            self.controller.end_part();
+            return done.map_err(|error| RunError::Ftl { request: request.number, error });
         }
+        let mut verdict = Verdict::default();
         for index in 0..request.pages {
             let mut lpn = request.lpn + index;
             if lpn >= logical_pages {
@@ -348,19 +397,24 @@ where
                     self.fresh += 1;
                     self.tally.partial_pages += u64::from(partial);
                     let before = if partial { self.ftl.read(lpn, d).map(|_| ()) } else { Ok(()) };
-                    before.and_then(|()| self.ftl.write(lpn, &page, d).map(|_| ()))
+                    let written = before.and_then(|()| self.ftl.write(lpn, &page, d));
+                    written.map(|written| match written {
+                        Written::Programmed { .. } => verdict.programmed += 1,
+                        Written::Shared { .. } => verdict.shared += 1,
+                    })
                 }
             };
             done.map_err(|error| RunError::Ftl { request: request.number, error })?;
             self.controller.end_part();
         }
+        self.underway(flight).verdict = verdict;
         self.idle.done &= request.op == Op::Read;
         Ok(())
     }
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive
     /// or nothing is answered from them.
-    fn flush(&mut self, flight: u32, request: &HostRequest) {
+    fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
         if !self.host.write_back || self.host.protected {
             return;
         }
@@ -411,7 +465,9 @@ where
             self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
         if !done.is_empty() {
             self.host.flushes.retain(|flush| flush.writes_left > 0);
-            done.into_iter().for_each(|flight| self.controller.seal_flight(flight));
+            for flight in done {
+                self.controller.seal_flight(flight);
+            }
         }
         if self.host.write_back {
             self.host.buffer_used -= request.pages;
@@ -433,12 +489,19 @@ where
         let breakdown = self.controller.flight(flight).breakdown;
         let underway = self.underway(flight);
         underway.answered = true;
-        let completion = Completion { request: underway.request, answered_ns: now, breakdown };
+        let Underway { request, verdict, .. } = *underway;
+        let completion = Completion { request, answered_ns: now, breakdown, verdict };
         self.tally.answered(&completion);
         if let Some(observer) = &mut self.observer {
             observer(&completion)?;
         }
+        if let Some(progress) = self.progress
+            && completion.request.number.is_multiple_of(PROGRESS_EVERY)
+        {
+            progress.store(self.tally.completed(), Ordering::Relaxed);
+        }
         self.host.taken -= 1;
+        self.host.taken_pages -= u64::from(request.pages);
         if self.source.clients().is_some() {
             self.ask_again();
         }
@@ -461,7 +524,7 @@ where
             self.exhausted = true;
             self.at_end = Some(*self.ftl.counters());
         }
-        if over && self.idle.finish {
+        if over && self.finish_offline {
             self.idle.active = true;
             return self.background();
         }
@@ -481,10 +544,13 @@ where
     /// Starts background steps until enough are under way.
     fn background(&mut self) -> Result<(), RunError> {
         while !self.idle.done && self.controller.background() < self.idle.steps {
-            let more = match self.idle.order {
-                IdleOrder::DedupFirst => self.deduplicate()? || self.collect()?,
-                IdleOrder::GcFirst => self.collect()? || self.deduplicate()?,
-            };
+            let dedup_first = self.idle.order == IdleOrder::DedupFirst;
+            let mut more = false;
+            for dedup in [dedup_first, !dedup_first] {
+                if !more {
+                    more = if dedup { self.deduplicate()? } else { self.collect()? };
+                }
+            }
             self.idle.done = !more;
         }
         Ok(())

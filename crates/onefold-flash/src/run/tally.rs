@@ -38,7 +38,7 @@ impl OpTally {
 
 impl Tally {
     pub(crate) fn answered(&mut self, completion: &Completion) {
-        let Completion { request, answered_ns, breakdown } = completion;
+        let Completion { request, answered_ns, breakdown, .. } = completion;
         let latency_ns = answered_ns - request.arrival_ns;
         let tally = &mut self.by_op[request.op as usize];
         tally.latency_ns.add(latency_ns);

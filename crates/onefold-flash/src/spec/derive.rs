@@ -7,7 +7,7 @@ use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
-use crate::ftl::{Durability, FtlSettings, Pacing, VictimRule};
+use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::keys::Accepts;
 use crate::spec::{
@@ -99,20 +99,12 @@ impl DriveSpec {
     /// Pages outside the reserve and the open blocks. The FTL also counts its own pages and the
     /// bad blocks, and has the last word.
     fn usable_pages(&self) -> u64 {
-        let streams = 3 + u32::from(self.ftl.wear_spread > 0);
-        let kept = self.gc_reserve_blocks() + streams;
+        // Host, apart and moved pages each fill a block, and so do those of wear levelling.
+        let kept = self.gc_reserve_blocks() + 3 + u32::from(self.ftl.wear_spread > 0);
         let blocks = self.geometry.blocks_per_plane.saturating_sub(kept);
         u64::from(self.geometry.planes())
             * u64::from(blocks)
             * u64::from(self.geometry.pages_per_block)
-    }
-
-    /// Pages that can hold data while collection keeps its reserve, over logical pages. The two
-    /// open blocks of a plane are half full on average: one block is taken off for them.
-    pub fn effective_alpha(&self) -> f64 {
-        let kept = f64::from(self.gc_reserve_blocks() + 1);
-        let share = 1.0 - kept / f64::from(self.geometry.blocks_per_plane);
-        f64::from(self.geometry.pages()) * share / f64::from(self.logical_pages())
     }
 
     /// Units that do one operation at a time.
@@ -153,8 +145,30 @@ impl DriveSpec {
                 (false, _) => Durability::NoJournal,
             },
             map_cache_bytes: self.ftl.map_cache_bytes,
-            ..FtlSettings::default()
+            checkpoint_pages: self.ftl.checkpoint_pages,
+            temperature: self.temperature(),
         }
+    }
+
+    /// The settings of the FTL in a simulated run: without metadata of its own unless that is
+    /// modelled.
+    pub fn run_settings(&self) -> FtlSettings {
+        let mut settings = self.ftl_settings();
+        if !self.ftl.model_metadata && self.ftl.map_cache_bytes == 0 {
+            settings.durability = Durability::Volatile;
+        }
+        settings
+    }
+
+    fn temperature(&self) -> Temperature {
+        let table = &self.workload;
+        if self.ftl.streams < 2 || table.pattern != PatternKind::HotCold {
+            return Temperature::OnePool;
+        }
+        // The hot pages are the first ones of the footprint.
+        let hot_pages = ratio(table.hot_page_share).of(self.footprint_pages()) as u32;
+        let hot_writes_permille = (table.hot_request_share * 1000.0 + 0.5) as u32;
+        Temperature::HotRange { hot_pages, hot_writes_permille }
     }
 
     /// The generator's workload; addresses are those of requests, each [`WorkloadTable`]'s

@@ -104,7 +104,7 @@ pub const KEYS: &[Key] = &[
     key("geometry.channels", Whole(1, 256), "Buses between the controller and the packages"),
     key("geometry.packages", Whole(1, 4096), "Packages, dealt to the channels in turn"),
     key("geometry.dies_per_package", Whole(1, 64), "Dies of a package"),
-    key("geometry.planes_per_die", Whole(1, 64), "Planes of a die"),
+    key("geometry.planes_per_die", Whole(1, 256), "Planes of a die"),
     key("geometry.blocks_per_plane", Whole(8, 1 << 24), "Erase blocks of a plane"),
     key("geometry.pages_per_block", Whole(1, 65_535), "Pages of an erase block"),
     key("geometry.page_bytes", Whole(512, 1 << 20), "Data bytes of a page"),
@@ -164,7 +164,7 @@ pub const KEYS: &[Key] = &[
     key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
-        "How raw bit errors grow with erases, age and reads, and blocks fail, in the emulated drive",
+        "How raw bit errors grow with erases, age and reads, and how blocks fail (emulated drive)",
     ),
     key(
         "media.code",
@@ -199,8 +199,23 @@ pub const KEYS: &[Key] = &[
         Whole(0, 10_000_000),
         "Erases between the most and the least worn block at which cold data moves; 0: never",
     ),
-    key("ftl.streams", Whole(1, 2), "Host write streams, told apart by how often pages change"),
+    key(
+        "ftl.streams",
+        Whole(1, 2),
+        "Pools of blocks: 2 keeps the hot pages of a hot-cold workload apart",
+    ),
     key("ftl.journal", Switch, "Whether map changes are journalled; off loses shared pages"),
+    key(
+        "ftl.model_metadata",
+        Switch,
+        "Whether simulated runs write mapping pages, checkpoints and journal; emulated drives \
+         always do",
+    ),
+    key(
+        "ftl.checkpoint_pages",
+        Whole(0, 1 << 30),
+        "Host pages from one checkpoint to the next; 0: half of the drive",
+    ),
     key(
         "ftl.map_cache_bytes",
         Whole(0, TOML_MAX),

@@ -105,6 +105,8 @@ pub struct FtlSpec {
     pub wear_spread: u32,
     pub streams: u32,
     pub journal: bool,
+    pub model_metadata: bool,
+    pub checkpoint_pages: u32,
     pub map_cache_bytes: u64,
     pub allocation: Allocation,
 }

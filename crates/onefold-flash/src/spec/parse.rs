@@ -196,8 +196,7 @@ impl From<&DriveSpec> for SpecBuilder {
 
 fn accepted(from: &Source, key: &Key, value: Value) -> Result<Value, ParseError> {
     let taken = match (&key.accepts, &value) {
-        (Accepts::Whole(min, max), Value::Integer(number))
-        | (Accepts::WholeOrPercent(min, max), Value::Integer(number)) => {
+        (Accepts::Whole(min, max) | Accepts::WholeOrPercent(min, max), Value::Integer(number)) => {
             u64::try_from(*number).is_ok_and(|number| (*min..=*max).contains(&number))
         }
         (Accepts::WholeOrPercent(..), Value::String(text)) => BlockCount::percent(text).is_some(),

@@ -112,6 +112,8 @@ fn ftl(over_provisioning: f64, gc_reserve_blocks: BlockCount) -> FtlSpec {
         wear_spread: 0,
         streams: 1,
         journal: true,
+        model_metadata: false,
+        checkpoint_pages: 0,
         map_cache_bytes: 0,
         allocation: Allocation::RoundRobin,
     }

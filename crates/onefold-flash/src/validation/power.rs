@@ -92,10 +92,9 @@ fn run(seed: u64, durability: Durability) -> Result<Ordeal, String> {
         }
         if durability == Durability::Protected {
             let stored = drive.power_loss(&mut Untimed);
-            if stored.is_ok() {
+            stored.map_err(|error| format!("power loss: {error}"))?;
+            if !ended {
                 model.settle();
-            } else if !ended {
-                return Err(format!("power loss: {stored:?}"));
             }
         }
         ordeal.cuts += 1;
@@ -119,12 +118,12 @@ fn draw_drive(random: &mut SplitMix64, durability: Durability) -> (Geometry, Ftl
     };
     let failing = random.chance(1, 3);
     let faults = Faults {
-        program_ppm: if failing { 2_000 } else { 0 },
-        erase_ppm: if failing { 5_000 } else { 0 },
-        blocks_max: if random.chance(1, 8) { u32::MAX } else { 3 },
+        program_ppm: if failing { 3_000 } else { 0 },
+        erase_ppm: if failing { 10_000 } else { 0 },
+        blocks_max: if random.chance(1, 4) { u32::MAX } else { 3 },
         seed: random.next_u64(),
     };
-    let reserve = 4 + random.below(2) as u32;
+    let reserve = 2 + random.below(4) as u32;
     let victim = match random.below(4) {
         0 => VictimRule::Fifo,
         1 => VictimRule::DChoices(3),
@@ -164,7 +163,7 @@ fn done<T>(result: Result<T, FtlError>, ended: &mut bool) -> Result<Option<T>, S
     match result {
         Ok(answer) => Ok(Some(answer)),
         Err(FtlError::Nand(NandError::PowerOff)) => Ok(None),
-        Err(FtlError::NoSpace { .. }) => {
+        Err(FtlError::NoSpace { bad_blocks: 1.., .. }) => {
             *ended = true;
             Ok(None)
         }

@@ -116,6 +116,49 @@ pub fn uniform(geometry: Geometry, settings: FtlSettings, scale: Scale) -> Resul
     measure(&mut ftl, scale, || (random.below(u64::from(logical)) as u32, ()))
 }
 
+/// The same right after preconditioning, nothing written before.
+///
+/// # Errors
+/// Those of [`Ftl::write`].
+pub fn preconditioned(
+    geometry: Geometry,
+    settings: FtlSettings,
+    scale: Scale,
+) -> Result<f64, FtlError> {
+    let mut ftl = Ftl::format(BlankNand::new(geometry), NoDedup, settings)?;
+    ftl.precondition_steady(|_| ())?;
+    let logical = u64::from(settings.logical_pages);
+    let mut random = SplitMix64::new(settings.seed ^ 7);
+    measure(&mut ftl, Scale { warm: 0, ..scale }, || (random.below(logical) as u32, ()))
+}
+
+/// V8: an instant steady state beside one that was written.
+///
+/// # Errors
+/// Those of [`uniform`].
+pub fn v8(scale: Scale, pages: u32) -> Result<Vec<Row>, FtlError> {
+    let geometry = plane(scale.blocks, pages);
+    let mut rows = Vec::new();
+    for (name, victim) in [
+        ("greedy", VictimRule::Greedy),
+        ("FIFO", VictimRule::Fifo),
+        ("best of 4", VictimRule::DChoices(4)),
+    ] {
+        for over in [0.07, 0.15, 0.28] {
+            let settings = FtlSettings { victim, ..FtlSettings::default() };
+            let settings = with_alpha(geometry, 1.0 + over, settings)?;
+            let theory = uniform(geometry, settings, scale)?;
+            let measured = preconditioned(geometry, settings, scale)?;
+            let percent = over * 100.0;
+            let what = format!(
+                "{name}, Np {pages}, over-provisioning {percent:.0} %: written against instant"
+            );
+            rows.push(Row { id: "V8", what, theory, measured });
+        }
+    }
+    Ok(rows)
+}
+
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 0.50];
 
 /// V1: greedy and FIFO cleaning.

@@ -166,7 +166,7 @@ fn everything_is_there_when_the_file_is_opened_again() {
 #[test]
 fn no_power_cut_takes_what_was_synced_or_makes_up_what_was_not_written() {
     let mut torn = 0;
-    for seed in 0..400 {
+    for seed in 0..200 {
         let folder = SimFolder::new();
         let mut nand = made(&folder);
         let mut model = Model::new();

@@ -318,7 +318,8 @@ proptest! {
     fn the_array_is_an_array(seed in any::<u64>(), physical in any::<bool>()) {
         let name = if physical { "samsung-prbs15" } else { "lba-prbs31" };
         let channel = ChannelSpec { code: "ses-33x256".into(), scrambler: preset(name).ok() };
-        let wear = WearModel { fresh_rate: 2e-5, noise_share: 0.5, retries: 4, ..WearModel::none() };
+        let wear =
+            WearModel { fresh_rate: 2e-5, noise_share: 0.5, retries: 4, ..WearModel::none() };
         let mut nand = ByteNand::in_memory(geometry(320), &channel, wear).expect("fits");
         let mut model: Vec<Option<PageBytes>> = vec![None; 32];
         let mut next = [0u32; 8];
@@ -348,12 +349,11 @@ proptest! {
             }
             next[block] += 1;
             for (at, page) in (0..).zip(&model) {
-                match page {
-                    Some(page) => prop_assert_eq!(&nand.read(at).expect("read"), page),
-                    None => {
-                        let refused = matches!(nand.read(at), Err(NandError::Erased { .. }));
-                        prop_assert!(refused, "page {at} is not erased");
-                    }
+                if let Some(page) = page {
+                    prop_assert_eq!(&nand.read(at).expect("read"), page);
+                } else {
+                    let refused = matches!(nand.read(at), Err(NandError::Erased { .. }));
+                    prop_assert!(refused, "page {at} is not erased");
                 }
             }
         }

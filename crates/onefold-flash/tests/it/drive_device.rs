@@ -94,6 +94,43 @@ fn pages_beyond_correction_are_errors_that_name_the_page() {
     assert_eq!(drive.host_counts().errors, bad);
 }
 
+#[test]
+fn a_worn_drive_loses_pages_aloud_and_goes_on() {
+    let wear = WearModel { fresh_rate: 4e-4, noise_share: 0.2, seed: 2, ..WearModel::none() };
+    let drive = drive(1 << 20, wear);
+    let pages = (1 << 20) / 4096;
+    let mut random = SplitMix64::new(9);
+    let mut held = vec![0u64; pages as usize];
+    for step in 1..=3000u64 {
+        let lpn = random.below(pages);
+        // A fifth of the pages is never written again, so that it is moved again and again.
+        if held[lpn as usize] > 0 && lpn.is_multiple_of(5) {
+            continue;
+        }
+        drive.write_at(lpn * 4096, &SplitMix64::new(step).bytes(4096), false).expect("written");
+        held[lpn as usize] = step;
+    }
+    let (mut good, mut bad) = (0, 0);
+    for (lpn, &step) in (0..).zip(&held) {
+        let mut found = vec![0; 4096];
+        match drive.read_at(lpn * 4096, &mut found) {
+            Ok(()) if step == 0 => assert!(found.iter().all(|&byte| byte == 0)),
+            Ok(()) => {
+                assert!(found == SplitMix64::new(step).bytes(4096), "page {lpn} is other bytes");
+                good += 1;
+            }
+            Err(BlockError::Corrupt(_)) => bad += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let lost = drive.with_ftl(|ftl| ftl.nand().health().lost_pages);
+    assert!(good > 100 && bad > 5 && lost > 5, "{good} good, {bad} bad, {lost} lost");
+    // Written anew, a lost page is there again, as far as its new cells go.
+    for lpn in 0..pages {
+        drive.write_at(lpn * 4096, &[3; 4096], false).expect("written");
+    }
+}
+
 /// A clock that jumps ahead when somebody waits.
 #[derive(Default)]
 struct Jumping(AtomicU64);
@@ -132,7 +169,7 @@ fn a_paced_drive_takes_as_long_as_the_model_says() {
 #[test]
 fn whole_pages_and_parts_make_the_same_bytes() {
     let drive = drive(64 << 10, WearModel::none());
-    drive.write_at(0, &[7; 65536], false).expect("written");
+    drive.write_at(0, &vec![7; 65536], false).expect("written");
     assert_eq!(drive.with_ftl(|ftl| ftl.counters().host_pages_read), 0, "whole pages are not read");
     let page =
         drive.with_ftl(|ftl| ftl.locate(3).map(|ppn| onefold_flash::Nand::read(ftl.nand(), ppn)));

@@ -4,6 +4,13 @@
 mod amplification;
 mod bytes_files;
 mod bytes_laws;
+mod conservation;
+mod dedup_model;
+mod drive;
 mod drive_device;
+mod drive_power;
+mod power;
+mod same_decisions;
+mod shared_seeds;
 mod spec;
 mod timing;

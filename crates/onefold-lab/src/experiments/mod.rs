@@ -1,9 +1,17 @@
 //! One file per experiment.
 //! Room: onefold-lab.
 
+pub mod beyond_gleaner;
+pub mod beyond_policies;
 pub mod cache_frontier;
 pub mod collisions;
+pub mod drives;
+pub mod park_shin;
 pub mod plc;
 pub mod ses_arithmetic;
 pub mod ses_fig1;
+pub mod ses_fig2;
+pub mod ses_fig4;
+pub mod ses_fig5;
 pub mod ses_table3;
+pub mod ses_table4;

@@ -7,6 +7,7 @@
 
 mod bucket;
 mod shard;
+mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

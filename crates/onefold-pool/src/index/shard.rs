@@ -3,7 +3,8 @@
 //! Invariant: an entry is in the bucket that its tag gives or, that one having been full, in one of
 //! the next few; every bucket it was pushed past says so.
 
-use super::bucket::{Bucket, SLOTS};
+use super::bucket::SLOTS;
+use super::table::Table;
 use super::{Place, TAG_BITS};
 
 /// Buckets looked at for one tag.
@@ -49,18 +50,18 @@ impl Candidates {
 
 /// A growing table of entries.
 pub struct Shard {
-    buckets: Vec<Bucket>,
+    buckets: Table,
     len: usize,
     buckets_max: usize,
     let_go: u64,
 }
 
 impl Shard {
-    /// An empty shard that never uses more than `bytes_max`, growth included: while a table grows,
-    /// its predecessor is still there.
+    /// An empty shard whose table takes at most `bytes_max`. For the moment in which it grows, a
+    /// copy of it is there besides.
     pub fn new(bytes_max: usize) -> Self {
-        let buckets_max = (bytes_max / size_of::<Bucket>()).max(BUCKETS_MIN);
-        Self { buckets: Vec::new(), len: 0, buckets_max, let_go: 0 }
+        let buckets_max = Table::len_within(bytes_max).max(BUCKETS_MIN);
+        Self { buckets: Table::default(), len: 0, buckets_max, let_go: 0 }
     }
 
     /// Entries held.
@@ -75,7 +76,7 @@ impl Shard {
 
     /// Memory in use.
     pub const fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
+        self.buckets.bytes()
     }
 
     fn home(&self, tag: u32) -> usize {
@@ -169,10 +170,8 @@ impl Shard {
         if wanted <= old {
             return false;
         }
-        let mut buckets = Vec::new();
-        buckets.reserve_exact(wanted);
-        buckets.resize(wanted, Bucket::EMPTY);
-        let former = std::mem::replace(&mut self.buckets, buckets);
+        let former = self.buckets.to_vec();
+        self.buckets.clear_and_grow(wanted);
         for bucket in &former {
             for slot in 0..SLOTS {
                 let entry = bucket.slots()[slot];

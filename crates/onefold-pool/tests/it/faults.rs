@@ -41,6 +41,31 @@ fn after_an_io_error_nothing_is_promised_until_reopened_and_nothing_flushed_is_l
     }
 }
 
+#[test]
+fn a_container_that_cannot_be_made_fails_its_write_and_no_other() {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 400).unwrap();
+    for (round, fault) in [FaultKind::Eio, FaultKind::Enospc].into_iter().enumerate() {
+        let first = round as u64 * 150;
+        // As many chunks as fill the open container, and one that needs the next.
+        folder.fail_once(&[OpKind::Create], 1, fault);
+        let written = |n: u64| volume.write_at(n * CHUNK as u64, &content(n, CHUNK), false);
+        let failed = (first..first + 150).find(|&n| written(n).is_err());
+        let failed = failed.expect("a container is made");
+        written(failed).unwrap();
+        volume.flush().unwrap();
+        assert!(pool.status().unwrap().failure.is_none());
+        let mut found = vec![0; CHUNK];
+        for n in first..=failed {
+            volume.read_at(n * CHUNK as u64, &mut found).unwrap();
+            assert!(found == content(n, CHUNK), "chunk {n}");
+        }
+    }
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "after both");
+}
+
 /// Write distinct chunks until the disk is full; returns how many were accepted.
 fn fill(volume: &dyn BlockDevice, from: u64, limit: u64) -> u64 {
     for n in from..limit {

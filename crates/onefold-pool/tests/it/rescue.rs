@@ -213,6 +213,30 @@ fn a_lost_checkpoint_loses_nothing_while_the_journal_before_it_is_there() {
 }
 
 #[test]
+fn after_a_clean_stop_either_checkpoint_has_everything() {
+    for name in ["super.0", "super.1"] {
+        let (folder, pool) = new_pool(&small());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        for n in 0..9 {
+            volume.write_at(n * 4096, &content(n, 4096), false).unwrap();
+        }
+        drop(volume);
+        pool.close().unwrap();
+        folder.flip_bit(name, 60, 3).unwrap();
+        for point in POINTS {
+            let (pool, report) = rescue(&folder, point).unwrap();
+            assert!(report.damage[0].contains(name), "{report:#?}");
+            let volume = pool.volume("main").unwrap();
+            let mut found = vec![0; 4096];
+            for n in 0..9 {
+                volume.read_at(n * 4096, &mut found).unwrap();
+                assert!(found == content(n, 4096), "{name}: chunk {n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_damaged_frame_ends_one_moment_and_costs_the_newest_only_its_own_blocks() {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();

@@ -15,11 +15,11 @@ use crate::failure::{Failure, Result};
 const EXAMPLES: &str = "\
 First steps:
   onefold archive create /backup/store
-  onefold archive add /backup/store /home/ann /etc
-  onefold archive ls /backup/store home/ann
-  onefold archive restore /backup/store --target /tmp/back home/ann/thesis
+  onefold archive add /backup/store /srv/ann /etc
+  onefold archive ls /backup/store srv/ann
+  onefold archive restore /backup/store --target /tmp/back srv/ann/thesis
 
-Paths are kept as written, without what leads out of the tree: /home/ann becomes home/ann, ../x
+Paths are kept as written, without what leads out of the tree: /srv/ann becomes srv/ann, ../x
 becomes x, and what is in . goes to the top.";
 
 const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \

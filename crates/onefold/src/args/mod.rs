@@ -13,7 +13,9 @@ mod scrambler;
 mod serve;
 mod ssd;
 mod ssd_drive;
+mod ssd_run;
 mod store;
+mod tier;
 mod trace;
 mod volume;
 
@@ -38,7 +40,9 @@ pub use scrambler::{
 pub use serve::{ServeArgs, TlsArgs};
 pub use ssd::SsdCommand;
 pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
+pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
+pub use tier::PoolCacheArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
@@ -116,7 +120,7 @@ pub enum Command {
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
-    /// Emulate and inspect drives with deduplication inside
+    /// Run, emulate and inspect drives with deduplication inside
     #[command(subcommand, arg_required_else_help = true)]
     Ssd(SsdCommand),
     /// Print the completion script of a shell

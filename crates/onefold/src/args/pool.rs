@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{MemoryArgs, StoreArgs};
+use super::{MemoryArgs, PoolCacheArgs, StoreArgs};
 
 /// Make, inspect and check pools.
 #[derive(Debug, Subcommand)]
@@ -32,6 +32,9 @@ pub struct PoolCreateArgs {
     /// What it may use; what differs from the defaults is kept in POOL/onefold.toml.
     #[command(flatten)]
     pub memory: MemoryArgs,
+    /// What is before it; kept in POOL/onefold.toml as well.
+    #[command(flatten)]
+    pub cache: PoolCacheArgs,
 }
 
 /// `onefold pool status`
@@ -46,6 +49,9 @@ pub struct PoolStatusArgs {
     /// What it may use.
     #[command(flatten)]
     pub memory: MemoryArgs,
+    /// What is before it.
+    #[command(flatten)]
+    pub cache: PoolCacheArgs,
 }
 
 /// `onefold pool check`

@@ -3,11 +3,15 @@
 
 use clap::Subcommand;
 
-use super::{SsdServeArgs, SsdSmartArgs};
+use super::{SsdRunArgs, SsdServeArgs, SsdSmartArgs, SsdSpecArgs};
 
-/// Emulate and inspect drives with deduplication inside.
+/// Run, emulate and inspect drives with deduplication inside.
 #[derive(Debug, Subcommand)]
 pub enum SsdCommand {
+    /// Run a workload or a trace on a drive in virtual time
+    Run(Box<SsdRunArgs>),
+    /// Print a drive's specification with every key, unit and default
+    Spec(SsdSpecArgs),
     /// Serve an emulated drive over NBD, and make it on first use
     Serve(Box<SsdServeArgs>),
     /// Print a drive's health, as the NVMe SMART log and beyond

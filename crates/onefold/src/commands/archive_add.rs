@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::archive::{failure, interrupt_flag, open};
 use crate::args::ArchiveAddArgs;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::plural;
@@ -27,12 +27,11 @@ const PROBLEMS_SHOWN: usize = 20;
 pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
     let roots = scan::roots(&args.paths).map_err(|error| failure(&args.store, error))?;
     for path in &args.paths {
-        std::fs::symlink_metadata(path)
-            .map_err(|e| crate::failure::Failure::unusable("read", path, e))?;
+        std::fs::symlink_metadata(path).map_err(|e| Failure::unusable("read", path, e))?;
     }
     let mut archive = open(&args.store, LockKind::Add, printer)?;
-    let store = std::fs::metadata(&args.store)
-        .map_err(|e| crate::failure::Failure::unusable("read", &args.store, e))?;
+    let store =
+        std::fs::metadata(&args.store).map_err(|e| Failure::unusable("read", &args.store, e))?;
     let scan_options = ScanOptions {
         one_file_system: args.one_file_system,
         exclude: args.exclude.clone(),
@@ -46,7 +45,11 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         rewriting: args.rewriting(),
     };
     let added = add(&mut archive, options, &roots, &scan_options, printer);
-    let (info, notes, report) = added.map_err(|error| failure(&args.store, error))?;
+    let (info, notes, report) = added.map_err(|error| match error {
+        ArchiveError::Interrupted => Failure::bad("interrupted; no version was added")
+            .hint("what was stored so far is made use of by the next addition"),
+        error => failure(&args.store, error),
+    })?;
     warn(&notes, &report, printer);
     if args.json {
         printer.json(&AddJson::new(&info, &notes, &report))?;
@@ -117,18 +120,19 @@ fn warn(notes: &AddNotes, report: &ScanReport, printer: &Printer) {
 
 fn text(info: &VersionInfo, report: &ScanReport) -> String {
     let AddTotals { logical_bytes, new_bytes, stored_bytes, rewritten_bytes, .. } = info.totals;
-    let mut text = format!(
-        "added version {}: {}, {}; {} new, {} stored",
+    let again = if rewritten_bytes > 0 {
+        format!(" ({} of it again)", ByteSize(rewritten_bytes))
+    } else {
+        String::new()
+    };
+    format!(
+        "added version {}: {}, {}; {} new, {} stored{again}",
         info.number,
         plural(report.files, "file", "files"),
         ByteSize(logical_bytes),
         ByteSize(new_bytes),
         ByteSize(stored_bytes)
-    );
-    if rewritten_bytes > 0 {
-        text += &format!(" ({} of it again)", ByteSize(rewritten_bytes));
-    }
-    text
+    )
 }
 
 /// A version's totals.
@@ -147,7 +151,6 @@ impl From<&AddTotals> for TotalsJson {
     fn from(totals: &AddTotals) -> Self {
         let AddTotals { entries, files, logical_bytes, chunks, .. } = *totals;
         let AddTotals { new_bytes, stored_bytes, rewritten_bytes, .. } = *totals;
-        let (files, entries) = (files, entries);
         Self { entries, files, logical_bytes, chunks, new_bytes, stored_bytes, rewritten_bytes }
     }
 }

@@ -92,14 +92,16 @@ fn list_text(archive: &Archive) -> String {
         ]);
     }
     let mut lines = table.lines(0);
-    let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
-    lines.push(format!(
-        "{} in {}: deduplication {:.3}, with compression {:.3}",
-        ByteSize(all.logical_bytes),
-        plural(archive.versions().len() as u64, "version", "versions"),
-        ratio(all.new_bytes),
-        ratio(all.stored_bytes)
-    ));
+    if all.logical_bytes > 0 {
+        let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
+        lines.push(format!(
+            "{} in {}: deduplication {:.3}, with compression {:.3}",
+            ByteSize(all.logical_bytes),
+            plural(archive.versions().len() as u64, "version", "versions"),
+            ratio(all.new_bytes),
+            ratio(all.stored_bytes)
+        ));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -124,7 +126,9 @@ struct EntryJson {
 
 impl EntryJson {
     fn new(entry: &Entry) -> Self {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = |bytes: &[u8]| {
+            bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        };
         Self {
             path: String::from_utf8_lossy(&entry.path).into_owned(),
             path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hex(&entry.path)),
@@ -301,9 +305,9 @@ fn verify_text(store: &Path, report: &VerifyReport) -> String {
     let mut text: String = report.findings.iter().map(line).collect();
     text.extend(report.notes.iter().map(|note| format!("note: {}", line(note))));
     if report.more_damaged_files > 0 {
-        text += &format!("and {} more damaged files\n", count(report.more_damaged_files));
+        text.extend(["and ", &count(report.more_damaged_files), " more damaged files\n"]);
     }
-    text += &format!(
+    let summary = format!(
         "archive '{}' is {}: {}, {} in {}, {}, {}\n",
         store.display(),
         if report.is_sound() { "sound" } else { "damaged" },
@@ -313,7 +317,7 @@ fn verify_text(store: &Path, report: &VerifyReport) -> String {
         ByteSize(report.chunk_bytes),
         plural(report.references, "reference", "references")
     );
-    text
+    text + &summary
 }
 
 /// Print which containers Zipf reads of a version's files touch.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,6 +16,7 @@ use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
 use crate::open_pool;
 use crate::output::Printer;
+use crate::pool_cache::{self, Cached};
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
@@ -55,7 +57,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None => None,
     };
     let how = listening(args, private.as_ref(), tls);
-    let (pool, volumes, servers) = start(parsed, args, &how, printer)?;
+    let (Cached { pool, tier }, volumes, servers) = start(parsed, args, &how, printer)?;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -63,9 +65,12 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         introduce(args, &servers, &volumes, printer);
         None
     };
-    let ended = wait(&events, &pool, args, printer);
+    let ended = wait(&events, &pool, tier.as_deref(), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
+    if let Some(tier) = tier {
+        tier.save();
+    }
     match (command, ended.map_or(0, child::exit_code)) {
         (Some(_), code @ 1..) => {
             if let Err(failure) = stopped {
@@ -88,7 +93,7 @@ fn start(
     args: &ServeArgs,
     how: &Listening,
     printer: &Printer,
-) -> Result<(Pool, Names, Servers)> {
+) -> Result<(Cached, Names, Servers)> {
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let mut early = None;
@@ -97,13 +102,13 @@ fn start(
         // Nothing is made for a server that could not listen; who comes early waits.
         early = Some(Servers::start(&exports, how)?);
     }
-    let ready = open_or_create(parsed, args, printer).and_then(|pool| {
-        let (table, names) = export_table(&pool, &args.pool)?;
+    let ready = open_or_create(parsed, args, printer).and_then(|cached| {
+        let (table, names) = export_table(&cached.pool, &args.pool)?;
         late.fill(table);
-        Ok((pool, names))
+        Ok((cached, names))
     });
-    let (pool, names) = match (ready, early) {
-        (Ok((pool, names)), Some(servers)) => return Ok((pool, names, servers)),
+    let (cached, names) = match (ready, early) {
+        (Ok((cached, names)), Some(servers)) => return Ok((cached, names, servers)),
         (Ok(ready), None) => ready,
         (Err(failure), early) => {
             late.fill(ExportTable::new());
@@ -114,10 +119,10 @@ fn start(
         }
     };
     match Servers::start(&exports, how) {
-        Ok(servers) => Ok((pool, names, servers)),
+        Ok(servers) => Ok((cached, names, servers)),
         Err(failure) => {
             // The pool is as it was.
-            pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
+            cached.pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
             Err(failure)
         }
     }
@@ -171,30 +176,31 @@ fn private_folder() -> Result<tempfile::TempDir> {
         .map_err(|e| Failure::unusable("make a folder in", &std::env::temp_dir(), e))
 }
 
-fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<Pool> {
+fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<Cached> {
     let path = &args.pool;
     let budgets = args.memory.budgets()?;
-    if args.read_only {
+    if args.rescue.rescue.is_some() {
         let (pool, _) = open_pool::to_read_or_rescue(path, budgets, args.rescue, printer)?;
         must_match(parsed, args, &pool)?;
-        return Ok(pool);
+        return Ok(Cached { pool, tier: None });
     }
-    if Pool::exists_at(path) {
-        let pool = open_pool::to_write(path, budgets)?;
-        must_match(parsed, args, &pool)?;
-        return Ok(pool);
+    let open = || pool_cache::open(path, args.read_only, budgets, &args.cache, printer);
+    if args.read_only || Pool::exists_at(path) {
+        let cached = open()?;
+        must_match(parsed, args, &cached.pool)?;
+        return Ok(cached);
     }
     let failed = |error| Failure::pool(path, error);
     check_volume_size(args.size, args.store.chunk_size)?;
-    open_pool::create(path, &args.store.settings()?, &args.memory)?;
-    let pool = open_pool::to_write(path, budgets)?;
-    pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
+    open_pool::create(path, &args.store.settings()?, &args.memory, &args.cache)?;
+    let cached = open()?;
+    cached.pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
     printer.note(&format!(
         "made pool '{}' with volume '{FIRST_VOLUME}' of {}",
         path.display(),
         args.size
     ));
-    Ok(pool)
+    Ok(cached)
 }
 
 /// Refuse flags that ask for another pool than the one that is there.
@@ -279,6 +285,7 @@ fn introduce(args: &ServeArgs, servers: &Servers, volumes: &[(String, u64)], pri
 fn wait(
     events: &Events,
     pool: &Pool,
+    tier: Option<&TieredStore>,
     args: &ServeArgs,
     printer: &Printer,
 ) -> Option<std::process::ExitStatus> {
@@ -288,7 +295,11 @@ fn wait(
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
             Event::ShowStatus => match pool.status() {
-                Ok(status) => printer.always(&status_text(&args.pool, &status, str::to_owned)),
+                Ok(status) => {
+                    let tier = tier.map(TieredStore::status);
+                    let text = status_text(&args.pool, &status, tier.as_ref(), str::to_owned);
+                    printer.always(&text);
+                }
                 Err(error) => tracing::error!("no status: {error}"),
             },
             Event::Tick => {

@@ -9,10 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onefold_block::{BlockDevice as _, ByteSize, FileFolder};
-use onefold_flash::dedup::{NoDedup, Policy};
-use onefold_flash::drive::{self, DriveError, EmulatedDrive, OpenDrive, WallClock};
-use onefold_flash::nand::PageBytes;
-use onefold_flash::nand::bytes::FileStore;
+use onefold_flash::drive::{self, DriveError, FileDrive, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
@@ -42,13 +39,15 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         None => None,
     };
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
-    let wanted = wanted_spec(args)?;
+    let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
+    // A drive that is there needs no words about it.
+    let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
     // Nothing is made for a server that could not listen; who comes early waits.
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
-    match make_or_check(args, &wanted, printer) {
-        Ok(spec) => by_policy(args, printer, &events, listening, &spec),
+    match make_or_check(args, wanted.as_ref(), printer) {
+        Ok(()) => serve(args, printer, &events, listening),
         Err(failure) => Err(listening.abandon(failure)),
     }
 }
@@ -69,34 +68,18 @@ impl Door {
     }
 }
 
-/// Opens the drive with its deduplication policy.
-fn by_policy(
-    args: &SsdServeArgs,
-    printer: &Printer,
-    events: &Events,
-    door: Door,
-    spec: &DriveSpec,
-) -> Result<ExitCode> {
-    match spec.dedup.policy.as_str() {
-        "none" => serve(args, printer, events, door, NoDedup),
-        other => Err(door.abandon(Failure::nothing_done(format!(
-            "dedup.policy = \"{other}\" cannot be served; accepted: none"
-        )))),
-    }
+/// Whether there is a drive in this folder.
+fn is_drive(folder: &Path) -> bool {
+    folder.is_dir() && FileFolder::open(folder).is_ok_and(|folder| drive::exists(&folder))
 }
 
-/// Makes the drive if there is none; its specification.
-fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> Result<DriveSpec> {
+/// Makes the drive if there is none, or checks that the one that is there is `wanted`.
+fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Printer) -> Result<()> {
     let failed = |error| failure(&args.dir, error);
-    if args.dir.is_dir() {
+    let Some(wanted) = wanted else { return Ok(()) };
+    if is_drive(&args.dir) {
         let folder = FileFolder::open(&args.dir).map_err(|e| failed(e.into()))?;
-        if drive::exists(&folder) {
-            let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
-            if said {
-                drive::check_spec(&folder, wanted).map_err(failed)?;
-            }
-            return drive::read_spec(&folder).map_err(failed);
-        }
+        return drive::check_spec(&folder, wanted).map_err(failed);
     }
     let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
     drive::create(&folder, wanted).map_err(failed)?;
@@ -107,7 +90,7 @@ fn make_or_check(args: &SsdServeArgs, wanted: &DriveSpec, printer: &Printer) -> 
         wanted.name,
         ByteSize(size)
     ));
-    Ok(wanted.clone())
+    Ok(())
 }
 
 /// What the arguments say of the drive.
@@ -126,16 +109,10 @@ fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
     builder.build().map_err(refused)
 }
 
-fn serve<P: Policy<PageBytes> + Send + 'static>(
-    args: &SsdServeArgs,
-    printer: &Printer,
-    events: &Events,
-    door: Door,
-    policy: P,
-) -> Result<ExitCode> {
+fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) -> Result<ExitCode> {
     let clock = Arc::new(WallClock::start());
     let failed = |error| failure(&args.dir, error);
-    let open = match OpenDrive::open_at(&args.dir, policy, args.pace, clock) {
+    let open = match OpenDrive::open_at(&args.dir, args.pace, clock) {
         Ok(open) => open,
         Err(error) => return Err(door.abandon(failed(error))),
     };
@@ -175,10 +152,7 @@ fn serve<P: Policy<PageBytes> + Send + 'static>(
 }
 
 /// Serve until it is time to stop; how the command of `--run` ended, if that is why.
-fn wait<P: Policy<PageBytes> + Send>(
-    events: &Events,
-    open: &OpenDrive<P>,
-) -> Option<std::process::ExitStatus> {
+fn wait(events: &Events, open: &OpenDrive) -> Option<std::process::ExitStatus> {
     loop {
         match events.next() {
             Event::Stop => return None,
@@ -199,10 +173,7 @@ struct Background {
 }
 
 impl Background {
-    fn start<P: Policy<PageBytes> + Send + 'static>(
-        device: Arc<EmulatedDrive<FileStore, P>>,
-        spec: &DriveSpec,
-    ) -> Self {
+    fn start(device: Arc<FileDrive>, spec: &DriveSpec) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopping);
         let wait = Duration::from_nanos(spec.controller.idle_after_ns).max(IDLE_POLL);
@@ -293,9 +264,10 @@ pub fn failure(folder: &Path, error: DriveError) -> Failure {
             .hint("name a folder that is empty or does not exist"),
         DriveError::Different { .. } => Failure::nothing_done(format!("'{at}': {error}"))
             .hint("leave SPEC, --preset and --set out, or make another drive"),
-        DriveError::Locked { .. } | DriveError::Spec(_) | DriveError::Code(_) => {
-            Failure::nothing_done(format!("'{at}': {error}"))
-        }
+        DriveError::Locked { .. }
+        | DriveError::Spec(_)
+        | DriveError::Code(_)
+        | DriveError::Policy(_) => Failure::nothing_done(format!("'{at}': {error}")),
         error => Failure::bad(format!("drive '{at}': {error}")),
     }
 }

@@ -9,17 +9,17 @@ use std::time::Instant;
 use super::harness::{Cleanup, PATIENCE, Sandbox, Server, copy_tree, machine, run, tool};
 
 /// A volume as a file, by FUSE.
-struct Fuse {
+pub struct Fuse {
     child: Child,
     point: String,
 }
 
 impl Fuse {
-    fn mount(sandbox: &Sandbox, server: &Server) -> Self {
+    pub fn mount(sandbox: &Sandbox, server: &Server, export: &str) -> Self {
         let point = sandbox.text("fuse");
         fs::create_dir_all(&point).unwrap();
         let child = Command::new("nbdfuse")
-            .args([&point, &server.uri("main")])
+            .args([&point, &server.uri(export)])
             .stderr(Stdio::null())
             .spawn()
             .expect("nbdfuse is needed");
@@ -32,7 +32,7 @@ impl Fuse {
         fuse
     }
 
-    fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}/nbd", self.point)
     }
 }
@@ -52,13 +52,13 @@ impl Drop for Fuse {
 }
 
 /// A loop device on a file.
-fn loop_device(file: &str) -> (String, Cleanup) {
+pub fn loop_device(file: &str) -> (String, Cleanup) {
     let device = tool("losetup", &["--find", "--show", file]).text().trim().to_owned();
     let cleanup = Cleanup(["losetup", "-d", &device].map(str::to_owned).to_vec());
     (device, cleanup)
 }
 
-fn mounted(device: &str, point: &str) -> Cleanup {
+pub fn mounted(device: &str, point: &str) -> Cleanup {
     fs::create_dir_all(point).unwrap();
     tool("mount", &[device, point]);
     Cleanup(["umount", "-l", point].map(str::to_owned).to_vec())
@@ -75,7 +75,7 @@ fn a_file_system_is_made_filled_killed_checked_and_filled_again() {
 
     let server = sandbox.serve("pool", &["--size", "128M"]);
     {
-        let fuse = Fuse::mount(&sandbox, &server);
+        let fuse = Fuse::mount(&sandbox, &server, "main");
         tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &fuse.file()]);
         let (device, _loop) = loop_device(&fuse.file());
         let _mount = mounted(&device, &point);
@@ -89,7 +89,7 @@ fn a_file_system_is_made_filled_killed_checked_and_filled_again() {
 
     let server = sandbox.serve("pool", &[]);
     {
-        let fuse = Fuse::mount(&sandbox, &server);
+        let fuse = Fuse::mount(&sandbox, &server, "main");
         let repaired = run(Command::new("e2fsck").args(["-fy", &fuse.file()]));
         // 1 is what a replayed journal and its leftovers look like.
         assert!(matches!(repaired.code, Some(0 | 1)), "{}", repaired.text());

@@ -1,7 +1,7 @@
 //! A disk that runs full under the pool.
 //! Room: onefold.
 
-use super::harness::{Cleanup, Sandbox, machine, nbdsh, run, tool};
+use super::harness::{Cleanup, Sandbox, Server, machine, nbdsh, run, tool};
 
 const FILL: &str = "
 import os, time
@@ -56,4 +56,62 @@ fn a_full_disk_says_so_keeps_what_was_flushed_and_goes_on_after_a_trim() {
     assert_eq!(said.text(), "full: ENOSPC\nflushed and lost: []\nthen lost: []\n");
     server.stop();
     sandbox.check("disk/pool");
+}
+
+const CROWD: &str = "
+import socket
+h.pwrite(noise(0), 0)
+h.flush()
+crowd = []
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(0.5)
+    s.connect(PATH)
+    crowd.append(s)
+    try:
+        s.recv(18)
+    except TimeoutError:
+        break
+failed = 0
+for i in range(1, 8):
+    try:
+        h.pwrite(noise(i), i << 20)
+    except nbd.Error as e:
+        failed += 1
+print('failed without handles:', failed > 0)
+for s in crowd:
+    s.close()
+for attempt in range(600):
+    try:
+        h.pwrite(noise(9), 9 << 20)
+        break
+    except nbd.Error:
+        import time
+        time.sleep(0.05)
+h.flush()
+print('right:', all(h.pread(1 << 20, i << 20) == noise(i) for i in (0, 9)))
+";
+
+#[test]
+fn a_server_out_of_file_handles_goes_on_once_there_are_some() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool", "--container-size", "256K"]);
+    sandbox.ok(&["volume", "create", "pool", "v", "--size", "1G"]);
+    let inner = sandbox.command(&["serve", "pool"]);
+    let program = inner.get_program().to_str().unwrap().to_owned();
+    let socket = sandbox.path("socket");
+    let line =
+        format!("ulimit -n 48; exec '{program}' serve pool --listen unix:{}", socket.display());
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &line]).current_dir(sandbox.path(""));
+    let server = Server::start(command, socket.clone());
+    let script = format!(
+        "import random\nnoise = lambda i: random.Random(i).randbytes(1 << 20)\n\
+         PATH = {:?}\n{CROWD}",
+        socket.to_str().unwrap()
+    );
+    let said = run(&mut nbdsh(&["-u", &server.uri("v"), "-c", &script]));
+    assert_eq!(said.text(), "failed without handles: True\nright: True\n", "{}", said.err);
+    server.stop();
+    sandbox.check("pool");
 }

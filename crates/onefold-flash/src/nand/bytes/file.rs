@@ -85,7 +85,11 @@ impl Description {
         Self {
             geometry,
             code: channel.code.clone(),
-            scrambler: channel.scrambler.as_ref().map(|s| s.to_toml()).unwrap_or_default(),
+            scrambler: channel
+                .scrambler
+                .as_ref()
+                .map(onefold_code::ScramblerSpec::to_toml)
+                .unwrap_or_default(),
             spec: spec.to_owned(),
         }
     }
@@ -107,7 +111,9 @@ impl Description {
         for text in texts {
             out.extend_from_slice(&(text.len() as u32).to_le_bytes());
         }
-        texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
+        for text in texts {
+            out.extend_from_slice(text.as_bytes());
+        }
         out.resize(HEADER_BYTES, 0);
         let crc = crc32fast::hash(&out[GEOMETRY_AT..]);
         out[CRC_AT..GEOMETRY_AT].copy_from_slice(&crc.to_le_bytes());

@@ -17,9 +17,6 @@ pub struct NandHealth {
     pub syncs: u64,
     /// Readings with shifted thresholds.
     pub retries: u64,
-    /// Those of the last read.
-    #[serde(skip)]
-    pub last_retries: u32,
     /// Bits read, retries counted.
     pub bits_read: u64,
     /// Bits that were read wrong.
@@ -32,6 +29,8 @@ pub struct NandHealth {
     pub miscorrected: u64,
     /// Pages that no retry brought back.
     pub uncorrectable: u64,
+    /// Pages that were moved though they could not be read: their content is lost.
+    pub lost_pages: u64,
     /// Programs that failed.
     pub program_failures: u64,
     /// Erases that failed.
@@ -43,7 +42,7 @@ pub struct NandHealth {
 }
 
 impl NandHealth {
-    /// Both together; of the last read, the later one's.
+    /// Both together.
     #[must_use]
     pub const fn plus(&self, later: &Self) -> Self {
         Self {
@@ -52,13 +51,13 @@ impl NandHealth {
             erases: self.erases + later.erases,
             syncs: self.syncs + later.syncs,
             retries: self.retries + later.retries,
-            last_retries: later.last_retries,
             bits_read: self.bits_read + later.bits_read,
             raw_bit_errors: self.raw_bit_errors + later.raw_bit_errors,
             corrected_pages: self.corrected_pages + later.corrected_pages,
             corrected_bits: self.corrected_bits + later.corrected_bits,
             miscorrected: self.miscorrected + later.miscorrected,
             uncorrectable: self.uncorrectable + later.uncorrectable,
+            lost_pages: self.lost_pages + later.lost_pages,
             program_failures: self.program_failures + later.program_failures,
             erase_failures: self.erase_failures + later.erase_failures,
             copies_as_stored: self.copies_as_stored + later.copies_as_stored,

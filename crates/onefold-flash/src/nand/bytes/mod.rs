@@ -242,15 +242,29 @@ impl<S: Store> ByteNand<S> {
             self.health.raw_bit_errors += flipped as u64;
             self.health.bits_read += self.used_bits();
             if let Some(record) = self.correct(erases) {
+                if record.lost {
+                    return Err(NandError::Uncorrectable { ppn, retries: 0 });
+                }
                 self.health.retries += u64::from(retry);
-                self.health.last_retries = retry;
                 return Ok(record);
             }
         }
         self.health.retries += u64::from(self.wear.retries);
-        self.health.last_retries = self.wear.retries;
         self.health.uncorrectable += 1;
         Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
+    }
+
+    /// What is known of a page whose bytes cannot be read.
+    fn lost_record(&mut self, ppn: u32, key: PageKey) -> Result<Record, NandError> {
+        let read = self.store.read_oob(ppn, &mut self.oob);
+        self.stored(read)?;
+        let bytes = self.oob[self.parity_bytes()..].first_chunk();
+        if let Some(Found::Record(record)) = bytes.map(|bytes| self.records.decode(bytes)) {
+            return Ok(Record { lost: true, ..record });
+        }
+        let seed = if let PageKey::Data(lpn) = key { u64::from(lpn) } else { 0 };
+        let oob = Oob { key, seq: 0, seed, tag: 0 };
+        Ok(Record { oob, meta_len: 0, scrambler_seed: 0, erases: 0, page_crc: 0, lost: true })
     }
 
     /// Whether all of the page in hand, as stored, got to the cells.
@@ -391,15 +405,27 @@ impl<S: Store> Nand for ByteNand<S> {
             scrambler_seed,
             erases: self.blocks[self.geometry.block_of(ppn) as usize].erases,
             page_crc,
+            lost: false,
         };
         self.finish_program(ppn, &record)
     }
 
     /// Corrected on the way; scrambled and encoded anew only where the seed belongs to the place.
+    /// Data that cannot be corrected is lost: the new page says so, and reads as uncorrectable.
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
-        let mut record = self.fetch(from)?;
+        let fetched = self.fetch(from);
+        let moves_data = matches!(key, PageKey::Data(_) | PageKey::Shared(_));
+        let mut record = match fetched {
+            // Garbage collection must go on, and whoever reads the page is told.
+            Err(NandError::Uncorrectable { .. }) if moves_data => self.lost_record(from, key)?,
+            fetched => fetched?,
+        };
         self.begin_program(to)?;
-        if self.channel.survives_moves() {
+        if record.lost {
+            self.page.fill(0);
+            (record.scrambler_seed, record.page_crc) = self.encode(to, record.oob.seed);
+            self.health.lost_pages += 1;
+        } else if self.channel.survives_moves() {
             self.health.copies_as_stored += 1;
         } else {
             self.channel.descramble(record.scrambler_seed, &mut self.page);

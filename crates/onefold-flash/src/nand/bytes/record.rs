@@ -12,6 +12,8 @@ use crate::nand::{Oob, PageKey};
 /// Bytes of a record: 48 of fields, 16 of parity.
 pub const RECORD_BYTES: usize = 64;
 
+/// Set in the kind of a page whose content is lost.
+const LOST: u8 = 0x80;
 /// Bytes of the fields.
 const FIELDS: usize = 48;
 /// Errors corrected in a record: 14 of 510 bits.
@@ -44,6 +46,8 @@ pub struct Record {
     pub erases: u32,
     /// CRC-32 of the page as it is stored, scrambled.
     pub page_crc: u32,
+    /// Whether the content could not be read any more when the page was moved here.
+    pub lost: bool,
 }
 
 /// What 64 stored bytes are.
@@ -83,7 +87,7 @@ impl RecordCodec {
         let (kind, number) = split(record.oob.key);
         assert!(record.oob.seq >> 48 == 0 && record.oob.seed >> 48 == 0, "sequence over 2^48");
         let (fields, parity) = out.split_at_mut(FIELDS);
-        fields[KIND] = kind;
+        fields[KIND] = kind | if record.lost { LOST } else { 0 };
         fields[META_LEN..KEY].copy_from_slice(&record.meta_len.to_le_bytes()[..3]);
         fields[KEY..SEQ].copy_from_slice(&number.to_le_bytes());
         fields[SEQ..SEED].copy_from_slice(&record.oob.seq.to_le_bytes()[..6]);
@@ -120,7 +124,8 @@ fn parse(fields: &[u8]) -> Option<Record> {
     if u64::from(crc32fast::hash(fields.get(..CRC)?)) != crc {
         return None;
     }
-    let key = join(*fields.first()?, number(KEY..SEQ)? as u32)?;
+    let kind = *fields.first()?;
+    let key = join(kind & !LOST, number(KEY..SEQ)? as u32)?;
     let oob = Oob {
         key,
         seq: number(SEQ..SEED)?,
@@ -133,6 +138,7 @@ fn parse(fields: &[u8]) -> Option<Record> {
         scrambler_seed: number(SCRAMBLER_SEED..TAG)?,
         erases: number(ERASES..PAGE_CRC)? as u32,
         page_crc: number(PAGE_CRC..CRC)? as u32,
+        lost: kind & LOST != 0,
     })
 }
 
@@ -179,6 +185,7 @@ mod tests {
             scrambler_seed: random.next_u64(),
             erases: random.next_u64() as u32,
             page_crc: random.next_u64() as u32,
+            lost: random.chance(1, 2),
         }
     }
 

@@ -95,15 +95,12 @@ impl Store for MemStore {
 
     fn read_page(&self, ppn: u32, data: &mut [u8], oob: &mut [u8]) -> Result<(), MediaError> {
         let (block, data_at, oob_at) = self.place(ppn);
-        match &self.blocks[block] {
-            Some(bytes) => {
-                data.copy_from_slice(&bytes[data_at..data_at + data.len()]);
-                oob.copy_from_slice(&bytes[oob_at..oob_at + oob.len()]);
-            }
-            None => {
-                data.fill(0);
-                oob.fill(0);
-            }
+        if let Some(bytes) = &self.blocks[block] {
+            data.copy_from_slice(&bytes[data_at..data_at + data.len()]);
+            oob.copy_from_slice(&bytes[oob_at..oob_at + oob.len()]);
+        } else {
+            data.fill(0);
+            oob.fill(0);
         }
         Ok(())
     }

@@ -1,0 +1,30 @@
+//! V9: power cuts at random flash operations, against a plain map.
+//! Room: onefold-flash.   Full size: `validate power` in `examples/validate.rs`.
+
+use onefold_flash::ftl::Durability;
+use onefold_flash::validation::power;
+
+#[test]
+fn nothing_that_was_flushed_is_lost() {
+    for seed in 0..300 {
+        if let Err(what) = power::check(seed, Durability::Journal) {
+            panic!("{what}");
+        }
+    }
+}
+
+#[test]
+fn with_power_loss_protection_nothing_that_was_written_is_lost() {
+    for seed in 0..100 {
+        if let Err(what) = power::check(seed, Durability::Protected) {
+            panic!("{what}");
+        }
+    }
+}
+
+#[test]
+fn without_a_journal_shared_and_trimmed_pages_are_lost() {
+    // Seed 002, section II: deduplication makes the mapping the only witness of where data is.
+    let lost = (0..50).filter(|&seed| power::check(seed, Durability::NoJournal).is_err());
+    assert!(lost.count() > 25);
+}

@@ -1,0 +1,201 @@
+//! Bytes and identities: the same requests lead to the same decisions, operation by operation.
+//! Room: onefold-flash.
+
+use onefold_block::SplitMix64;
+use onefold_code::{ParityFingerprint, Truncation};
+use onefold_content::FingerprintKind;
+use onefold_flash::dedup::{AnyPolicy, Bytes, Fingerprinting, POLICIES, Policy, Site};
+use onefold_flash::ftl::Durability;
+use onefold_flash::nand::bytes::PageBytes;
+use onefold_flash::nand::{ByteNand, Identity, IdentityNand, Nand, WearModel};
+use onefold_flash::op::{Cause, Driver, FlashOp, OpKind, Work};
+use onefold_flash::spec::DriveSpec;
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+const PAGE: usize = 1024;
+
+fn spec(policy: &str) -> DriveSpec {
+    let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
+    spec.geometry = Geometry {
+        channels: 1,
+        packages: 1,
+        dies_per_package: 1,
+        planes_per_die: 2,
+        blocks_per_plane: 24,
+        pages_per_block: 16,
+        page_bytes: PAGE as u32,
+        oob_bytes: 96,
+    };
+    policy.clone_into(&mut spec.dedup.policy);
+    spec
+}
+
+/// Everything that is asked of time, in order; planes are busy for a while after each operation,
+/// so that policies meet idle and busy ones.
+#[derive(Default)]
+struct Log {
+    ops: Vec<FlashOp>,
+    work: Vec<(Work, bool)>,
+    busy: [u64; 2],
+}
+
+impl Driver for Log {
+    fn issue(&mut self, op: FlashOp) {
+        let plane = usize::from(op.ppn >= 24 * 16);
+        let ns = match op.kind {
+            OpKind::Read => 20,
+            OpKind::Program => 250,
+            OpKind::Erase => 1000,
+        };
+        self.busy[plane] = self.busy[plane].max(self.now_ns()) + ns;
+        self.ops.push(op);
+    }
+
+    fn work(&mut self, work: Work, foreground: bool) {
+        self.work.push((work, foreground));
+    }
+
+    fn is_idle(&self, plane: u32) -> bool {
+        self.busy[plane as usize] <= self.now_ns()
+    }
+
+    fn read_ns(&self, plane: u32) -> u64 {
+        self.busy[plane as usize].saturating_sub(self.now_ns()) + 20
+    }
+
+    fn program_ns(&self) -> u64 {
+        250
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn now_ns(&self) -> u64 {
+        (self.ops.len() + self.work.len()) as u64 * 100
+    }
+}
+
+/// Counts of the FTL, by name.
+type Counts = Vec<(&'static str, u64)>;
+
+/// Puts a drive through the requests of a seed; what it did.
+fn run<N: Nand, P: Policy<N::Page>>(
+    nand: N,
+    policy: P,
+    durability: Durability,
+    seed: u64,
+    mut page: impl FnMut(u64) -> N::Page,
+) -> (Log, Vec<Option<u32>>, Counts) {
+    let settings = FtlSettings {
+        logical_pages: 300,
+        gc_reserve_blocks: 4,
+        seed,
+        durability,
+        ..FtlSettings::default()
+    };
+    let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
+    let mut log = Log::default();
+    let mut random = SplitMix64::new(seed);
+    for step in 0..3000u64 {
+        let lpn = random.below(300) as u32;
+        match random.below(20) {
+            0 => ftl.trim(lpn, &mut log).expect("trimmed"),
+            1 => drop(ftl.read(lpn, &mut log).expect("read")),
+            2 => ftl.flush(&mut log).expect("flushed"),
+            3 | 4 => drop(ftl.deduplicate_step(&mut log).expect("done")),
+            _ => {
+                let id = if random.chance(2, 5) { random.below(40) } else { 1000 + step };
+                ftl.write(lpn, &page(id), &mut log).expect("written");
+            }
+        }
+    }
+    while ftl.deduplicate_step(&mut log).expect("done") {}
+    ftl.check_invariants();
+    let places = (0..300).map(|lpn| ftl.locate(lpn)).collect();
+    let counters = ftl.counters();
+    let counts = vec![
+        ("inline", counters.inline_pages),
+        ("offline", counters.offline_pages),
+        ("equal", counters.compared_equal),
+        ("different", counters.compared_different),
+        ("programs", counters.ops.of(OpKind::Program, Cause::Gc)),
+    ];
+    (log, places, counts)
+}
+
+fn bytes(id: u64) -> PageBytes {
+    PageBytes::from(SplitMix64::new(id).bytes(PAGE))
+}
+
+/// Fingerprints of identities: those of the bytes that they stand for.
+struct Named(Bytes);
+
+fn behind(identity: &Identity) -> PageBytes {
+    bytes(identity.0 as u64)
+}
+
+impl Fingerprinting<Identity> for Named {
+    fn light(&mut self, page: &Identity) -> u32 {
+        self.0.light(&behind(page))
+    }
+
+    fn strong(&mut self, page: &Identity) -> u128 {
+        self.0.strong(&behind(page))
+    }
+
+    fn parity(&mut self, lpn: u32, page: &Identity) -> u64 {
+        self.0.parity(lpn, &behind(page))
+    }
+
+    fn plain_parity(&mut self, page: &Identity) -> u64 {
+        self.0.plain_parity(&behind(page))
+    }
+
+    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u64)) {
+        self.0.codewords(&behind(page), each);
+    }
+
+    fn configure(&mut self, truncation: Truncation, strong: FingerprintKind) {
+        Fingerprinting::<PageBytes>::configure(&mut self.0, truncation, strong);
+    }
+}
+
+#[test]
+fn bytes_and_identities_decide_alike_under_every_policy() {
+    for info in POLICIES {
+        for (seed, durability) in [(1, Durability::Volatile), (2, Durability::Journal)] {
+            let spec = spec(info.name);
+            let what = format!("{}, seed {seed}", info.name);
+            let channel = spec.channel().expect("a preset");
+            let nand = ByteNand::in_memory(spec.geometry, &channel, WearModel::none());
+            let policy = spec.bytes_policy().expect("known");
+            let real = run(nand.expect("fits"), policy, durability, seed, bytes);
+
+            let seed_source = channel.scrambler.as_ref().map(|s| s.seed_source);
+            let site = Site { geometry: spec.geometry, seed_source };
+            let fingerprints = Named(fingerprints(&spec));
+            let options = &spec.dedup.options;
+            let policy = AnyPolicy::new(info.name, options, &site, fingerprints).expect("known");
+            let nand = IdentityNand::new(spec.geometry);
+            let ideal = run(nand, policy, durability, seed, Identity::of_number);
+            assert_eq!(real.2, ideal.2, "{what}: counts");
+            let differ = real.0.ops.iter().zip(&ideal.0.ops).position(|(a, b)| a != b);
+            assert_eq!(differ, None, "{what}: the first operation that differs");
+            assert_eq!(real.0.ops.len(), ideal.0.ops.len(), "{what}");
+            assert_eq!(real.0.work, ideal.0.work, "{what}: controller work");
+            assert_eq!(real.1, ideal.1, "{what}: places");
+            let shared = real.2[0].1 + real.2[1].1;
+            assert_eq!(shared > 50, info.name != "none", "{what}: {:?}", real.2);
+        }
+    }
+}
+
+/// Fingerprints of bytes as the policy under test takes them.
+fn fingerprints(spec: &DriveSpec) -> Bytes {
+    let channel = spec.channel().expect("a preset");
+    let code = onefold_flash::nand::bytes::page_code(&channel.code).expect("a code");
+    let scrambler = channel.scrambler.expect("a scrambler").compile().expect("compiles");
+    let made = ParityFingerprint::new(code, scrambler, PAGE, Truncation::Crc64);
+    Bytes::new(made.expect("one codeword"))
+}

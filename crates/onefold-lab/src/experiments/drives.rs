@@ -1,0 +1,127 @@
+//! Drives of the papers as the simulator takes them, and running one.
+//! Room: onefold-lab.
+//! Source: seed 000 Tables I and II, seed 002 sec. IV: the presets of `onefold ssd run`.
+
+use onefold_flash::run::{Report, RunOptions, run};
+use onefold_flash::spec::{
+    Allocation, BlockCount, ContentKind, DriveSpec, ParallelUnit, PatternKind, Precondition,
+    TraceTiming,
+};
+use onefold_sim::RandomStreams;
+use onefold_workload::{ContentProfile, Identity, Op, Request};
+
+use crate::error::{LabError, Result};
+use crate::settings::Settings;
+
+/// Presets and names of the flash of SES-Dedup Table I.
+pub const SES_FLASH: [(&str, &str); 3] =
+    [("ses-slc", "SLC"), ("ses-mlc1", "MLC-1"), ("ses-mlc2", "MLC-2")];
+
+/// A preset that writes each of `pages` pages once onto an empty drive, package by package busy.
+///
+/// The papers count duplicates of data sets, so no page is overwritten: its duplicates would be
+/// gone with it. The drive has room for the data set and a few blocks beyond.
+pub fn filled_once(preset: &str, pages: u64) -> DriveSpec {
+    let mut spec = DriveSpec::preset(preset).expect("experiments name presets that exist");
+    let per_block = u64::from(spec.geometry.planes()) * u64::from(spec.geometry.pages_per_block);
+    let blocks = pages.div_ceil(per_block) as u32 + 16;
+    spec.geometry.blocks_per_plane = blocks;
+    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+    let physical = f64::from(blocks) * per_block as f64;
+    spec.ftl.over_provisioning = physical / pages as f64 - 1.0;
+    spec.ftl.allocation = Allocation::IdleFirst;
+    spec.ftl.journal = false;
+    spec.precondition = Precondition::None;
+    spec.timing.parallel_unit = ParallelUnit::Package;
+    spec.workload.pattern = PatternKind::Sequential;
+    spec.workload.requests = pages;
+    spec
+}
+
+/// Chooses a policy and its options, written as TOML.
+pub fn with_policy(spec: &mut DriveSpec, policy: &str, options: &str) {
+    policy.clone_into(&mut spec.dedup.policy);
+    spec.dedup.options = options.parse().expect("experiments write valid options");
+}
+
+/// The data set of this name.
+pub fn content(data_set: &str) -> ContentKind {
+    let word = toml::Value::String(data_set.to_owned());
+    word.try_into().expect("every data set of the workloads is a word of the specification")
+}
+
+/// The share of the drive's pages that is so large a share of a data set.
+pub fn share_of_drive(spec: &DriveSpec, share: f64) -> f64 {
+    share * spec.workload.requests as f64 / f64::from(spec.geometry.pages())
+}
+
+/// Runs a drive.
+pub fn simulate(settings: &Settings<'_>, spec: &DriveSpec) -> Result<Report> {
+    let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
+    let outcome = run(spec, RunOptions::default()).map_err(|error| refused(error.to_string()))?;
+    Ok(outcome.report)
+}
+
+/// Mean latency of writes in microseconds.
+pub fn write_us(report: &Report) -> f64 {
+    report.latency_ns.get("write").and_then(Option::as_ref).map_or(f64::NAN, |l| l.mean / 1000.0)
+}
+
+/// A share of the pages that the host wrote, in percent.
+pub fn of_written(report: &Report, pages: u64) -> f64 {
+    100.0 * pages as f64 / report.requests.pages_written as f64
+}
+
+/// Each page of a data set written once, in order, and reads of pages written before, so many of
+/// 100 requests. `contents` is `None` for pages that are all different.
+pub fn mixed(
+    spec: &DriveSpec,
+    profile: Option<ContentProfile>,
+    reads_percent: u64,
+) -> Result<Vec<Request>> {
+    let (pages, seed) = (spec.workload.requests, spec.seed);
+    let bytes = u64::from(spec.geometry.page_bytes);
+    let refused = |problem: String| LabError::Refused { id: "data set".to_owned(), problem };
+    let mut contents: Box<dyn Iterator<Item = Identity>> = match profile {
+        Some(profile) => {
+            Box::new(profile.data_set(pages, seed).map_err(|error| refused(error.to_string()))?)
+        }
+        None => Box::new((0..pages).map(move |number| Identity::of_number(seed, number))),
+    };
+    let mut random = RandomStreams::new(seed).stream("mixed");
+    let (mut written, mut all) = (0, Vec::new());
+    while written < pages {
+        let read = written > 0 && random.below(100) < reads_percent;
+        let page = if read { random.below(written) } else { written };
+        all.push(Request {
+            time_ns: 0,
+            op: if read { Op::Read } else { Op::Write },
+            offset: page * bytes,
+            length: bytes,
+            identity: if read { None } else { contents.next() },
+            stream: None,
+            pid: None,
+        });
+        written += u64::from(!read);
+    }
+    Ok(all)
+}
+
+/// Runs a drive with requests of ours, each following the end of an earlier one.
+pub fn replay(settings: &Settings<'_>, spec: &DriveSpec, requests: Vec<Request>) -> Result<Report> {
+    let mut spec = spec.clone();
+    spec.workload.trace_timing = TraceTiming::Closed;
+    replay_as_is(settings, &spec, requests)
+}
+
+/// Runs a drive with requests of ours, timed as its specification says.
+pub fn replay_as_is(
+    settings: &Settings<'_>,
+    spec: &DriveSpec,
+    requests: Vec<Request>,
+) -> Result<Report> {
+    let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
+    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
+    let outcome = run(spec, RunOptions { trace, ..RunOptions::default() });
+    Ok(outcome.map_err(|error| refused(error.to_string()))?.report)
+}

@@ -1,0 +1,353 @@
+//! `onefold ssd run`: a drive and a workload in virtual time.
+//! Room: onefold.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use onefold_flash::DriveSpec;
+use onefold_flash::run::{
+    Completion, OpenTrace, Outcome, Report, RunError, RunOptions, TraceRequests, run as simulate,
+    sweep,
+};
+use onefold_workload::{LoggedRequest, RequestLog};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use super::{ssd_report, ssd_spec, trace_open};
+use crate::args::SsdRunArgs;
+use crate::failure::{Failure, Result};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+
+/// How often the bar moves.
+const REDRAW: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+#[derive(Serialize)]
+struct SweepJson<'a> {
+    schema_version: u32,
+    runs: Vec<PointJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointJson<'a> {
+    set: serde_json::Map<String, serde_json::Value>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// One run, or a sweep.
+pub fn run(args: &SsdRunArgs, printer: &Printer) -> Result<()> {
+    let mut builder = ssd_spec::builder(args.spec.as_deref(), &args.drive)?;
+    if let Some(state) = &args.precondition {
+        builder = ssd_spec::set(builder, &format!("precondition={state}"))?;
+    }
+    if let (Some(requests), None) = (args.requests, &args.trace) {
+        builder = ssd_spec::set(builder, &format!("workload.requests={requests}"))?;
+    }
+    if args.sweep.is_empty() {
+        return single(args, &ssd_spec::build(builder)?, printer);
+    }
+    let points = points(&args.sweep)?;
+    let specs = points
+        .iter()
+        .map(|point| {
+            let with = point.iter().try_fold(builder.clone(), |builder, (key, value)| {
+                ssd_spec::set(builder, &format!("{key}={value}"))
+            });
+            ssd_spec::build(with?)
+        })
+        .collect::<Result<Vec<DriveSpec>>>()?;
+    many(args, &points, &specs, printer)
+}
+
+/// What went wrong in a run, with the exit status that tells input from failure.
+fn failed(error: &RunError) -> Failure {
+    let message = error.to_string();
+    match error {
+        RunError::Ftl { .. } | RunError::Idle { .. } | RunError::Stalled(_) | RunError::Log(_) => {
+            Failure::bad(message)
+        }
+        RunError::Dram { .. } => Failure::nothing_done(message)
+            .hint("a larger controller.dram_bytes, or ftl.map_cache_bytes for a mapping in flash"),
+        _ => Failure::nothing_done(message),
+    }
+}
+
+/// The requests of a trace, errors as sentences.
+fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
+    let Some(path) = &args.trace else { return Ok(None) };
+    let trace = trace_open::open(path, args.trace_format)?;
+    let name = path.display().to_string();
+    let requests = trace.map(move |request| {
+        request.map_err(|error| {
+            let source = std::error::Error::source(&error);
+            let why = source.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("trace '{name}': {error}{why}")
+        })
+    });
+    Ok(Some(Box::new(requests)))
+}
+
+// ---- one run ----------------------------------------------------------------------------------
+
+fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> {
+    let trace = open_trace(args)?;
+    let mut log =
+        args.request_log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
+    let chrome = args.chrome_trace.as_deref();
+    if let Some(path) = chrome {
+        refuse_existing(path, args.force)?;
+    }
+    let answered = AtomicU64::new(0);
+    let total = if trace.is_some() { args.requests } else { Some(spec.workload.requests) };
+    let outcome = {
+        let mut observe = |done: &Completion| match &mut log {
+            None => Ok(()),
+            Some(log) => log.write(done),
+        };
+        let mut options = RunOptions {
+            trace,
+            requests: args.requests,
+            progress: Some(&answered),
+            chrome_operations: if chrome.is_some() { args.chrome_operations } else { 0 },
+            ..RunOptions::default()
+        };
+        if args.request_log.is_some() {
+            options.observer = Some(&mut observe);
+        }
+        watched(spec, options, &answered, total, printer)?
+    };
+    if let Some(log) = log {
+        log.finish()?;
+    }
+    if let (Some(path), Some(trace)) = (chrome, &outcome.chrome) {
+        write_whole(path, |to| trace.write(to))?;
+        if trace.left_out() > 0 {
+            let operations = args.chrome_operations;
+            printer.note(&format!("kept the first {operations} operations in the Chrome trace"));
+        }
+    }
+    if args.json {
+        let schema_version = JSON_SCHEMA_VERSION;
+        return printer.json(&RunJson { schema_version, report: &outcome.report });
+    }
+    printer.data(&ssd_report::text(&outcome.report, printer))
+}
+
+/// Runs beside a bar.
+fn watched(
+    spec: &DriveSpec,
+    options: RunOptions<'_>,
+    answered: &AtomicU64,
+    total: Option<u64>,
+    printer: &Printer,
+) -> Result<Outcome> {
+    let bar = progress::counted(printer, "running", "requests", total);
+    let result = std::thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        let work = scope.spawn(|| {
+            let _done = done;
+            simulate(spec, options)
+        });
+        // The run's end of the channel closes when it returns.
+        while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+            bar.set_position(answered.load(Ordering::Relaxed));
+        }
+        work.join().expect("the run does not panic")
+    });
+    bar.finish_and_clear();
+    result.map_err(|error| failed(&error))
+}
+
+// ---- sweeps -----------------------------------------------------------------------------------
+
+/// Keys and values of one run.
+type Point = Vec<(String, String)>;
+
+/// Every combination, the last key changing fastest.
+fn points(sweeps: &[String]) -> Result<Vec<Point>> {
+    let mut points: Vec<Point> = vec![Vec::new()];
+    for sweep in sweeps {
+        let wrong = || {
+            let message = format!("--sweep {sweep}: expected KEY=V1,V2,...");
+            Failure::nothing_done(message).hint("for a list of all keys: onefold ssd spec")
+        };
+        let (key, values) = sweep.split_once('=').ok_or_else(wrong)?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        if key.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
+            return Err(wrong());
+        }
+        if points[0].iter().any(|(earlier, _)| earlier == key.trim()) {
+            return Err(Failure::nothing_done(format!("--sweep {key}: given twice")));
+        }
+        let with = |point: &Point, value: &&str| {
+            let mut point = point.clone();
+            point.push((key.trim().to_owned(), (*value).to_owned()));
+            point
+        };
+        points = points
+            .iter()
+            .flat_map(|point| values.iter().map(move |value| with(point, value)))
+            .collect();
+    }
+    Ok(points)
+}
+
+fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Printer) -> Result<()> {
+    if args.trace.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::nothing_done("--trace -: a sweep reads its trace once for every run"));
+    }
+    let threads = match args.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let bar = progress::counted(printer, "running", "runs", Some(specs.len() as u64));
+    let finished = AtomicUsize::new(0);
+    let open: &OpenTrace<'_> =
+        &|| open_trace(args).map_err(|failure| RunError::Trace(failure.message));
+    let results = sweep(specs, args.requests, threads, open, &|| {
+        bar.set_position(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+    });
+    bar.finish_and_clear();
+    let mut reports = Vec::with_capacity(results.len());
+    for (point, result) in points.iter().zip(results) {
+        let report = result.map_err(|error| {
+            let mut failure = failed(&error);
+            failure.message = format!("{}: {}", ssd_report::named(point), failure.message);
+            failure
+        });
+        reports.push(report?);
+    }
+    if args.json {
+        let runs = points.iter().zip(&reports).map(|(point, report)| {
+            let set = point.iter().map(|(key, value)| (key.clone(), json_value(value)));
+            PointJson { set: set.collect(), report }
+        });
+        let schema_version = JSON_SCHEMA_VERSION;
+        return printer.json(&SweepJson { schema_version, runs: runs.collect() });
+    }
+    printer.data(&ssd_report::sweep(points, &reports, printer))
+}
+
+/// A value as the number or switch that it is, else as text.
+fn json_value(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+// ---- files ------------------------------------------------------------------------------------
+
+fn refuse_existing(path: &Path, force: bool) -> Result<()> {
+    if path.exists() && !force {
+        let message = format!("'{}' exists already", path.display());
+        return Err(Failure::nothing_done(message).hint("--force overwrites it"));
+    }
+    Ok(())
+}
+
+fn beside(path: &Path) -> Result<NamedTempFile<File>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    tempfile::Builder::new()
+        .prefix(".onefold-ssd-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(|error| Failure::unusable("write", path, error))
+}
+
+/// A file that appears when it is whole, or not at all.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<NamedTempFile<File>>) -> std::io::Result<()>,
+) -> Result<()> {
+    let mut to = BufWriter::new(beside(path)?);
+    let broke = |error: &dyn std::fmt::Display| Failure::broke("write", path, error);
+    write(&mut to).and_then(|()| to.flush()).map_err(|error| broke(&error))?;
+    let file = to.into_inner().map_err(|error| broke(error.error()))?;
+    file.persist(path).map_err(|error| broke(&error.error))?;
+    Ok(())
+}
+
+/// The log of a run, which appears when it is whole.
+struct Log {
+    path: std::path::PathBuf,
+    log: RequestLog<BufWriter<NamedTempFile<File>>>,
+}
+
+impl Log {
+    fn create(path: &Path, force: bool) -> Result<Self> {
+        refuse_existing(path, force)?;
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let to = BufWriter::with_capacity(1 << 18, beside(path)?);
+        let log = match extension {
+            Some("csv") => RequestLog::csv(to),
+            Some("parquet" | "pq") => RequestLog::parquet(to),
+            _ => {
+                let name = path.display();
+                let message = format!("--request-log '{name}': the name does not say the format");
+                return Err(Failure::nothing_done(message)
+                    .hint("accepted are names that end in .csv or .parquet"));
+            }
+        };
+        let log = log.map_err(|error| Failure::unusable("write", path, error))?;
+        Ok(Self { path: path.to_owned(), log })
+    }
+
+    fn write(&mut self, done: &Completion) -> std::result::Result<(), RunError> {
+        let Completion { request, answered_ns, breakdown, verdict } = done;
+        // Waiting, with the background or without; all else is service.
+        let queue_wait_ns = breakdown[0] + breakdown[5];
+        let row = LoggedRequest {
+            seq: request.number,
+            submit_ns: request.arrival_ns,
+            complete_ns: *answered_ns,
+            op: request.op,
+            lpn: u64::from(request.lpn),
+            pages: u64::from(request.pages),
+            queue_wait_ns,
+            service_ns: breakdown.iter().sum::<u64>() - queue_wait_ns,
+            verdict: verdict.name(),
+        };
+        let path = &self.path;
+        self.log
+            .write(&row)
+            .map_err(|error| RunError::Log(format!("cannot write '{}': {error}", path.display())))
+    }
+
+    fn finish(self) -> Result<()> {
+        let Self { path, log } = self;
+        let broke = |error: &dyn std::fmt::Display| Failure::broke("write", &path, error);
+        let to = log.finish().map_err(|error| broke(&error))?;
+        let file = to.into_inner().map_err(|error| broke(error.error()))?;
+        file.persist(&path).map_err(|error| broke(&error.error))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_are_every_combination_in_order() {
+        let sweeps = ["a=1,2", "b = x , y"].map(str::to_owned);
+        let points = points(&sweeps).expect("well-formed");
+        let names: Vec<String> = points.iter().map(|point| ssd_report::named(point)).collect();
+        assert_eq!(names, ["a=1 b=x", "a=1 b=y", "a=2 b=x", "a=2 b=y"]);
+        for wrong in ["a", "a=", "a=1,,2", "=1"] {
+            assert!(super::points(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+        assert!(super::points(&["a=1".to_owned(), "a=2".to_owned()]).is_err());
+        assert_eq!(json_value("0.5"), serde_json::json!(0.5));
+        assert_eq!(json_value("zipf"), serde_json::json!("zipf"));
+    }
+}

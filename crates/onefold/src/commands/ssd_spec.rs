@@ -1,0 +1,54 @@
+//! `onefold ssd spec`: a drive's specification, and how arguments become one.
+//! Room: onefold.
+
+use std::path::Path;
+
+use onefold_flash::DriveSpec;
+use onefold_flash::spec::{PRESET_NAMES, ParseError, SpecBuilder};
+
+use crate::args::{DriveChoice, SsdSpecArgs};
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+
+/// Print it.
+pub fn run(args: &SsdSpecArgs, printer: &Printer) -> Result<()> {
+    let spec = builder(None, &args.drive)?.build().map_err(|error| refused(&error))?;
+    printer.data(&spec.to_commented_toml())
+}
+
+/// The preset, the file, the seed and every `--set`, in this order.
+pub fn builder(file: Option<&Path>, drive: &DriveChoice) -> Result<SpecBuilder> {
+    let preset = drive.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
+    let mut builder = SpecBuilder::preset(preset).map_err(|error| refused(&error))?;
+    if let Some(path) = file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::unusable("read specification", path, error))?;
+        let name = path.display().to_string();
+        builder = builder.file(&name, &text).map_err(|error| refused(&error))?;
+    }
+    if let Some(seed) = drive.seed {
+        builder = set(builder, &format!("seed={seed}"))?;
+    }
+    drive.set.iter().try_fold(builder, |builder, assignment| set(builder, assignment))
+}
+
+/// One more key.
+pub fn set(builder: SpecBuilder, assignment: &str) -> Result<SpecBuilder> {
+    builder.set(assignment).map_err(|error| refused(&error))
+}
+
+/// A specification that cannot be used.
+pub fn refused(error: &ParseError) -> Failure {
+    let failure = Failure::nothing_done(error.to_string());
+    match error {
+        ParseError::UnknownKey { .. } | ParseError::NoEquals(_) => {
+            failure.hint("for a list of all keys: onefold ssd spec")
+        }
+        _ => failure,
+    }
+}
+
+/// A specification from its builder.
+pub fn build(builder: SpecBuilder) -> Result<DriveSpec> {
+    builder.build().map_err(|error| refused(&error))
+}

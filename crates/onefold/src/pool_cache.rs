@@ -1,0 +1,113 @@
+//! A pool's containers with copies on a fast device.
+//! Room: onefold.
+//! Whatever is wrong with the fast device is a warning, and the pool works without it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onefold_block::{ContainerStore, FileFolder};
+use onefold_cache::tier::{TierError, TierLock, TierOptions, TierStatus, TieredStore};
+use onefold_pool::{Budgets, OpenOptions, Pool};
+
+use crate::args::PoolCacheArgs;
+use crate::failure::{Failure, Result};
+use crate::open_pool::{must_exist, refused};
+use crate::output::Printer;
+
+/// Containers read last whose reads are one use: a reader that goes through one container in many
+/// small reads uses it once, and so do eight such readers at a time.
+const BURST: usize = 8;
+
+/// An open pool, and the cache before it.
+pub struct Cached {
+    /// The pool.
+    pub pool: Pool,
+    /// Its cache, if it has one and the folder can be used.
+    pub tier: Option<Arc<TieredStore>>,
+}
+
+/// Open a pool with its cache before it.
+pub fn open(
+    pool: &Path,
+    read_only: bool,
+    budgets: Budgets,
+    cache: &PoolCacheArgs,
+    printer: &Printer,
+) -> Result<Cached> {
+    must_exist(pool)?;
+    let options = OpenOptions { read_only, budgets };
+    let failed = |error| refused(pool, error);
+    let Some(folder) = &cache.cache else {
+        let pool = Pool::open_at(pool, &options).map_err(failed)?;
+        return Ok(Cached { pool, tier: None });
+    };
+    let mut tier = None;
+    let opened = Pool::open_at_with(
+        pool,
+        &options,
+        Box::new(|slow, settings, identity| {
+            let options = TierOptions {
+                owner: identity.uuid,
+                policy: cache.cache_policy.clone(),
+                size: cache.cache_size,
+                container_bytes: settings.container_bytes,
+                burst: BURST,
+            };
+            match open_tier(folder, Arc::clone(&slow), options) {
+                Ok(store) => {
+                    let store = Arc::new(store);
+                    tier = Some(Arc::clone(&store));
+                    store as Arc<dyn ContainerStore>
+                }
+                Err(error) => {
+                    printer.warning(&format!("the pool works without its cache: {error}"));
+                    slow
+                }
+            }
+        }),
+    );
+    Ok(Cached { pool: opened.map_err(failed)?, tier })
+}
+
+fn open_tier(
+    folder: &Path,
+    slow: Arc<dyn ContainerStore>,
+    options: TierOptions,
+) -> std::result::Result<TieredStore, TierError> {
+    // Not made anew: a folder that is missing is a device that is not mounted.
+    let opened = Arc::new(FileFolder::open(folder)?);
+    let lock = TierLock::acquire(folder)?;
+    TieredStore::open(slow, opened, options, Some(lock))
+}
+
+/// What the folder of a cache tells of it while no server has it open.
+pub fn saved_status(folder: &Path, uuid: &[u8; 16]) -> Option<TierStatus> {
+    TieredStore::saved_status(&FileFolder::open(folder).ok()?, uuid)
+}
+
+/// Make the cache's folder for a new pool, and say where it is, whatever the working folder.
+pub fn prepare(pool: &Path, folder: &Path) -> Result<PathBuf> {
+    let refused = |error| Failure::unusable("use as a cache", folder, error);
+    let absolute = |path: &Path| {
+        let path = std::path::absolute(path).map_err(refused)?;
+        Ok(path.canonicalize().unwrap_or(path))
+    };
+    let apart = |folder: &Path| {
+        let pool = absolute(pool)?;
+        if !folder.starts_with(&pool) && !pool.starts_with(folder) {
+            return Ok(());
+        }
+        Err(Failure::nothing_done(format!(
+            "the cache '{}' and the pool '{}' lie in one another",
+            folder.display(),
+            pool.display()
+        ))
+        .hint("name a folder of its own, on the fast device"))
+    };
+    apart(&absolute(folder)?)?;
+    std::fs::create_dir_all(folder).map_err(refused)?;
+    // Once more, now that links in its path can be followed.
+    let folder = folder.canonicalize().map_err(refused)?;
+    apart(&folder)?;
+    Ok(folder)
+}

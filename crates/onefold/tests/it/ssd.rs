@@ -1,0 +1,221 @@
+//! An emulated drive with real clients: served, filled, killed, recovered, looked at.
+//! Room: onefold.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use super::file_system::{Fuse, loop_device, mounted};
+use super::harness::{Sandbox, Server, copy_tree, machine, nbdsh, run, tool};
+
+/// A drive of 256 MiB raw: small enough for a test, large enough for a file system.
+const SMALL: [&str; 10] = [
+    "--preset",
+    "ses-mlc1",
+    "--set",
+    "geometry.blocks_per_plane=32",
+    "--set",
+    "geometry.pages_per_block=16",
+    "--set",
+    "ftl.over_provisioning=0.6",
+    "--set",
+    "ftl.gc_reserve_blocks=4",
+];
+
+/// The same with pages of 4 KiB, as file systems have blocks, and deduplication by parity.
+const SHARING: [&str; 6] = [
+    "--set",
+    "geometry.page_bytes=4096",
+    "--set",
+    "geometry.oob_bytes=192",
+    "--set",
+    "dedup.policy=ses-device",
+];
+
+fn serve(sandbox: &Sandbox, more: &[&str]) -> Server {
+    let socket = sandbox.path("socket");
+    let listen = format!("unix:{}", socket.display());
+    let args = [&["ssd", "serve", "--dir", "drive", "--listen", &listen], more].concat();
+    Server::start(sandbox.command(&args), socket)
+}
+
+fn smart(sandbox: &Sandbox) -> serde_json::Value {
+    sandbox.ok(&["ssd", "smart", "drive", "--json"]).json()
+}
+
+#[test]
+fn clients_copy_images_in_and_out_and_smart_counts_them() {
+    let sandbox = Sandbox::new();
+    let server = serve(&sandbox, &SMALL);
+    let uri = server.uri("");
+    tool("nbdinfo", &[&uri]);
+    let image = sandbox.text("image");
+    let mut bytes = onefold_block::SplitMix64::new(1).bytes(24 << 20);
+    bytes[5 << 20..9 << 20].fill(0);
+    std::fs::write(&image, &bytes).unwrap();
+    tool("nbdcopy", &["--flush", &image, &uri]);
+    tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &uri]);
+    let out = sandbox.text("out");
+    tool("nbdcopy", &[&uri, &out]);
+    let back = std::fs::read(&out).unwrap();
+    assert!(back[..bytes.len()] == bytes, "the image came back");
+    assert!(back[bytes.len()..].iter().all(|&byte| byte == 0), "and nothing else");
+    server.stop();
+    let said = smart(&sandbox);
+    let log = &said["nvme_smart_health_information_log"];
+    assert_eq!(said["smart_status"]["passed"], true, "{said}");
+    assert_eq!(log["power_cycles"], 1);
+    assert_eq!(log["unsafe_shutdowns"], 0);
+    assert!(log["data_units_written"].as_u64().unwrap() >= (20 << 20) / 512_000, "{log}");
+    assert!(said["write_amplification"]["total"].as_f64().unwrap() >= 1.0, "{said}");
+    assert_eq!(said["closed"], true);
+    assert!(said["nand"]["pages_programmed"].as_u64().unwrap() >= (20 << 20) / 8192, "{said}");
+    let text = sandbox.ok(&["ssd", "smart", "drive"]);
+    assert!(text.text().contains("percentage used"), "{}", text.text());
+}
+
+#[test]
+fn a_drive_is_opened_as_it_is_and_other_wishes_are_refused_by_name() {
+    let sandbox = Sandbox::new();
+    serve(&sandbox, &SMALL).stop();
+    serve(&sandbox, &[]).stop();
+    let run = |more: &[&str]| {
+        let listen = format!("unix:{}", sandbox.path("other").display());
+        let args = [&["ssd", "serve", "--dir", "drive", "--listen", &listen], more].concat();
+        sandbox.onefold(&args)
+    };
+    let said = run(&["--preset", "ses-slc"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("ses-mlc1"), "{}", said.err);
+    let said = run(&["--set", "geometry.plans_per_die=2"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("planes_per_die"), "{}", said.err);
+    let server = serve(&sandbox, &[]);
+    let said = run(&[]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains(&format!("in use by process {}", server.pid())), "{}", said.err);
+    server.stop();
+    let said = sandbox.onefold(&["ssd", "smart", "nothing"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    std::fs::create_dir(sandbox.path("full")).unwrap();
+    std::fs::write(sandbox.path("full/letter"), "dear").unwrap();
+    let listen = format!("unix:{}", sandbox.path("other").display());
+    let said = sandbox.onefold(&["ssd", "serve", "--dir", "full", "--listen", &listen]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("'letter'"), "{}", said.err);
+    assert_eq!(std::fs::read_dir(sandbox.path("full")).unwrap().count(), 1, "left as it was");
+}
+
+/// Content of a page by its number and version.
+const PATTERN: &str = "
+import hashlib
+def page(i):
+    return hashlib.sha256(b'%d' % i).digest() * 256
+";
+
+const WRITER: &str = "
+i = START
+while True:
+    for k in range(16):
+        h.pwrite(page(i + k), ((i + k) * 7919 % 2048) * 8192)
+    i += 16
+    h.flush()
+    print(i, flush=True)
+";
+
+const READER: &str = "
+newest = {}
+for i in range(END):
+    newest[i * 7919 % 2048] = i
+late = set((END + k) * 7919 % 2048 for k in range(64))
+for place, i in newest.items():
+    if place not in late and h.pread(8192, place * 8192) != page(i):
+        print('page', place, 'lost version', i)
+print('read')
+";
+
+#[test]
+fn what_was_flushed_outlives_kill_at_any_moment() {
+    let sandbox = Sandbox::new();
+    let mut end = 0u64;
+    for round in 1..=3 {
+        let server = serve(&sandbox, if round == 1 { &SMALL } else { &[] });
+        let writer = format!("{PATTERN}{}", WRITER.replace("START", &end.to_string()));
+        let mut client = nbdsh(&["-u", &server.uri(""), "-c", &writer])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nbdsh is needed");
+        let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+        for _ in 0..round * 60 {
+            end = lines.next().unwrap().unwrap().parse().unwrap();
+        }
+        server.kill();
+        for line in lines.map_while(Result::ok) {
+            end = line.parse().unwrap();
+        }
+        client.wait().unwrap();
+        let server = serve(&sandbox, &[]);
+        // Pages written after the last flush may hold either version: they are left out.
+        let reader = format!("{PATTERN}{}", READER.replace("END", &end.to_string()));
+        assert_eq!(run(&mut nbdsh(&["-u", &server.uri(""), "-c", &reader])).text(), "read\n");
+        server.stop();
+    }
+    let log = &smart(&sandbox)["nvme_smart_health_information_log"];
+    assert_eq!(
+        (log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()),
+        (Some(6), Some(3))
+    );
+}
+
+#[test]
+fn a_file_system_survives_kill_and_smart_tells() {
+    let _machine = machine();
+    let sandbox = Sandbox::new();
+    let point = sandbox.text("mnt");
+    let tree = sandbox.path("tree");
+    copy_tree(Path::new("/usr/share"), &tree, &mut (12 << 20));
+    let tree_text = tree.to_str().unwrap();
+    let server = serve(&sandbox, &[&SMALL[..], &SHARING].concat());
+    {
+        let fuse = Fuse::mount(&sandbox, &server, "");
+        tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &fuse.file()]);
+        let (device, _loop) = loop_device(&fuse.file());
+        let _mount = mounted(&device, &point);
+        tool("cp", &["-r", tree_text, &format!("{point}/kept")]);
+        tool("sync", &["-f", &point]);
+        // Nobody waits for these.
+        tool("cp", &["-r", tree_text, &format!("{point}/lost")]);
+        server.kill();
+    }
+    let server = serve(&sandbox, &[]);
+    {
+        let fuse = Fuse::mount(&sandbox, &server, "");
+        let repaired = run(std::process::Command::new("e2fsck").args(["-fy", &fuse.file()]));
+        // 1 is what a replayed journal and its leftovers look like.
+        assert!(matches!(repaired.code, Some(0 | 1)), "{}", repaired.text());
+        let (device, _loop) = loop_device(&fuse.file());
+        let _mount = mounted(&device, &point);
+        tool("diff", &["-r", tree_text, &format!("{point}/kept")]);
+        tool("rm", &["-rf", &format!("{point}/lost")]);
+        tool("cp", &["-r", tree_text, &format!("{point}/again")]);
+        tool("fstrim", &[&point]);
+        tool("umount", &[&point]);
+        tool("e2fsck", &["-fn", &device]);
+    }
+    server.stop();
+    let said = smart(&sandbox);
+    let log = &said["nvme_smart_health_information_log"];
+    assert_eq!(
+        (log["power_cycles"].as_u64(), log["unsafe_shutdowns"].as_u64()),
+        (Some(2), Some(1))
+    );
+    assert_eq!(
+        (log["media_errors"].as_u64(), log["critical_warning"].as_u64()),
+        (Some(0), Some(0))
+    );
+    let written = said["deduplication"]["mapped_pages"].as_u64().unwrap();
+    assert!(written * 4096 > 20 << 20, "{said}");
+    let ratio = said["deduplication"]["ratio"].as_f64().unwrap();
+    assert!(ratio > 1.4, "two copies of one tree: {said}");
+}
