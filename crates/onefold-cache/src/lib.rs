@@ -12,7 +12,6 @@ pub mod admission;
 pub mod cache;
 pub mod counts;
 pub mod eviction;
-pub mod experiments;
 pub mod ghost;
 pub mod objects;
 pub mod options;

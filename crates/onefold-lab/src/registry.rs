@@ -8,6 +8,7 @@
 use crate::error::{LabError, Result};
 use crate::experiments as e;
 use crate::plot::Chart;
+use crate::report;
 use crate::row::Row;
 use crate::settings::{Options, Settings};
 
@@ -24,19 +25,29 @@ pub struct Experiment {
     pub published: &'static str,
     /// What runs it.
     pub run: fn(&Settings<'_>) -> Result<Vec<Row>>,
-    /// What draws it; none for most tables.
-    pub chart: Option<fn(&[Row]) -> Chart>,
+    /// What draws it; nothing for most tables.
+    pub charts: &'static [Drawing],
 }
 
+/// What draws a chart from an experiment's rows, and the name of the file; of a single chart the
+/// name is empty, and the file is called like the experiment.
+pub type Drawing = (&'static str, fn(&[Row]) -> Chart);
+
 macro_rules! experiment {
-    ($id:literal, $title:literal, $run:path, $chart:expr) => {
+    ($id:literal, $title:literal, $run:path, None) => {
+        experiment!($id, $title, $run, charts: &[])
+    };
+    ($id:literal, $title:literal, $run:path, Some($chart:path)) => {
+        experiment!($id, $title, $run, charts: &[("", $chart)])
+    };
+    ($id:literal, $title:literal, $run:path, charts: $charts:expr) => {
         Experiment {
             id: $id,
             title: $title,
             spec: include_str!(concat!("../../../experiments/", $id, "/spec.toml")),
             published: include_str!(concat!("../../../experiments/", $id, "/published.toml")),
             run: $run,
-            chart: $chart,
+            charts: $charts,
         }
     };
 }
@@ -79,6 +90,67 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiment!("park-shin/fig-4", "Offline overhead", e::park_shin::fig4, None),
     experiment!("park-shin/fig-5", "Page copies in collection", e::park_shin::fig5, None),
     experiment!(
+        "plc-cache/arithmetic",
+        "PLC-Cache: what is stated, and what follows from it alone",
+        e::plc::arithmetic::run,
+        None
+    ),
+    experiment!("plc-cache/table-1", "Lifetime of the SSD", e::plc::arithmetic::table_1, None),
+    experiment!(
+        "plc-cache/fig-3",
+        "Quadrants of what classical policies write",
+        e::plc::quadrants::fig_3,
+        Some(e::plc::quadrants::chart_3)
+    ),
+    experiment!(
+        "plc-cache/fig-6-8",
+        "Latency, bytes written and hit rate at 20 %",
+        e::plc::overall::run,
+        charts: e::plc::overall::CHARTS
+    ),
+    experiment!(
+        "plc-cache/fig-9",
+        "Quadrants of what LRU and PLC write at 10 %",
+        e::plc::quadrants::fig_9,
+        Some(e::plc::quadrants::chart_9)
+    ),
+    experiment!(
+        "plc-cache/fig-10-12",
+        "Size of the cache",
+        e::plc::sweeps::sizes,
+        charts: e::plc::sweeps::SIZES
+    ),
+    experiment!(
+        "plc-cache/fig-13-15",
+        "Popularity of files",
+        e::plc::sweeps::popularity,
+        charts: e::plc::sweeps::POPULARITY
+    ),
+    experiment!(
+        "plc-cache/fig-16-18",
+        "Size of a container",
+        e::plc::sweeps::containers,
+        charts: e::plc::sweeps::CONTAINERS
+    ),
+    experiment!(
+        "plc-cache/fig-19-21",
+        "Threshold of the popularity filter",
+        e::plc::sweeps::thresholds,
+        charts: e::plc::sweeps::THRESHOLDS
+    ),
+    experiment!(
+        "plc-cache/fig-22-24",
+        "Delay of the eviction",
+        e::plc::sweeps::delays,
+        charts: e::plc::sweeps::DELAYS
+    ),
+    experiment!(
+        "plc-cache/write-amplification",
+        "Write amplification inside the SSD by unit of caching",
+        e::plc::amplification::run,
+        Some(e::plc::amplification::chart)
+    ),
+    experiment!(
         "beyond/policies",
         "Who gains where, and break-even duplicate ratios",
         e::beyond_policies::run,
@@ -97,6 +169,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::collisions::run,
         Some(e::collisions::chart)
     ),
+    experiment!(
+        "beyond/cache-frontier",
+        "Hit rate of a read cache within a budget of flash writes",
+        e::cache_frontier::run,
+        Some(e::cache_frontier::chart)
+    ),
 ];
 
 /// What came out of an experiment.
@@ -109,9 +187,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The chart, if there is one.
-    pub fn chart(&self) -> Option<Chart> {
-        self.experiment.chart.map(|chart| chart(&self.rows))
+    /// The charts, each with the name of its file, without extension.
+    pub fn charts(&self) -> Vec<(String, Chart)> {
+        let own = report::slug(self.experiment.id);
+        let draw = |(name, chart): &Drawing| {
+            let name = if name.is_empty() { own.clone() } else { (*name).to_owned() };
+            (name, chart(&self.rows))
+        };
+        self.experiment.charts.iter().map(draw).collect()
     }
 }
 
@@ -128,11 +211,14 @@ impl Experiment {
     }
 }
 
-/// The experiments that a name selects: one id, or all of a paper.
+/// The experiments that a name selects: one id, or all whose ids begin with it, such as a paper's.
 pub fn find(name: &str) -> Result<Vec<&'static Experiment>> {
-    let selected = |experiment: &&Experiment| experiment.id == name || experiment.paper() == name;
+    let exact = EXPERIMENTS.iter().any(|experiment| experiment.id == name);
+    let selected = |experiment: &&Experiment| {
+        if exact { experiment.id == name } else { experiment.id.starts_with(name) }
+    };
     let found: Vec<_> = EXPERIMENTS.iter().filter(selected).collect();
-    if !found.is_empty() {
+    if !found.is_empty() && !name.is_empty() {
         return Ok(found);
     }
     let mut known: Vec<&str> = EXPERIMENTS.iter().map(Experiment::paper).collect();

@@ -83,7 +83,7 @@ pub fn text(outcome: &Outcome) -> String {
     text
 }
 
-/// The whole page; experiments with a chart show `plots/<id>.svg`.
+/// The whole page; experiments with charts show `plots/<name>.svg`.
 pub fn page(outcomes: &[Outcome]) -> Result<String> {
     let mut text = HEAD.to_owned();
     for outcome in outcomes {
@@ -103,10 +103,12 @@ fn section(outcome: &Outcome, text: &mut String) -> Result<()> {
             let _ = writeln!(text, "- {}", shape.says);
         }
     }
-    if outcome.experiment.chart.is_some() {
-        let _ = write!(text, "\n![{title}](plots/{}.svg)\n", slug(id));
+    for (name, chart) in outcome.charts() {
+        let _ = write!(text, "\n![{}](plots/{name}.svg)\n", chart.title);
     }
-    text.push_str("\n| parameter | value | unit | source | note |\n|---|---|---|---|---|\n");
+    if !settings.spec.parameters.is_empty() {
+        text.push_str("\n| parameter | value | unit | source | note |\n|---|---|---|---|---|\n");
+    }
     for parameter in &settings.spec.parameters {
         let Parameter { name, unit, source, note, .. } = parameter;
         let value = |full| parameter.at(full).map(ToString::to_string).unwrap_or_default();

@@ -3,9 +3,11 @@
 
 pub mod beyond_gleaner;
 pub mod beyond_policies;
+pub mod cache_frontier;
 pub mod collisions;
 pub mod drives;
 pub mod park_shin;
+pub mod plc;
 pub mod ses_arithmetic;
 pub mod ses_fig1;
 pub mod ses_fig2;

@@ -14,6 +14,7 @@ Examples:
   onefold cache spec > cache.toml
   onefold cache run cache.toml
   onefold cache run - --set cache.sizes=0.05,0.2 --set 'cache.policies=lru plc:threshold=8 toll'
+  onefold cache run cache.toml --write-amplification 12,2048
   onefold cache run cache.toml --trace proj_0.csv --format msr --set trace.container_kib=512";
 
 /// Simulate an SSD read cache in front of disks.
@@ -40,6 +41,10 @@ pub struct CacheRunArgs {
     /// How the trace is written: csv, msr, blkparse, fio, disksim, cachesim, alibaba or fiu
     #[arg(long, value_name = "FORMAT", requires = "trace", default_value = "csv")]
     pub format: String,
+    /// Also replay the writes inside a model of the SSD, cached in units of so many KiB (as
+    /// 12,2048); without a number, in containers
+    #[arg(long, value_name = "KIB", num_args = 0.., value_delimiter = ',')]
+    pub write_amplification: Option<Vec<u32>>,
     /// Set a key of the specification, such as workload.seed=7
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -12,6 +12,7 @@ use onefold_cache::{Outcomes, POLICIES, Spec, simulate};
 use onefold_workload::{Format, TraceReader};
 use serde::Serialize;
 
+use super::cache_amplification::{self, Amplification};
 use crate::args::{CachePoliciesArgs, CacheRunArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -22,6 +23,8 @@ struct RunJson<'a> {
     schema_version: u32,
     #[serde(flatten)]
     outcomes: &'a Outcomes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_amplification: Option<&'a [Amplification]>,
 }
 
 #[derive(Serialize)]
@@ -63,17 +66,24 @@ pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
         return show_curves(&curves, &trace, one_in, args.json, printer);
     }
     let outcomes = simulate(&trace, &plan).map_err(unusable)?;
+    let amplified = match &args.write_amplification {
+        Some(units) => Some(cache_amplification::run(units, args, &spec, &trace)?),
+        None => None,
+    };
     if args.json {
-        return printer.json(&RunJson { schema_version: JSON_SCHEMA_VERSION, outcomes: &outcomes });
+        let (schema_version, outcomes) = (JSON_SCHEMA_VERSION, &outcomes);
+        let write_amplification = amplified.as_deref();
+        return printer.json(&RunJson { schema_version, outcomes, write_amplification });
     }
-    printer.data(&text(&outcomes, printer))
+    printer.data(&text(&outcomes, printer))?;
+    amplified.map_or(Ok(()), |runs| printer.data(&cache_amplification::text(&runs, printer)))
 }
 
-fn unusable(error: impl std::error::Error) -> Failure {
+pub(super) fn unusable(error: impl std::error::Error) -> Failure {
     Failure::nothing_done(error.to_string())
 }
 
-fn read_trace(path: &Path, format: &str, spec: &Spec) -> Result<Trace> {
+pub(super) fn read_trace(path: &Path, format: &str, spec: &Spec) -> Result<Trace> {
     let format: Format = format.parse().map_err(unusable)?;
     let file = File::open(path).map_err(|error| Failure::unusable("open trace", path, error))?;
     let reader = TraceReader::new(format, BufReader::new(file));

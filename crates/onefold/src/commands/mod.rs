@@ -6,6 +6,7 @@ mod archive_add;
 mod archive_read;
 mod archive_restore;
 pub mod cache;
+mod cache_amplification;
 pub mod completions;
 pub mod estimate;
 pub mod man;

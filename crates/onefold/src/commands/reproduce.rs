@@ -92,9 +92,10 @@ fn list(experiments: &[&'static Experiment], json: bool, printer: &Printer) -> R
 }
 
 fn plot(outcome: &Outcome, folder: &Path, printer: &Printer) -> Result<()> {
-    let Some(chart) = outcome.chart() else { return Ok(()) };
-    let path = folder.join(format!("{}.svg", report::slug(outcome.experiment.id)));
-    std::fs::write(&path, chart.svg()).map_err(|error| Failure::broke("write", &path, error))?;
-    printer.note(&format!("drawn: {}", path.display()));
+    for (name, chart) in outcome.charts() {
+        let path = folder.join(format!("{name}.svg"));
+        std::fs::write(&path, chart.svg()).map_err(|e| Failure::broke("write", &path, e))?;
+        printer.note(&format!("drawn: {}", path.display()));
+    }
     Ok(())
 }
