@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use onefold_lab::report;
-use onefold_lab::{EXPERIMENTS, Kind, Options, Outcome, Row, Settings, find};
+use onefold_lab::{EXPERIMENTS, Kind, Options, Outcome, Row, Settings, find, sweep};
 
-/// All experiments, once for all tests.
+/// All experiments on many threads, once for all tests.
 pub fn outcomes() -> &'static [Outcome] {
     static OUTCOMES: OnceLock<Vec<Outcome>> = OnceLock::new();
     OUTCOMES.get_or_init(|| {
-        let options = Options::default();
+        let options = Options { threads: 7, ..Options::default() };
         EXPERIMENTS.iter().map(|experiment| experiment.run(&options).unwrap()).collect()
     })
 }
@@ -47,11 +47,12 @@ fn the_page_and_its_charts_are_fresh() {
 
 #[test]
 fn one_thread_gives_what_many_give() {
-    let options = Options { threads: 1, ..Options::default() };
-    let many = Options { threads: 7, ..Options::default() };
-    for outcome in outcomes() {
-        assert_eq!(outcome.experiment.run(&options).unwrap().rows, outcome.rows);
-        assert_eq!(outcome.experiment.run(&many).unwrap().rows, outcome.rows);
+    let alone = Options { threads: 1, ..Options::default() };
+    let run = |outcome: &Outcome| outcome.experiment.run(&alone).unwrap().rows;
+    // Each experiment has one thread, and several of them run at a time.
+    let again = sweep(outcomes(), 0, run, &|_, _| {});
+    for (outcome, rows) in outcomes().iter().zip(again) {
+        assert_eq!(rows, outcome.rows);
     }
 }
 
