@@ -1,4 +1,4 @@
-//! `block-separation`: CRC-32 when writing decides on the block, a strong hash when idle on the rest.
+//! `block-separation`: CRC-32 when writing decides on the block, a strong hash follows when idle.
 //! Room: onefold-flash.   Source: seed 002 sec. II on Ahn & Shin (FAST'13 poster, not read).
 //! 1. The CRC-32 of a page is looked up among those of the live pages.
 //! 2. Known: the page may be a duplicate and goes to the ND blocks; unknown: to the U blocks. So

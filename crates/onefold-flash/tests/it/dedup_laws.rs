@@ -227,7 +227,7 @@ fn the_host_design_needs_a_seed_that_the_host_knows() {
 #[test]
 fn the_host_chooses_by_range_and_by_request() {
     let mut policy = policy("ses-host", "lba_ranges = [[10, 19]]").expect("accepted");
-    let mut tag = |policy: &mut AnyPolicy<Identities>, lpn: u32| match policy.inspect(
+    let tag = |policy: &mut AnyPolicy<Identities>, lpn: u32| match policy.inspect(
         lpn,
         &Identity(77),
         &mut Quiet,
@@ -252,7 +252,7 @@ fn the_bucket_with_most_duplicates_goes_first_and_partners_are_promoted() {
         Ftl::format(IdentityNand::new(geometry(64)), policy, settings).expect("fits")
     };
     let mut d = Untimed;
-    let mut write = |ftl: &mut Ftl<_, _>, lpn: u32, content: u128| {
+    let write = |ftl: &mut Ftl<_, _>, lpn: u32, content: u128| {
         ftl.write(lpn, &Identity(content), &mut Untimed).expect("written");
     };
     // Content 1 has found a duplicate before; then both have one undetermined page.

@@ -82,16 +82,13 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
             rows.push(Row::new(settings.id, name, &column, gain, "%"));
         }
         let column = format!("{flash}, break-even");
-        match break_even(&gains) {
-            Some(ratio) => {
-                rows.push(Row::new(settings.id, name, &column, ratio, "% duplicates"));
-            }
-            None => {
-                let mut row = Row::new(settings.id, name, &column, 0.0, "% duplicates");
-                row.measured = None;
-                rows.push(row.note("no gain up to the highest ratio"));
-            }
+        let reached = break_even(&gains);
+        let mut row = Row::new(settings.id, name, &column, 0.0, "% duplicates");
+        row.measured = reached;
+        if reached.is_none() {
+            row = row.note("no gain up to the highest ratio");
         }
+        rows.push(row);
     }
     Ok(rows)
 }
