@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use onefold_lab::report;
-use onefold_lab::{EXPERIMENTS, Kind, Options, Outcome, Row, Settings, find, sweep};
+use onefold_lab::{EXPERIMENTS, Kind, Options, Outcome, Settings, find, sweep};
 
 /// All experiments on many threads, once for all tests.
 pub fn outcomes() -> &'static [Outcome] {

@@ -14,6 +14,6 @@ pub enum SsdCommand {
     Spec(SsdSpecArgs),
     /// Serve an emulated drive over NBD, and make it on first use
     Serve(Box<SsdServeArgs>),
-    /// Print a drive's health, as the NVMe SMART log and beyond
+    /// Print a drive's health: the fields of the SMART log, wear and deduplication
     Smart(SsdSmartArgs),
 }

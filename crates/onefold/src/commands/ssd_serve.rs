@@ -136,19 +136,16 @@ fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) ->
     let stopped = open
         .close()
         .map_err(|error| failed(error).hint("what clients flushed before the failure is safe"));
-    match ended.map_or(0, child::exit_code) {
-        code @ 1.. => {
-            if let Err(failure) = stopped {
-                printer.failure(&failure);
-            }
-            Ok(ExitCode::from(code))
+    let code = ended.map_or(0, child::exit_code);
+    if code > 0 {
+        if let Err(failure) = stopped {
+            printer.failure(&failure);
         }
-        0 => {
-            stopped?;
-            printer.note("stopped; everything is flushed");
-            Ok(ExitCode::SUCCESS)
-        }
+        return Ok(ExitCode::from(code));
     }
+    stopped?;
+    printer.note("stopped; everything is flushed");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Serve until it is time to stop; how the command of `--run` ended, if that is why.
