@@ -21,17 +21,23 @@ pub struct Removed {
 }
 
 impl Archive {
-    /// Remove a version, and the containers that no other one refers to. What others share stays,
+    /// Remove a version, and the containers that no other one refers to. While another version is
+    /// damaged, only damaged ones can be removed. What others share stays,
     /// and so do chunks that nobody refers to in a container that somebody does.
     pub fn remove(&mut self, number: u32) -> Result<Removed, ArchiveError> {
         // An error if there is no such version; one that is damaged may be removed.
-        match self.version(Some(number)) {
+        let uses = self.version(Some(number)).and_then(|version| version.containers());
+        let damaged = match uses {
             Err(error) if !error.is_corruption() => return Err(error),
-            _ => {}
-        }
+            uses => uses.is_err(),
+        };
         self.repair_log()?;
         self.clear_leftovers()?;
-        self.used_containers(Some(number))?;
+        match self.used_containers(Some(number)) {
+            // Else two damaged versions would keep each other: no container goes before both did.
+            Err(error) if damaged && error.is_corruption() => {}
+            used => drop(used?),
+        }
         self.commit(self.log.next_container, LogEvent::Removed(number))?;
         self.clear_leftovers()
     }

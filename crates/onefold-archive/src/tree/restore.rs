@@ -35,7 +35,7 @@ impl Default for RestoreOptions {
 /// What was restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Paths made.
+    /// Paths made, those of files that were taken away again among them.
     pub entries: u64,
     /// What reading took.
     pub totals: ReadTotals,
@@ -97,8 +97,7 @@ pub fn restore(
         }
         match next {
             Assembled::Mark(Mark::Begin(entry)) => {
-                report.entries += 1;
-                target.begin(*entry, &mut report.problems)?;
+                report.entries += u64::from(target.begin(*entry, &mut report.problems)?);
             }
             Assembled::Chunk(Ok(data)) => {
                 target.write(&data, options.sparse, &mut report.problems)?;

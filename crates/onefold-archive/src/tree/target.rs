@@ -91,23 +91,28 @@ impl Target {
         Ok(Self { root, open: Vec::new(), file: None, overwrite, gives_away })
     }
 
-    /// A path comes. A file's content follows by [`Target::write`] and [`Target::end`].
-    pub fn begin(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
+    /// A path comes; answers whether it could be made. A file's content follows by
+    /// [`Target::write`] and [`Target::end`].
+    pub fn begin(
+        &mut self,
+        entry: Entry,
+        problems: &mut Vec<Problem>,
+    ) -> Result<bool, ArchiveError> {
         assert!(self.file.is_none(), "a file ends before the next path comes");
         let path = entry.path.clone();
         match self.make(entry, problems) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(true),
             Err(Errno::NOSPC | Errno::DQUOT) => Err(ArchiveError::NoSpace(format!(
                 "restoring '{}'",
                 String::from_utf8_lossy(&path)
             ))),
             Err(Errno::EXIST) => {
                 problem(&path, &"it exists already", problems);
-                Ok(())
+                Ok(false)
             }
             Err(errno) => {
                 problem(&path, &io::Error::from(errno), problems);
-                Ok(())
+                Ok(false)
             }
         }
     }

@@ -200,3 +200,19 @@ fn a_damaged_version_can_be_removed_and_holds_up_no_other() {
     let last = add(&mut archive, &trees[0]).unwrap().number;
     assert!(read(&archive, last).unwrap() == trees[0]);
 }
+
+#[test]
+fn two_damaged_versions_do_not_keep_each_other() {
+    let (folder, trees) = two_versions();
+    let mut archive = open(&folder);
+    let third = add(&mut archive, &trees[0]).unwrap().number;
+    for number in [1, 2] {
+        damage(&folder, &format!("versions/{number:08x}.version"), 5);
+    }
+    let mut archive = open(&folder);
+    assert!(archive.remove(third).unwrap_err().is_corruption(), "a whole one stays");
+    assert_eq!(archive.remove(1).unwrap().containers, 0, "what version 2 needs is not known");
+    assert!(archive.remove(2).unwrap().containers > 0, "now it is");
+    assert!(read(&archive, third).unwrap() == trees[0]);
+    assert!(archive.remove(third).unwrap().containers > 0);
+}

@@ -66,6 +66,7 @@ fn nothing_is_written_through_a_link_in_the_target() {
     let report = restore(&archive, &version, &[], &target, &options, &mut |_| true).unwrap();
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
+    assert_eq!(report.entries, 1, "only what was made is counted");
     assert_eq!(std::fs::read(target.join("b")).unwrap(), b"new", "the link was replaced");
 }
 

@@ -1,8 +1,10 @@
 //! Which format a trace is written in, by its first lines.
 //! Room: onefold-workload.
-//! A format fits if it makes requests of these lines and refuses none; exactly one must.
+//! A format fits if it makes requests of these lines and refuses none; exactly one must. A header
+//! of ours with nothing below it is a trace without requests.
 
 use super::{BlkAction, Format, TraceError, TraceReader};
+use crate::csv::HEADER;
 
 /// Bytes that [`Format::detect`] looks at.
 pub const DETECT_BYTES: usize = 64 << 10;
@@ -48,6 +50,9 @@ impl Format {
         let text = whole.get(..lines).unwrap_or(whole);
         if text.trim_ascii().is_empty() {
             return Err(DetectError::Empty);
+        }
+        if text.trim_ascii() == HEADER.as_bytes() {
+            return Ok(Self::Csv);
         }
         let mut fitting = Vec::new();
         let mut nearest: Option<(u64, Self, TraceError)> = None;
@@ -103,6 +108,14 @@ mod tests {
             (Format::Fiu, "10 4892 syslogd 904265560 8 W 6 0 531e779d56e0b7eb5e3d1d2f1e4c9a3b\n"),
         ] {
             assert_eq!(Format::detect(text.as_bytes()), Ok(format), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_of_ours_is_a_trace_without_requests() {
+        let header = "time_ns,op,offset,length,identity,stream,pid";
+        for text in [header.to_owned(), format!("{header}\n"), format!("{header}\r\n")] {
+            assert_eq!(Format::detect(text.as_bytes()), Ok(Format::Csv), "{text:?}");
         }
     }
 
