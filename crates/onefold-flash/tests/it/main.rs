@@ -7,6 +7,7 @@ mod bytes_laws;
 mod conservation;
 mod dedup_laws;
 mod dedup_model;
+mod dedup_power;
 mod drive;
 mod drive_device;
 mod drive_power;

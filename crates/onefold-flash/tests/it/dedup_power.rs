@@ -1,0 +1,111 @@
+//! Every policy under power cuts: flushed pages are there, others are old or new, and tables that
+//! were rebuilt from tags alone still lead to right decisions.
+//! Room: onefold-flash.
+
+use onefold_block::SplitMix64;
+use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Site};
+use onefold_flash::ftl::{Durability, FtlError};
+use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut};
+use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 1,
+    packages: 1,
+    dies_per_package: 1,
+    planes_per_die: 2,
+    blocks_per_plane: 24,
+    pages_per_block: 8,
+    page_bytes: 256,
+    oob_bytes: 64,
+};
+const LOGICAL: u32 = 120;
+
+type Drive = Ftl<PowerCut<IdentityNand>, AnyPolicy<Identities>>;
+
+fn policy(name: &str) -> AnyPolicy<Identities> {
+    let site = Site { geometry: GEOMETRY, seed_source: None };
+    AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities).expect("accepted")
+}
+
+/// Whether the operation was done; the power may be off instead.
+fn done<T>(result: Result<T, FtlError>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(FtlError::Nand(NandError::PowerOff)) => false,
+        Err(error) => panic!("unexpected: {error}"),
+    }
+}
+
+/// What each page may hold: its contents since the last flush, the newest last.
+type Allowed = Vec<Vec<Option<u128>>>;
+
+fn act(drive: &mut Drive, allowed: &mut Allowed, random: &mut SplitMix64) {
+    for _ in 0..600 {
+        let lpn = random.below(u64::from(LOGICAL)) as u32;
+        let on = match random.below(20) {
+            0 => {
+                allowed[lpn as usize].push(None);
+                done(drive.trim(lpn, &mut Untimed))
+            }
+            1 => {
+                let flushed = done(drive.flush(&mut Untimed));
+                if flushed {
+                    let newest = |all: &mut Vec<_>| *all = vec![*all.last().expect("never empty")];
+                    allowed.iter_mut().for_each(newest);
+                }
+                flushed
+            }
+            2..6 => done(drive.deduplicate_step(&mut Untimed)),
+            6 => done(drive.collect_idle(random.below(2) as u32, &mut Untimed)),
+            _ => {
+                let content = u128::from(1 + random.below(40));
+                allowed[lpn as usize].push(Some(content));
+                done(drive.write(lpn, &Identity(content), &mut Untimed))
+            }
+        };
+        if !on {
+            return;
+        }
+    }
+}
+
+#[test]
+fn every_policy_survives_power_cuts() {
+    for info in POLICIES {
+        for seed in 0..25 {
+            let mut random = SplitMix64::new(seed);
+            let settings = FtlSettings {
+                logical_pages: LOGICAL,
+                durability: Durability::Journal,
+                ..FtlSettings::default()
+            };
+            let faults = Faults { program_ppm: 0, erase_ppm: 0, blocks_max: 0, seed };
+            let nand = PowerCut::new(IdentityNand::new(GEOMETRY), faults);
+            let mut drive = Ftl::format(nand, policy(info.name), settings).expect("fits");
+            let mut allowed: Allowed = vec![vec![None]; LOGICAL as usize];
+            for _ in 0..4 {
+                let cut = [Cut::Before, Cut::Torn, Cut::After][random.below(3) as usize];
+                drive.nand().cut_after(random.below(700), cut);
+                act(&mut drive, &mut allowed, &mut random);
+                drive.check_invariants();
+                let mut nand = drive.into_nand();
+                nand.restore();
+                let opened = Ftl::open(nand, policy(info.name), settings);
+                drive = opened.expect("recovered").0;
+                drive.check_invariants();
+                for lpn in 0..LOGICAL {
+                    let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+                    let may = &mut allowed[lpn as usize];
+                    assert!(may.contains(&got), "{} seed {seed} page {lpn}: {got:?}", info.name);
+                    *may = vec![got];
+                }
+            }
+            while drive.deduplicate_step(&mut Untimed).expect("a step") {}
+            drive.check_invariants();
+            for lpn in 0..LOGICAL {
+                let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+                assert_eq!(allowed[lpn as usize], [got], "{} seed {seed} page {lpn}", info.name);
+            }
+        }
+    }
+}
