@@ -108,7 +108,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         let at = lpn.map(|lpn| format!("logical page {lpn}: ")).unwrap_or_default();
         match error {
             FtlError::NoSpace { .. } => BlockError::NoSpace(error.to_string()),
-            FtlError::Nand(NandError::Uncorrectable { .. }) => {
+            FtlError::Lost { .. } | FtlError::Nand(NandError::Uncorrectable { .. }) => {
                 BlockError::Corrupt(format!("{at}{error}"))
             }
             _ => {
@@ -152,7 +152,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
 
     fn zero_piece(&mut self, piece: Piece, no_hole: bool) -> Result<(), BlockError> {
         let whole = piece.len as u64 == self.page_bytes;
-        let stored = self.ftl.locate(piece.lpn).is_some();
+        let stored = self.ftl.is_written(piece.lpn);
         if !no_hole && (whole || !stored) {
             return if stored { self.drop_page(piece.lpn) } else { Ok(()) };
         }
@@ -336,7 +336,7 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
         check_range(offset, len, self.size_bytes)?;
         self.request(|inner| {
             for lpn in offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes {
-                if inner.ftl.locate(lpn as u32).is_some() {
+                if inner.ftl.is_written(lpn as u32) {
                     inner.drop_page(lpn as u32)?;
                 }
             }
@@ -354,7 +354,7 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
         inner.check_usable()?;
         let mut extents: Vec<Extent> = Vec::new();
         for piece in pieces(offset, len.min(STATUS_BYTES_MAX), self.page_bytes) {
-            let stored = inner.ftl.locate(piece.lpn).is_some();
+            let stored = inner.ftl.is_written(piece.lpn);
             let kind = if stored { ExtentKind::Data } else { ExtentKind::Hole };
             let len_bytes = piece.len as u64;
             match extents.last_mut() {

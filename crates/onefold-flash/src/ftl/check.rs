@@ -21,7 +21,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let in_dram = |lpn: &u32| self.cache.holds(*lpn / entries);
         for lpn in (0..self.map.len()).filter(in_dram) {
             match self.map.get(lpn) {
-                Place::None => {}
+                Place::None | Place::Lost => {}
                 Place::Own(ppn) => {
                     assert_eq!(self.owners.get(ppn), Owner::Data(lpn), "owner of page {ppn}");
                 }

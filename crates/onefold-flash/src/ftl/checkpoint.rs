@@ -108,7 +108,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         for &block in &self.meta.round.open {
             states[block as usize] |= OPEN;
         }
-        for (index, part) in (0..).zip(states.chunks(slots.blocks_per_state as usize)) {
+        // Which mapping pages there are: without it a lost one would read as never written.
+        states.extend(self.meta.stored_at.iter().flat_map(|&at| [at as u32, (at >> 32) as u32]));
+        for (index, part) in (0..).zip(states.chunks(slots.words_per_state as usize)) {
             let bytes: Vec<u8> = part.iter().flat_map(|state| state.to_le_bytes()).collect();
             self.program_meta(slots.state(index, odd), seq, &bytes, d)?;
         }
@@ -159,7 +161,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 bytes.extend(self.shared.stored(vpn).to_le_bytes());
             }
         }
-        self.program_meta(segment, self.seq, &bytes, d)?;
+        let seq = self.seq;
+        self.program_meta(segment, seq, &bytes, d)?;
+        self.meta.stored_at[segment as usize] = seq;
         self.meta.dirty_at[segment as usize] = CLEAN;
         Ok(())
     }

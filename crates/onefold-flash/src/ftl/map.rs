@@ -13,12 +13,16 @@ pub enum Place {
     Own(u32),
     /// At this virtual page, which it may share.
     Virtual(u32),
+    /// Nobody knows: it was written, and damage took the page or what said where it was.
+    Lost,
 }
 
 /// The stored form of no place, and of no owner.
 pub(super) const NONE: u32 = u32::MAX;
 /// What an entry is while its mapping page is not in DRAM: outside every drive.
 const ABSENT: u32 = VIRTUAL - 1;
+/// An entry whose page was lost to damage.
+const LOST: u32 = u32::MAX - 2;
 const VIRTUAL: u32 = 1 << 31;
 
 /// LPN to PPN or VPN.
@@ -76,6 +80,12 @@ impl PageMap {
         }
     }
 
+    /// Entries of which nobody knows where they are, in whole.
+    pub(super) fn lose(&mut self, lpns: std::ops::Range<u32>) {
+        let end = self.entries.len().min(lpns.end as usize);
+        self.entries[lpns.start as usize..end].fill(LOST);
+    }
+
     /// Entries that are no longer in DRAM.
     pub(super) fn forget(&mut self, lpns: std::ops::Range<u32>) {
         let end = self.entries.len().min(lpns.end as usize);
@@ -86,6 +96,8 @@ impl PageMap {
 const fn decode(entry: u32) -> Place {
     if entry == NONE {
         Place::None
+    } else if entry == LOST {
+        Place::Lost
     } else if entry & VIRTUAL != 0 {
         Place::Virtual(entry & !VIRTUAL)
     } else {
@@ -98,6 +110,7 @@ const fn encode(place: Place) -> u32 {
         Place::None => NONE,
         Place::Own(ppn) => ppn,
         Place::Virtual(vpn) => vpn | VIRTUAL,
+        Place::Lost => LOST,
     }
 }
 

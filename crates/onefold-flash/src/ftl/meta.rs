@@ -25,10 +25,11 @@ pub(super) struct Slots {
     pub logical: u32,
     /// Mapping pages in all, with those of the virtual table after `logical`.
     pub segments: u32,
-    /// Pages of block states; two sets of them, after the segments, used in turn.
+    /// Pages of states: a word for each block, then two for each segment; two sets of them, after
+    /// the segments, used in turn.
     pub states: u32,
-    /// Blocks of a page of block states.
-    pub blocks_per_state: u32,
+    /// Words of a page of states.
+    pub words_per_state: u32,
 }
 
 impl Slots {
@@ -38,12 +39,13 @@ impl Slots {
         // Virtual pages in use are at most the logical pages, and those resting at most the
         // records of a few pages.
         let virtual_pages = logical_pages + 4 * entries;
+        let segments = logical + virtual_pages.div_ceil(entries);
         Self {
             entries,
             logical,
-            segments: logical + virtual_pages.div_ceil(entries),
-            states: geometry.blocks().div_ceil(entries),
-            blocks_per_state: entries,
+            segments,
+            states: (geometry.blocks() + 2 * segments).div_ceil(entries),
+            words_per_state: entries,
         }
     }
 
@@ -102,6 +104,8 @@ pub(super) struct Meta {
     pub emergency: bool,
     /// Pages of the FTL's own that each plane has programmed and not been let off for.
     pub ahead: Vec<u32>,
+    /// Up to which sequence each segment's newest mapping page has its entries; 0 without one.
+    pub stored_at: Vec<u64>,
     /// First change of each segment since it was stored, or [`CLEAN`].
     pub dirty_at: Vec<u64>,
     pub journal: Journal,
@@ -135,6 +139,7 @@ impl Meta {
             open: None,
             emergency: false,
             ahead: vec![0; geometry.planes() as usize],
+            stored_at: if on { vec![0; slots.segments as usize] } else { Vec::new() },
             dirty_at: if on { vec![CLEAN; slots.segments as usize] } else { Vec::new() },
             journal,
             round: Round::default(),

@@ -69,6 +69,12 @@ pub enum FtlError {
     /// The array holds no drive, or not the one that the settings describe.
     #[error("{0}")]
     Unrecoverable(String),
+    /// Damage took the page, or what said where it was; writing or trimming it ends that.
+    #[error("logical page {lpn} is lost: the flash that held it is damaged")]
+    Lost {
+        /// The page.
+        lpn: u32,
+    },
     /// The array failed.
     #[error(transparent)]
     Nand(#[from] NandError),
@@ -166,22 +172,31 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// [`Ftl::load`]).
     pub fn locate(&self, lpn: u32) -> Option<u32> {
         match self.map.get(lpn) {
-            Place::None => None,
+            Place::None | Place::Lost => None,
             Place::Own(ppn) => Some(ppn),
             Place::Virtual(vpn) => Some(self.shared.ppn(vpn)),
         }
     }
 
+    /// Whether a logical page was written and not trimmed, even if it was lost since; its mapping
+    /// page must be in DRAM.
+    pub fn is_written(&self, lpn: u32) -> bool {
+        self.map.get(lpn) != Place::None
+    }
+
     /// Reads a logical page; `None` if nothing was written there.
     ///
     /// # Errors
-    /// [`FtlError::OutOfRange`], [`FtlError::Nand`].
+    /// [`FtlError::OutOfRange`], [`FtlError::Lost`], [`FtlError::Nand`].
     pub fn read(&mut self, lpn: u32, d: &mut impl Driver) -> Result<Option<N::Page>, FtlError> {
         self.check_range(lpn)?;
         d.work(Work::Lookup, true);
         self.counters.host_pages_read += 1;
         self.touch(lpn, true, d)?;
-        let Some(ppn) = self.locate(lpn) else { return Ok(None) };
+        let Some(ppn) = self.locate(lpn) else {
+            let lost = self.map.get(lpn) == Place::Lost;
+            return if lost { Err(FtlError::Lost { lpn }) } else { Ok(None) };
+        };
         let page = self.nand.read(ppn)?;
         self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
         Ok(Some(page))
@@ -255,7 +270,7 @@ impl<D: Driver> Look for View<'_, D> {
             return None;
         }
         match self.map.get(lpn) {
-            Place::None => None,
+            Place::None | Place::Lost => None,
             Place::Own(ppn) => Some(ppn),
             Place::Virtual(vpn) => Some(self.shared.ppn(vpn)),
         }

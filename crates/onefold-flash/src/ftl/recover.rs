@@ -206,9 +206,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(root)
     }
 
-    /// Erase counts, and which blocks were open at the root's sequence.
+    /// Erase counts, which mapping pages there were, and the answer: which blocks were open at the
+    /// root's sequence.
     fn restore_states(&mut self, root: &Root, scan: &Scan) -> Result<Vec<bool>, FtlError> {
-        let mut open = vec![false; self.geometry.blocks() as usize];
+        let mut words = Vec::new();
         for index in 0..self.meta.slots.states {
             let states = scan.meta.iter().filter(|found| {
                 found.oob.key == PageKey::Directory(index) && found.oob.seed == root.seq
@@ -221,14 +222,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let slot = self.meta.slots.state(index, root.odd);
             self.meta.place[slot as usize] = found.ppn;
             let bytes = self.nand.read_meta(found.ppn)?;
-            let (words, _) = bytes.as_chunks::<4>();
-            for (block, &word) in (index * self.meta.slots.blocks_per_state..).zip(words) {
-                let state = u32::from_le_bytes(word);
-                self.blocks.restore_erases(block, state & !OPEN);
-                open[block as usize] = state & OPEN != 0;
-            }
+            words.extend(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)));
         }
-        Ok(open)
+        let blocks = self.geometry.blocks();
+        let Some((states, segments)) = words.split_at_checked(blocks as usize) else {
+            return Err(FtlError::Unrecoverable("the block states are too short".to_owned()));
+        };
+        for (block, &state) in (0..blocks).zip(states) {
+            self.blocks.restore_erases(block, state & !OPEN);
+        }
+        for (at, words) in self.meta.stored_at.iter_mut().zip(segments.as_chunks::<2>().0) {
+            *at = u64::from(words[0]) | u64::from(words[1]) << 32;
+        }
+        Ok(states.iter().map(|state| state & OPEN != 0).collect())
     }
 
     /// Loads the newest mapping pages; the answer is the stored virtual table. A segment's
@@ -250,7 +256,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let mut stored = Vec::new();
         for segment in 0..slots.segments {
             self.meta.dirty_at[segment as usize] = 0;
-            let Some(found) = newest[segment as usize] else { continue };
+            let expected = self.meta.stored_at[segment as usize];
+            let found = newest[segment as usize].filter(|found| found.oob.seed >= expected);
+            let Some(found) = found else {
+                if expected > 0 && segment < slots.logical {
+                    self.map.lose(slots.lpns(segment));
+                    scan.report.lost_entries += u64::from(slots.entries);
+                    self.meta.dirty_at[segment as usize] = expected;
+                }
+                continue;
+            };
+            self.meta.stored_at[segment as usize] = found.oob.seed;
             let bytes = self.nand.read_meta(found.ppn)?;
             self.meta.place[segment as usize] = found.ppn;
             self.meta.dirty_at[segment as usize] = found.oob.seed;
@@ -386,7 +402,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                     self.settle(ppn, Owner::Data(lpn));
                 }
                 Place::Virtual(vpn) if !gone[self.shared.resolve(vpn) as usize] => {}
-                Place::None => {}
+                Place::None | Place::Lost => {}
                 Place::Own(_) | Place::Virtual(_) => self.lose_entry(lpn, scan),
             }
         }
@@ -402,7 +418,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         scan.report.lost_entries += 1;
         let seq = scan.seq_max;
         self.meta.dirty(lpn / self.meta.slots.entries, seq);
-        if let Place::Virtual(vpn) = self.map.replace(lpn, Place::None)
+        // With a journal everything that an entry names is durable before the entry: what is
+        // not there was damaged, and must not read as never written.
+        let left = if self.meta.journal.on { Place::Lost } else { Place::None };
+        if let Place::Virtual(vpn) = self.map.replace(lpn, left)
             && vpn < self.shared.len()
         {
             let root = self.shared.resolve(vpn);

@@ -314,7 +314,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// A logical page no longer refers to where it was.
     pub(super) fn release(&mut self, old: Place) {
         match old {
-            Place::None => {}
+            Place::None | Place::Lost => {}
             Place::Own(ppn) => self.drop_page(ppn),
             Place::Virtual(vpn) => {
                 if let Some(ppn) = self.shared.release(vpn) {

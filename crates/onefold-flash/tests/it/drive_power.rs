@@ -245,3 +245,43 @@ fn a_making_that_was_cut_short_is_done_again_and_other_folders_are_left_alone() 
     let refused = drive::check_spec(&whole, &spec("ses-device")).expect_err("another policy");
     assert!(refused.to_string().contains("policy = \"none\""), "{refused}");
 }
+
+/// Whatever is wiped out of the file of a drive that was closed, a page reads as it was written,
+/// or not at all: never as one that was never written, nor as an older one.
+#[test]
+fn wiped_parts_of_the_file_are_errors_and_never_other_data() {
+    let (folder, drive, model) = made("none");
+    for lpn in 0..model.durable.len() as u64 {
+        drive.device().write_at(lpn * PAGE as u64, &content(1000 + lpn), false).expect("written");
+    }
+    drive.close().expect("closed");
+    let pages = 2 * 20 * 8;
+    let oobs = (64 << 10) + 4096 + pages * PAGE as u64;
+    let end = oobs + pages * 96;
+    let (mut refused, mut errors, mut right) = (0, 0, 0);
+    for (seed, offset) in (oobs..end).step_by(96).enumerate() {
+        let hurt = folder.after_crash(seed as u64, CrashMode::KeepEverything);
+        let media = hurt.open("nand").expect("opened");
+        media.write(offset, &vec![0; if seed % 4 == 0 { 960 } else { 96 }]).expect("wiped");
+        let Ok(drive) = open(&hurt) else {
+            refused += 1;
+            continue;
+        };
+        // Found again after it was stored again.
+        drive.close().expect("closed");
+        let drive = open(&hurt).expect("opened again");
+        let mut read = vec![0; PAGE];
+        for lpn in 0..model.durable.len() as u64 {
+            match drive.device().read_at(lpn * PAGE as u64, &mut read) {
+                Ok(()) => {
+                    assert!(read == content(1000 + lpn), "wiped at {offset}: page {lpn} is wrong");
+                    right += 1;
+                }
+                Err(BlockError::Corrupt(_)) => errors += 1,
+                Err(error) => panic!("wiped at {offset}: page {lpn}: {error}"),
+            }
+        }
+    }
+    println!("{refused} refused, {errors} errors, {right} right");
+    assert!(errors > 0 && right > errors, "{refused} refused, {errors} errors, {right} right");
+}
