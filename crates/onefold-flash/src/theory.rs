@@ -235,7 +235,7 @@ mod tests {
         for (alpha, writes, data, expected) in pools {
             near(two_pools(alpha, writes, data, |alpha| greedy(alpha, 256)).0, expected, 2);
         }
-        // SSD_MODEL 2.8: a reserve of 5 % leaves next to nothing of 7 % over-provisioning.
+        // a reserve of 5 % leaves next to nothing of 7 % over-provisioning.
         assert!((greedy(1.012, 256) / 35.7 - 1.0).abs() < 0.03);
     }
 

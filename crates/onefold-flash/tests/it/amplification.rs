@@ -1,5 +1,5 @@
 //! Write amplification against closed forms, at sizes for every day.
-//! Room: onefold-flash.   Source: `SSD_MODEL` V1 to V5 and V8; full size in `examples/validate.rs`.
+//! Room: onefold-flash.   Source: docs/ssd-validation.md, V1 to V5 and V8; full size in `examples/validate.rs`.
 
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, VictimRule};
@@ -102,7 +102,7 @@ fn deduplication_has_its_closed_forms() {
 
 #[test]
 fn a_reserve_eats_up_over_provisioning() {
-    // SSD_MODEL 2.8: 5 % of the blocks in reserve leave 1 or 2 % of 7 %.
+    // 5 % of the blocks in reserve leave 1 or 2 % of 7 %.
     let ses = Geometry {
         channels: 8,
         packages: 8,

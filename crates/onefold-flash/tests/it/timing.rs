@@ -1,5 +1,5 @@
 //! Time against arithmetic: latencies of single requests, saturated rates, priorities, stalls.
-//! Room: onefold-flash.   Source: SSD_MODEL V6 and V10; the peers' defects of its section 2.
+//! Room: onefold-flash.   Source: docs/ssd-validation.md, V6 and V10; defects of other simulators.
 
 use onefold_flash::DriveSpec;
 use onefold_flash::dedup::POLICIES;
@@ -264,7 +264,7 @@ fn a_write_back_buffer_answers_at_once_until_it_is_full() {
 
 #[test]
 fn open_loops_keep_their_times_and_rates_are_exact() {
-    // SSD_MODEL 2.3: 20,000 requests in 1.09 s are not 20,000 a second.
+    // 20,000 requests in 1.09 s are not 20,000 a second.
     let got =
         report(&["arrivals=constant", "interarrival_ns=54500", "requests=20000", "read_share=1"]);
     assert_eq!(got.elapsed_ns, 19_999 * 54_500);
@@ -358,7 +358,7 @@ fn sweeps_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn the_steady_state_is_the_one_that_endless_writes_lead_to() {
-    // SSD_MODEL V8: within 1 %. One plane of many blocks, so that little is left to chance.
+    // V8: within 1 %. One plane of many blocks, so that little is left to chance.
     let one = [
         "channels=1",
         "packages=1",
