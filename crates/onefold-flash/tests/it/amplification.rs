@@ -1,5 +1,6 @@
 //! Write amplification against closed forms, at sizes for every day.
-//! Room: onefold-flash.   Source: docs/ssd-validation.md, V1 to V5 and V8; full size in `examples/validate.rs`.
+//! Room: onefold-flash.
+//! Source: docs/ssd-validation.md, V1 to V5 and V8; full size in `examples/validate.rs`.
 
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, VictimRule};
