@@ -84,11 +84,21 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "ses-dedup/table-4",
         "Duplicates found inline and offline",
         e::ses_table4::run,
-        None
+        Some(e::ses_table4::chart)
     ),
-    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, None),
-    experiment!("park-shin/fig-4", "Offline overhead", e::park_shin::fig4, None),
-    experiment!("park-shin/fig-5", "Page copies in collection", e::park_shin::fig5, None),
+    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, Some(e::park_shin::chart)),
+    experiment!(
+        "park-shin/fig-4",
+        "Offline overhead",
+        e::park_shin::fig4,
+        Some(e::park_shin::chart)
+    ),
+    experiment!(
+        "park-shin/fig-5",
+        "Page copies in collection",
+        e::park_shin::fig5,
+        Some(e::park_shin::chart)
+    ),
     experiment!(
         "plc-cache/arithmetic",
         "PLC-Cache: what is stated, and what follows from it alone",

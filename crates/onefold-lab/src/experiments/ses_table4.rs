@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::experiments::drives::{
     SES_FLASH, content, filled_once, of_written, share_of_drive, simulate, with_policy,
 };
+use crate::plot::{Chart, Series};
 use crate::row::{Kind, Row};
 use crate::settings::Settings;
 
@@ -77,4 +78,29 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// Inline shares, printed and ours, a group for each kind of flash of a data set.
+pub fn chart(rows: &[Row]) -> Chart {
+    let mut chart = Chart::bars("Found inline by data set", "data set", "% of written pages");
+    for row in rows.iter().filter(|row| row.column.starts_with("inline_")) {
+        let Some(published) = row.published else { continue };
+        let Some(flash) = row.column.strip_prefix("inline_") else { continue };
+        let flash = flash.split(' ').next().unwrap_or(flash);
+        if !PRESETS.iter().any(|preset| preset.name == row.row) {
+            continue;
+        }
+        let group = chart.groups.iter().position(|group| *group == row.row);
+        let group = group.unwrap_or_else(|| {
+            chart.groups.push(row.row.clone());
+            chart.groups.len() - 1
+        }) as f64;
+        let printed = Series::of(&mut chart, &format!("{flash}, printed"));
+        printed.printed = true;
+        printed.points.push((group, published));
+        if let Some(measured) = row.measured {
+            Series::of(&mut chart, &format!("{flash}, ours")).points.push((group, measured));
+        }
+    }
+    chart
 }
