@@ -26,7 +26,7 @@ fn what_is_listed_can_be_run_printed_and_drawn() {
 fn unknown_names_and_missing_data_are_refused_before_anything_runs() {
     let sandbox = Sandbox::new();
     for (args, told) in [
-        (&["reproduce", "ses"][..], "no experiment `ses`: expected ses-dedup"),
+        (&["reproduce", "sesame"][..], "no experiment `sesame`: expected ses-dedup"),
         (&["reproduce", "--data", "nowhere"], "cannot read 'nowhere'"),
     ] {
         let said = sandbox.onefold(args);

