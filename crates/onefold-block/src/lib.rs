@@ -6,6 +6,7 @@
 //! containers, [`Media`] and [`Folder`] are the bytes underneath.
 
 pub mod address;
+pub mod bytes;
 pub mod conformance;
 pub mod container_store;
 pub mod device;
@@ -14,6 +15,7 @@ pub mod file_media;
 pub mod folder_store;
 pub mod media;
 pub mod mem_device;
+mod nearest;
 pub mod seeded;
 pub mod sim_media;
 pub mod size;
@@ -26,6 +28,7 @@ pub use file_media::FileFolder;
 pub use folder_store::FolderContainerStore;
 pub use media::{Folder, Media, MediaError};
 pub use mem_device::MemDevice;
+pub use nearest::nearest;
 pub use seeded::SplitMix64;
 pub use sim_media::{CrashMode, FaultKind, OpKind, SimFolder};
 pub use size::{ByteSize, ChunkSize, ParseSizeError};

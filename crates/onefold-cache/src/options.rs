@@ -91,27 +91,6 @@ pub(crate) fn did_you_mean(nearest: Option<&String>) -> String {
     nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
-/// The known name that takes the fewest edits to reach, if these are few for its length.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let near = |name: &&str| edits(word, name) <= word.len().max(name.len()).div_ceil(3);
-    let best = known.into_iter().filter(near).min_by_key(|name| edits(word, name));
-    best.map(ToOwned::to_owned)
-}
-
-/// Letters to insert, remove or replace.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 /// Settings of one policy.
 pub trait Settings: Default {
     /// All of them, for the help.
@@ -175,17 +154,4 @@ pub(crate) use settings;
 settings! {
     /// Nothing to set.
     pub struct NoSettings {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_near_names_are_suggested() {
-        let names = || ["lru", "s3-fifo", "sieve"];
-        assert_eq!(nearest("s3fifo", names()).as_deref(), Some("s3-fifo"));
-        assert_eq!(nearest("seive", names()).as_deref(), Some("sieve"));
-        assert_eq!(nearest("optimal", names()), None);
-    }
 }

@@ -2,8 +2,10 @@
 //! Room: onefold-cache.   In: `NAME` or `NAME:SETTING=VALUE,...`.   Out: a [`Policy`].
 //! A new policy is a file in `eviction` or `admission`, its settings, and one row in [`POLICIES`].
 
+use onefold_block::nearest;
+
 use crate::cache::Capacity;
-use crate::options::{NoSettings, OptionError, OptionInfo, Settings, nearest};
+use crate::options::{NoSettings, OptionError, OptionInfo, Settings};
 use crate::policy::Policy;
 use crate::trace::Future;
 
@@ -119,7 +121,7 @@ fn read<S: Settings>(policy: &str, options: &[(String, String)]) -> Result<S, Op
                 return Err(OptionError::Name {
                     policy: policy.to_owned(),
                     got: name.clone(),
-                    nearest: nearest(name, names.iter().copied()),
+                    nearest: nearest(name, names.iter().copied()).map(str::to_owned),
                     accepted: if names.is_empty() { "none".into() } else { names.join(", ") },
                 });
             }
@@ -151,7 +153,7 @@ impl Choice {
             let names: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
             OptionError::Policy {
                 got: name.to_owned(),
-                nearest: nearest(name, names.iter().copied()),
+                nearest: nearest(name, names.iter().copied()).map(str::to_owned),
                 accepted: names.join(", "),
             }
         })?;

@@ -2,9 +2,10 @@
 //! Room: onefold-cache.   In: TOML, `KEY=VALUE`.   Out: [`Spec`], or an error that names the key.
 //! Invariant: the commented file that [`Spec::commented`] prints is read as the defaults.
 
+use onefold_block::nearest;
 use thiserror::Error;
 
-use crate::options::{OptionError, OptionInfo, Settings, did_you_mean, nearest, settings};
+use crate::options::{OptionError, OptionInfo, Settings, did_you_mean, settings};
 use crate::registry::Choice;
 use crate::simulate::{Devices, HddModel, Plan, QuadrantRules, SsdModel};
 use crate::trace::Units;
@@ -266,7 +267,7 @@ impl Spec {
 fn unknown(got: &str, word: &str, known: &[&str]) -> SpecError {
     SpecError::Key {
         got: got.to_owned(),
-        nearest: nearest(word, known.iter().copied()),
+        nearest: nearest(word, known.iter().copied()).map(str::to_owned),
         accepted: known.join(", "),
     }
 }

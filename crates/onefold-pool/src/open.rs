@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use onefold_block::bytes;
 use onefold_block::{ContainerStore, Folder, FolderContainerStore, Media, MediaError};
 use onefold_content::Fingerprinter;
 
@@ -14,9 +15,9 @@ use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
+use crate::format::FORMAT_VERSION;
 use crate::format::frame::Entries;
 use crate::format::superblock::{Superblock, VolumeRecord};
-use crate::format::{FORMAT_VERSION, bytes};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
 use crate::lock::{LOCK_FILE, PoolLock};

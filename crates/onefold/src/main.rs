@@ -6,7 +6,6 @@
 
 mod args;
 mod commands;
-mod edit_distance;
 mod failure;
 mod open_pool;
 mod output;

@@ -14,7 +14,6 @@ use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use toml::de::{DeTable, DeValue};
 
 use crate::args::Args;
-use crate::edit_distance;
 use crate::failure::{Failure, Result};
 
 /// The settings file of a pool, in its folder.
@@ -229,7 +228,7 @@ impl File<'_> {
     fn unknown(&self, name: &str, scope: &str, known: &BTreeSet<String>, at: usize) -> Failure {
         let failure = self.wrong(at, &format!("unknown key '{scope}{name}'"));
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        if let Some(near) = edit_distance::nearest(name, known.iter().copied()) {
+        if let Some(near) = onefold_block::nearest(name, known.iter().copied()) {
             return failure.hint(format!("did you mean '{scope}{near}'?"));
         }
         failure.hint(format!("accepted here: {}", known.join(", ")))

@@ -1,96 +1,17 @@
-//! Little-endian fields in and out of byte slices, without indexing and without panics.
+//! A CRC-32 behind fields, and fields before one.
 //! Room: onefold-archive.
 
-/// Appends fields to a buffer.
-#[derive(Default)]
-pub struct Writer(pub Vec<u8>);
+use onefold_block::bytes::{Reader, Writer};
 
-impl Writer {
-    /// One byte.
-    pub fn u8(&mut self, value: u8) {
-        self.0.push(value);
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Bytes as they are.
-    pub fn bytes(&mut self, value: &[u8]) {
-        self.0.extend_from_slice(value);
-    }
-
-    /// A length in four bytes, then the bytes.
-    pub fn sized(&mut self, value: &[u8]) {
-        self.u32(value.len() as u32);
-        self.bytes(value);
-    }
-
-    /// The CRC-32 of everything so far, at the end.
-    pub fn checksum(&mut self) {
-        self.u32(crc32fast::hash(&self.0));
-    }
+/// The CRC-32 of everything written so far, at the end.
+pub fn checksum(writer: &mut Writer) {
+    writer.u32(crc32fast::hash(&writer.0));
 }
 
-/// Takes fields off a buffer; `None` once it does not reach.
-#[derive(Clone, Copy)]
-pub struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// A reader at the start of `bytes`.
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    /// A reader of what comes before a trailing CRC-32, if that is right.
-    pub fn checked(bytes: &'a [u8]) -> Option<Self> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        (crc32fast::hash(body) == u32::from_le_bytes(*sum)).then_some(Self(body))
-    }
-
-    /// Bytes left.
-    pub const fn remaining(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The next `len` bytes.
-    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    /// The next `N` bytes as an array.
-    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
-
-    /// One byte.
-    pub fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// Bytes written by [`Writer::sized`].
-    pub fn sized(&mut self) -> Option<&'a [u8]> {
-        let len = self.u32()? as usize;
-        self.bytes(len)
-    }
+/// A reader of what comes before a trailing CRC-32, if that is right.
+pub fn checked(bytes: &[u8]) -> Option<Reader<'_>> {
+    let (body, sum) = bytes.split_last_chunk::<4>()?;
+    (crc32fast::hash(body) == u32::from_le_bytes(*sum)).then(|| Reader::new(body))
 }
 
 #[cfg(test)]
@@ -98,24 +19,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_and_not_a_byte_more() {
+    fn what_is_damaged_anywhere_is_not_read() {
         let mut writer = Writer::default();
         writer.u8(1);
-        writer.u32(0x0405_0607);
-        writer.u64(0x0809_0a0b_0c0d_0e0f);
         writer.sized(b"name");
-        writer.checksum();
-        let mut reader = Reader::checked(&writer.0).unwrap();
-        assert_eq!(reader.u8(), Some(1));
-        assert_eq!(reader.u32(), Some(0x0405_0607));
-        assert_eq!(reader.u64(), Some(0x0809_0a0b_0c0d_0e0f));
-        assert_eq!(reader.sized(), Some(&b"name"[..]));
-        assert_eq!((reader.remaining(), reader.u8()), (0, None));
-        assert_eq!(Reader::new(&[255, 255, 255, 255]).sized(), None);
+        checksum(&mut writer);
+        let mut reader = checked(&writer.0).unwrap();
+        assert_eq!((reader.u8(), reader.sized()), (Some(1), Some(&b"name"[..])));
+        assert_eq!(reader.remaining(), 0);
         for at in 0..writer.0.len() {
             let mut damaged = writer.0.clone();
             damaged[at] ^= 4;
-            assert!(Reader::checked(&damaged).is_none(), "byte {at}");
+            assert!(checked(&damaged).is_none(), "byte {at}");
         }
     }
 }

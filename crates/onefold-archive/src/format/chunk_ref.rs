@@ -6,7 +6,7 @@
 use onefold_block::ContainerId;
 use onefold_content::{Codec, Fingerprint};
 
-use super::bytes::{Reader, Writer};
+use onefold_block::bytes::{Reader, Writer};
 
 /// Length of a reference in bytes.
 pub const REF_BYTES: usize = 36;

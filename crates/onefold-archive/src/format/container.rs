@@ -6,9 +6,10 @@ use onefold_block::ContainerId;
 use onefold_content::{Codec, Fingerprint};
 
 use super::FORMAT_VERSION;
-use super::bytes::{Reader, Writer};
+use super::bytes::{checked, checksum};
 use super::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
 use crate::error::ArchiveError;
+use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the first chunk.
 pub const HEADER_BYTES: usize = 40;
@@ -51,14 +52,14 @@ pub fn encode_header(id: ContainerId, uuid: &[u8; 16]) -> Vec<u8> {
     out.u32(id.get());
     out.bytes(uuid);
     out.u32(0);
-    out.checksum();
+    checksum(&mut out);
     out.0
 }
 
 /// Check the bytes that a container begins with.
 pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<(), ArchiveError> {
     let corrupt = |problem: &str| ArchiveError::corrupt(id.to_string(), 0, problem);
-    let mut reader = Reader::checked(bytes).ok_or_else(|| corrupt("its header is damaged"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its header is damaged"))?;
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a container of an archive"));
     }
@@ -91,7 +92,7 @@ pub fn encode_directory(id: ContainerId, entries: &[DirectoryEntry], directory_a
     footer.u32(directory_at);
     footer.u32(entries.len() as u32);
     footer.u32(sum);
-    footer.checksum();
+    checksum(&mut footer);
     out.bytes(&footer.0);
     out.0
 }
@@ -117,7 +118,7 @@ pub fn decode_footer(
         let at = len_bytes.saturating_sub(FOOTER_BYTES as u64);
         ArchiveError::corrupt(id.to_string(), at, problem)
     };
-    let mut reader = Reader::checked(bytes).ok_or_else(|| corrupt("its footer is damaged"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its footer is damaged"))?;
     let fields = (|| {
         let magic: [u8; 8] = reader.array()?;
         let (number, directory_at) = (reader.u32()?, reader.u32()?);

@@ -4,7 +4,8 @@
 
 use std::cmp::Ordering;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{checked, checksum};
+use onefold_block::bytes::Writer;
 
 /// What a path is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,13 +165,13 @@ pub fn encode(entry: &Entry, position: u64) -> Vec<u8> {
         out.sized(name);
         out.sized(value);
     }
-    out.checksum();
+    checksum(&mut out);
     out.0
 }
 
 /// The entry at `position`; `None` if it is damaged or cannot be.
 pub fn decode(bytes: &[u8], position: u64) -> Option<Entry> {
-    let mut reader = Reader::checked(bytes)?;
+    let mut reader = checked(bytes)?;
     if reader.u64()? != position {
         return None;
     }

@@ -1,7 +1,8 @@
 //! A record of the version log: a version was added, or removed. 512 bytes, one disk sector.
 //! Room: onefold-archive.
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{checked, checksum};
+use onefold_block::bytes::Writer;
 
 /// The two copies of the log.
 pub const LOG_FILES: [&str; 2] = ["log.0", "log.1"];
@@ -99,13 +100,13 @@ pub fn encode(record: &LogRecord, uuid: &[u8; 16]) -> Vec<u8> {
     }
     assert!(out.0.len() <= RECORD_BYTES - 4, "the longest record fits");
     out.0.resize(RECORD_BYTES - 4, 0);
-    out.checksum();
+    checksum(&mut out);
     out.0
 }
 
 /// The record in a slot; `None` if there is none, or it is damaged or another archive's.
 pub fn decode(bytes: &[u8], sequence: u32, uuid: &[u8; 16]) -> Option<LogRecord> {
-    let mut reader = Reader::checked(bytes)?;
+    let mut reader = checked(bytes)?;
     if reader.array()? != *MAGIC || reader.array()? != *uuid || reader.u32()? != sequence {
         return None;
     }

@@ -4,9 +4,10 @@
 use onefold_content::Compression;
 
 use super::FORMAT_VERSION;
-use super::bytes::{Reader, Writer};
+use super::bytes::{checked, checksum};
 use crate::error::ArchiveError;
 use crate::settings::{ArchiveIdentity, ArchiveSettings, Chunking};
+use onefold_block::bytes::{Reader, Writer};
 
 /// The two copies.
 pub const SETTINGS_FILES: [&str; 2] = ["archive.0", "archive.1"];
@@ -35,7 +36,7 @@ pub fn encode(settings: &ArchiveSettings, identity: &ArchiveIdentity) -> Vec<u8>
     // For settings to come.
     out.u32(0);
     out.u32(0);
-    out.checksum();
+    checksum(&mut out);
     out.0
 }
 
@@ -54,7 +55,7 @@ pub fn decode(
         let what = name.to_owned();
         return Err(ArchiveError::NewerFormat { what, found, supported: FORMAT_VERSION });
     }
-    let mut reader = Reader::checked(bytes).ok_or_else(|| corrupt("its checksum is wrong"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its checksum is wrong"))?;
     let fields = (|| {
         reader.bytes(12)?;
         let identity = ArchiveIdentity { uuid: reader.array()?, key: reader.array()? };

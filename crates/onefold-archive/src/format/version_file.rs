@@ -5,8 +5,9 @@
 use onefold_block::ContainerId;
 
 use super::FORMAT_VERSION;
-use super::bytes::{Reader, Writer};
+use super::bytes::{checked, checksum};
 use crate::error::ArchiveError;
+use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the first reference.
 pub const HEADER_BYTES: usize = 36;
@@ -56,7 +57,7 @@ pub fn encode_header(number: u32, uuid: &[u8; 16]) -> Vec<u8> {
     out.u32(FORMAT_VERSION);
     out.u32(number);
     out.bytes(uuid);
-    out.checksum();
+    checksum(&mut out);
     out.0
 }
 
@@ -68,7 +69,7 @@ pub fn check_header(
     uuid: &[u8; 16],
 ) -> Result<(), ArchiveError> {
     let corrupt = |problem: &str| ArchiveError::corrupt(what, 0, problem);
-    let mut reader = Reader::checked(bytes).ok_or_else(|| corrupt("its header is damaged"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its header is damaged"))?;
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a version"));
     }
@@ -115,7 +116,7 @@ pub fn encode_tail(
     footer.u32(uses_checksum);
     // For fields to come.
     footer.u64(0);
-    footer.checksum();
+    checksum(&mut footer);
     let checksum = crc32fast::hash(&footer.0);
     out.bytes(&footer.0);
     (out.0, checksum)
@@ -149,7 +150,7 @@ pub fn decode_footer(
     if crc32fast::hash(bytes) != checksum {
         return Err(corrupt("its footer is not the one that the log tells of"));
     }
-    let mut reader = Reader::checked(bytes).ok_or_else(|| corrupt("its footer is damaged"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its footer is damaged"))?;
     let footer = (|| {
         if reader.array()? != *FOOTER_MAGIC || reader.u32()? != number {
             return None;

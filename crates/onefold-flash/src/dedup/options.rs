@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use onefold_block::nearest;
 use thiserror::Error;
 use toml::{Table, Value};
 
@@ -225,23 +226,5 @@ impl Options {
 
 /// `; did you mean 'x'?` for the known word nearest to a mistyped one, if one is near.
 pub(crate) fn hint<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = known
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|&(edits, candidate)| edits <= candidate.len().max(word.len()) / 3)
-        .min();
-    near.map(|(_, near)| format!("; did you mean '{near}'?")).unwrap_or_default()
-}
-
-/// Letters to insert, remove or replace (Levenshtein), row by row.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.chars().count()]
+    nearest(word, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }

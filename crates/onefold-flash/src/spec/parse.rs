@@ -2,6 +2,7 @@
 //! Room: onefold-flash.
 //! In order: a preset, then the file, then every `KEY=VALUE`; the last one wins.
 
+use onefold_block::nearest;
 use thiserror::Error;
 use toml::{Table, Value};
 
@@ -257,27 +258,4 @@ pub(crate) fn full_path(key: &str) -> Option<String> {
         (Some(only), None) => Some(only.path.to_owned()),
         _ => None,
     }
-}
-
-/// The known word that takes the fewest edits to reach, if these are few for its length.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|&(edits, candidate)| edits <= candidate.len().max(word.len()) / 3)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Letters to insert, remove or replace (Levenshtein), row by row.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.chars().count()]
 }

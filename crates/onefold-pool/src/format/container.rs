@@ -37,9 +37,9 @@ use onefold_block::ContainerId;
 use onefold_content::Fingerprint;
 
 use super::FORMAT_VERSION;
-use super::bytes::{Reader, Writer};
 use crate::error::PoolError;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, UNIT_BYTES};
+use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the first record.
 pub const HEADER_BYTES: usize = 32;

@@ -19,8 +19,8 @@
 use onefold_block::Lba;
 
 use super::FORMAT_VERSION;
-use super::bytes::{Reader, Writer};
 use crate::pba::MapEntry;
+use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 32;

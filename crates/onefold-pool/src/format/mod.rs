@@ -3,7 +3,6 @@
 //! Source: docs/pool-format.md, whose tables these modules mirror. Everything is little-endian;
 //! every structure carries a magic, a version where it stands alone, and a checksum.
 
-pub mod bytes;
 pub mod container;
 pub mod frame;
 pub mod record;

@@ -15,12 +15,12 @@
 use onefold_block::{ByteSize, ChunkSize, ContainerId};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::bytes::{Reader, Writer};
 use super::{FORMAT_VERSION, container};
 use crate::error::PoolError;
 use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
 use crate::pba::CONTAINER_BYTES_MAX;
 use crate::settings::{PoolIdentity, PoolSettings};
+use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 40;

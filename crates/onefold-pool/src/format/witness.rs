@@ -9,7 +9,7 @@
 //! | 8 | 8 | epoch |
 //! | 16 | 8 | number of its frames that were durable |
 
-use super::bytes::{Reader, Writer};
+use onefold_block::bytes::{Reader, Writer};
 
 /// Its length in bytes.
 pub const WITNESS_BYTES: usize = 24;

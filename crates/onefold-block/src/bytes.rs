@@ -1,5 +1,5 @@
 //! Little-endian fields in and out of byte slices, without indexing and without panics.
-//! Room: onefold-pool.
+//! Room: onefold-block.
 
 /// Appends fields to a buffer.
 #[derive(Default)]
@@ -32,9 +32,14 @@ impl Writer {
     }
 
     /// A length in four bytes, then the bytes.
-    pub fn text(&mut self, value: &str) {
+    pub fn sized(&mut self, value: &[u8]) {
         self.u32(value.len() as u32);
-        self.bytes(value.as_bytes());
+        self.bytes(value);
+    }
+
+    /// A text, sized.
+    pub fn text(&mut self, value: &str) {
+        self.sized(value.as_bytes());
     }
 }
 
@@ -94,10 +99,15 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// Bytes written by [`Writer::sized`].
+    pub fn sized(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()? as usize;
+        self.bytes(len)
+    }
+
     /// A text written by [`Writer::text`].
     pub fn text(&mut self) -> Option<String> {
-        let len = self.u32()? as usize;
-        String::from_utf8(self.bytes(len)?.to_vec()).ok()
+        String::from_utf8(self.sized()?.to_vec()).ok()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The nearest known word to one that was mistyped.
-//! Room: onefold.
+//! Room: onefold-block.
 
 /// The known word that takes the fewest edits to reach, if these are few for its length.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|&(edits, candidate)| edits <= candidate.len().max(word.len()) / 3)
+        .filter(|&(edits, candidate)| edits <= candidate.len().max(word.len()).div_ceil(3))
         .min()
         .map(|(_, candidate)| candidate)
 }
@@ -43,5 +43,8 @@ mod tests {
         assert_eq!(nearest("lisen", known.into_iter()), Some("listen"));
         assert_eq!(nearest("tls_key", known.into_iter()), Some("tls-key"));
         assert_eq!(nearest("frobnicate", known.into_iter()), None);
+        let policies = ["lru", "s3-fifo", "sieve"];
+        assert_eq!(nearest("s3fifo", policies.into_iter()), Some("s3-fifo"));
+        assert_eq!(nearest("seive", policies.into_iter()), Some("sieve"));
     }
 }
