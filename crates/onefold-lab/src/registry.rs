@@ -78,7 +78,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_fig4::run,
         Some(e::ses_fig4::chart)
     ),
-    experiment!("ses-dedup/fig-5", "Found inline by parity and by SHA-256", e::ses_fig5::run, None),
+    experiment!(
+        "ses-dedup/fig-5",
+        "Found inline by parity and by SHA-256",
+        e::ses_fig5::run,
+        Some(e::ses_fig5::chart)
+    ),
     experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run, None),
     experiment!(
         "ses-dedup/table-4",

@@ -41,6 +41,13 @@ pub(crate) const DEFERRED: OptionInfo = OptionInfo::new(
     Kind::Count { default: 4096, min: 0, max: 1 << 24 },
     "Pairs that wait for an idle moment; what does not fit is left to the offline pass",
 );
+/// Also `caftl-online`'s; the papers only say that pages which cannot be checked inline are left.
+pub(crate) const BUDGET_US: OptionInfo = OptionInfo::new(
+    "budget_us",
+    Kind::Count { default: 0, min: 0, max: 1 << 32 },
+    "Microseconds in which a page's fingerprint must be ready, its engine's queue included; a page \
+     that would take longer is written, and left to the offline pass; 0: no limit",
+);
 pub(crate) const TRUNCATION: OptionInfo = OptionInfo::new(
     "truncation",
     Kind::Word(&["crc64", "byte8", "cw2"]),
@@ -68,6 +75,9 @@ pub(crate) struct Ses {
     pending: Option<Deferred>,
     /// The pair under comparison comes from the queue.
     from_queue: bool,
+    /// The page that is being written had no fingerprint in time, so that it gets no entry.
+    unseen: bool,
+    late: u64,
     busy: u64,
     stale: u64,
     queued: u64,
@@ -87,6 +97,8 @@ impl Ses {
             offline: options.switch("offline"),
             pending: None,
             from_queue: false,
+            unseen: false,
+            late: 0,
             busy: 0,
             stale: 0,
             queued: 0,
@@ -116,7 +128,17 @@ impl Ses {
         program
     }
 
+    /// A page whose fingerprint would come too late to be looked up: the offline pass, which
+    /// reads fingerprints from the flash, will see it.
+    pub fn leave(&mut self, fingerprint: u64) -> Verdict {
+        self.pending = None;
+        self.unseen = true;
+        self.late += 1;
+        Verdict::Program { tag: fingerprint, apart: false }
+    }
+
     pub fn stored(&mut self, ppn: u32, tag: u64) {
+        let unseen = std::mem::take(&mut self.unseen);
         if tag == 0 {
             return;
         }
@@ -127,7 +149,7 @@ impl Ses {
             self.queued += 1;
             self.deferred.push_back(Deferred { ppn, ..pending });
         }
-        if self.inline && self.table.find(tag).is_none() {
+        if self.inline && !unseen && self.table.find(tag).is_none() {
             self.table.insert(tag, ppn);
         }
     }
@@ -196,6 +218,7 @@ impl Ses {
             ("table_entries", self.table.used()),
             ("table_evictions", self.table.evicted),
             ("stale_candidates", self.stale),
+            ("late_fingerprints", self.late),
             ("busy_candidates", self.busy),
             ("deferred_pairs", self.queued),
             ("tags_read", self.passes.tags_read),

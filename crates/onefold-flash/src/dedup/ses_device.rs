@@ -2,7 +2,7 @@
 //! Room: onefold-flash.   Source: seed 000 sec. III (device side), seed 001.
 //! 1. The drive scrambles a page with the seed of its logical page and encodes it, as always.
 //! 2. Parity is linear: taking the scrambler's own parity out leaves the parity of the data. The
-//!    controller needs time for that (`correction`).
+//!    controller needs time for that (`correction`); a page for which it would take too long (`budget_us`) is left.
 //! 3. Eight bytes of it are the fingerprint: see [`crate::dedup::ses`] for what follows.
 //! 4. A shared page is descrambled with its first writer's seed, which is kept in the out-of-band
 //!    area and moves along; a drive that seeds from the physical page encodes moved pages anew.
@@ -23,6 +23,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::SCRATCH_SHARE,
     ses::DEFERRED,
     ses::TRUNCATION,
+    ses::BUDGET_US,
     OptionInfo::new(
         "correction",
         Kind::Word(&["recompute", "hidden"]),
@@ -65,6 +66,8 @@ pub struct SesDevice<F> {
     fingerprints: F,
     ses: Ses,
     recompute: bool,
+    /// 0 for no limit.
+    budget_ns: u64,
     counter: Option<CodewordCounter>,
     last: u64,
 }
@@ -80,6 +83,7 @@ impl<F> SesDevice<F> {
             fingerprints,
             ses: Ses::new(options, site),
             recompute: options.word("correction") == "recompute",
+            budget_ns: options.count("budget_us") * 1000,
             counter,
             last: 0,
         }
@@ -88,14 +92,17 @@ impl<F> SesDevice<F> {
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for SesDevice<F> {
     fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        if self.recompute {
+        let late = self.recompute
+            && self.budget_ns > 0
+            && look.work_ns(Work::ParityCorrection) > self.budget_ns;
+        if self.recompute && !late {
             look.work(Work::ParityCorrection);
         }
         if let Some(counter) = &mut self.counter {
             self.fingerprints.codewords(page, &mut |codeword| counter.count(codeword));
         }
         self.last = self.fingerprints.parity(lpn, page);
-        self.ses.inspect(lpn, self.last, look)
+        if late { self.ses.leave(self.last) } else { self.ses.inspect(lpn, self.last, look) }
     }
 
     fn stored(&mut self, ppn: u32, tag: u64) {

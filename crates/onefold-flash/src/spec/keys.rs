@@ -184,6 +184,11 @@ pub const KEYS: &[Key] = &[
         "Free blocks of a plane at which garbage collection starts, or a percentage of its blocks",
     ),
     key(
+        "ftl.gc_idle_blocks",
+        Whole(0, 1 << 24),
+        "Free blocks of a plane up to which idle moments collect; 0: one more than the reserve",
+    ),
+    key(
         "ftl.victim",
         Word(&["greedy", "fifo", "d-choices", "cost-benefit"]),
         "Which full block is collected first",
