@@ -169,15 +169,20 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "beyond/policies",
         "Who gains where, and break-even duplicate ratios",
         e::beyond_policies::run,
-        None
+        charts: e::beyond_policies::CHARTS
     ),
     experiment!(
         "beyond/gleaner",
-        "Every policy in the same memory, with little idle time",
+        "Every policy in the same memory",
         e::beyond_gleaner::run,
-        None
+        charts: e::beyond_gleaner::CHARTS
     ),
-    experiment!("beyond/lifetime", "Life of the drive", e::beyond_gleaner::lifetime, None),
+    experiment!(
+        "beyond/lifetime",
+        "Life of the drive",
+        e::beyond_lifetime::run,
+        Some(e::beyond_lifetime::chart)
+    ),
     experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",
