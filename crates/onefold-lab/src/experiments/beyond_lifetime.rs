@@ -1,7 +1,9 @@
 //! Beyond the papers: write amplification and bytes written until worn, under endless writes.
 //! Room: onefold-lab.
 
-use onefold_flash::spec::{ArrivalKind, BlockCount, ContentKind, DriveSpec, Precondition, ThinkKind};
+use onefold_flash::spec::{
+    ArrivalKind, BlockCount, ContentKind, DriveSpec, Precondition, ThinkKind,
+};
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{simulate, with_policy};
@@ -65,9 +67,8 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
     let (mut rows, mut plain) = (Vec::new(), f64::NAN);
     for (at, runs) in found.chunks_exact(seeds.len()).enumerate() {
         let (percent, (policy, _)) = (ratios[at / POLICIES.len()], POLICIES[at % POLICIES.len()]);
-        let mean = |value: fn(&(f64, f64)) -> f64| {
-            runs.iter().map(value).sum::<f64>() / runs.len() as f64
-        };
+        let mean =
+            |value: fn(&(f64, f64)) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
         let (waf, terabytes) = (mean(|run| run.0), mean(|run| run.1));
         if policy == "none" {
             plain = waf;

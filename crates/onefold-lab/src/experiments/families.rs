@@ -2,7 +2,9 @@
 //! Room: onefold-lab.
 //! Invariants: the same family, variant and seed give the same drive and requests for all policies.
 
-use onefold_flash::spec::{Allocation, BlockCount, DriveSpec, ParallelUnit, Precondition, TraceTiming};
+use onefold_flash::spec::{
+    Allocation, BlockCount, DriveSpec, ParallelUnit, Precondition, TraceTiming,
+};
 use onefold_sim::{RandomStreams, Ratio};
 use onefold_workload::content::{PRESETS, UniformContent};
 use onefold_workload::{ContentProfile, Identity, Op, Request};
@@ -103,7 +105,8 @@ impl Family {
         spec.ftl.journal = false;
         spec.ftl.allocation = Allocation::IdleFirst;
         spec.timing.parallel_unit = ParallelUnit::Package;
-        spec.precondition = if self.overwrites { Precondition::Prefill } else { Precondition::None };
+        spec.precondition =
+            if self.overwrites { Precondition::Prefill } else { Precondition::None };
         // Beside the data: the reserve, the open blocks, and 15 % for overwrites to live on.
         let spare = if self.overwrites { pages * 15 / 100 / row } else { 0 };
         spec.geometry.blocks_per_plane = (pages.div_ceil(row) + 9 + spare) as u32;

@@ -101,11 +101,7 @@ impl Pages {
 
 /// Bursts of writes with idle gaps in between. Of the redundant writes, so many of 100 write a
 /// page with the content that it has; the others write what some page has to another one.
-fn bursts(
-    settings: &Settings<'_>,
-    spec: &DriveSpec,
-    workload: &Workload,
-) -> Result<Vec<Request>> {
+fn bursts(settings: &Settings<'_>, spec: &DriveSpec, workload: &Workload) -> Result<Vec<Request>> {
     let pages = spec.footprint_pages();
     let count = pages * settings.number("writes_percent")? / 100;
     let (burst, pause_us) = (settings.number("burst")?, settings.number("pause_us")?);
@@ -225,7 +221,7 @@ impl Spread {
     }
 
     fn note(&self) -> String {
-        format!("{} to {} over drives and seeds", show(self.least), show(self.most))
+        format!("{} to {}", show(self.least), show(self.most))
     }
 }
 

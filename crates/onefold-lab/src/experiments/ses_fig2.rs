@@ -54,17 +54,15 @@ fn with_duplicates(settings: &Settings<'_>) -> Result<Vec<Row>> {
     };
     let same_memory = settings.real("table_percent")? * settings.real("entry_bytes")?
         / settings.real("digest_bytes")?;
-    let tables = [
-        TRUSTED.1.to_owned(),
-        bounded(settings.real("table_percent")?),
-        bounded(same_memory),
-    ];
+    let tables =
+        [TRUSTED.1.to_owned(), bounded(settings.real("table_percent")?), bounded(same_memory)];
     let policies = [TRUSTED.0, "ses-device", "ses-device"];
     let gains = settings.sweep(&[0, 1, 2], |&at| {
         Ok::<_, LabError>(-loss(settings, &spec, &requests, (policies[at], &tables[at]))?)
     });
     let [all, table, memory] = <[Result<f64>; 3]>::try_from(gains).expect("three points");
-    let row = |column: &str, gain| Row::new(settings.id, "MLC-2, 30.8 % duplicates", column, gain, "%");
+    let row =
+        |column: &str, gain| Row::new(settings.id, "MLC-2, 30.8 % duplicates", column, gain, "%");
     let published =
         settings.published.row("sha256 dedup, 30.7% dup", "write_improvement_max", memory?)?;
     Ok(vec![

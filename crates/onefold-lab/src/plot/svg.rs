@@ -184,11 +184,10 @@ impl Svg {
                 let height = (bottom - top).max(1.0);
                 let _ = writeln!(
                     self.out,
-                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
-                     fill=\"{}\"/>",
+                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" {}/>",
                     bottom - height,
                     (bar - 1.0).max(1.0),
-                    colour(number)
+                    filling(number, series.printed)
                 );
             }
         }
@@ -209,15 +208,25 @@ impl Svg {
                 Style::Bars => {
                     let _ = writeln!(
                         self.out,
-                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>",
+                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" {}/>",
                         at.0 - 6.0,
                         at.1 - 6.0,
-                        colour(number)
+                        filling(number, series.printed)
                     );
                 }
             }
             self.text(at.0 + 14.0, at.1 + 4.5, Anchor::Start, &series.name);
         }
+    }
+}
+
+/// How a bar is painted: hollow for printed numbers.
+fn filling(series: usize, printed: bool) -> String {
+    let colour = colour(series);
+    if printed {
+        format!("class=\"paper\" stroke=\"{colour}\" stroke-width=\"1.5\"")
+    } else {
+        format!("fill=\"{colour}\"")
     }
 }
 
