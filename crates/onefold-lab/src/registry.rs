@@ -91,18 +91,23 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_table4::run,
         Some(e::ses_table4::chart)
     ),
-    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, Some(e::park_shin::chart)),
+    experiment!(
+        "park-shin/fig-3",
+        "Write response",
+        e::park_shin::fig3,
+        Some(e::park_shin::chart3)
+    ),
     experiment!(
         "park-shin/fig-4",
         "Offline overhead",
         e::park_shin::fig4,
-        Some(e::park_shin::chart)
+        Some(e::park_shin::chart4)
     ),
     experiment!(
         "park-shin/fig-5",
         "Page copies in collection",
         e::park_shin::fig5,
-        Some(e::park_shin::chart)
+        Some(e::park_shin::chart5)
     ),
     experiment!(
         "plc-cache/arithmetic",

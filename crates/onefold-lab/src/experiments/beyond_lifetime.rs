@@ -87,15 +87,24 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
 
 /// A line per policy.
 pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::lines("Life of the drive", "duplicates (% of writes)", "times that without any");
+    let mut chart = Chart::lines(
+        "Life of the drive",
+        "duplicates (% of writes)",
+        "life (no deduplication = 1)",
+    );
     for row in rows {
         let Some(policy) = row.column.strip_prefix("life beside none, ") else { continue };
         let percent = row.row.split(' ').next().and_then(|percent| percent.parse::<f64>().ok());
         if let (Some(percent), Some(life)) = (percent, row.measured)
-            && policy != "none"
+            && !["none", "ses-device", "block-separation"].contains(&policy)
         {
-            Series::of(&mut chart, policy).points.push((percent, life));
+            // One of lines that lie on each other.
+            let name = match policy {
+                "ses-host" => "ses-host, ses-device",
+                "crc-compare" => "CRC-32 schemes",
+                policy => policy,
+            };
+            Series::of(&mut chart, name).points.push((percent, life));
         }
     }
     chart

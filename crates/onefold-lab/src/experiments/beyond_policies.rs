@@ -119,7 +119,9 @@ fn gains(rows: &[Row], flash: &str) -> Chart {
         };
         let name = match name {
             "caftl-offline" => "offline schemes",
-            "block-separation" | "crc-compare" => continue,
+            // One of lines that lie on each other.
+            "block-separation" | "crc-compare" | "ses-host" => continue,
+            "gleaner" => "gleaner, ses-host",
             name => name,
         };
         Series::of(&mut chart, name).points.push((percent, gain));
@@ -130,7 +132,7 @@ fn gains(rows: &[Row], flash: &str) -> Chart {
 /// Bars of break-even ratios, a group for each kind of flash.
 fn break_evens(rows: &[Row]) -> Chart {
     let mut chart =
-        Chart::bars("Break-even: fewer duplicates cost time", "flash", "duplicates (% of writes)");
+        Chart::bars("Duplicates from which on a policy gains", "flash", "duplicates (% of writes)");
     chart.groups = FLASH.iter().map(|(_, name)| (*name).to_owned()).collect();
     for row in rows {
         let Some(flash) = row.column.strip_prefix("break-even, ") else { continue };

@@ -241,10 +241,24 @@ pub fn fig3(settings: &Settings<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// The chart of Fig. 3.
+pub fn chart3(rows: &[Row]) -> Chart {
+    chart(rows, "Write response by scheme", "mean latency (no deduplication = 1)")
+}
+
+/// The chart of Fig. 4.
+pub fn chart4(rows: &[Row]) -> Chart {
+    chart(rows, "Time of offline deduplication by scheme", "time a page (offline = 1)")
+}
+
+/// The chart of Fig. 5.
+pub fn chart5(rows: &[Row]) -> Chart {
+    chart(rows, "Page copies in collection by scheme", "copies a page written")
+}
+
 /// Bars of what one figure compares: a group for each workload, a colour for each scheme.
-pub fn chart(rows: &[Row]) -> Chart {
-    let unit = rows.first().map_or("", |row| row.unit.as_str());
-    let mut chart = Chart::bars("Offline deduplication by scheme", "workload", unit);
+fn chart(rows: &[Row], title: &str, y_label: &str) -> Chart {
+    let mut chart = Chart::bars(title, "workload", y_label);
     for row in rows.iter().filter(|row| SCHEMES.iter().any(|(_, name)| row.column == *name)) {
         let group = chart.groups.iter().position(|group| *group == row.row);
         let group = group.unwrap_or_else(|| {

@@ -106,8 +106,11 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
 
 /// A line per kind of flash.
 pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::lines("Loss by SHA-256 on the write path", "reads (%)", "requests per second (%)");
+    let mut chart = Chart::lines(
+        "Loss by SHA-256 on the write path",
+        "reads (%)",
+        "requests per second lost (%)",
+    );
     for row in rows {
         let reads = row.column.strip_prefix("loss at ").and_then(|rest| rest.split(' ').next());
         let reads = reads.and_then(|reads| reads.parse::<f64>().ok());

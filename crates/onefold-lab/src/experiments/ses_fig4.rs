@@ -54,8 +54,11 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
 
 /// A line per data set.
 pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::lines("Gain by table size, SLC", "table (% of all fingerprints)", "latency (%)");
+    let mut chart = Chart::lines(
+        "Gain by table size, SLC",
+        "table (% of all fingerprints)",
+        "gain in mean write latency (%)",
+    );
     for row in rows {
         let size = row.column.strip_prefix("latency gain, ").and_then(|r| r.split(' ').next());
         let size = size.and_then(|size| size.parse::<f64>().ok());

@@ -108,8 +108,8 @@ fn beside(settings: &Settings<'_>, found: &[(f64, f64)]) -> Result<Vec<Row>> {
     let (low, high) = ends(found.iter().flat_map(|&(parity, sha)| [parity, sha]));
     let mean = crate::row::show(mean_gain(found));
     let spread = format!(
-        "parity finds more at every point, {mean} % in the mean, as printed; but the range is \
-         wider: the paper names neither the budget nor the points on its axis"
+        "parity finds more at every point, by {mean} % in the mean, which lies in the printed \
+         range; but the points spread more: the paper names neither the budget nor its axis"
     );
     let axis = "the axis of the picture; here the lowest and the highest share".to_owned();
     let numbers = [

@@ -104,9 +104,12 @@ fn table<'a>(groups: &[Group<'a>], left: &mut Vec<&'a Row>, text: &mut String) {
     }
     let alone = groups.len() == 1;
     if alone {
-        let what = [first.caption.as_str(), first.unit].map(str::to_owned);
-        let what: Vec<String> = what.into_iter().filter(|word| !word.is_empty()).collect();
-        let _ = write!(text, "\n{}:\n", capital(&what.join(", in ")));
+        let caption = match (first.caption.as_str(), first.unit) {
+            ("", unit) => format!("in {unit}"),
+            (caption, "") => caption.to_owned(),
+            (caption, unit) => format!("{caption}, in {unit}"),
+        };
+        let _ = write!(text, "\n{}:\n", capital(&caption));
     }
     let mut head = String::from("\n| |");
     for group in groups {
@@ -134,7 +137,7 @@ fn table<'a>(groups: &[Group<'a>], left: &mut Vec<&'a Row>, text: &mut String) {
                 } else {
                     let _ = write!(text, " {value} |");
                     if !row.note.is_empty() {
-                        notes.push((format!("{label}, {column}"), row.note.clone()));
+                        notes.push((format!("{label}, {}", row.column), row.note.clone()));
                     }
                 }
             }
@@ -191,7 +194,7 @@ pub(super) fn pairs<'a>(rows: &[&'a Row], text: &mut String) -> Vec<&'a Row> {
             these.iter().find(|row| row.row == label && row.column == column)
         };
         let full = labels.iter().all(|label| columns.iter().all(|c| find(label, c).is_some()));
-        let sized = labels.len() >= 3 && (2..=COLUMNS_MAX).contains(&columns.len());
+        let sized = labels.len() >= 3 && columns.len() <= COLUMNS_MAX;
         if !full || !sized || these.len() != labels.len() * columns.len() || differ(&these) {
             left.extend(these);
             continue;
@@ -266,6 +269,6 @@ mod tests {
         let mut text = String::new();
         assert!(ours(&rows.iter().collect::<Vec<_>>(), &mut text).is_empty());
         assert!(text.starts_with("\n| | share, x (%) | gain (us) |\n|---|---:|---:|\n| a | 1 | 2"));
-        assert!(text.ends_with("\n- a, x; b, x; c, x: n.\n"), "{text}");
+        assert!(text.ends_with("\n- a, share, x; b, share, x; c, share, x: n.\n"), "{text}");
     }
 }

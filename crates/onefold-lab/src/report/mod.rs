@@ -135,10 +135,13 @@ fn section(outcome: &Outcome, text: &mut String) -> Result<()> {
     let measured = |row: &&Row| row.measured.is_some();
     let printed: Vec<&Row> =
         outcome.rows.iter().filter(|row| row.published.is_some()).filter(measured).collect();
-    list(&grid::pairs(&printed, text), text);
     // A number that nothing reaches, such as a break-even, has a note in place of a value.
     let ours: Vec<&Row> = outcome.rows.iter().filter(|row| row.published.is_none()).collect();
-    list(&grid::ours(&ours, text), text);
+    let mut tables = String::new();
+    let mut single = grid::pairs(&printed, &mut tables);
+    single.extend(grid::ours(&ours, &mut tables));
+    list(&single, text);
+    text.push_str(&tables);
     not_reproducible(outcome, text);
     parameters(&settings.spec, text);
     Ok(())

@@ -16,8 +16,8 @@ const NEAR: f64 = 25.0;
 const HEAD: &str = "
 ## Overview
 
-Results that the papers print. *Met*: within 5 % of the printed number or half a unit; *near*:
-within 25 %; *calibrated* numbers agree because a parameter was chosen so.
+Results that the papers print. *Met*: within 5 % of the printed number, or half a unit of numbers
+from 2 on; *near*: within 25 %; *calibrated* numbers agree because a parameter was chosen so.
 
 | experiment | result | published | here | verdict |
 |---|---|---:|---:|---|
@@ -103,7 +103,7 @@ fn verdict(row: &Row) -> &'static str {
     match row.kind {
         Kind::NotReproducible => Verdict::NONE,
         Kind::Calibrated => Verdict::CALIBRATED,
-        _ if beyond || off <= 0.5_f64.min(published.abs() / 2.0) => Verdict::MET,
+        _ if beyond || off <= 0.5 && published.abs() >= 2.0 => Verdict::MET,
         _ if 100.0 * off <= MET * published.abs() => Verdict::MET,
         _ if 100.0 * off <= NEAR * published.abs() => Verdict::NEAR,
         _ => Verdict::OTHER,
@@ -133,6 +133,7 @@ mod tests {
             (5.8, 6.2, "%", Verdict::MET),
             (-19.0, -15.9, "%", Verdict::NEAR),
             (0.3, 0.6, "ratio", Verdict::OTHER),
+            (0.3, 0.26, "ratio", Verdict::NEAR),
             (-30.0, -70.0, "% (at least)", Verdict::MET),
             (-30.0, 70.0, "% (at least)", Verdict::OTHER),
         ] {
