@@ -17,3 +17,4 @@ mod same_decisions;
 mod shared_seeds;
 mod spec;
 mod timing;
+mod timing_queue;
