@@ -33,7 +33,7 @@ impl Fingerprinting<Identity> for Weak {
         1 + page.0 as u64 % 5
     }
 
-    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u64)) {}
+    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u128)) {}
 
     fn configure(&mut self, _truncation: Truncation, _strong: FingerprintKind) {}
 }

@@ -10,6 +10,7 @@ mod dedup_model;
 mod dedup_power;
 mod drive;
 mod drive_device;
+mod drive_host_side;
 mod drive_power;
 mod power;
 mod same_decisions;

@@ -152,7 +152,7 @@ impl Fingerprinting<Identity> for Named {
         self.0.plain_parity(&behind(page))
     }
 
-    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u64)) {
+    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u128)) {
         self.0.codewords(&behind(page), each);
     }
 
