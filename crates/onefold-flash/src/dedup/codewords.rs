@@ -1,8 +1,8 @@
 //! Counts what deduplication by codeword would find beyond whole pages: the papers' future work.
 //! Room: onefold-flash.   Source: seed 000 sec. IV, last paragraph.
-//! Counted are the live pages that were written since the drive was opened, each content once, as
-//! if pages were deduplicated without a miss; of their codewords, those that are not the first of
-//! their content, wherever in a page they lie.
+//! Counted are the live pages that were written, or found equal to a written page, since the drive
+//! was opened, each content once, as if pages were deduplicated without a miss; of their codewords,
+//! those that are not the first of their content, wherever in a page they lie.
 //! Invariants: contents, codewords and their counts are those of the live pages known.
 //! Cost: host memory of the simulator only, about 100 bytes for each codeword.
 
@@ -58,6 +58,13 @@ impl CodewordCounter {
             }
         }
         self.pages.insert(ppn, content);
+    }
+
+    /// It is what the page at `ppn` holds.
+    pub fn shared(&mut self, ppn: u32) {
+        if self.unknown.remove(&ppn) {
+            self.stored(ppn);
+        }
     }
 
     /// A page was found at `ppn` that was written before.

@@ -208,7 +208,10 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
     }
 
     /// A candidate that held other content: most likely its page was erased and written again.
-    fn compared(&mut self, _candidate: u32, equal: bool) {
+    fn compared(&mut self, candidate: u32, equal: bool) {
+        if equal && let Some(counter) = &mut self.counter {
+            counter.shared(candidate);
+        }
         if !equal && let Some(slot) = self.table.find(self.last) {
             self.table.remove(slot);
         }

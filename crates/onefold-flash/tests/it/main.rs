@@ -5,6 +5,7 @@ mod amplification;
 mod bytes_files;
 mod bytes_laws;
 mod conservation;
+mod dedup_codewords;
 mod dedup_laws;
 mod dedup_model;
 mod dedup_power;
