@@ -83,7 +83,7 @@ const GEOMETRY: Geometry = Geometry {
 const LOGICAL: u32 = 180;
 
 /// Options that make things happen on a small drive; policies with several ways have several rows.
-const CASES: &[(&str, &str)] = &[
+pub(crate) const CASES: &[(&str, &str)] = &[
     ("none", ""),
     ("caftl-online", ""),
     ("caftl-online", "store_share = 0.05\nbackground = true"),
@@ -109,7 +109,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 /// Whether everything is found in the end with these options.
-fn is_exact(name: &str, options: &str) -> bool {
+pub(crate) fn is_exact(name: &str, options: &str) -> bool {
     let leaves_out = ["store_share", "leave", "lba_ranges"];
     let bounded = name == "crc-compare" && options.contains("table_share");
     name != "none" && !bounded && !leaves_out.iter().any(|word| options.contains(word))
