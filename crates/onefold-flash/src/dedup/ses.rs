@@ -21,7 +21,7 @@ use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 
 pub(crate) const TABLE_SHARE: OptionInfo = OptionInfo::new(
     "table_share",
-    Kind::Share(0.15),
+    Kind::Multiple(0.15),
     "Entries of the fingerprint table, as a share of the drive's pages",
 );
 pub(crate) const RETENTION: OptionInfo = OptionInfo::new(

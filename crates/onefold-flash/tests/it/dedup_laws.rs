@@ -199,7 +199,7 @@ fn mistakes_are_named_with_the_nearest_word() {
     assert!(error("gleaner", "tableshare = 1").contains("did you mean 'table_share'?"));
     assert_eq!(
         error("gleaner", "table_share = 0"),
-        "option 'table_share' of policy 'gleaner' is 0: expected a number above 0 and at most 1"
+        "option 'table_share' of policy 'gleaner' is 0: expected a number above 0 and at most 4"
     );
     assert!(error("none", "x = 1").contains("accepted are none"));
     for info in POLICIES {

@@ -53,7 +53,7 @@ fn options_of_a_policy_survive_printing_and_reading_whatever_their_names() {
                 Kind::Ranges => "[[3, 9], [20, 20]]".to_owned(),
                 Kind::Switch(on) => (!on).to_string(),
                 Kind::Word(words) => format!("\"{}\"", words[words.len() - 1]),
-                Kind::Share(_) => "0.5".to_owned(),
+                Kind::Share(_) | Kind::Multiple(_) => "0.5".to_owned(),
                 Kind::Count { max, .. } => max.to_string(),
             };
             let value = text.parse().expect("a value");
