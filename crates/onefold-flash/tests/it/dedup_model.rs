@@ -88,7 +88,7 @@ pub(crate) const CASES: &[(&str, &str)] = &[
     ("caftl-online", ""),
     ("caftl-online", "store_share = 0.05\nbackground = true"),
     ("caftl-online", "sample_one_in = 3\nbackground = true"),
-    ("caftl-online", "prehash = true\nhash = 'sha256'"),
+    ("caftl-online", "prehash = true\nhash = 'sha1'"),
     ("caftl-offline", ""),
     ("caftl-offline", "store_share = 0.05"),
     ("block-separation", ""),

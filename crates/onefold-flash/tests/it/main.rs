@@ -7,6 +7,7 @@ mod bytes_laws;
 mod conservation;
 mod dedup_closed_loop;
 mod dedup_codewords;
+mod dedup_collisions;
 mod dedup_every_step;
 mod dedup_laws;
 mod dedup_model;
