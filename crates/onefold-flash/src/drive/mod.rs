@@ -7,6 +7,7 @@ mod device;
 mod error;
 mod folder;
 mod health;
+mod host_scrambler;
 mod lock;
 mod pace;
 mod smart;
@@ -19,5 +20,6 @@ pub use folder::{
     read_spec,
 };
 pub use health::{DriveState, SavedHealth};
+pub use host_scrambler::HostScrambler;
 pub use pace::{Latencies, Pace};
 pub use smart::{Bar, Deduplication, NandReport, SmartLog, SmartReport, WriteAmplification};
