@@ -242,8 +242,8 @@ fn a_making_that_was_cut_short_is_done_again_and_other_folders_are_left_alone() 
     let refused = drive::create(&folder, &spec("none")).expect_err("not empty").to_string();
     assert!(refused.contains("'letter'"), "{refused}");
     assert!(matches!(open(&folder), Err(drive::DriveError::NoDrive)));
-    let refused = drive::check_spec(&whole, &spec("ses-device")).expect_err("another policy");
-    assert!(refused.to_string().contains("policy = \"none\""), "{refused}");
+    let refused = drive::revise(&whole, &[], Some(&spec("ses-device"))).expect_err("policy");
+    assert!(refused.to_string().contains("dedup.policy = \"none\""), "{refused}");
 }
 
 /// Whatever is wiped out of the file of a drive that was closed, a page reads as it was written,

@@ -115,6 +115,14 @@ impl Channel {
         Ok((seed, self.codec.encode(page, parity)?))
     }
 
+    /// Writes the parity of a page as it is stored; its CRC-32 is the answer.
+    ///
+    /// # Errors
+    /// [`CodeError::Length`].
+    pub fn encode(&self, page: &[u8], parity: &mut [u8]) -> Result<u32, CodeError> {
+        self.codec.encode(page, parity)
+    }
+
     /// Corrects a stored page and its parity in place.
     ///
     /// # Errors
