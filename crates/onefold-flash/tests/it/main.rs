@@ -9,6 +9,7 @@ mod dedup_laws;
 mod dedup_model;
 mod dedup_power;
 mod drive;
+mod drive_damage;
 mod drive_device;
 mod drive_power;
 mod power;
