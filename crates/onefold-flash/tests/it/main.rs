@@ -13,6 +13,7 @@ mod dedup_laws;
 mod dedup_model;
 mod dedup_power;
 mod drive;
+mod drive_damage;
 mod drive_device;
 mod drive_host_side;
 mod drive_power;
