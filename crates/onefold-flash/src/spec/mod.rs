@@ -88,6 +88,9 @@ pub struct MediaSpec {
     pub factory_bad_blocks_ppm: u64,
     pub raw_bit_errors_ppb: u64,
     pub wear: MediaWear,
+    pub read_retries: bool,
+    pub worn_cycles: u64,
+    pub data_age_s: u64,
     pub code: MediaCode,
     pub scrambler: String,
 }
