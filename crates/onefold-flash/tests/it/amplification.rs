@@ -101,14 +101,12 @@ fn deduplication_has_its_closed_forms() {
     let perfect = content::perfect(scale, 1.0).expect("runs");
     let policies = content::INLINE.iter().map(|&case| content::inline(scale, 1.0, case));
     for rows in policies.map(|rows| rows.expect("runs")).chain([perfect]) {
-        println!("{rows:?}");
-        let off: Vec<f64> = rows.iter().map(|row| row.deviation()).collect();
+        let off: Vec<f64> = rows.iter().map(Row::deviation).collect();
         assert!(off[0].abs() < 0.01 && off[1].abs() < 0.01, "{rows:?}");
         assert!((-0.01..=0.12).contains(&off[2]), "{rows:?}");
     }
     for &case in content::IDLE {
         let row = content::idle(Scale { warm: 1, measured: 2, ..scale }, 1.0, case).expect("runs");
-        println!("{row:?}");
         assert!(row.deviation().abs() < 0.01, "{row:?}");
     }
 }

@@ -296,7 +296,9 @@ fn until_cut(
             Did::Write(lpn, content) => allowed[lpn as usize].push(Some(content)),
             Did::Trim(lpn) => allowed[lpn as usize].push(None),
             Did::Flush if on => {
-                allowed.iter_mut().for_each(|all| *all = vec![*all.last().expect("never empty")]);
+                for all in allowed.iter_mut() {
+                    *all = vec![*all.last().expect("never empty")];
+                }
             }
             Did::Flush | Did::Nothing => {}
         }

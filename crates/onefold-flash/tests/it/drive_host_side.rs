@@ -284,12 +284,10 @@ fn plain_pages_stay_plain_until_they_are_written_under_another_rule() {
     (5..15).for_each(|lpn| write(&drive, lpn, &old));
     drive.close().expect("closed");
     // The command refuses another rule for a drive that is there.
-    let refused = drive::check_spec(&folder, &spec("lba_ranges = [[10, 19]]")).expect_err("other");
+    let other = ["dedup.lba_ranges=[[10, 19]]".to_owned()];
+    let refused = drive::revise(&folder, &other, None).expect_err("another rule");
     let said = refused.to_string();
-    assert!(
-        matches!(refused, DriveError::Different { .. }) && said.contains("lba_ranges"),
-        "{said}"
-    );
+    assert!(matches!(refused, DriveError::Fixed { .. }) && said.contains("lba_ranges"), "{said}");
     rewrite_spec(&folder, ("ses-host", "lba_ranges = [[10, 19]]"));
     let drive = open(&folder);
     for lpn in 5..15 {
@@ -457,7 +455,7 @@ fn plain_cells_are_corrected() {
     let mut channel = built.expect("fits");
     let mut page = content(8);
     let mut parity = vec![0; channel.parity_bytes()];
-    let crc = channel.store_plain(&page, &mut parity).expect("lengths");
+    let crc = channel.encode(&page, &mut parity).expect("lengths");
     page[17] ^= 4;
     let status = channel.correct(&mut page, &mut parity, crc).expect("lengths");
     assert!(matches!(status, PageStatus::Corrected(1)) && page == content(8), "{status:?}");

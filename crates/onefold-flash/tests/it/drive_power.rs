@@ -11,10 +11,10 @@ use onefold_flash::Geometry;
 use onefold_flash::drive::{self, Clock, OpenDrive, SmartReport};
 use onefold_flash::spec::{BlockCount, DriveSpec};
 
-const PAGE: usize = 1024;
+pub const PAGE: usize = 1024;
 
 /// Time stands still.
-struct Still;
+pub struct Still;
 
 impl Clock for Still {
     fn now_ns(&self) -> u64 {
@@ -28,7 +28,7 @@ impl Clock for Still {
     fn wait_until(&self, _until_ns: u64) {}
 }
 
-fn spec(policy: &str) -> DriveSpec {
+pub fn spec(policy: &str) -> DriveSpec {
     let mut spec = DriveSpec::preset("ses-mlc1").expect("a preset");
     spec.geometry = Geometry {
         channels: 1,
@@ -46,19 +46,20 @@ fn spec(policy: &str) -> DriveSpec {
     spec
 }
 
-fn open(folder: &SimFolder) -> Result<OpenDrive, drive::DriveError> {
+pub fn open(folder: &SimFolder) -> Result<OpenDrive, drive::DriveError> {
     OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Still))
 }
 
 /// A page of content number `id`; 0 is zeroes.
-fn content(id: u64) -> Vec<u8> {
+pub fn content(id: u64) -> Vec<u8> {
     if id == 0 { vec![0; PAGE] } else { SplitMix64::new(id).bytes(PAGE) }
 }
 
 /// What each page must or may hold, by number of content.
-struct Model {
-    durable: Vec<u64>,
-    since: Vec<Vec<u64>>,
+#[derive(Clone)]
+pub struct Model {
+    pub durable: Vec<u64>,
+    pub since: Vec<Vec<u64>>,
     next: u64,
 }
 
@@ -67,7 +68,7 @@ impl Model {
         Self { durable: vec![0; pages], since: vec![Vec::new(); pages], next: 100 }
     }
 
-    fn flushed(&mut self) {
+    pub fn flushed(&mut self) {
         for (durable, since) in self.durable.iter_mut().zip(&mut self.since) {
             *durable = since.last().copied().unwrap_or(*durable);
             since.clear();
@@ -75,7 +76,7 @@ impl Model {
     }
 
     /// One random request; half of what is written is one of six contents.
-    fn step(&mut self, drive: &OpenDrive, random: &mut SplitMix64) -> Result<(), BlockError> {
+    pub fn step(&mut self, drive: &OpenDrive, random: &mut SplitMix64) -> Result<(), BlockError> {
         let device = drive.device();
         let pages = self.durable.len() as u64;
         let lpn = random.below(pages);
@@ -132,7 +133,7 @@ impl Model {
     }
 }
 
-fn made(policy: &str) -> (SimFolder, OpenDrive, Model) {
+pub fn made(policy: &str) -> (SimFolder, OpenDrive, Model) {
     let folder = SimFolder::new();
     drive::create(&folder, &spec(policy)).unwrap_or_else(|error| panic!("{policy}: {error}"));
     let drive = open(&folder).expect("opened");
@@ -242,46 +243,6 @@ fn a_making_that_was_cut_short_is_done_again_and_other_folders_are_left_alone() 
     let refused = drive::create(&folder, &spec("none")).expect_err("not empty").to_string();
     assert!(refused.contains("'letter'"), "{refused}");
     assert!(matches!(open(&folder), Err(drive::DriveError::NoDrive)));
-    let refused = drive::check_spec(&whole, &spec("ses-device")).expect_err("another policy");
-    assert!(refused.to_string().contains("policy = \"none\""), "{refused}");
-}
-
-/// Whatever is wiped out of the file of a drive that was closed, a page reads as it was written,
-/// or not at all: never as one that was never written, nor as an older one.
-#[test]
-fn wiped_parts_of_the_file_are_errors_and_never_other_data() {
-    let (folder, drive, model) = made("none");
-    for lpn in 0..model.durable.len() as u64 {
-        drive.device().write_at(lpn * PAGE as u64, &content(1000 + lpn), false).expect("written");
-    }
-    drive.close().expect("closed");
-    let pages = 2 * 20 * 8;
-    let oobs = (64 << 10) + 4096 + pages * PAGE as u64;
-    let end = oobs + pages * 96;
-    let (mut refused, mut errors, mut right) = (0, 0, 0);
-    for (seed, offset) in (oobs..end).step_by(96).enumerate() {
-        let hurt = folder.after_crash(seed as u64, CrashMode::KeepEverything);
-        let media = hurt.open("nand").expect("opened");
-        media.write(offset, &vec![0; if seed % 4 == 0 { 960 } else { 96 }]).expect("wiped");
-        let Ok(drive) = open(&hurt) else {
-            refused += 1;
-            continue;
-        };
-        // Found again after it was stored again.
-        drive.close().expect("closed");
-        let drive = open(&hurt).expect("opened again");
-        let mut read = vec![0; PAGE];
-        for lpn in 0..model.durable.len() as u64 {
-            match drive.device().read_at(lpn * PAGE as u64, &mut read) {
-                Ok(()) => {
-                    assert!(read == content(1000 + lpn), "wiped at {offset}: page {lpn} is wrong");
-                    right += 1;
-                }
-                Err(BlockError::Corrupt(_)) => errors += 1,
-                Err(error) => panic!("wiped at {offset}: page {lpn}: {error}"),
-            }
-        }
-    }
-    println!("{refused} refused, {errors} errors, {right} right");
-    assert!(errors > 0 && right > errors, "{refused} refused, {errors} errors, {right} right");
+    let refused = drive::revise(&whole, &[], Some(&spec("ses-device"))).expect_err("policy");
+    assert!(refused.to_string().contains("dedup.policy = \"none\""), "{refused}");
 }

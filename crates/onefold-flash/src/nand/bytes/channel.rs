@@ -115,11 +115,11 @@ impl Channel {
         Ok((seed, self.codec.encode(page, parity)?))
     }
 
-    /// The parity and CRC-32 of a page that is stored as it is.
+    /// Writes the parity of a page as it is stored; its CRC-32 is the answer.
     ///
     /// # Errors
     /// [`CodeError::Length`].
-    pub fn store_plain(&self, page: &[u8], parity: &mut [u8]) -> Result<u32, CodeError> {
+    pub fn encode(&self, page: &[u8], parity: &mut [u8]) -> Result<u32, CodeError> {
         self.codec.encode(page, parity)
     }
 

@@ -27,6 +27,8 @@ pub struct NandHealth {
     pub corrected_bits: u64,
     /// Decodings that the page's CRC-32 caught as wrong.
     pub miscorrected: u64,
+    /// Pages with damaged cells that second copies brought back.
+    pub rescued: u64,
     /// Pages that no retry brought back.
     pub uncorrectable: u64,
     /// Pages that were moved though they could not be read: their content is lost.
@@ -58,6 +60,7 @@ impl NandHealth {
             corrected_pages: self.corrected_pages + later.corrected_pages,
             corrected_bits: self.corrected_bits + later.corrected_bits,
             miscorrected: self.miscorrected + later.miscorrected,
+            rescued: self.rescued + later.rescued,
             uncorrectable: self.uncorrectable + later.uncorrectable,
             lost_pages: self.lost_pages + later.lost_pages,
             program_failures: self.program_failures + later.program_failures,

@@ -10,21 +10,26 @@
 
 mod block;
 mod channel;
+mod copies;
 mod file;
 mod health;
 mod open;
 mod page;
+mod proof;
 mod record;
 mod store;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
 pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
+pub use copies::CopyFile;
 pub use file::{Description, FileError, FileStore};
 pub use health::NandHealth;
 pub use open::OpenError;
 pub use page::PageBytes;
 pub use record::{Found, RECORD_BYTES, Record, RecordCodec};
 pub use store::{MemStore, Store};
+
+use proof::{PageBits, Unproven};
 
 use onefold_block::MediaError;
 use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
@@ -44,6 +49,12 @@ pub struct ByteNand<S> {
     blocks: Vec<BlockEntry>,
     /// Erased blocks whose cells wait for the next sync.
     pending: Vec<u32>,
+    /// Pages programmed since the last sync.
+    unproven: Vec<Unproven>,
+    /// Pages whose second copy says that they were durable.
+    proven: PageBits,
+    /// Blocks that may hold pages of the FTL's own.
+    own_blocks: Vec<bool>,
     /// What was programmed since the last sync, one bit for each kind of key.
     dirty: u8,
     /// Whether cells of erased blocks were cleared since the last sync.
@@ -201,7 +212,9 @@ impl<S: Store> ByteNand<S> {
         self.health.programs += 1;
         self.health.plain_programs += u64::from(record.plain);
         let written = self.store.write_page(ppn, &self.page, &self.oob);
-        self.stored(written)
+        self.stored(written)?;
+        self.note_unproven(ppn, record, &bytes);
+        Ok(())
     }
 
     /// Scrambles and encodes the page in hand for its place.
@@ -223,7 +236,7 @@ impl<S: Store> ByteNand<S> {
     fn encode_plain(&mut self) -> u32 {
         let parity = self.channel.parity_bytes();
         self.channel
-            .store_plain(&self.page, &mut self.oob[..parity])
+            .encode(&self.page, &mut self.oob[..parity])
             .expect("lengths were checked when the drive was opened")
     }
 
@@ -264,6 +277,10 @@ impl<S: Store> ByteNand<S> {
             }
         }
         self.health.retries += u64::from(self.wear.retries);
+        if let Some(record) = self.rescue(ppn)?.filter(|record| !record.lost) {
+            self.health.rescued += 1;
+            return Ok(record);
+        }
         self.health.uncorrectable += 1;
         Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
     }
@@ -285,6 +302,9 @@ impl<S: Store> ByteNand<S> {
         if let Some(Found::Record(record)) = bytes.map(|bytes| self.records.decode(bytes)) {
             return Ok(Record { lost: true, ..record });
         }
+        if let Some(record) = self.proven_record(ppn) {
+            return Ok(Record { lost: true, ..record });
+        }
         let seed = if let PageKey::Data(lpn) = key { u64::from(lpn) } else { 0 };
         let oob = Oob { key, seq: 0, seed, tag: 0 };
         Ok(Record {
@@ -302,7 +322,7 @@ impl<S: Store> ByteNand<S> {
     fn is_whole(&mut self, crc: u32) -> bool {
         let parity = self.parity_bytes();
         let status = self.channel.correct(&mut self.page, &mut self.oob[..parity], crc);
-        status.is_ok_and(|status| status == PageStatus::Clean)
+        matches!(status, Ok(PageStatus::Clean | PageStatus::Corrected(_)))
     }
 
     fn used_bits(&self) -> u64 {
@@ -371,7 +391,8 @@ impl<S: Store> ByteNand<S> {
         let cleared =
             self.store.write_entry(block, &entry).and_then(|()| self.store.clear_block(block));
         self.cleared = true;
-        self.stored(cleared)
+        self.stored(cleared)?;
+        self.clear_copies(block)
     }
 
     fn sync_store(&mut self) -> Result<(), NandError> {
@@ -379,7 +400,7 @@ impl<S: Store> ByteNand<S> {
         self.stored(synced)?;
         (self.dirty, self.cleared) = (0, false);
         self.health.syncs += 1;
-        Ok(())
+        self.prove()
     }
 }
 
@@ -489,13 +510,15 @@ impl<S: Store> Nand for ByteNand<S> {
         Ok(self.page[..(record.meta_len as usize).min(self.page.len())].to_vec())
     }
 
-    /// For a page that was there when the array was opened its bytes are checked too: a power
-    /// cut may have taken them and left these fields.
+    /// For a page that was there when the array was opened and is not proven to have been durable
+    /// its bytes are checked too: a power cut may have taken them and left these fields. Of a
+    /// proven page these fields are known even if nothing of it can be read.
     fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
         self.check_programmed(ppn)?;
         let block = self.geometry.block_of(ppn);
         let entry = &self.blocks[block as usize];
-        let may_be_torn = ppn - self.geometry.first_page(block) < entry.found;
+        let found = ppn - self.geometry.first_page(block) < entry.found;
+        let may_be_torn = found && !self.proven.holds(ppn);
         let erases = entry.erases;
         let parity = self.parity_bytes();
         let read = if may_be_torn {
@@ -511,7 +534,10 @@ impl<S: Store> Nand for ByteNand<S> {
             {
                 Ok(record.oob)
             }
-            _ => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+            _ => match self.proven_record(ppn) {
+                Some(record) => Ok(record.oob),
+                None => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+            },
         }
     }
 
@@ -529,6 +555,7 @@ impl<S: Store> Nand for ByteNand<S> {
             return Err(NandError::Failed { what: "erase", block });
         }
         self.health.erases += 1;
+        self.forget_proofs(block);
         let was_pending = self.blocks[block as usize].pending;
         self.blocks[block as usize] =
             BlockEntry { erases, pending: self.dirty != 0 || was_pending, ..BlockEntry::default() };

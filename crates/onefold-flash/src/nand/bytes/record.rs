@@ -72,6 +72,16 @@ pub enum Found {
     Unreadable,
 }
 
+impl Found {
+    /// The record, if it is one.
+    pub const fn record(self) -> Option<Record> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Erased | Self::Unreadable => None,
+        }
+    }
+}
+
 /// Writes and reads records.
 #[derive(Clone, Debug)]
 pub struct RecordCodec {
