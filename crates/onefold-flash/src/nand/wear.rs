@@ -198,6 +198,11 @@ impl WearModel {
         wrong
     }
 
+    /// One draw for a page and the program of it that is there: above 0, at most 1.
+    pub fn luck(&self, at: &Reading) -> f64 {
+        self.stream(5, u64::from(at.ppn), u64::from(at.erases)).uniform()
+    }
+
     fn stream(&self, what: u64, place: u64, time: u64) -> Stream {
         let state = mix(self.seed ^ mix(what ^ mix(place ^ mix(time))));
         Stream { state }
