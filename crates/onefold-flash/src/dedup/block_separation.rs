@@ -12,7 +12,7 @@
 use crate::dedup::buckets::Buckets;
 use crate::dedup::caftl_offline::Scanner;
 use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes, is_broken};
-use crate::dedup::crc_compare::{CRC_HIDDEN, TABLE_SHARE};
+use crate::dedup::crc_compare::{CRC_HIDDEN, CRC_TABLE};
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
@@ -23,8 +23,8 @@ use crate::op::Work;
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     HASH,
     STORE_SHARE,
-    TABLE_SHARE,
     CRC_HIDDEN,
+    CRC_TABLE,
     OptionInfo::new(
         "hash_unique",
         Kind::Switch(true),

@@ -15,7 +15,7 @@
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::caftl_offline::Scanner;
-use crate::dedup::crc_compare::TABLE_SHARE;
+use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
@@ -48,7 +48,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "Whether a CRC-32 decides which pages are hashed inline; implies background",
     ),
     // Of the CRC-32s that `prehash` knows.
-    TABLE_SHARE,
+    CRC_TABLE,
     OptionInfo::new(
         "background",
         Kind::Switch(false),

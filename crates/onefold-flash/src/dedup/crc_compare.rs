@@ -27,7 +27,7 @@ pub(crate) const CRC_HIDDEN: OptionInfo = OptionInfo::new(
     "Whether the CRC is made while the page comes in, so that nobody waits for it",
 );
 
-pub(crate) const TABLE_SHARE: OptionInfo = OptionInfo::new(
+pub(crate) const CRC_TABLE: OptionInfo = OptionInfo::new(
     "table_share",
     Kind::Share(1.0),
     "Entries of the CRC table, as a share of the drive's pages",
@@ -35,7 +35,7 @@ pub(crate) const TABLE_SHARE: OptionInfo = OptionInfo::new(
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     CRC_HIDDEN,
-    TABLE_SHARE,
+    CRC_TABLE,
     OptionInfo::new(
         "order",
         Kind::Word(&["highest-count", "first-come"]),

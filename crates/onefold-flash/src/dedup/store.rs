@@ -158,8 +158,8 @@ impl Store {
         self.used
     }
 
-    /// Bytes in the controller: digest, location and a byte of hits an entry; and where the entry
-    /// of a page is: four bytes for each page, or a table of the entries by page if that is less.
+    /// Bytes in the controller: digest, location and a byte of hits an entry, and the places of
+    /// the entries by page, which a bounded store keeps in a table of as many places.
     pub fn dram(&self) -> [(&'static str, u64); 2] {
         let places = self.places.len() as u64;
         [
