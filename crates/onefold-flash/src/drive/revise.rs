@@ -10,11 +10,8 @@ use std::path::Path;
 use onefold_block::{FileFolder, Folder, MediaError};
 
 use super::error::DriveError;
-use super::folder::{SPEC_FILE, read_spec, settings};
+use super::folder::{SPEC_FILE, check_settings, read_spec};
 use super::lock::DriveLock;
-use crate::dedup::NoDedup;
-use crate::ftl::Ftl;
-use crate::nand::BlankNand;
 use crate::spec::{DriveSpec, ParseError, SpecBuilder};
 
 /// The new specification until it has taken the place of the old one.
@@ -67,17 +64,18 @@ pub fn revise(
         // What is fixed says more than the first key that happens to be different.
         check_fixed(&has, said)?;
         if let Some(change) = differences(&wanted, said).into_iter().next() {
-            let (has, wants) = (change.line(&change.has), change.line(&change.wants));
+            let (has, wants) =
+                (change.line(change.has.as_ref()), change.line(change.wants.as_ref()));
             return Err(DriveError::Different { has, wants });
         }
     }
     let changes = differences(&has, &wanted);
     if !changes.is_empty() {
         // Refused now, and not when the drive is opened.
-        Ftl::format(BlankNand::new(wanted.geometry), NoDedup, settings(&wanted))?;
+        check_settings(&wanted)?;
         store(folder, &wanted)?;
     }
-    Ok(changes.iter().map(|change| change.line(&change.wants)).collect())
+    Ok(changes.iter().map(|change| change.line(change.wants.as_ref())).collect())
 }
 
 fn laid_over(has: &DriveSpec, assignments: &[String]) -> Result<DriveSpec, ParseError> {
@@ -93,7 +91,7 @@ struct Change {
 }
 
 impl Change {
-    fn line(&self, value: &Option<String>) -> String {
+    fn line(&self, value: Option<&String>) -> String {
         match value {
             Some(value) => format!("{} = {value}", self.key),
             None => format!("no {}", self.key),
@@ -118,7 +116,8 @@ fn differences(has: &DriveSpec, wants: &DriveSpec) -> Vec<Change> {
 fn check_fixed(has: &DriveSpec, wants: &DriveSpec) -> Result<(), DriveError> {
     for change in differences(has, wants) {
         if let Some((_, why)) = FIXED.iter().find(|(fixed, _)| change.key.starts_with(fixed)) {
-            let (has, wants) = (change.line(&change.has), change.line(&change.wants));
+            let (has, wants) =
+                (change.line(change.has.as_ref()), change.line(change.wants.as_ref()));
             return Err(DriveError::Fixed { has, wants, why });
         }
     }

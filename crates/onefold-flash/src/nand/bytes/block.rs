@@ -50,6 +50,7 @@ impl BlockEntry {
     }
 
     /// This entry, or its second copy if that has seen more.
+    #[must_use]
     pub fn or_copy(self, copy: Self) -> Self {
         let newer = if copy.erases > self.erases { copy } else { self };
         Self { bad: self.bad || copy.bad, ..newer }
