@@ -114,45 +114,55 @@ impl Inner {
         scratch: &mut Scratch,
         committed: &mut Committed,
     ) -> Result<Vec<Pba>, PoolError> {
-        let mut stored: Vec<Option<Pba>> = Vec::with_capacity(batch.drafts.len());
-        let mut records = std::mem::take(&mut scratch.records);
-        let mut waiting = Vec::with_capacity(batch.drafts.len());
-        let alone = batch.stores == self.stores.load(Ordering::Acquire);
-        for (number, draft) in batch.drafts.iter().enumerate() {
-            let chunk = writes[draft.chunk].data;
-            let found = if alone {
-                None
-            } else {
-                self.find_just_stored(self.newest(), chunk, &draft.fingerprint, scratch)
-            };
-            stored.push(found.map(crate::verify::Verified::pba));
-            if found.is_none() {
-                waiting.push((number, (draft.fingerprint, draft.range.clone())));
-            }
+        let mut stored: Vec<Option<Pba>> = vec![None; batch.drafts.len()];
+        if batch.stores != self.stores.load(Ordering::Acquire) {
+            self.find_all_just_stored(writes, batch, scratch, &mut stored);
         }
-        let ranges: Vec<_> = waiting.iter().map(|(_, draft)| draft.clone()).collect();
-        let mut done = 0;
-        let mut places = Vec::with_capacity(ranges.len());
-        while done < ranges.len() {
+        let waiting: Vec<usize> =
+            (0..stored.len()).filter(|&number| stored[number].is_none()).collect();
+        let mut drafts = waiting.iter().map(|&number| &batch.drafts[number]).peekable();
+        let mut numbers = waiting.iter();
+        while drafts.peek().is_some() {
             let container = self.open_container(engine)?;
-            places.clear();
-            container.append(&mut records, &ranges[done..], &mut places);
-            for &(ordinal, pba) in &places {
-                let (number, (fingerprint, _)) = &waiting[done];
-                self.index.insert(fingerprint.prefix64(), Place::new(pba.container, ordinal));
+            scratch.places.clear();
+            container.append(&mut scratch.records, &mut drafts, |draft, ordinal, pba| {
+                let place = Place::new(pba.container, ordinal);
+                scratch.places.extend(place.map(|place| (draft.fingerprint.prefix64(), place)));
+                let number = numbers.next().expect("one for each draft");
                 stored[*number] = Some(pba);
-                done += 1;
-            }
+            });
+            self.index.insert_many(&scratch.places);
             // After the index knows: a plan that begins with this count misses nothing.
             self.stores.fetch_add(1, Ordering::Release);
-            if done < ranges.len() {
+            if drafts.peek().is_some() {
                 engine.seal_open(&container);
                 committed.sealed.push(container);
             }
         }
-        scratch.records = records;
         let stored: Option<Vec<Pba>> = stored.into_iter().collect();
         Ok(stored.expect("every draft was stored or found"))
+    }
+
+    /// Give drafts that another thread has stored meanwhile their addresses.
+    fn find_all_just_stored(
+        &self,
+        writes: &[ChunkWrite<'_>],
+        batch: &Batch,
+        scratch: &mut Scratch,
+        stored: &mut [Option<Pba>],
+    ) {
+        scratch.hashes.clear();
+        scratch.hashes.extend(batch.drafts.iter().map(|draft| draft.fingerprint.prefix64()));
+        let mut found = std::mem::take(&mut scratch.candidates);
+        found.clear();
+        self.index.lookup_many(&scratch.hashes, &mut found);
+        for ((draft, found), stored) in batch.drafts.iter().zip(&found).zip(stored) {
+            let chunk = writes[draft.chunk].data;
+            *stored = self
+                .find_just_stored(found, chunk, &draft.fingerprint, scratch)
+                .map(crate::verify::Verified::pba);
+        }
+        scratch.candidates = found;
     }
 
     /// The container being filled; a new one if there is none.

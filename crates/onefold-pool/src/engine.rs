@@ -17,7 +17,7 @@ use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::error::PoolError;
 use crate::format::frame::Entries;
-use crate::index::FingerprintIndex;
+use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
 use crate::map::Map;
 use crate::read_cache::ReadCache;
@@ -112,6 +112,11 @@ pub(crate) struct Scratch {
     pub compressor: Compressor,
     pub decompressor: Decompressor,
     pub fingerprints: Vec<Fingerprint>,
+    /// 64 bits of each, and what the index found for them.
+    pub hashes: Vec<u64>,
+    pub candidates: Vec<Candidates>,
+    /// What the index is to be told.
+    pub places: Vec<(u64, Place)>,
     /// Drafted records, one after another.
     pub records: Vec<u8>,
     /// Bytes read from containers.
@@ -174,6 +179,9 @@ impl Inner {
             compressor: Compressor::new(self.settings.compression),
             decompressor: Decompressor::new(),
             fingerprints: Vec::new(),
+            hashes: Vec::new(),
+            candidates: Vec::new(),
+            places: Vec::new(),
             records: Vec::new(),
             stored: Vec::new(),
             chunk: vec![0; self.chunk_bytes()],

@@ -12,6 +12,7 @@ use onefold_content::{Fingerprint, is_zero};
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
 use crate::format::record;
+use crate::index::Candidates;
 use crate::pba::{MapEntry, UNIT_BYTES};
 use crate::verify::Verified;
 
@@ -75,35 +76,45 @@ impl Inner {
             drafts: Vec::with_capacity(blocks.len()),
             stores: self.stores.load(Ordering::Acquire),
         };
+        scratch.hashes.clear();
+        scratch.hashes.extend(fingerprints.iter().map(Fingerprint::prefix64));
+        let mut candidates = std::mem::take(&mut scratch.candidates);
+        candidates.clear();
+        self.index.lookup_many(&scratch.hashes, &mut candidates);
         let mut seen = Seen::default();
-        let mut next = fingerprints.iter();
+        let mut next = fingerprints.iter().zip(&candidates);
         for (number, write) in writes.iter().enumerate() {
             if zero[number] {
                 batch.plans.push(Plan::Hole);
                 continue;
             }
-            let fingerprint = next.next().expect("one fingerprint per chunk that is not zero");
+            let (fingerprint, found) =
+                next.next().expect("one fingerprint per chunk that is not zero");
             let strong = self.settings.fingerprint.is_strong();
             let same = |other: usize| strong || writes[other].data == write.data;
             let plan = match seen.find_or_insert(fingerprint, number, same) {
                 Some(first) => Plan::SameAs(first),
-                None => self.plan_one(number, write.data, fingerprint, &mut batch.drafts, scratch),
+                None => {
+                    let named = Named { number, chunk: write.data, fingerprint };
+                    self.plan_one(&named, found, &mut batch.drafts, scratch)
+                }
             };
             batch.plans.push(plan);
         }
         scratch.fingerprints = fingerprints;
+        scratch.candidates = candidates;
         batch
     }
 
     fn plan_one(
         &self,
-        number: usize,
-        chunk: &[u8],
-        fingerprint: &Fingerprint,
+        named: &Named<'_>,
+        found: &Candidates,
         drafts: &mut Vec<Draft>,
         scratch: &mut Scratch,
     ) -> Plan {
-        if let Some(verified) = self.find_duplicate(self.newest(), chunk, fingerprint, scratch) {
+        let &Named { number, chunk, fingerprint } = named;
+        if let Some(verified) = self.find_duplicate(found, chunk, fingerprint, scratch) {
             return Plan::Shared(verified);
         }
         let from = scratch.records.len();
@@ -115,6 +126,13 @@ impl Inner {
         drafts.push(Draft { chunk: number, fingerprint: *fingerprint, range });
         Plan::Draft(drafts.len() - 1)
     }
+}
+
+/// A chunk of a batch and its fingerprint.
+struct Named<'a> {
+    number: usize,
+    chunk: &'a [u8],
+    fingerprint: &'a Fingerprint,
 }
 
 /// The fingerprints of a batch so far: a table of twice the batch's size.

@@ -227,10 +227,13 @@ impl Inner {
         for (id, len) in containers {
             match directories::load(&*self.plain, id, len) {
                 Ok(entries) => {
-                    for (ordinal, entry) in entries.iter().enumerate() {
-                        let place = Place::new(id, ordinal as u16);
-                        self.index.insert(entry.fingerprint.prefix64(), place);
-                    }
+                    let places: Vec<(u64, Place)> = (0..)
+                        .zip(&entries)
+                        .filter_map(|(ordinal, entry)| {
+                            Some((entry.fingerprint.prefix64(), Place::new(id, ordinal)?))
+                        })
+                        .collect();
+                    self.index.insert_many(&places);
                 }
                 Err(error) => tracing::error!("its chunks will not be shared: {error}"),
             }

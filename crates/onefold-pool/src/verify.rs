@@ -8,7 +8,7 @@ use onefold_content::Fingerprint;
 
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
-use crate::index::Place;
+use crate::index::{Candidates, Place};
 use crate::pba::Pba;
 
 /// The address of a chunk that was compared with the one at hand.
@@ -23,18 +23,18 @@ impl Verified {
 }
 
 impl Inner {
-    /// Find a stored chunk equal to `chunk`, whose fingerprint is `fingerprint`.
+    /// Find a stored chunk equal to `chunk`, whose fingerprint is `fingerprint`, among what the
+    /// index found for it.
     pub fn find_duplicate(
         &self,
-        newest: onefold_block::ContainerId,
+        found: &Candidates,
         chunk: &[u8],
         fingerprint: &Fingerprint,
         scratch: &mut Scratch,
     ) -> Option<Verified> {
-        let hash = fingerprint.prefix64();
-        for place in self.index.lookup(hash).iter() {
-            match self.place_of(newest, place, fingerprint) {
-                Outcome::Stale => self.index.remove(hash, place),
+        for place in found.iter() {
+            match self.place_of(self.newest(), place, fingerprint) {
+                Outcome::Stale => self.index.remove(fingerprint.prefix64(), place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
                 Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
                     return Some(Verified(pba));
@@ -53,13 +53,13 @@ impl Inner {
     /// memory: this runs under the engine's lock.
     pub fn find_just_stored(
         &self,
-        newest: onefold_block::ContainerId,
+        found: &Candidates,
         chunk: &[u8],
         fingerprint: &Fingerprint,
         scratch: &mut Scratch,
     ) -> Option<Verified> {
-        for place in self.index.lookup(fingerprint.prefix64()).iter() {
-            let Some(id) = place.container(newest) else { continue };
+        for place in found.iter() {
+            let Some(id) = place.container(self.newest()) else { continue };
             let entry = match self.live(id) {
                 Some(container) => container.entry(place.ordinal()),
                 None => self.directories.cached(id).and_then(|d| d.get(place.ordinal()).copied()),

@@ -11,6 +11,7 @@ use onefold_block::device::check_range;
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use super::clock::Clock;
+use super::host_scrambler::HostScrambler;
 use super::pace::Pace;
 use crate::dedup::Policy;
 use crate::ftl::{Ftl, FtlError};
@@ -45,6 +46,8 @@ pub(super) struct Inner<S: Store, P> {
     pub ftl: Ftl<ByteNand<S>, P>,
     pub host: HostCounts,
     pub pace: Pace,
+    /// What the host does to pages before it sends them, and after they came back.
+    host_side: Option<HostScrambler>,
     /// Why nothing is done any more.
     pub poisoned: Option<String>,
     /// Whether requests are refused because the drive was shut down.
@@ -124,11 +127,40 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         let read = self.ftl.read(lpn, &mut self.pace);
         let retries = self.ftl.nand().health().retries - before;
         self.pace.retried(u32::try_from(retries).unwrap_or(u32::MAX));
-        read.map_err(|error| self.failed(Some(lpn), &error))
+        match read {
+            Ok(Some(page)) if page.is_plain_on_flash() => Ok(Some(self.undo(lpn, &page))),
+            other => other.map_err(|error| self.failed(Some(lpn), &error)),
+        }
     }
 
-    fn put(&mut self, lpn: u32, page: &PageBytes) -> Result<(), BlockError> {
-        let written = self.ftl.write(lpn, page, &mut self.pace);
+    /// A page that the host scrambled ahead, on its way back to it.
+    fn undo(&mut self, lpn: u32, page: &PageBytes) -> PageBytes {
+        let mut bytes = page.to_vec();
+        self.ftl.nand().channel().scramble(lpn, &mut bytes);
+        if let Some(host) = &self.host_side {
+            host.apply(lpn, &mut bytes);
+        }
+        PageBytes::from(bytes)
+    }
+
+    /// A page on its way from the host through the drive's scrambler, if the host sends it
+    /// scrambled ahead; else as it is.
+    fn send(&mut self, lpn: u32, page: PageBytes) -> PageBytes {
+        let Some(host) = &self.host_side else { return page };
+        let Some(deduplicate) = host.request(lpn) else { return page };
+        self.ftl.policy_mut().set_request(Some(deduplicate));
+        if !deduplicate {
+            return page;
+        }
+        let mut bytes = page.to_vec();
+        host.apply(lpn, &mut bytes);
+        self.ftl.nand().channel().scramble(lpn, &mut bytes);
+        PageBytes::plain_on_flash(bytes)
+    }
+
+    fn put(&mut self, lpn: u32, page: PageBytes) -> Result<(), BlockError> {
+        let page = self.send(lpn, page);
+        let written = self.ftl.write(lpn, &page, &mut self.pace);
         written.map(|_| ()).map_err(|error| self.failed(Some(lpn), &error))
     }
 
@@ -140,14 +172,14 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     /// Writes part of a page, or all of it.
     fn write_piece(&mut self, piece: Piece, data: &[u8]) -> Result<(), BlockError> {
         if piece.len as u64 == self.page_bytes {
-            return self.put(piece.lpn, &PageBytes::from(data));
+            return self.put(piece.lpn, PageBytes::from(data));
         }
         let mut bytes = match self.page(piece.lpn)? {
             Some(page) => page.to_vec(),
             None => vec![0; self.page_bytes as usize],
         };
         bytes[piece.start..piece.start + piece.len].copy_from_slice(data);
-        self.put(piece.lpn, &PageBytes::from(bytes))
+        self.put(piece.lpn, PageBytes::from(bytes))
     }
 
     fn zero_piece(&mut self, piece: Piece, no_hole: bool) -> Result<(), BlockError> {
@@ -197,8 +229,24 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
         ftl.nand().set_time(clock.unix_s());
         let host = HostCounts::default();
-        let inner = Inner { ftl, host, pace, poisoned: None, closed: false, page_bytes };
+        let host_side = None;
+        let inner = Inner { ftl, host, pace, host_side, poisoned: None, closed: false, page_bytes };
         Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
+    }
+
+    /// Puts a scrambler of the host's own before the drive.
+    #[must_use]
+    pub fn with_host_scrambler(self, host_side: Option<HostScrambler>) -> Self {
+        self.lock().host_side = host_side;
+        self
+    }
+
+    /// Under `ses-host`, whether pages written from now on are to be deduplicated, whatever their
+    /// address; `None` goes by address again. Other drives do not ask.
+    pub fn set_request(&self, deduplicate: Option<bool>) {
+        if let Some(host) = &mut self.lock().host_side {
+            host.set_request(deduplicate);
+        }
     }
 
     /// A holder of the lock that panicked may have left the FTL half-way.

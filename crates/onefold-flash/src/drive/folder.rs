@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
+use super::host_scrambler::HostScrambler;
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
 use super::revise;
@@ -155,7 +156,8 @@ impl OpenDrive {
         }
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
-        let device = Arc::new(EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?);
+        let device = EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?;
+        let device = Arc::new(device.with_host_scrambler(HostScrambler::new(&spec)?));
         before.power_cycles += 1;
         before.unsafe_shutdowns += u64::from(!before.clean);
         before.clean = false;

@@ -7,6 +7,7 @@ mod device;
 mod error;
 mod folder;
 mod health;
+mod host_scrambler;
 mod lock;
 mod pace;
 mod revise;
@@ -20,6 +21,7 @@ pub use folder::{
     inspect, read_spec,
 };
 pub use health::{DriveState, SavedHealth};
+pub use host_scrambler::HostScrambler;
 pub use pace::{Latencies, Pace};
 pub use revise::{revise, revise_at};
 pub use smart::{

@@ -162,6 +162,12 @@ pub const KEYS: &[Key] = &[
         "Wrong bits of a fresh page, of 10^9; wear, age and reads add to them",
     ),
     key(
+        "media.plain_raw_bit_errors_percent",
+        Whole(100, 100_000),
+        "Raw bit errors of a page whose plain data lies on flash (ses-host, emulated drive), \
+         percent of those of a scrambled one",
+    ),
+    key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
         "How raw bit errors grow with erases, age and reads; in the emulated drive, how blocks fail",

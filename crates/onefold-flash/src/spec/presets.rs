@@ -90,6 +90,7 @@ fn ses(name: &str, read_ns: u64, program_ns: u64, rated_pe_cycles: u64) -> Drive
             rated_pe_cycles,
             factory_bad_blocks_ppm: 0,
             raw_bit_errors_ppb: 0,
+            plain_raw_bit_errors_percent: 100,
             wear: if rated_pe_cycles > 10_000 { MediaWear::Slc } else { MediaWear::Mlc },
             read_retries: false,
             worn_cycles: 0,

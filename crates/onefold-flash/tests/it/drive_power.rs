@@ -143,7 +143,7 @@ pub fn made(policy: &str) -> (SimFolder, OpenDrive, Model) {
 
 #[test]
 fn a_drive_that_was_closed_is_all_there() {
-    for policy in ["none", "caftl-online", "ses-device"] {
+    for policy in ["none", "caftl-online", "ses-device", "ses-host"] {
         let (folder, mut drive, mut model) = made(policy);
         let mut random = SplitMix64::new(1);
         for round in 0..5 {
@@ -206,7 +206,7 @@ fn no_power_cut_takes_what_was_flushed_or_makes_up_what_was_not_written() {
     let modes = [CrashMode::KeepNothing, CrashMode::KeepEverything, CrashMode::Random];
     let mut shutdowns = BTreeSet::new();
     for seed in 0..60 {
-        let policy = ["none", "caftl-online", "ses-device"][seed as usize % 3];
+        let policy = ["none", "caftl-online", "ses-device", "ses-host"][seed as usize % 4];
         let op = 1 + SplitMix64::new(seed).below(1500);
         cut(policy, seed, op, &modes, &mut shutdowns);
     }

@@ -3,16 +3,17 @@
 //! Invariants: (1) bytes once appended never change; (2) `written` is how much of them the store
 //! has; (3) after sealing, directory and footer follow the last record.
 
+use std::iter::Peekable;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use onefold_block::{ContainerId, ContainerStore};
-use onefold_content::Fingerprint;
 
 use super::buffer::Buffer;
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry};
 use crate::format::record;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, Location, Pba, UNIT_BYTES};
+use crate::plan::Draft;
 
 /// A container in memory.
 pub struct OpenContainer {
@@ -71,31 +72,33 @@ impl OpenContainer {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Append drafted records, as many as fit; returns their places, fewer than given once full.
-    /// Each record comes with its fingerprint and its range in `records`.
-    pub fn append(
+    /// Append drafted records, whose bytes are in `records`, as many as fit; `placed` hears of each
+    /// with its ordinal and its address.
+    pub fn append<'d>(
         &self,
         records: &mut [u8],
-        drafts: &[(Fingerprint, std::ops::Range<usize>)],
-        places: &mut Vec<(u16, Pba)>,
+        drafts: &mut Peekable<impl Iterator<Item = &'d Draft>>,
+        mut placed: impl FnMut(&Draft, u16, Pba),
     ) {
         let mut content = self.content_mut();
         assert!(content.directory_at.is_none(), "a sealed container takes no records");
-        for (fingerprint, range) in drafts {
-            let end = content.len() + range.len();
-            let count = content.directory.len();
+        let content = &mut *content;
+        while let Some(draft) = drafts.peek() {
+            let (count, at) = (content.directory.len(), content.len());
+            let end = at + draft.range.len();
             if count >= CHUNKS_PER_CONTAINER_MAX
                 || end + container::directory_bytes(count + 1) > self.capacity
             {
                 return;
             }
-            let location = Location::new(content.len() / UNIT_BYTES, range.len() / UNIT_BYTES);
+            let location = Location::new(at / UNIT_BYTES, draft.range.len() / UNIT_BYTES);
             let pba = Pba { container: self.id, location };
-            let bytes = &mut records[range.clone()];
+            let bytes = &mut records[draft.range.clone()];
             record::place(bytes, pba);
             content.buffer.extend(bytes);
-            content.directory.push(DirectoryEntry { fingerprint: *fingerprint, location });
-            places.push((count as u16, pba));
+            content.directory.push(DirectoryEntry { fingerprint: draft.fingerprint, location });
+            placed(draft, count as u16, pba);
+            drafts.next();
         }
     }
 

@@ -1,66 +1,46 @@
 //! The fingerprint index: where a chunk with this fingerprint might be.
 //! Room: onefold-pool.
-//! In: 64 bits of a fingerprint. Out: candidates, which the caller must verify.
+//! In: 64 bits of fingerprints. Out: candidates, which the caller must verify.
 //! Invariants: (1) memory never exceeds the budget; (2) below the budget nothing is let go;
 //! (3) an entry may be stale: it names a container that is gone, or another chunk.
-//! Cost: 8 bytes a chunk in buckets of one cache line, 65 to 82 % full: 11 to 14 bytes a chunk.
+//! Cost: 8 bytes a chunk in buckets of one cache line, 74 to 92 % full: 9.1 to 10.7 bytes a chunk.
+//! A search costs misses of the cache and of the TLB. Those of a batch are made at the same time,
+//! which at 4 million chunks takes 60 ns a chunk, where one search after another took 200.
+//!
+//! Searches take one lock for the whole batch, shared with all but a shard that grows: entries are
+//! hints, so that one that changes meanwhile does no harm.
 
-mod bucket;
+mod arena;
+mod entry;
 mod shard;
-mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use onefold_block::ContainerId;
-
+use self::arena::{Arena, BLOCK_BUCKETS, BLOCK_BYTES, SLAB_BYTES};
+pub use self::entry::Place;
+use self::entry::tag_of_hash;
 pub use self::shard::Candidates;
-use self::shard::Shard;
-use crate::pba::CHUNKS_PER_CONTAINER_MAX;
+use self::shard::{Inserted, Layout, Shard};
 
-/// Bits of a container number that an entry holds: the newest container with these bits is meant.
-const CONTAINER_BITS: u32 = 26;
-/// Bits of a chunk's ordinal in its container.
-const ORDINAL_BITS: u32 = CHUNKS_PER_CONTAINER_MAX.trailing_zeros();
-/// Bits of the fingerprint that an entry holds. They give the bucket, so that tables can grow
-/// without the fingerprints at hand, and what is left of them tells entries of a bucket apart.
-const TAG_BITS: u32 = 64 - CONTAINER_BITS - ORDINAL_BITS;
+/// A shard's largest table: 2^12 buckets leave 11 tag bits to tell eight entries apart.
+const SHARD_BYTES_MAX: u64 = 256 << 10;
+/// Hashes whose first slots are asked for at once.
+const AHEAD: usize = 64;
 
-/// A shard's largest table: 2^13 buckets leave 12 tag bits to tell seven entries apart.
-const SHARD_BYTES_MAX: u64 = 512 << 10;
-
-/// Where a chunk might be: a container's low bits and the chunk's ordinal in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u64);
-
-impl Place {
-    const MASK: u64 = (1 << (CONTAINER_BITS + ORDINAL_BITS)) - 1;
-
-    /// The place of chunk `ordinal` of a container.
-    pub fn new(id: ContainerId, ordinal: u16) -> Self {
-        debug_assert!(usize::from(ordinal) < CHUNKS_PER_CONTAINER_MAX);
-        Self((u64::from(id.get()) << ORDINAL_BITS | u64::from(ordinal)) & Self::MASK)
-    }
-
-    /// The container meant, given that `newest` is the last one made; `None` if there is none.
-    pub fn container(self, newest: ContainerId) -> Option<ContainerId> {
-        let low = (self.0 >> ORDINAL_BITS) as u32;
-        let window = 1u32 << CONTAINER_BITS;
-        let candidate = (newest.get() & !(window - 1)) | low;
-        let number =
-            if candidate <= newest.get() { candidate } else { candidate.checked_sub(window)? };
-        (number > 0).then_some(ContainerId::new(number))
-    }
-
-    /// The chunk's ordinal in its container.
-    pub const fn ordinal(self) -> usize {
-        (self.0 & ((1 << ORDINAL_BITS) - 1)) as usize
-    }
+/// The whole index.
+pub struct FingerprintIndex {
+    tables: RwLock<Tables>,
+    /// Held by the one thread that inserts.
+    growth: Mutex<Layout>,
+    let_go: AtomicU64,
+    buckets_per_shard: usize,
+    budget_bytes: u64,
 }
 
-/// The whole index, in shards with a lock each.
-pub struct FingerprintIndex {
-    shards: Vec<Mutex<Shard>>,
-    budget_bytes: u64,
+struct Tables {
+    shards: Box<[Shard]>,
+    arena: Arena,
 }
 
 /// What the index holds.
@@ -80,60 +60,127 @@ impl FingerprintIndex {
     /// An empty index that will never use more than `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         let shards = (budget_bytes / SHARD_BYTES_MAX).clamp(16, 1 << 16).next_power_of_two();
-        let shard_bytes = (budget_bytes / shards) as usize;
-        let shards = (0..shards).map(|_| Mutex::new(Shard::new(shard_bytes))).collect();
-        Self { shards, budget_bytes }
+        // A block, with its number (room for twice as many) and its part of the arena's own.
+        let block_bytes = (BLOCK_BYTES + 16) as u64;
+        let beside = shards * size_of::<Shard>() as u64
+            + Layout::bytes_max(budget_bytes / shards)
+            + SLAB_BYTES as u64;
+        let blocks = budget_bytes.saturating_sub(beside) / block_bytes / shards;
+        let blocks = blocks.max(1) as usize;
+        let tables = Tables {
+            shards: (0..shards).map(|_| Shard::default()).collect(),
+            arena: Arena::default(),
+        };
+        Self {
+            tables: RwLock::new(tables),
+            growth: Mutex::default(),
+            let_go: AtomicU64::new(0),
+            buckets_per_shard: blocks * BLOCK_BUCKETS,
+            budget_bytes,
+        }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        let number = hash as usize & (self.shards.len() - 1);
-        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places at which the chunk with this hash might be, and a note that it was asked for.
-    pub fn lookup(&self, hash: u64) -> Candidates {
-        self.shard(hash).lookup(tag(hash))
+    /// Places at which the chunks with these hashes might be, one answer per hash after what is in
+    /// `found`, and a note that they were asked for.
+    pub fn lookup_many(&self, hashes: &[u64], found: &mut Vec<Candidates>) {
+        let tables = self.tables();
+        for hashes in hashes.chunks(AHEAD) {
+            tables.ask_for(hashes.iter().copied());
+            found.extend(hashes.iter().map(|&hash| {
+                let (_, shard) = tables.shard(hash);
+                shard.lookup(&tables.arena, tag_of_hash(hash))
+            }));
+        }
     }
 
-    /// Note where a chunk is.
-    pub fn insert(&self, hash: u64, place: Place) {
-        self.shard(hash).insert(tag(hash), place);
+    /// Note where chunks are.
+    pub fn insert_many(&self, entries: &[(u64, Place)]) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = 0;
+        while done < entries.len() {
+            let (now, full) = self.insert_until_full(&entries[done..]);
+            done += now;
+            if let Some(number) = full {
+                let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+                let Tables { shards, arena } = &mut *tables;
+                let shard = &mut shards[number];
+                let let_go = shard.grow(arena, self.buckets_per_shard, number, &mut growth);
+                self.let_go.fetch_add(let_go, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Insert up to the first entry whose shard must grow. Returns how many were inserted, and
+    /// which shard that is.
+    fn insert_until_full(&self, entries: &[(u64, Place)]) -> (usize, Option<usize>) {
+        let tables = self.tables();
+        for (number, &(hash, place)) in entries.iter().enumerate() {
+            if number % AHEAD == 0 {
+                tables.ask_for(entries[number..].iter().take(AHEAD).map(|&(hash, _)| hash));
+            }
+            let (at, shard) = tables.shard(hash);
+            match shard.insert(&tables.arena, tag_of_hash(hash), place) {
+                Inserted::Yes => {}
+                Inserted::InsteadOfAnother => {
+                    self.let_go.fetch_add(1, Ordering::Relaxed);
+                }
+                Inserted::MustGrow => return (number, Some(at)),
+            }
+        }
+        (entries.len(), None)
     }
 
     /// Forget a place that turned out to hold nothing.
     pub fn remove(&self, hash: u64, place: Place) {
-        self.shard(hash).remove(tag(hash), place);
+        let tables = self.tables();
+        tables.shard(hash).1.remove(&tables.arena, tag_of_hash(hash), place);
     }
 
     /// Whether another entry might push one out.
     pub fn is_full(&self) -> bool {
-        self.shards.iter().any(|shard| {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.let_go() > 0
-        })
+        self.let_go.load(Ordering::Relaxed) > 0
     }
 
     /// What it holds now.
     pub fn stats(&self) -> IndexStats {
-        let mut stats = IndexStats { budget_bytes: self.budget_bytes, ..IndexStats::default() };
-        for shard in &self.shards {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            stats.entries += shard.len() as u64;
-            stats.let_go += shard.let_go();
-            stats.bytes += shard.bytes() as u64;
+        // In the order in which an insertion takes them.
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let tables = self.tables();
+        let beside: usize = tables.shards.iter().map(Shard::bytes).sum();
+        let bytes = tables.arena.bytes() + size_of_val(&*tables.shards) + beside + growth;
+        IndexStats {
+            entries: tables.shards.iter().map(|shard| shard.len() as u64).sum(),
+            let_go: self.let_go.load(Ordering::Relaxed),
+            bytes: bytes as u64,
+            budget_bytes: self.budget_bytes,
         }
-        stats
     }
 }
 
-/// The tag of a hash: its high bits. The low bits choose the shard.
-const fn tag(hash: u64) -> u32 {
-    (hash >> (64 - TAG_BITS)) as u32
+impl Tables {
+    /// The shard of a hash, and its number.
+    fn shard(&self, hash: u64) -> (usize, &Shard) {
+        let number = hash as usize & (self.shards.len() - 1);
+        (number, &self.shards[number])
+    }
+
+    /// Bring the first slots of these hashes into the cache: reads that do not depend on each other,
+    /// so that the processor makes many of them at the same time.
+    fn ask_for(&self, hashes: impl Iterator<Item = u64>) {
+        let first = |hash| self.shard(hash).1.ask_for(&self.arena, tag_of_hash(hash));
+        std::hint::black_box(hashes.fold(0, |all, hash| all ^ first(hash)));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+
+    use onefold_block::ContainerId;
 
     use super::*;
 
@@ -144,23 +191,40 @@ mod tests {
     }
 
     fn place(n: u64) -> Place {
-        Place::new(ContainerId::new((n / 1000) as u32 + 1), (n % 1000) as u16)
+        Place::new(ContainerId::new((n / 1000) as u32 + 1), (n % 1000) as u16).unwrap()
+    }
+
+    fn lookup(index: &FingerprintIndex, hash: u64) -> Candidates {
+        let mut found = Vec::new();
+        index.lookup_many(&[hash], &mut found);
+        found[0]
+    }
+
+    fn insert(index: &FingerprintIndex, numbers: std::ops::Range<u64>) {
+        let entries: Vec<(u64, Place)> = numbers.map(|n| (mix(n), place(n))).collect();
+        index.insert_many(&entries);
     }
 
     #[test]
     fn below_the_budget_nothing_is_let_go_and_memory_is_thin() {
         let index = FingerprintIndex::new(8 << 20);
+        let mut each = Vec::new();
         let count = 500_000;
-        for n in 0..count {
-            index.insert(mix(n), place(n));
+        for from in (0..count).step_by(1000) {
+            insert(&index, from..from + 1000);
+            let stats = index.stats();
+            assert_eq!((stats.entries, stats.let_go), (from + 1000, 0));
+            each.push(stats.bytes as f64 / stats.entries as f64);
         }
-        let stats = index.stats();
-        assert_eq!((stats.entries, stats.let_go), (count, 0));
-        assert!(stats.bytes <= 15 * count, "{} bytes per entry", stats.bytes as f64 / count as f64);
+        let most = each[250..].iter().copied().fold(0.0, f64::max);
+        assert!(most < 11.8, "{most} bytes per entry at some time");
+        let hashes: Vec<u64> = (0..2 * count).map(mix).collect();
+        let mut found = Vec::new();
+        index.lookup_many(&hashes, &mut found);
         for n in 0..count {
-            assert!(index.lookup(mix(n)).contains(place(n)), "entry {n}");
+            assert!(found[n as usize].contains(place(n)), "entry {n}");
         }
-        let strangers: usize = (count..2 * count).map(|n| index.lookup(mix(n)).len()).sum();
+        let strangers: usize = found[count as usize..].iter().map(Candidates::len).sum();
         assert!(strangers < count as usize / 100, "{strangers} false candidates");
     }
 
@@ -169,15 +233,16 @@ mod tests {
         let index = FingerprintIndex::new(1 << 20);
         let count = 400_000;
         for n in 0..count {
-            index.insert(mix(n), place(n));
+            insert(&index, n..n + 1);
             let used = n % 1000; // a thousand entries are asked for again and again
-            index.lookup(mix(used));
+            lookup(&index, mix(used));
         }
         let stats = index.stats();
-        assert!(stats.bytes <= 1 << 20);
-        assert!(stats.entries > (1 << 20) / 64 * 6, "only {} entries held", stats.entries);
+        assert!(stats.bytes <= 1 << 20, "{} bytes", stats.bytes);
+        assert!(stats.entries > (1 << 20) / 12, "only {} entries held", stats.entries);
         assert_eq!(stats.entries + stats.let_go, count);
-        let held = |n: u64| index.lookup(mix(n)).contains(place(n));
+        assert!(index.is_full());
+        let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
         let used = (0..1000).filter(|&n| held(n)).count();
         let newest = (count - 50_000..count).filter(|&n| held(n)).count();
         let oldest = (1000..201_000).filter(|&n| held(n)).count();
@@ -198,26 +263,43 @@ mod tests {
                 index.remove(key, at);
                 places.retain(|&p| p != at);
             } else if !places.contains(&at) && places.len() < 2 {
-                index.insert(key, at);
+                index.insert_many(&[(key, at)]);
                 places.push(at);
             }
         }
-        for (key, places) in model {
-            let found = index.lookup(key);
+        for (key, places) in &model {
+            let found = lookup(&index, *key);
             assert!(places.iter().all(|p| found.contains(*p)), "{key:x}");
+            assert_eq!(found.len(), places.len(), "{key:x}");
         }
+        assert_eq!(index.stats().entries, model.values().map(Vec::len).sum::<usize>() as u64);
     }
 
     #[test]
-    fn a_place_means_the_newest_container_with_its_low_bits() {
-        let window = 1 << CONTAINER_BITS;
-        for (number, newest) in
-            [(1, 1), (5, window), (window, window), (window + 3, window + 9), (9, window + 3)]
-        {
-            let found =
-                Place::new(ContainerId::new(number), 8191).container(ContainerId::new(newest));
-            assert_eq!(found, Some(ContainerId::new(number)));
+    fn others_search_and_remove_while_one_inserts_and_tables_grow() {
+        let index = FingerprintIndex::new(2 << 20);
+        let (count, index) = (100_000, &index);
+        std::thread::scope(|scope| {
+            let inserts = scope.spawn(move || {
+                for from in (0..count).step_by(100) {
+                    insert(index, from..from + 100);
+                }
+            });
+            scope.spawn(move || {
+                while !inserts.is_finished() {
+                    for n in (0..count).step_by(97) {
+                        lookup(index, mix(n));
+                    }
+                }
+            });
+            scope
+                .spawn(move || (0..count).step_by(10).for_each(|n| index.remove(mix(n), place(n))));
+        });
+        for n in (0..count).step_by(10) {
+            index.remove(mix(n), place(n));
         }
-        assert_eq!(Place::new(ContainerId::new(7), 0).container(ContainerId::new(6)), None);
+        let held = |n: u64| lookup(index, mix(n)).contains(place(n));
+        assert!((0..count).all(|n| held(n) != n.is_multiple_of(10)));
+        assert_eq!(index.stats().entries, count - count / 10);
     }
 }

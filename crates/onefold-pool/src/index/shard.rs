@@ -1,38 +1,46 @@
-//! One shard of the index: buckets in tag order, so that it grows by a quarter at a time.
+//! One shard of the index: a table of buckets in which each entry has two that it may be in.
 //! Room: onefold-pool.
-//! Invariant: an entry is in the bucket that its tag gives or, that one having been full, in one of
-//! the next few; every bucket it was pushed past says so.
+//! Source: two buckets for each entry and moving one to its other as in Pagh, Rodler, "Cuckoo
+//! hashing", J. Algorithms 51, 2004; the emptier of two as in Azar et al., "Balanced allocations",
+//! SIAM J. Comput. 29, 1999.
+//! Invariant: an entry is in one of its two buckets.
+//! Tried and dropped: probing the next buckets (runs of full ones are dozens long at 85 %), and
+//! growing bucket by bucket as linear hashing does (those not yet split overflow at 80 %).
 
-use super::bucket::SLOTS;
-use super::table::Table;
-use super::{Place, TAG_BITS};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Buckets looked at for one tag.
-const PROBE_MAX: usize = 16;
-/// Buckets of a new shard.
+use super::arena::{Arena, BLOCK_BUCKETS, BlockNumber, Bucket, SLOTS};
+use super::entry::{
+    self, AGE_MAX, FREE, Place, TAG_BITS, age_of, place_of, tag_of, with_age,
+};
+
+/// Buckets of a new shard, at least; its first block is used bit by bit.
 const BUCKETS_MIN: usize = 4;
-/// A table that is fuller than this grows, in hundredths.
-const LOAD_PERCENT_MAX: usize = 82;
+/// New shards differ by fewer buckets than this, so that not all grow at the same time.
+const BUCKETS_SPREAD: usize = 4;
+/// A table that is fuller than this grows, in hundredths. Above it, two full buckets become so
+/// frequent that moving entries, which are in no cache, takes longer than growing.
+const LOAD_PERCENT_MAX: usize = 92;
 
 /// Places that a lookup found, at most four: more equal tags than that are bad luck, and the
 /// chunk is then stored again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Candidates {
-    places: [Option<Place>; 4],
+    places: [Place; 4],
     len: usize,
 }
 
 impl Candidates {
     fn push(&mut self, place: Place) {
         if let Some(slot) = self.places.get_mut(self.len) {
-            *slot = Some(place);
+            *slot = place;
             self.len += 1;
         }
     }
 
     /// The places.
     pub fn iter(&self) -> impl Iterator<Item = Place> {
-        self.places.into_iter().flatten()
+        self.places.into_iter().take(self.len)
     }
 
     /// How many there are.
@@ -48,145 +56,263 @@ impl Candidates {
     }
 }
 
-/// A growing table of entries.
+/// What came of an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is there, or was there before.
+    Yes,
+    /// It is there in place of another.
+    InsteadOfAnother,
+    /// The shard must grow first.
+    MustGrow,
+}
+
+/// A growing table of entries, whose buckets are in an [`Arena`].
+#[derive(Default)]
 pub struct Shard {
-    buckets: Table,
-    len: usize,
-    buckets_max: usize,
-    let_go: u64,
+    blocks: Vec<BlockNumber>,
+    /// Buckets in use; of the last block perhaps not all.
+    buckets: usize,
+    len: AtomicU32,
+    /// It has grown as far as it may.
+    grown: bool,
 }
 
 impl Shard {
-    /// An empty shard whose table takes at most `bytes_max`. For the moment in which it grows, a
-    /// copy of it is there besides.
-    pub fn new(bytes_max: usize) -> Self {
-        let buckets_max = Table::len_within(bytes_max).max(BUCKETS_MIN);
-        Self { buckets: Table::default(), len: 0, buckets_max, let_go: 0 }
-    }
-
     /// Entries held.
-    pub const fn len(&self) -> usize {
-        self.len
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// Entries let go for lack of memory.
-    pub const fn let_go(&self) -> u64 {
-        self.let_go
-    }
-
-    /// Memory in use.
+    /// Memory in use beside the buckets.
     pub const fn bytes(&self) -> usize {
-        self.buckets.bytes()
+        self.blocks.capacity() * size_of::<BlockNumber>()
     }
 
-    fn home(&self, tag: u32) -> usize {
-        ((u64::from(tag) * self.buckets.len() as u64) >> TAG_BITS) as usize
+    fn bucket<'a>(&self, arena: &'a Arena, at: usize) -> &'a Bucket {
+        arena.bucket(self.blocks[at / BLOCK_BUCKETS], at % BLOCK_BUCKETS)
     }
 
-    /// The buckets that may hold a tag, as positions.
-    fn probe(&self, tag: u32) -> impl Iterator<Item = usize> + use<> {
-        let (home, len) = (self.home(tag), self.buckets.len());
-        (0..PROBE_MAX.min(len)).map(move |step| (home + step) % len)
+    fn homes_of(&self, tag: u32) -> [usize; 2] {
+        homes(tag, self.buckets)
     }
 
-    pub(super) fn lookup(&mut self, tag: u32) -> Candidates {
+    /// Where a search for this tag reads. To ask for it in time, for many tags at once, is what
+    /// makes searches fast: it is in no cache.
+    pub fn ask_for(&self, arena: &Arena, tag: u32) -> u64 {
+        if self.buckets == 0 {
+            return 0;
+        }
+        let [first, second] = self.homes_of(tag);
+        self.bucket(arena, first).get(0) ^ self.bucket(arena, second).get(0)
+    }
+
+    /// Places under this tag, and a note that they were asked for.
+    pub fn lookup(&self, arena: &Arena, tag: u32) -> Candidates {
         let mut found = Candidates::default();
-        for at in self.probe(tag) {
-            let bucket = &mut self.buckets[at];
-            for slot in 0..SLOTS {
-                let entry = bucket.slots()[slot];
-                if entry != 0 && entry_tag(entry) == tag {
-                    bucket.touch(slot);
-                    found.push(Place(entry & Place::MASK));
+        if self.buckets == 0 {
+            return found;
+        }
+        let [first, second] = self.homes_of(tag);
+        for at in [first, second].into_iter().take(if first == second { 1 } else { 2 }) {
+            let bucket = self.bucket(arena, at);
+            for (slot, entry) in bucket.slots().into_iter().enumerate() {
+                if tag_of(entry) == tag
+                    && let Some(place) = place_of(entry)
+                {
+                    if age_of(entry) < AGE_MAX {
+                        // If another thread was faster, it saw the same need.
+                        bucket.replace(slot, entry, with_age(entry, AGE_MAX));
+                    }
+                    found.push(place);
                 }
-            }
-            if !bucket.overflowed() {
-                break;
             }
         }
         found
     }
 
-    pub(super) fn insert(&mut self, tag: u32, place: Place) {
-        let entry = u64::from(tag) << (64 - TAG_BITS) | place.0;
-        if entry == 0 || self.holds(tag, entry) {
-            return;
+    /// Put an entry where there is room. Only one thread inserts at a time.
+    pub fn insert(&self, arena: &Arena, tag: u32, place: Place) -> Inserted {
+        let full = self.len() * 100 >= self.buckets * SLOTS * LOAD_PERCENT_MAX;
+        if full && !self.grown {
+            return Inserted::MustGrow;
         }
-        let roomy = self.len * 100 < self.buckets.len() * SLOTS * LOAD_PERCENT_MAX;
-        if !roomy {
-            self.grow();
+        let entry = entry::entry(tag, place);
+        let homes = self.homes_of(tag);
+        let [first, second] = homes.map(|at| self.bucket(arena, at));
+        let (in_first, in_second) = (first.look_for(entry), second.look_for(entry));
+        if in_first.held || in_second.held {
+            return Inserted::Yes;
         }
-        while !self.push(entry, 1) {
-            if !self.grow() {
-                let home = self.home(tag);
-                self.buckets[home].replace_oldest(entry, Place::MASK);
-                self.let_go += 1;
-                return;
-            }
+        let emptier = if in_first.used <= in_second.used { first } else { second };
+        let put = !full && (emptier.put(entry) || self.put_by_moving(arena, homes, entry));
+        if put {
+            self.len.fetch_add(1, Ordering::Relaxed);
+            return Inserted::Yes;
         }
-        self.len += 1;
+        if !self.grown {
+            return Inserted::MustGrow;
+        }
+        replace_oldest(first, entry);
+        Inserted::InsteadOfAnother
     }
 
-    pub(super) fn remove(&mut self, tag: u32, place: Place) {
-        let entry = u64::from(tag) << (64 - TAG_BITS) | place.0;
-        for at in self.probe(tag) {
-            if self.buckets[at].remove(entry) {
-                self.len -= 1;
-                return;
-            }
-            if !self.buckets[at].overflowed() {
-                return;
-            }
-        }
-    }
-
-    fn holds(&self, tag: u32, entry: u64) -> bool {
-        for at in self.probe(tag) {
-            if self.buckets[at].slots().contains(&entry) {
-                return true;
-            }
-            if !self.buckets[at].overflowed() {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// Put an entry into the first of its buckets with room; false if none has any.
-    fn push(&mut self, entry: u64, age: u64) -> bool {
-        for at in self.probe(entry_tag(entry)) {
-            if self.buckets[at].push(entry, age) {
-                return true;
-            }
-            self.buckets[at].set_overflowed();
-        }
-        false
-    }
-
-    /// A quarter more buckets; false at the limit.
-    fn grow(&mut self) -> bool {
-        let old = self.buckets.len();
-        let wanted = (old + old / 4 + 1).max(BUCKETS_MIN).min(self.buckets_max);
-        if wanted <= old {
-            return false;
-        }
-        let former = self.buckets.to_vec();
-        self.buckets.clear_and_grow(wanted);
-        for bucket in &former {
-            for slot in 0..SLOTS {
-                let entry = bucket.slots()[slot];
-                if entry != 0 && !self.push(entry, bucket.age(slot)) {
-                    let home = self.home(entry_tag(entry));
-                    self.buckets[home].replace_oldest(entry, Place::MASK);
-                    self.len -= 1;
-                    self.let_go += 1;
+    /// Put an entry into one of its buckets, which are full, by moving another to that one's other
+    /// bucket; false if that does not help.
+    #[cold]
+    fn put_by_moving(&self, arena: &Arena, homes_of_entry: [usize; 2], entry: u64) -> bool {
+        for at in homes_of_entry {
+            let bucket = self.bucket(arena, at);
+            for (slot, other) in bucket.slots().into_iter().enumerate() {
+                let [first, second] = self.homes_of(tag_of(other));
+                let elsewhere = self.bucket(arena, if first == at { second } else { first });
+                // A search may miss it for a moment: the chunk is then stored again.
+                if elsewhere.put(other) {
+                    if bucket.replace(slot, other, entry) {
+                        return true;
+                    }
+                    // It was of use or removed just now.
+                    elsewhere.remove(other);
                 }
             }
         }
-        true
+        false
+    }
+
+    /// Forget a place.
+    pub fn remove(&self, arena: &Arena, tag: u32, place: Place) {
+        let entry = entry::entry(tag, place);
+        if self.buckets > 0
+            && self.homes_of(tag).iter().any(|&at| self.bucket(arena, at).remove(entry))
+        {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A quarter more buckets, at most `buckets_max`; `spread` is the shard's number. Returns how
+    /// many entries were let go, which is none unless it cannot grow any more.
+    pub fn grow(
+        &mut self,
+        arena: &mut Arena,
+        buckets_max: usize,
+        spread: usize,
+        layout: &mut Layout,
+    ) -> u64 {
+        let mut buckets = self.buckets;
+        loop {
+            let wanted = match buckets {
+                0 => BUCKETS_MIN + spread % BUCKETS_SPREAD,
+                few @ 1..BLOCK_BUCKETS => 2 * few,
+                many => (many + many / 4).next_multiple_of(BLOCK_BUCKETS),
+            };
+            buckets = wanted.min(buckets_max);
+            self.grown = buckets < wanted;
+            layout.clear(buckets);
+            let all = (0..self.buckets).flat_map(|at| self.bucket(arena, at).slots());
+            let let_go = all.filter(|&entry| entry != FREE && !layout.put(entry)).count() as u64;
+            if let_go == 0 || self.grown {
+                self.take_over(arena, layout);
+                return let_go;
+            }
+        }
+    }
+
+    fn take_over(&mut self, arena: &mut Arena, layout: &Layout) {
+        self.buckets = layout.used.len();
+        while self.blocks.len() * BLOCK_BUCKETS < self.buckets {
+            self.blocks.push(arena.take());
+        }
+        for (at, slots) in layout.slots.as_chunks().0.iter().enumerate() {
+            self.bucket(arena, at).fill(slots);
+        }
+        *self.len.get_mut() = layout.used.iter().map(|&used| u32::from(used)).sum();
     }
 }
 
-const fn entry_tag(entry: u64) -> u32 {
-    (entry >> (64 - TAG_BITS)) as u32
+/// The two buckets of so many that an entry with this tag may be in; rarely, they are one.
+fn homes(tag: u32, buckets: usize) -> [usize; 2] {
+    let mixed = tag.wrapping_mul(0x9E37_79B1) >> (32 - TAG_BITS);
+    [tag, mixed].map(|hash| ((u64::from(hash) * buckets as u64) >> TAG_BITS) as usize)
+}
+
+/// A table that is being made, in memory that is kept from one time to the next. It does what
+/// [`Shard::insert`] does, several times as fast, because it knows how full each bucket is.
+#[derive(Default)]
+pub struct Layout {
+    slots: Vec<u64>,
+    /// Slots in use, of each bucket.
+    used: Vec<u8>,
+}
+
+impl Layout {
+    /// Memory in use.
+    pub const fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u64>() + self.used.capacity()
+    }
+
+    /// Memory in use at most, for shards of this many bytes.
+    pub const fn bytes_max(shard_bytes: u64) -> u64 {
+        shard_bytes + shard_bytes / size_of::<Bucket>() as u64
+    }
+
+    fn clear(&mut self, buckets: usize) {
+        self.slots.clear();
+        self.slots.reserve_exact(buckets * SLOTS);
+        self.slots.resize(buckets * SLOTS, FREE);
+        self.used.clear();
+        self.used.reserve_exact(buckets);
+        self.used.resize(buckets, 0);
+    }
+
+    fn put(&mut self, entry: u64) -> bool {
+        let [first, second] = homes(tag_of(entry), self.used.len());
+        let at = if self.used[first] <= self.used[second] { first } else { second };
+        self.push(at, entry) || self.put_by_moving([first, second], entry)
+    }
+
+    fn push(&mut self, at: usize, entry: u64) -> bool {
+        let used = usize::from(self.used[at]);
+        let room = used < SLOTS;
+        if room {
+            self.slots[at * SLOTS + used] = entry;
+            self.used[at] += 1;
+        }
+        room
+    }
+
+    #[cold]
+    fn put_by_moving(&mut self, homes_of_entry: [usize; 2], entry: u64) -> bool {
+        for at in homes_of_entry {
+            for slot in at * SLOTS..(at + 1) * SLOTS {
+                let other = self.slots[slot];
+                let [first, second] = homes(tag_of(other), self.used.len());
+                if self.push(if first == at { second } else { first }, other) {
+                    self.slots[slot] = entry;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Put an entry in place of the one that was of use least recently; of several, of the one in the
+/// oldest container. All others of the bucket grow older.
+fn replace_oldest(bucket: &Bucket, entry: u64) {
+    loop {
+        let slots = bucket.slots();
+        let rank = |&slot: &usize| {
+            let seniority = place_of(slots[slot]).map_or(0, Place::seniority);
+            (age_of(slots[slot]), seniority)
+        };
+        let oldest = (0..SLOTS).min_by_key(rank).expect("a bucket has slots");
+        if !bucket.replace(oldest, slots[oldest], entry) {
+            continue; // It was of use just now.
+        }
+        let by = age_of(slots[oldest]);
+        for slot in (0..SLOTS).filter(|&slot| by > 0 && slot != oldest) {
+            bucket.replace(slot, slots[slot], with_age(slots[slot], age_of(slots[slot]) - by));
+        }
+        return;
+    }
 }

@@ -41,6 +41,8 @@ pub struct NandHealth {
     pub copies_as_stored: u64,
     /// Pages scrambled and encoded anew to be moved.
     pub copies_encoded: u64,
+    /// Pages programmed whose plain data the cells hold: the host had scrambled them ahead.
+    pub plain_programs: u64,
 }
 
 impl NandHealth {
@@ -65,6 +67,7 @@ impl NandHealth {
             erase_failures: self.erase_failures + later.erase_failures,
             copies_as_stored: self.copies_as_stored + later.copies_as_stored,
             copies_encoded: self.copies_encoded + later.copies_encoded,
+            plain_programs: self.plain_programs + later.plain_programs,
         }
     }
 }

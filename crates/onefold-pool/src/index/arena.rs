@@ -1,0 +1,153 @@
+//! The memory of all shards: buckets of one cache line, in blocks that are given out one by one.
+//! Room: onefold-pool.
+//! Why: hundreds of tables that each grow by moving into a larger piece of memory leave holes of
+//! ever different sizes behind, which came to half of the index again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::entry::{FREE, same};
+
+/// Entries of a bucket.
+pub const SLOTS: usize = 8;
+/// Buckets of a block: 1 KiB.
+pub const BLOCK_BUCKETS: usize = 16;
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = BLOCK_BUCKETS * size_of::<Bucket>();
+/// Blocks that are taken from the system at a time: 128 KiB.
+const SLAB_BLOCKS: usize = 128;
+/// Bytes of these.
+pub const SLAB_BYTES: usize = SLAB_BLOCKS * BLOCK_BYTES;
+
+/// Eight entries in a cache line. Entries are hints, each a
+/// word of its own, so that they are read and aged without any lock.
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Bucket([AtomicU64; SLOTS]);
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+/// What a look at a bucket showed.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The entry is in it.
+    pub held: bool,
+    /// Slots with an entry.
+    pub used: usize,
+}
+
+impl Bucket {
+    /// What is in a slot now.
+    pub fn get(&self, slot: usize) -> u64 {
+        self.0[slot].load(Ordering::Relaxed)
+    }
+
+    /// What is in all slots now.
+    pub fn slots(&self) -> [u64; SLOTS] {
+        std::array::from_fn(|slot| self.get(slot))
+    }
+
+    /// Whether an entry is here, whatever its age, and how many there are.
+    pub fn look_for(&self, entry: u64) -> Look {
+        let mut look = Look { held: false, used: 0 };
+        for slot in self.slots() {
+            look.held |= same(slot, entry);
+            look.used += usize::from(slot != FREE);
+        }
+        look
+    }
+
+    /// Put an entry into a free slot; false if there is none. One thread does so at a time.
+    pub fn put(&self, entry: u64) -> bool {
+        let free = self.slots().into_iter().position(|slot| slot == FREE);
+        if let Some(slot) = free {
+            self.0[slot].store(entry, Ordering::Relaxed);
+        }
+        free.is_some()
+    }
+
+    /// Replace what is in a slot, unless another thread was there first.
+    pub fn replace(&self, slot: usize, old: u64, new: u64) -> bool {
+        self.0[slot].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Set all slots.
+    pub fn fill(&self, entries: &[u64; SLOTS]) {
+        for (slot, entry) in self.0.iter().zip(entries) {
+            slot.store(*entry, Ordering::Relaxed);
+        }
+    }
+
+    /// Remove an entry, whatever its age; false if it is not here.
+    pub fn remove(&self, entry: u64) -> bool {
+        for slot in 0..SLOTS {
+            let mut found = self.get(slot);
+            while same(found, entry) {
+                if self.replace(slot, found, FREE) {
+                    return true;
+                }
+                found = self.get(slot);
+            }
+        }
+        false
+    }
+}
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockNumber(u32);
+
+/// Blocks, which are taken and never given back.
+#[derive(Default)]
+pub struct Arena {
+    slabs: Vec<Box<[Bucket]>>,
+    taken: usize,
+}
+
+impl Arena {
+    /// A block of free slots.
+    pub fn take(&mut self) -> BlockNumber {
+        if self.taken == self.slabs.len() * SLAB_BLOCKS {
+            self.slabs.push((0..SLAB_BLOCKS * BLOCK_BUCKETS).map(|_| Bucket::default()).collect());
+        }
+        self.taken += 1;
+        BlockNumber(self.taken as u32 - 1)
+    }
+
+    /// A bucket of a block.
+    pub fn bucket(&self, block: BlockNumber, bucket: usize) -> &Bucket {
+        let at = block.0 as usize;
+        &self.slabs[at / SLAB_BLOCKS][at % SLAB_BLOCKS * BLOCK_BUCKETS + bucket]
+    }
+
+    /// Memory in use.
+    pub fn bytes(&self) -> usize {
+        self.slabs.iter().map(|slab| slab.len() * size_of::<Bucket>()).sum::<usize>()
+            + self.slabs.capacity() * size_of::<Box<[Bucket]>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_apart() {
+        let mut arena = Arena::default();
+        let blocks: Vec<BlockNumber> = (0..SLAB_BLOCKS + 3).map(|_| arena.take()).collect();
+        let word = |number, bucket| (number * BLOCK_BUCKETS + bucket) as u64 + 1;
+        for (number, &block) in blocks.iter().enumerate() {
+            for bucket in 0..BLOCK_BUCKETS {
+                assert_eq!(arena.bucket(block, bucket).slots(), [FREE; SLOTS]);
+                assert!(arena.bucket(block, bucket).put(word(number, bucket)));
+            }
+        }
+        for (number, &block) in blocks.iter().enumerate() {
+            for bucket in 0..BLOCK_BUCKETS {
+                assert!(arena.bucket(block, bucket).remove(word(number, bucket)));
+                assert_eq!(arena.bucket(block, bucket).slots(), [FREE; SLOTS]);
+            }
+        }
+        let slabs = 2 * SLAB_BLOCKS * BLOCK_BYTES;
+        assert!((slabs..slabs + 128).contains(&arena.bytes()), "{}", arena.bytes());
+    }
+}
