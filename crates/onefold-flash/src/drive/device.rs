@@ -296,6 +296,11 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         Ok(true)
     }
 
+    /// Refuses everything from now on, for a reason that lies outside.
+    pub fn condemn(&self, why: &str) {
+        self.lock().poisoned.get_or_insert_with(|| why.to_owned());
+    }
+
     /// What hosts asked for.
     pub fn host_counts(&self) -> HostCounts {
         self.lock().host

@@ -10,11 +10,8 @@ use std::path::Path;
 use onefold_block::{FileFolder, Folder, MediaError};
 
 use super::error::DriveError;
-use super::folder::{SPEC_FILE, read_spec, settings};
+use super::folder::{SPEC_FILE, check_settings, read_spec};
 use super::lock::DriveLock;
-use crate::dedup::NoDedup;
-use crate::ftl::Ftl;
-use crate::nand::BlankNand;
 use crate::spec::{DriveSpec, ParseError, SpecBuilder};
 
 /// The new specification until it has taken the place of the old one.
@@ -78,7 +75,7 @@ pub fn revise(
     let changes = differences(&has, &wanted);
     if !changes.is_empty() {
         // Refused now, and not when the drive is opened.
-        Ftl::format(BlankNand::new(wanted.geometry), NoDedup, settings(&wanted))?;
+        check_settings(&wanted)?;
         store(folder, &wanted)?;
     }
     Ok(changes.iter().map(|change| change.line(change.wants.as_ref())).collect())

@@ -137,14 +137,10 @@ impl OpenContainer {
         if progress.sealed {
             return Ok(());
         }
-        // The directory goes by itself: short, it stays in the system's page cache, where the
-        // next lookups find it, while the records go past it.
-        for upto in [content.directory_at.unwrap_or(0), content.len()] {
-            if progress.written < upto {
-                let bytes = &content.buffer.bytes()[progress.written..upto];
-                store.append(self.id, progress.written as u64, bytes)?;
-                progress.written = upto;
-            }
+        let bytes = &content.buffer.bytes()[progress.written..];
+        if !bytes.is_empty() {
+            store.append(self.id, progress.written as u64, bytes)?;
+            progress.written = content.len();
         }
         if content.directory_at.is_some() {
             store.seal(self.id, content.len() as u64)?;
@@ -185,6 +181,12 @@ impl OpenContainer {
         let mut content = self.content_mut();
         content.directory = Vec::new();
         std::mem::take(&mut content.buffer)
+    }
+
+    /// Memory in use, in bytes: buffer and directory.
+    pub fn memory_bytes(&self) -> usize {
+        let content = self.content();
+        content.buffer.capacity() + content.directory.capacity() * size_of::<DirectoryEntry>()
     }
 
     /// Copy bytes from `offset`; false if they are not (or no longer) here.

@@ -132,7 +132,7 @@ fn settings_change_on_top_of_the_drive_s_own_and_what_pages_depend_on_does_not()
         ("media.scrambler=none", "scrambled"),
         ("dedup.policy=ses-device", "dedup.policy"),
         ("seed=99", "seed"),
-        ("gc_reserve_blocks=31", "do not fit"),
+        ("gc_reserve_blocks=31", "smaller reserve"),
         ("victim=best", "greedy"),
         ("victim", "KEY=VALUE"),
         ("nonsense=1", "nonsense"),
