@@ -117,7 +117,7 @@ impl Model {
     }
 
     /// Every page holds what was flushed last or something written later; that is durable now.
-    fn check(&mut self, drive: &OpenDrive, what: &str) {
+    pub fn check(&mut self, drive: &OpenDrive, what: &str) {
         for (lpn, (durable, since)) in self.durable.iter_mut().zip(&mut self.since).enumerate() {
             let mut found = vec![0; PAGE];
             let read = drive.device().read_at((lpn * PAGE) as u64, &mut found);
