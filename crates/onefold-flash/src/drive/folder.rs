@@ -340,13 +340,7 @@ pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
 fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> DriveState {
     let geometry = *ftl.geometry();
     let settings = *ftl.settings();
-    let mut holds_data = vec![false; geometry.pages() as usize];
-    let mut mapped = 0;
-    for ppn in (0..settings.logical_pages).filter_map(|lpn| ftl.locate(lpn)) {
-        holds_data[ppn as usize] = true;
-        mapped += 1;
-    }
-    let data = holds_data.iter().filter(|&&holds| holds).count();
+    let stored = ftl.stored();
     let bad = (0..geometry.blocks()).filter(|&block| ftl.nand().is_bad(block)).count();
     let factory =
         (0..geometry.blocks()).filter(|&block| ftl.nand().wear().is_factory_bad(block)).count();
@@ -355,8 +349,8 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
     let data_blocks = u64::from(settings.logical_pages.div_ceil(geometry.pages_per_block));
     DriveState {
         logical_pages: u64::from(settings.logical_pages),
-        mapped_pages: mapped,
-        data_pages: data as u64,
+        mapped_pages: stored.logical_pages,
+        data_pages: stored.data_pages,
         shared_pages: u64::from(ftl.shared().live()),
         bad_blocks: bad as u64,
         factory_bad_blocks: factory as u64,

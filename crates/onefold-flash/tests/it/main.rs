@@ -16,6 +16,7 @@ mod dedup_power;
 mod drive;
 mod drive_damage;
 mod drive_device;
+mod drive_faults;
 mod drive_host_side;
 mod drive_power;
 mod power;
