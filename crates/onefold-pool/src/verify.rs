@@ -37,6 +37,7 @@ impl Inner {
                 Outcome::Stale => self.index.remove(fingerprint.prefix64(), place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
                 Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
+                    self.directories.was_of_use(pba.container);
                     return Some(Verified(pba));
                 }
                 Outcome::Same(pba) => match self.holds(pba, chunk, scratch) {

@@ -5,7 +5,8 @@
 //! miss on a container in a short while; a lone miss reads one entry of 40 bytes. Duplicates that
 //! come in the order in which they were first written therefore cost one read per container, and
 //! scattered ones do not drag in what nobody asks for. Those of new containers are at hand without a
-//! read, but nobody may ever ask for them: until somebody does, they share an eighth of the budget.
+//! read, but may never be of use: until a duplicate is found with one, they share an eighth of the
+//! budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -20,7 +21,7 @@ use crate::key_hasher::KeyHasher;
 
 /// Containers whose last lone miss is remembered.
 const RECENT_MISSES: usize = 256;
-/// Directories of new containers that nobody asked for yet take at most the budget over this.
+/// Directories of new containers that were of no use yet take at most the budget over this.
 const NEW_SHARE: usize = 8;
 
 /// Directories by container.
@@ -31,10 +32,10 @@ pub struct Directories {
 
 struct State {
     cached: HashMap<ContainerId, Cached, BuildHasherDefault<KeyHasher>>,
-    /// Second-chance queue over those that were asked for.
+    /// Second-chance queue over all that are not new.
     ring: Vec<ContainerId>,
     hand: usize,
-    /// The others, the oldest first.
+    /// New ones, the oldest first.
     new: VecDeque<ContainerId>,
     bytes: usize,
     /// Of these, of those in `new`.
@@ -73,10 +74,14 @@ impl Directories {
 
     /// The directory of a container, if it is cached.
     pub fn cached(&self, id: ContainerId) -> Option<Arc<[DirectoryEntry]>> {
-        let mut state = self.state();
-        let cached = state.cached.get_mut(&id)?;
-        cached.referenced = true;
-        Some(Arc::clone(&cached.entries))
+        self.state().cached.get(&id).map(|cached| Arc::clone(&cached.entries))
+    }
+
+    /// The directory of this container helped to find a duplicate.
+    pub fn was_of_use(&self, id: ContainerId) {
+        if let Some(cached) = self.state().cached.get_mut(&id) {
+            cached.referenced = true;
+        }
     }
 
     /// One entry of a sealed container; `None` if it has no such entry.
@@ -108,7 +113,7 @@ impl Directories {
         Ok(container::decode_entry(&bytes, id))
     }
 
-    /// Keep a directory that somebody asked for.
+    /// Keep a directory that was loaded because it was asked for.
     fn insert(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
         let mut state = self.state();
         if state.make_room(bytes_of(&entries), self.budget_bytes) && !state.cached.contains_key(&id)
@@ -167,7 +172,7 @@ impl State {
         bytes <= budget_bytes
     }
 
-    /// The oldest new directory stays if somebody asked for it, and goes if not.
+    /// The oldest new directory stays if it was of use, and goes if not.
     fn settle_oldest_new(&mut self) {
         let Some(id) = self.new.pop_front() else { return };
         let Some(cached) = self.cached.get_mut(&id) else { return };
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn new_directories_that_nobody_asks_for_take_an_eighth_and_push_no_other_out() {
+    fn new_directories_of_no_use_take_an_eighth_and_push_no_other_out() {
         let directories = Directories::new(80 * EACH);
         let id = ContainerId::new;
         for number in 1..=50 {
@@ -245,7 +250,7 @@ mod tests {
         for number in 101..=1000 {
             directories.insert_new(id(number), directory());
             if number == 500 {
-                assert!(directories.cached(id(number)).is_some());
+                directories.was_of_use(id(number));
             }
         }
         assert!((1..=50).all(|number| directories.cached(id(number)).is_some()));
@@ -264,7 +269,7 @@ mod tests {
         let directories = Directories::new(8 * EACH);
         for number in 1..=100 {
             directories.insert_new(ContainerId::new(2 * number), directory());
-            directories.cached(ContainerId::new(2 * number));
+            directories.was_of_use(ContainerId::new(2 * number));
             directories.insert(ContainerId::new(2 * number + 1), directory());
             assert!(directories.bytes() <= 8 * EACH);
             assert!(directories.cached(ContainerId::new(2 * number + 1)).is_some());
