@@ -93,7 +93,7 @@ impl Inner {
         } else {
             let info = self.engine().table.get(id).copied();
             let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
-            match self.directories.entry(&*self.plain, id, &info, place.ordinal()) {
+            match self.directories.entry(&*self.plain, (id, &info), place.ordinal(), fingerprint) {
                 Ok(entry) => entry,
                 Err(error) => {
                     // The write goes on without sharing; a read of that container will say so.

@@ -2,7 +2,8 @@
 //! Room: onefold-pool.
 //! In: a candidate (container, ordinal). Out: its full fingerprint and location, or none.
 //! Cost: 36 bytes per chunk of each cached container. A whole directory is loaded at the second
-//! miss on a container in a short while; a lone miss reads one entry of 40 bytes. Duplicates that
+//! miss on a container in a short while, if the first found a duplicate; a lone miss reads one entry
+//! of 40 bytes. Duplicates that
 //! come in the order in which they were first written therefore cost one read per container, and
 //! scattered ones do not drag in what nobody asks for. Those of new containers are at hand without a
 //! read, but may never be of use: until a duplicate is found with one, they share an eighth of the
@@ -13,13 +14,14 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprint;
 
 use super::table::ContainerInfo;
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES};
 use crate::key_hasher::KeyHasher;
 
-/// Containers whose last lone miss is remembered.
+/// Containers whose last lone miss that found a duplicate is remembered.
 const RECENT_MISSES: usize = 256;
 /// Directories of new containers that were of no use yet take at most the budget over this.
 const NEW_SHARE: usize = 8;
@@ -84,13 +86,14 @@ impl Directories {
         }
     }
 
-    /// One entry of a sealed container; `None` if it has no such entry.
+    /// One entry of a sealed container, which is hoped to be `wanted`'s; `None` if it has no such
+    /// entry.
     pub fn entry(
         &self,
         store: &dyn ContainerStore,
-        id: ContainerId,
-        info: &ContainerInfo,
+        (id, info): (ContainerId, &ContainerInfo),
         ordinal: usize,
+        wanted: &Fingerprint,
     ) -> Result<Option<DirectoryEntry>, PoolError> {
         if let Some(entries) = self.cached(id) {
             return Ok(entries.get(ordinal).copied());
@@ -99,7 +102,7 @@ impl Directories {
             return Ok(None);
         }
         let slot = id.get() as usize % RECENT_MISSES;
-        let again = std::mem::replace(&mut self.state().recent_misses[slot], id.get()) == id.get();
+        let again = self.state().recent_misses[slot] == id.get();
         if again && info.chunks as usize * size_of::<DirectoryEntry>() <= self.budget_bytes {
             let entries: Arc<[DirectoryEntry]> = load(store, id, info.len_bytes.into())?.into();
             let entry = entries.get(ordinal).copied();
@@ -110,7 +113,11 @@ impl Directories {
             info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
         let mut bytes = [0; ENTRY_BYTES];
         store.read(id, (directory_at + ordinal * ENTRY_BYTES) as u64, &mut bytes)?;
-        Ok(container::decode_entry(&bytes, id))
+        let entry = container::decode_entry(&bytes, id);
+        if entry.is_some_and(|entry| entry.fingerprint == *wanted) {
+            self.state().recent_misses[slot] = id.get();
+        }
+        Ok(entry)
     }
 
     /// Keep a directory that was loaded because it was asked for.
@@ -225,8 +232,6 @@ pub fn load(
 
 #[cfg(test)]
 mod tests {
-    use onefold_content::Fingerprint;
-
     use super::*;
     use crate::pba::Location;
 
