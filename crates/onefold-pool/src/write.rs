@@ -14,7 +14,7 @@ use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite};
 
 /// Entries that no flush has taken: beyond this a write flushes.
-const ENTRIES_BYTES_MAX: usize = 4 << 20;
+const ENTRIES_BYTES_MAX: usize = 1 << 20;
 
 /// A piece of a request inside one chunk.
 struct Piece<'a> {

@@ -2,25 +2,28 @@
 //! Room: onefold-pool.
 //! In: a candidate (container, ordinal). Out: its full fingerprint and location, or none.
 //! Cost: 36 bytes per chunk of each cached container. A whole directory is loaded at the second
-//! miss on a container in a short while; a lone miss reads one entry of 40 bytes. Duplicates that
+//! miss on a container in a short while, if the first found a duplicate; a lone miss reads one entry
+//! of 40 bytes. Duplicates that
 //! come in the order in which they were first written therefore cost one read per container, and
 //! scattered ones do not drag in what nobody asks for. Those of new containers are at hand without a
-//! read, but nobody may ever ask for them: until somebody does, they share an eighth of the budget.
+//! read, but may never be of use: until a duplicate is found with one, they share an eighth of the
+//! budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprint;
 
 use super::table::ContainerInfo;
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES};
 use crate::key_hasher::KeyHasher;
 
-/// Containers whose last lone miss is remembered.
+/// Containers whose last lone miss that found a duplicate is remembered.
 const RECENT_MISSES: usize = 256;
-/// Directories of new containers that nobody asked for yet take at most the budget over this.
+/// Directories of new containers that were of no use yet take at most the budget over this.
 const NEW_SHARE: usize = 8;
 
 /// Directories by container.
@@ -31,10 +34,10 @@ pub struct Directories {
 
 struct State {
     cached: HashMap<ContainerId, Cached, BuildHasherDefault<KeyHasher>>,
-    /// Second-chance queue over those that were asked for.
+    /// Second-chance queue over all that are not new.
     ring: Vec<ContainerId>,
     hand: usize,
-    /// The others, the oldest first.
+    /// New ones, the oldest first.
     new: VecDeque<ContainerId>,
     bytes: usize,
     /// Of these, of those in `new`.
@@ -73,19 +76,24 @@ impl Directories {
 
     /// The directory of a container, if it is cached.
     pub fn cached(&self, id: ContainerId) -> Option<Arc<[DirectoryEntry]>> {
-        let mut state = self.state();
-        let cached = state.cached.get_mut(&id)?;
-        cached.referenced = true;
-        Some(Arc::clone(&cached.entries))
+        self.state().cached.get(&id).map(|cached| Arc::clone(&cached.entries))
     }
 
-    /// One entry of a sealed container; `None` if it has no such entry.
+    /// The directory of this container helped to find a duplicate.
+    pub fn was_of_use(&self, id: ContainerId) {
+        if let Some(cached) = self.state().cached.get_mut(&id) {
+            cached.referenced = true;
+        }
+    }
+
+    /// One entry of a sealed container, which is hoped to be `wanted`'s; `None` if it has no such
+    /// entry.
     pub fn entry(
         &self,
         store: &dyn ContainerStore,
-        id: ContainerId,
-        info: &ContainerInfo,
+        (id, info): (ContainerId, &ContainerInfo),
         ordinal: usize,
+        wanted: &Fingerprint,
     ) -> Result<Option<DirectoryEntry>, PoolError> {
         if let Some(entries) = self.cached(id) {
             return Ok(entries.get(ordinal).copied());
@@ -94,7 +102,7 @@ impl Directories {
             return Ok(None);
         }
         let slot = id.get() as usize % RECENT_MISSES;
-        let again = std::mem::replace(&mut self.state().recent_misses[slot], id.get()) == id.get();
+        let again = self.state().recent_misses[slot] == id.get();
         if again && info.chunks as usize * size_of::<DirectoryEntry>() <= self.budget_bytes {
             let entries: Arc<[DirectoryEntry]> = load(store, id, info.len_bytes.into())?.into();
             let entry = entries.get(ordinal).copied();
@@ -105,10 +113,14 @@ impl Directories {
             info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
         let mut bytes = [0; ENTRY_BYTES];
         store.read(id, (directory_at + ordinal * ENTRY_BYTES) as u64, &mut bytes)?;
-        Ok(container::decode_entry(&bytes, id))
+        let entry = container::decode_entry(&bytes, id);
+        if entry.is_some_and(|entry| entry.fingerprint == *wanted) {
+            self.state().recent_misses[slot] = id.get();
+        }
+        Ok(entry)
     }
 
-    /// Keep a directory that somebody asked for.
+    /// Keep a directory that was loaded because it was asked for.
     fn insert(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
         let mut state = self.state();
         if state.make_room(bytes_of(&entries), self.budget_bytes) && !state.cached.contains_key(&id)
@@ -167,7 +179,7 @@ impl State {
         bytes <= budget_bytes
     }
 
-    /// The oldest new directory stays if somebody asked for it, and goes if not.
+    /// The oldest new directory stays if it was of use, and goes if not.
     fn settle_oldest_new(&mut self) {
         let Some(id) = self.new.pop_front() else { return };
         let Some(cached) = self.cached.get_mut(&id) else { return };
@@ -220,8 +232,6 @@ pub fn load(
 
 #[cfg(test)]
 mod tests {
-    use onefold_content::Fingerprint;
-
     use super::*;
     use crate::pba::Location;
 
@@ -236,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn new_directories_that_nobody_asks_for_take_an_eighth_and_push_no_other_out() {
+    fn new_directories_of_no_use_take_an_eighth_and_push_no_other_out() {
         let directories = Directories::new(80 * EACH);
         let id = ContainerId::new;
         for number in 1..=50 {
@@ -245,7 +255,7 @@ mod tests {
         for number in 101..=1000 {
             directories.insert_new(id(number), directory());
             if number == 500 {
-                assert!(directories.cached(id(number)).is_some());
+                directories.was_of_use(id(number));
             }
         }
         assert!((1..=50).all(|number| directories.cached(id(number)).is_some()));
@@ -264,7 +274,7 @@ mod tests {
         let directories = Directories::new(8 * EACH);
         for number in 1..=100 {
             directories.insert_new(ContainerId::new(2 * number), directory());
-            directories.cached(ContainerId::new(2 * number));
+            directories.was_of_use(ContainerId::new(2 * number));
             directories.insert(ContainerId::new(2 * number + 1), directory());
             assert!(directories.bytes() <= 8 * EACH);
             assert!(directories.cached(ContainerId::new(2 * number + 1)).is_some());

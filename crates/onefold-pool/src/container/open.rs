@@ -167,11 +167,11 @@ impl OpenContainer {
         Ok(sealed)
     }
 
-    /// The directory, once sealed.
+    /// The directory, once sealed and until its memory was released. What is sealed is not empty.
     pub fn directory(&self) -> Option<Arc<[DirectoryEntry]>> {
         let content = self.content();
-        content.directory_at?;
-        Some(content.directory.as_slice().into())
+        let here = content.directory_at.is_some() && !content.directory.is_empty();
+        here.then(|| content.directory.as_slice().into())
     }
 
     /// The store has everything: reads go there from now on. Gives the buffer up for the next one.
