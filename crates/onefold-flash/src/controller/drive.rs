@@ -12,7 +12,7 @@ use crate::spec::Suspend;
 impl Driver for Controller {
     fn issue(&mut self, op: FlashOp) {
         let FlashOp { kind, cause, ppn, foreground } = op;
-        let again = self.readings_again(&op);
+        let again = self.readings_again(op);
         if !foreground || self.current == NONE {
             for _ in 0..=again {
                 self.op_issued(kind, cause, ppn);
@@ -96,7 +96,7 @@ impl Driver for Controller {
 
 impl Controller {
     /// Readings of a page beyond the first, where read retries are modelled.
-    fn readings_again(&mut self, op: &FlashOp) -> u32 {
+    fn readings_again(&mut self, op: FlashOp) -> u32 {
         let buffered = op.kind == OpKind::Read && op.foreground && self.is_buffered(op.ppn);
         match &mut self.retries {
             Some(retries) if !buffered => retries.of(op, self.now),

@@ -84,7 +84,7 @@ impl Retries {
     }
 
     /// An operation is issued: readings that it takes beyond the first.
-    pub(crate) fn of(&mut self, op: &FlashOp, now_ns: u64) -> u32 {
+    pub(crate) fn of(&mut self, op: FlashOp, now_ns: u64) -> u32 {
         let block = self.geometry.block_of(op.ppn);
         let past = &mut self.blocks[block as usize];
         match op.kind {

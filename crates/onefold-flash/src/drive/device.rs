@@ -164,6 +164,13 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         written.map(|_| ()).map_err(|error| self.failed(Some(lpn), &error))
     }
 
+    /// Whether a page holds something, or did and lost it. Its mapping page may have to be read.
+    fn is_written(&mut self, lpn: u32) -> Result<bool, BlockError> {
+        let loaded = self.ftl.load(lpn, &mut self.pace);
+        loaded.map_err(|error| self.failed(Some(lpn), &error))?;
+        Ok(self.ftl.is_written(lpn))
+    }
+
     fn drop_page(&mut self, lpn: u32) -> Result<(), BlockError> {
         let trimmed = self.ftl.trim(lpn, &mut self.pace);
         trimmed.map_err(|error| self.failed(Some(lpn), &error))
@@ -184,7 +191,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
 
     fn zero_piece(&mut self, piece: Piece, no_hole: bool) -> Result<(), BlockError> {
         let whole = piece.len as u64 == self.page_bytes;
-        let stored = self.ftl.is_written(piece.lpn);
+        let stored = self.is_written(piece.lpn)?;
         if !no_hole && (whole || !stored) {
             return if stored { self.drop_page(piece.lpn) } else { Ok(()) };
         }
@@ -296,6 +303,11 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         Ok(true)
     }
 
+    /// Refuses everything from now on, for a reason that lies outside.
+    pub fn condemn(&self, why: &str) {
+        self.lock().poisoned.get_or_insert_with(|| why.to_owned());
+    }
+
     /// What hosts asked for.
     pub fn host_counts(&self) -> HostCounts {
         self.lock().host
@@ -384,7 +396,7 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
         check_range(offset, len, self.size_bytes)?;
         self.request(|inner| {
             for lpn in offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes {
-                if inner.ftl.is_written(lpn as u32) {
+                if inner.is_written(lpn as u32)? {
                     inner.drop_page(lpn as u32)?;
                 }
             }
@@ -398,11 +410,11 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
 
     fn block_status(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
         check_range(offset, len, self.size_bytes)?;
-        let inner = self.lock();
+        let mut inner = self.lock();
         inner.check_usable()?;
         let mut extents: Vec<Extent> = Vec::new();
         for piece in pieces(offset, len.min(STATUS_BYTES_MAX), self.page_bytes) {
-            let stored = inner.ftl.is_written(piece.lpn);
+            let stored = inner.is_written(piece.lpn)?;
             let kind = if stored { ExtentKind::Data } else { ExtentKind::Hole };
             let len_bytes = piece.len as u64;
             match extents.last_mut() {

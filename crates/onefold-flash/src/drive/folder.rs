@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{FileFolder, Folder};
+use onefold_block::{FileFolder, Folder, MediaError};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
@@ -17,12 +17,12 @@ use super::host_scrambler::HostScrambler;
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
 use super::revise;
-use crate::dedup::{AnyPolicy, Bytes, Policy};
+use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
 use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
-use crate::nand::Nand as _;
 use crate::nand::bytes::{
     BlockEntry, ByteNand, CopyFile, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
 };
+use crate::nand::{BlankNand, Nand as _, WearModel};
 use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 
 /// The specification of the drive.
@@ -88,6 +88,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     }
     let channel = spec.channel()?;
     spec.bytes_policy()?;
+    check_settings(spec)?;
     folder.create(MAKING_FILE)?;
     folder.sync_names()?;
     let text = spec.to_commented_toml();
@@ -96,7 +97,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?.with_copies(copies);
     let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
     nand.sync().map_err(crate::FtlError::from)?;
-    let mut ftl = Ftl::format(nand, crate::dedup::NoDedup, settings(spec))?;
+    let mut ftl = Ftl::format(nand, NoDedup, settings(spec))?;
     ftl.flush(&mut crate::Untimed)?;
     ftl.nand().sync_copies().map_err(crate::FtlError::from)?;
     let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
@@ -209,7 +210,12 @@ impl OpenDrive {
     /// # Errors
     /// [`DriveError::Media`].
     pub fn save_health(&self) -> Result<(), DriveError> {
-        self.save(false)
+        let saved = self.save(false);
+        if matches!(saved, Err(DriveError::Media(MediaError::NotFound { .. }))) {
+            // Nothing that is stored now would be found again.
+            self.device.condemn("the folder of the drive is gone");
+        }
+        saved
     }
 
     fn save(&self, clean: bool) -> Result<(), DriveError> {
@@ -228,7 +234,11 @@ impl OpenDrive {
     /// # Errors
     /// [`DriveError::Block`], [`DriveError::Media`].
     pub fn close(self) -> Result<(), DriveError> {
-        self.device.shut_down()?;
+        if let Err(error) = self.device.shut_down() {
+            // What it went through counts all the same; the failure below is the answer.
+            let _ = self.save(false);
+            return Err(error.into());
+        }
         self.device.with_ftl(|ftl| ftl.nand().sync_copies()).map_err(crate::FtlError::from)?;
         self.save(true)?;
         drop(self.lock);
@@ -308,6 +318,13 @@ impl std::fmt::Display for Remark {
     }
 }
 
+/// Refuses, before anything is made or changed, what could not be opened.
+pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
+    ByteNand::in_memory(spec.geometry, &spec.channel()?, WearModel::none())?;
+    Ftl::format(BlankNand::new(spec.geometry), NoDedup, settings(spec))?;
+    Ok(())
+}
+
 /// The FTL's settings. A process that is killed has no capacitor: what the specification counts
 /// as protected is written to the journal here, when the host asks for it.
 pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
@@ -323,13 +340,7 @@ pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
 fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> DriveState {
     let geometry = *ftl.geometry();
     let settings = *ftl.settings();
-    let mut holds_data = vec![false; geometry.pages() as usize];
-    let mut mapped = 0;
-    for ppn in (0..settings.logical_pages).filter_map(|lpn| ftl.locate(lpn)) {
-        holds_data[ppn as usize] = true;
-        mapped += 1;
-    }
-    let data = holds_data.iter().filter(|&&holds| holds).count();
+    let stored = ftl.stored();
     let bad = (0..geometry.blocks()).filter(|&block| ftl.nand().is_bad(block)).count();
     let factory =
         (0..geometry.blocks()).filter(|&block| ftl.nand().wear().is_factory_bad(block)).count();
@@ -338,8 +349,8 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
     let data_blocks = u64::from(settings.logical_pages.div_ceil(geometry.pages_per_block));
     DriveState {
         logical_pages: u64::from(settings.logical_pages),
-        mapped_pages: mapped,
-        data_pages: data as u64,
+        mapped_pages: stored.logical_pages,
+        data_pages: stored.data_pages,
         shared_pages: u64::from(ftl.shared().live()),
         bad_blocks: bad as u64,
         factory_bad_blocks: factory as u64,

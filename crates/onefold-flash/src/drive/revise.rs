@@ -10,11 +10,8 @@ use std::path::Path;
 use onefold_block::{FileFolder, Folder, MediaError};
 
 use super::error::DriveError;
-use super::folder::{SPEC_FILE, read_spec, settings};
+use super::folder::{SPEC_FILE, check_settings, read_spec};
 use super::lock::DriveLock;
-use crate::dedup::NoDedup;
-use crate::ftl::Ftl;
-use crate::nand::BlankNand;
 use crate::spec::{DriveSpec, ParseError, SpecBuilder};
 
 /// The new specification until it has taken the place of the old one.
@@ -32,6 +29,9 @@ const FIXED: [(&str, &str); 7] = [
     ("ftl.over_provisioning", "its size follows from it"),
     ("seed", "its cells were drawn from it"),
 ];
+
+/// What the host wants of a drive is its own affair: every page says how it was written.
+const OF_THE_HOST: &str = "dedup.lba_ranges";
 
 /// Lays `assignments` over the specification of the drive in a directory and stores it, if that
 /// changes anything. If `said` is given, the drive must then be what it says. The answer is the
@@ -75,7 +75,7 @@ pub fn revise(
     let changes = differences(&has, &wanted);
     if !changes.is_empty() {
         // Refused now, and not when the drive is opened.
-        Ftl::format(BlankNand::new(wanted.geometry), NoDedup, settings(&wanted))?;
+        check_settings(&wanted)?;
         store(folder, &wanted)?;
     }
     Ok(changes.iter().map(|change| change.line(change.wants.as_ref())).collect())
@@ -117,7 +117,7 @@ fn differences(has: &DriveSpec, wants: &DriveSpec) -> Vec<Change> {
 }
 
 fn check_fixed(has: &DriveSpec, wants: &DriveSpec) -> Result<(), DriveError> {
-    for change in differences(has, wants) {
+    for change in differences(has, wants).into_iter().filter(|one| one.key != OF_THE_HOST) {
         if let Some((_, why)) = FIXED.iter().find(|(fixed, _)| change.key.starts_with(fixed)) {
             let (has, wants) =
                 (change.line(change.has.as_ref()), change.line(change.wants.as_ref()));

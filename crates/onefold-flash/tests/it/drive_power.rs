@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use onefold_block::{
-    BlockDevice as _, BlockError, CrashMode, Folder as _, SimFolder, SplitMix64, ZeroOptions,
+    BlockDevice as _, BlockError, CrashMode, ExtentKind, Folder as _, SimFolder, SplitMix64,
+    ZeroOptions,
 };
 use onefold_flash::Geometry;
 use onefold_flash::drive::{self, Clock, OpenDrive, SmartReport};
@@ -117,7 +118,7 @@ impl Model {
     }
 
     /// Every page holds what was flushed last or something written later; that is durable now.
-    fn check(&mut self, drive: &OpenDrive, what: &str) {
+    pub fn check(&mut self, drive: &OpenDrive, what: &str) {
         for (lpn, (durable, since)) in self.durable.iter_mut().zip(&mut self.since).enumerate() {
             let mut found = vec![0; PAGE];
             let read = drive.device().read_at((lpn * PAGE) as u64, &mut found);
@@ -134,8 +135,12 @@ impl Model {
 }
 
 pub fn made(policy: &str) -> (SimFolder, OpenDrive, Model) {
+    made_of(&spec(policy))
+}
+
+pub fn made_of(spec: &DriveSpec) -> (SimFolder, OpenDrive, Model) {
     let folder = SimFolder::new();
-    drive::create(&folder, &spec(policy)).unwrap_or_else(|error| panic!("{policy}: {error}"));
+    drive::create(&folder, spec).unwrap_or_else(|error| panic!("{error}"));
     let drive = open(&folder).expect("opened");
     let pages = drive.device().size_bytes() as usize / PAGE;
     (folder, drive, Model::new(pages))
@@ -167,6 +172,35 @@ fn a_drive_that_was_closed_is_all_there() {
         assert!(report.nand.erases_max > 1 && report.write_amplification.total > 0.5);
         assert_eq!(report.log.power_cycles, 6);
     }
+}
+
+/// With most of the map in flash only, nothing is different but the reads of mapping pages.
+#[test]
+fn a_drive_with_a_small_map_cache_is_the_same_drive() {
+    let mut spec = spec("caftl-online");
+    spec.geometry.blocks_per_plane = 160;
+    spec.ftl.over_provisioning = 0.8;
+    spec.ftl.map_cache_bytes = 4 * PAGE as u64;
+    let (folder, mut drive, mut model) = made_of(&spec);
+    assert!(model.durable.len() > 5 * PAGE / 4, "{} pages", model.durable.len());
+    let mut random = SplitMix64::new(8);
+    let mut misses = 0;
+    for round in 0..4 {
+        for _ in 0..2000 {
+            model.step(&drive, &mut random).expect("done");
+        }
+        let extents = drive.device().block_status(0, drive.device().size_bytes()).expect("told");
+        let held: u64 =
+            extents.iter().filter(|e| e.kind == ExtentKind::Data).map(|e| e.len_bytes).sum();
+        let written = drive.health().state.mapped_pages;
+        assert_eq!(held, written * PAGE as u64, "round {round}");
+        misses += drive.device().with_ftl(|ftl| ftl.counters().map_misses);
+        drop(drive);
+        drive = open(&folder).expect("opened");
+        model.check(&drive, &format!("round {round}"));
+        drive.device().with_ftl(|ftl| ftl.check_invariants());
+    }
+    assert!(misses > 1000, "{misses}");
 }
 
 fn cut(policy: &str, seed: u64, op: u64, kept: &[CrashMode], torn: &mut BTreeSet<u64>) {

@@ -64,8 +64,8 @@ fn parity_finds_more_inline_at_every_point_within_the_budget() {
 fn park_and_shin_hold_over_drives_and_seeds() {
     for (workload, printed) in [("WebVM (FIU)", -19.0), ("AppInstall", -13.0)] {
         let column = "offline_vs_online_write_latency";
-        let fig3 = rows("park-shin/fig-3").iter();
-        let row = fig3.filter(|row| row.row == workload && row.column == column).next().unwrap();
+        let mut fig3 = rows("park-shin/fig-3").iter();
+        let row = fig3.find(|row| row.row == workload && row.column == column).unwrap();
         let range: Vec<f64> = row.note.split(" to ").filter_map(|end| end.parse().ok()).collect();
         assert!(range.len() == 2 && range[1] < 0.0, "{workload}: {}", row.note);
         assert!((row.measured.unwrap() - printed).abs() < 4.0, "{workload}");

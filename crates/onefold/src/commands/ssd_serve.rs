@@ -288,7 +288,7 @@ pub fn failure(folder: &Path, error: DriveError) -> Failure {
             .hint("leave SPEC and --preset out; --set changes the drive that is there"),
         DriveError::Fixed { .. } => Failure::nothing_done(format!("'{at}': {error}"))
             .hint("leave it out, or make another drive"),
-        DriveError::Ftl(FtlError::Settings(_)) | DriveError::Words(_) => {
+        DriveError::Ftl(FtlError::Settings(_)) | DriveError::Words(_) | DriveError::Nand(_) => {
             Failure::nothing_done(format!("'{at}': {error}"))
         }
         DriveError::Locked { .. }
