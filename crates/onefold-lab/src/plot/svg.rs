@@ -96,7 +96,8 @@ impl Svg {
         let text = escape(text);
         let _ = writeln!(
             self.out,
-            "<text transform=\"translate({x:.1} {y:.1}) rotate(-24)\" text-anchor=\"end\">{text}</text>"
+            "<text transform=\"translate({x:.1} {y:.1}) rotate(-24)\" \
+             text-anchor=\"end\">{text}</text>"
         );
     }
 

@@ -12,8 +12,8 @@ const HEAD: &str = "\
 
 Written by `onefold reproduce --full --compare FILE`. [reproduction.md](reproduction.md) comes from
 sizes that take seconds; here are the same experiments at the papers' sizes, or at large ones where
-a paper states none, as the parameters on that page say after *full*. CPU seconds are those of one
-run on one machine, over all its cores.
+a paper states none, as the parameters on that page say after *full*. What is not in the table was
+not run for it. CPU seconds are those of one run on a busy machine with two cores, over both.
 
 | experiment | CPU seconds, quick | full | numbers | furthest apart, quick and full |
 |---|---:|---:|---:|---|
