@@ -97,6 +97,12 @@ pub trait Driver {
         0
     }
 
+    /// Nanoseconds until this work would be done for the current request, waiting for its engine
+    /// included. Without time, 0.
+    fn work_ns(&self, _work: Work) -> u64 {
+        0
+    }
+
     /// A plane that the next host page had best go to, if the driver cares.
     fn preferred_plane(&mut self) -> Option<u32>;
 

@@ -78,7 +78,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_fig4::run,
         Some(e::ses_fig4::chart)
     ),
-    experiment!("ses-dedup/fig-5", "Found inline by parity and by SHA-256", e::ses_fig5::run, None),
+    experiment!(
+        "ses-dedup/fig-5",
+        "Found inline by parity and by SHA-256",
+        e::ses_fig5::run,
+        Some(e::ses_fig5::chart)
+    ),
     experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run, None),
     experiment!(
         "ses-dedup/table-4",
@@ -86,18 +91,23 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::ses_table4::run,
         Some(e::ses_table4::chart)
     ),
-    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3, Some(e::park_shin::chart)),
+    experiment!(
+        "park-shin/fig-3",
+        "Write response",
+        e::park_shin::fig3,
+        Some(e::park_shin::chart3)
+    ),
     experiment!(
         "park-shin/fig-4",
         "Offline overhead",
         e::park_shin::fig4,
-        Some(e::park_shin::chart)
+        Some(e::park_shin::chart4)
     ),
     experiment!(
         "park-shin/fig-5",
         "Page copies in collection",
         e::park_shin::fig5,
-        Some(e::park_shin::chart)
+        Some(e::park_shin::chart5)
     ),
     experiment!(
         "plc-cache/arithmetic",
@@ -164,15 +174,20 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "beyond/policies",
         "Who gains where, and break-even duplicate ratios",
         e::beyond_policies::run,
-        None
+        charts: e::beyond_policies::CHARTS
     ),
     experiment!(
         "beyond/gleaner",
-        "Every policy in the same memory, with little idle time",
+        "Every policy in the same memory",
         e::beyond_gleaner::run,
-        None
+        charts: e::beyond_gleaner::CHARTS
     ),
-    experiment!("beyond/lifetime", "Life of the drive", e::beyond_gleaner::lifetime, None),
+    experiment!(
+        "beyond/lifetime",
+        "Life of the drive",
+        e::beyond_lifetime::run,
+        Some(e::beyond_lifetime::chart)
+    ),
     experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",

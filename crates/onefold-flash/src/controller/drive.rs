@@ -80,6 +80,11 @@ impl Driver for Controller {
         wait.max(self.ready_at - self.now) + own
     }
 
+    fn work_ns(&self, work: Work) -> u64 {
+        let free = self.engines[EngineKind::of(work) as usize].first_free();
+        free.max(self.ready_at).max(self.now) - self.now + self.timing.work_ns(work)
+    }
+
     fn preferred_plane(&mut self) -> Option<u32> {
         Some(self.placement.choose(&self.units, self.now))
     }

@@ -9,7 +9,8 @@
 //!    the rest alone. CAFTL's own sampling rule could not be read; this one is ours.
 //! 5. `prehash` takes a CRC-32 first, and hashes only pages whose CRC-32 is known; others are
 //!    hashed in an idle moment, because a later page can only be found by a hash.
-//! 6. `background` hashes in idle moments what was not hashed inline, and merges.
+//! 6. `budget_us` leaves pages whose hash would come too late, because others wait for the engine.
+//! 7. `background` hashes in idle moments what was not hashed inline, and merges.
 //!
 //! Invariants: see [`Store`].
 
@@ -19,6 +20,7 @@ use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
+use crate::dedup::ses::BUDGET_US;
 use crate::dedup::store::Store;
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 use crate::op::Work;
@@ -54,6 +56,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         Kind::Switch(false),
         "Whether idle moments hash what was not hashed inline",
     ),
+    BUDGET_US,
 ];
 
 /// Bytes of the digest that a word names.
@@ -89,8 +92,11 @@ pub struct CaftlOnline<F> {
     known: Option<Buckets>,
     sample: u32,
     background: bool,
+    /// 0 for no limit.
+    budget_ns: u64,
     compares: bool,
     pending: Pending,
+    late: u64,
     light: u32,
     hashed: u64,
 }
@@ -110,8 +116,10 @@ impl<F> CaftlOnline<F> {
             known: prehash.then(|| Buckets::new(pages, options.share("table_share"))),
             sample: options.count("sample_one_in") as u32,
             background: prehash || options.switch("background"),
+            budget_ns: options.count("budget_us") * 1000,
             compares: is_broken(options.word("hash")),
             pending: Pending::Nothing,
+            late: 0,
             light: 0,
             hashed: 0,
         }
@@ -127,7 +135,12 @@ impl<F> CaftlOnline<F> {
             self.light = self.fingerprints.light(page);
         }
         let sampled = self.sample == 1 || self.light.is_multiple_of(self.sample);
-        sampled && self.known.as_ref().is_none_or(|known| known.has(self.light))
+        if !sampled || self.known.as_ref().is_some_and(|known| !known.has(self.light)) {
+            return false;
+        }
+        let late = self.budget_ns > 0 && look.work_ns(Work::Hash) > self.budget_ns;
+        self.late += u64::from(late);
+        !late
     }
 }
 
@@ -212,6 +225,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
             ("store_entries", self.store.used()),
             ("store_evictions", self.store.evicted),
             ("pages_hashed", self.hashed),
+            ("late_fingerprints", self.late),
             ("pages_to_hash", self.scanner.len()),
         ]
     }

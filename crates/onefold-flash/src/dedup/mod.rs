@@ -59,6 +59,12 @@ pub trait Look {
     /// 0 without time.
     fn program_ns(&self) -> u64;
 
+    /// Nanoseconds until this work would be done for the current request, waiting for its engine
+    /// included; 0 without time.
+    fn work_ns(&self, _work: Work) -> u64 {
+        0
+    }
+
     /// The controller works: the current request waits for it, or in an idle moment nobody does.
     /// Charge work before asking for waiting times that lie behind it.
     fn work(&mut self, work: Work);

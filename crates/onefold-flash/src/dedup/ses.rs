@@ -43,6 +43,13 @@ pub(crate) const DEFERRED: OptionInfo = OptionInfo::new(
     Kind::Count { default: 4096, min: 0, max: 1 << 24 },
     "Pairs that wait for an idle moment; what does not fit is left to the offline pass",
 );
+/// Also `caftl-online`'s; the papers only say that pages which cannot be checked inline are left.
+pub(crate) const BUDGET_US: OptionInfo = OptionInfo::new(
+    "budget_us",
+    Kind::Count { default: 0, min: 0, max: 1 << 32 },
+    "Microseconds in which a page's fingerprint must be ready, its engine's queue included; a page \
+     that would take longer is written, and left to the offline pass; 0: no limit",
+);
 pub(crate) const TRUNCATION: OptionInfo = OptionInfo::new(
     "truncation",
     Kind::Word(&["crc64", "byte8", "cw2"]),
@@ -60,6 +67,12 @@ pub(crate) const COUNT_CODEWORDS: OptionInfo = OptionInfo::new(
 pub trait Design<Page> {
     /// The fingerprint of a page about to be written to `lpn`; 0 if it is not to be deduplicated.
     fn fingerprint(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> u64;
+
+    /// Whether the fingerprint would come too late to be looked up. Such a page is programmed with
+    /// it all the same, and the offline pass, which reads fingerprints from the flash, sees it.
+    fn is_late(&self, _look: &impl Look) -> bool {
+        false
+    }
 
     /// Digests of the parts of a page that have a codeword each, if parts are known.
     fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128));
@@ -93,6 +106,9 @@ pub struct Ses<D> {
     /// The fingerprint of the page that is being written.
     last: u64,
     counter: Option<CodewordCounter>,
+    /// The page that is being written had no fingerprint in time, so that it gets no entry.
+    unseen: bool,
+    late: u64,
     left_out: u64,
     busy: u64,
     stale: u64,
@@ -116,6 +132,8 @@ impl<D> Ses<D> {
             from_queue: false,
             last: 0,
             counter: options.switch("count_codewords").then(CodewordCounter::default),
+            unseen: false,
+            late: 0,
             left_out: 0,
             busy: 0,
             stale: 0,
@@ -127,7 +145,7 @@ impl<D> Ses<D> {
     fn look_up(&mut self, lpn: u32, look: &impl Look) -> Verdict {
         let fingerprint = self.last;
         let program = Verdict::Program { tag: fingerprint, apart: false };
-        if fingerprint == 0 || !self.inline {
+        if fingerprint == 0 || !self.inline || self.unseen {
             return program;
         }
         let Some(slot) = self.table.find(fingerprint) else { return program };
@@ -158,7 +176,7 @@ impl<D> Ses<D> {
             self.queued += 1;
             self.deferred.push_back(Deferred { ppn, ..pending });
         }
-        if self.inline && self.table.find(tag).is_none() {
+        if self.inline && !self.unseen && self.table.find(tag).is_none() {
             self.table.insert(tag, ppn);
         }
     }
@@ -171,8 +189,10 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
             counter.begin();
             self.design.codewords(page, &mut |codeword| counter.part(codeword));
         }
+        self.unseen = self.design.is_late(look);
         self.last = self.design.fingerprint(lpn, page, look);
         self.left_out += u64::from(self.last == 0);
+        self.late += u64::from(self.unseen);
         self.look_up(lpn, look)
     }
 
@@ -269,6 +289,7 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
             ("table_entries", self.table.used()),
             ("table_evictions", self.table.evicted),
             ("stale_candidates", self.stale),
+            ("late_fingerprints", self.late),
             ("busy_candidates", self.busy),
             ("deferred_pairs", self.queued),
             ("pages_left_out", self.left_out),

@@ -2,7 +2,8 @@
 //! Room: onefold-flash.   Source: seed 000 sec. III (device side), seed 001.
 //! 1. The drive scrambles a page with the seed of its logical page and encodes it, as always.
 //! 2. Parity is linear: taking the scrambler's own parity out leaves the parity of the data. The
-//!    controller needs time for that (`correction`).
+//!    controller needs time for that (`correction`); a page for which it would take too long
+//!    (`budget_us`) is left to the offline pass.
 //! 3. Eight bytes of it are the fingerprint: see [`crate::dedup::ses`] for what follows.
 //! 4. A shared page is descrambled with its first writer's seed, which is kept in the out-of-band
 //!    area and moves along; a drive that seeds from the physical page encodes moved pages anew.
@@ -25,6 +26,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::SCRATCH_SHARE,
     ses::DEFERRED,
     ses::TRUNCATION,
+    ses::BUDGET_US,
     OptionInfo::new(
         "correction",
         Kind::Word(&["recompute", "hidden"]),
@@ -46,20 +48,32 @@ pub type SesDevice<F> = Ses<DeviceSide<F>>;
 pub struct DeviceSide<F> {
     fingerprints: F,
     recompute: bool,
+    /// 0 for no limit.
+    budget_ns: u64,
 }
 
 impl<F> DeviceSide<F> {
     pub(crate) fn new(fingerprints: F, options: &Options) -> Self {
-        Self { fingerprints, recompute: options.word("correction") == "recompute" }
+        Self {
+            fingerprints,
+            recompute: options.word("correction") == "recompute",
+            budget_ns: options.count("budget_us") * 1000,
+        }
     }
 }
 
 impl<Page, F: Fingerprinting<Page>> Design<Page> for DeviceSide<F> {
     fn fingerprint(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> u64 {
-        if self.recompute {
+        if self.recompute && !Design::<Page>::is_late(self, look) {
             look.work(Work::ParityCorrection);
         }
         self.fingerprints.parity(lpn, page)
+    }
+
+    fn is_late(&self, look: &impl Look) -> bool {
+        self.recompute
+            && self.budget_ns > 0
+            && look.work_ns(Work::ParityCorrection) > self.budget_ns
     }
 
     fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128)) {

@@ -116,6 +116,10 @@ impl Driver for Pace {
         free.saturating_sub(self.at_ns) + self.latencies.program_ns
     }
 
+    fn work_ns(&self, work: Work) -> u64 {
+        self.latencies.work(work)
+    }
+
     fn preferred_plane(&mut self) -> Option<u32> {
         None
     }

@@ -92,7 +92,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::Nand`].
     pub fn collect_idle(&mut self, plane: u32, d: &mut impl Driver) -> Result<bool, FtlError> {
-        let enough = self.settings.gc_reserve_blocks + 1;
+        let enough = self.settings.gc_idle_blocks.max(self.settings.gc_reserve_blocks + 1);
         if self.collecting[plane as usize].is_none() && self.blocks.free_of(plane) < enough {
             self.begin_collection(plane, false);
         }

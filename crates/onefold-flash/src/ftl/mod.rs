@@ -286,6 +286,10 @@ impl<D: Driver> Look for View<'_, D> {
         self.driver.program_ns()
     }
 
+    fn work_ns(&self, work: Work) -> u64 {
+        self.driver.work_ns(work)
+    }
+
     fn work(&mut self, work: Work) {
         self.driver.work(work, self.foreground);
     }

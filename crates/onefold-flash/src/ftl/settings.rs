@@ -66,6 +66,8 @@ pub struct FtlSettings {
     pub logical_pages: u32,
     /// Free blocks of a plane at which collection starts; at least 2.
     pub gc_reserve_blocks: u32,
+    /// Free blocks of a plane up to which idle moments collect; at least one more than the reserve.
+    pub gc_idle_blocks: u32,
     /// Which block is collected first.
     pub victim: VictimRule,
     /// How much is collected at a time.
@@ -90,6 +92,7 @@ impl Default for FtlSettings {
         Self {
             logical_pages: 0,
             gc_reserve_blocks: 4,
+            gc_idle_blocks: 0,
             victim: VictimRule::default(),
             pacing: Pacing::default(),
             wear_spread: 0,

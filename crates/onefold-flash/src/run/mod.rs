@@ -111,8 +111,10 @@ where
     let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
     let tables = [ftl.dram(), ftl.policy().dram()].concat();
     let dram = report::dram(spec, &tables)?;
-    if spec.precondition == Precondition::Steady {
-        steady::fill(spec, &mut ftl)?;
+    match spec.precondition {
+        Precondition::None => {}
+        Precondition::Steady => steady::fill(spec, &mut ftl)?,
+        Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
     }
     let before = *ftl.counters();
     let mut simulation = Simulation::new(spec, ftl, source, options.observer, options.progress);

@@ -26,6 +26,22 @@ use crate::theory;
 /// Contents of preconditioned pages are numbered from here, beyond those of any run.
 const NUMBERS: u64 = 1 << 62;
 
+/// Writes each page that the workload addresses once, in order, none like another, and lets
+/// deduplication look at all of them.
+pub(super) fn prefill<N, P>(spec: &DriveSpec, ftl: &mut Ftl<N, P>) -> Result<(), RunError>
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let wrong = |error| RunError::Idle { error };
+    for lpn in 0..spec.footprint_pages() as u32 {
+        let page = N::Page::of(None, 0, NUMBERS + u64::from(lpn));
+        ftl.write(lpn, &page, &mut Untimed).map_err(wrong)?;
+    }
+    while ftl.deduplicate_step(&mut Untimed).map_err(wrong)? {}
+    Ok(())
+}
+
 /// Fills the drive.
 pub(super) fn fill<N, P>(spec: &DriveSpec, ftl: &mut Ftl<N, P>) -> Result<(), RunError>
 where

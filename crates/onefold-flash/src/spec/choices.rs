@@ -30,6 +30,8 @@ choice! {
         None = "none",
         /// As after endless writes.
         Steady = "steady",
+        /// The workload's part of the drive written once, in order, and idle for long after that.
+        Prefill = "prefill",
     }
 }
 

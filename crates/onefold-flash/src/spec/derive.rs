@@ -127,6 +127,7 @@ impl DriveSpec {
         FtlSettings {
             logical_pages: self.logical_pages(),
             gc_reserve_blocks: self.gc_reserve_blocks(),
+            gc_idle_blocks: self.ftl.gc_idle_blocks,
             victim: match self.ftl.victim {
                 VictimName::Greedy => VictimRule::Greedy,
                 VictimName::Fifo => VictimRule::Fifo,

@@ -96,9 +96,9 @@ pub const KEYS: &[Key] = &[
     key("seed", Whole(0, TOML_MAX), "Root of all random numbers: same seed, same result"),
     key(
         "precondition",
-        Word(&["none", "steady"]),
-        "State before the first request: none (empty) or steady (as after endless writes of the \
-         workload's kind)",
+        Word(&["none", "steady", "prefill"]),
+        "State before the first request: none (empty), steady (as after endless writes of the \
+         workload's kind) or prefill (what it addresses written once, and looked at)",
     ),
     // geometry
     key("geometry.channels", Whole(1, 256), "Buses between the controller and the packages"),
@@ -203,6 +203,11 @@ pub const KEYS: &[Key] = &[
         "ftl.gc_reserve_blocks",
         WholeOrPercent(2, 1 << 24),
         "Free blocks of a plane at which garbage collection starts, or a percentage of its blocks",
+    ),
+    key(
+        "ftl.gc_idle_blocks",
+        Whole(0, 1 << 24),
+        "Free blocks of a plane up to which idle moments collect; 0: one more than the reserve",
     ),
     key(
         "ftl.victim",

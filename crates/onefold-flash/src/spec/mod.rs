@@ -103,6 +103,7 @@ pub struct MediaSpec {
 pub struct FtlSpec {
     pub over_provisioning: f64,
     pub gc_reserve_blocks: BlockCount,
+    pub gc_idle_blocks: u32,
     pub victim: VictimName,
     pub victim_choices: u32,
     pub pacing: PacingName,

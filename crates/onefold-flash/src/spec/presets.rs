@@ -110,6 +110,7 @@ fn ftl(over_provisioning: f64, gc_reserve_blocks: BlockCount) -> FtlSpec {
     FtlSpec {
         over_provisioning,
         gc_reserve_blocks,
+        gc_idle_blocks: 0,
         victim: VictimName::Greedy,
         victim_choices: 10,
         pacing: PacingName::Incremental,

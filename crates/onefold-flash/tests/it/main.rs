@@ -24,4 +24,5 @@ mod same_decisions;
 mod shared_seeds;
 mod spec;
 mod timing;
+mod timing_budget;
 mod timing_queue;

@@ -1,32 +1,44 @@
-//! Beyond the papers: every policy in the same memory, with little idle time, on every data set.
+//! Beyond the papers: every policy in the same memory, on families of data and load.
 //! Room: onefold-lab.
-//! The drive takes bursts by the clock with short gaps; tables are cut to what SES-Dedup's take.
-//! And (lifetime): write amplification and bytes written until worn, under endless writes.
+//! The memory is what SES-Dedup's tables take for the data set; every other policy gets the
+//! largest tables that fit into it. gleaner is compared with the best of the others, run by run.
 
 use onefold_flash::dedup::{AnyPolicy, Identities, Policy, Site};
 use onefold_flash::nand::Identity as PageIdentity;
-use onefold_flash::spec::{ArrivalKind, BlockCount, ContentKind, DriveSpec, ThinkKind};
-use onefold_sim::RandomStreams;
-use onefold_workload::content::PRESETS;
-use onefold_workload::{ContentProfile, Request};
+use onefold_flash::run::Report;
+use onefold_flash::spec::DriveSpec;
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{
-    filled_once, mixed, of_written, replay_as_is, simulate, with_policy, write_us,
-};
-use crate::row::Row;
+use crate::experiments::drives::{of_written, replay_as_is, share_of_drive, with_policy, write_us};
+use crate::experiments::families::{FAMILIES, Family};
+use crate::plot::{Chart, Series};
+use crate::registry::Drawing;
+use crate::row::{Row, show};
 use crate::settings::Settings;
 
-/// Policies, the option that sizes their table, and other options.
-const POLICIES: [(&str, &str, &str); 8] = [
-    ("none", "", ""),
-    ("caftl-online", "store_share", "hash = 'sha256'"),
-    ("caftl-offline", "store_share", ""),
-    ("block-separation", "store_share", ""),
-    ("crc-compare", "table_share", ""),
-    ("ses-host", "table_share", ""),
-    ("ses-device", "table_share", ""),
-    ("gleaner", "table_share", ""),
+/// Policies, the options that size their tables, and other options. `{budget}` is the budget of
+/// inline hashing.
+const POLICIES: [(&str, &[&str], &str); 8] = [
+    ("none", &[], ""),
+    ("caftl-online", &["store_share"], "hash = 'sha256'\nbackground = true\nbudget_us = {budget}"),
+    ("caftl-offline", &["store_share"], ""),
+    ("block-separation", &["store_share", "table_share"], ""),
+    ("crc-compare", &["table_share"], ""),
+    ("ses-host", &["table_share"], SCRATCH),
+    ("ses-device", &["table_share"], SCRATCH),
+    ("gleaner", &["table_share"], SCRATCH),
+];
+const SCRATCH: &str = "scratch_share = {scratch}\ndeferred_entries = {deferred}";
+const GLEANER: usize = 7;
+
+/// The charts.
+pub const CHARTS: &[Drawing] = &[
+    ("beyond-gleaner-latency", |rows| {
+        chart(rows, "Mean write latency beside no deduplication", "write latency, ", true)
+    }),
+    ("beyond-gleaner-found", |rows| {
+        chart(rows, "Duplicates found in all", "found in all, ", false)
+    }),
 ];
 
 /// Bytes of memory that a policy takes on this drive.
@@ -38,117 +50,168 @@ fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
     Policy::<PageIdentity>::dram(&policy).iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// Options with the largest table that keeps a policy within `budget`; the smallest if none does.
-fn sized(spec: &DriveSpec, (policy, key, options): (&str, &str, &str), budget: u64) -> String {
-    let with = |share: f64| format!("{options}\n{key} = {share}");
-    if key.is_empty() {
-        return options.to_owned();
+/// Options with the largest tables that keep a policy within `budget` bytes.
+fn sized(spec: &DriveSpec, (policy, keys, options): (&str, &[&str], &str), budget: u64) -> String {
+    let with = |share: f64| {
+        let keys = keys.iter().map(|key| format!("\n{key} = {share:.9}"));
+        keys.fold(options.to_owned(), |all, key| all + &key)
+    };
+    let (mut low, mut high) = (1e-6, 1.0);
+    for _ in 0..24 {
+        let middle = f64::midpoint(low, high);
+        let fits = dram(spec, policy, &with(middle)) <= budget;
+        *(if fits { &mut low } else { &mut high }) = middle;
     }
-    let fits =
-        |thousandths: &u32| dram(spec, policy, &with(f64::from(*thousandths) / 1000.0)) <= budget;
-    let largest = (1..=1000).rev().step_by(5).find(fits).unwrap_or(1);
-    with(f64::from(largest) / 1000.0)
+    if keys.is_empty() { options.to_owned() } else { with(low) }
 }
 
-/// The requests of a data set in bursts: random arrivals at a rate, then a gap.
-fn timed(settings: &Settings<'_>, spec: &DriveSpec, set: &str) -> Result<Vec<Request>> {
-    let profile = ContentProfile::named(set);
-    let mut requests = mixed(spec, profile, settings.number("reads_percent")?)?;
-    let (burst, gap_us) = (settings.number("burst")?, settings.number("gap_us")?);
-    let mean_ns = settings.number("interarrival_ns")?;
-    let mut random = RandomStreams::new(spec.seed).stream("arrivals");
-    let mut time_ns = 0;
-    for (number, request) in requests.iter_mut().enumerate() {
-        time_ns += 2 * random.below(mean_ns);
-        if (number as u64).is_multiple_of(burst) {
-            time_ns += gap_us * 1000;
-        }
-        request.time_ns = time_ns;
-    }
-    Ok(requests)
+/// What one policy did in one run.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    latency_us: f64,
+    p99_us: f64,
+    found: f64,
+    bytes: f64,
 }
 
-/// Latency and total reduction of every policy on every data set.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let mut points = Vec::new();
-    for set in &PRESETS {
-        points.extend(POLICIES.map(|policy| (set, policy)));
-    }
-    let preset = settings.spec.text("flash", settings.options.full)?;
-    let found = settings.sweep(&points, |&(set, policy)| {
-        let mut spec = filled_once(preset, settings.number("pages")?);
-        spec.seed = settings.number("seed")?;
-        spec.workload.finish_offline = false;
-        spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-        let requests = timed(settings, &spec, set.name)?;
-        let budget = dram(&spec, "ses-device", "");
-        let options = sized(&spec, policy, budget);
-        let used = dram(&spec, policy.0, &options);
-        with_policy(&mut spec, policy.0, &options);
-        let report = replay_as_is(settings, &spec, requests)?;
-        Ok::<_, LabError>((report, used, f64::from(spec.geometry.pages())))
-    });
-    let mut rows = Vec::new();
-    for (&(set, (name, ..)), report) in points.iter().zip(found) {
-        let (report, used, pages) = report?;
-        let row = format!("{}, {name}", set.name);
+impl Figures {
+    fn of(report: &Report, bytes: f64) -> Self {
         let latency = report.latency_ns.get("write").and_then(Option::as_ref);
-        let p99 = latency.map_or(f64::NAN, |latency| latency.p99 as f64 / 1000.0);
-        let inline = of_written(&report, report.dedup.inline_pages);
-        let total = inline + of_written(&report, report.dedup.offline_pages);
-        for (column, value, unit) in [
-            ("mean write latency", write_us(&report), "us"),
-            ("p99 write latency", p99, "us"),
-            ("found inline", inline, "% of written"),
-            ("found in all", total, "% of written"),
-            ("memory", used as f64 / pages, "B a page"),
-        ] {
-            rows.push(Row::new(settings.id, &row, column, value, unit));
+        let pages = report.dedup.inline_pages + report.dedup.offline_pages;
+        Self {
+            latency_us: write_us(report),
+            p99_us: latency.map_or(f64::NAN, |latency| latency.p99 as f64 / 1000.0),
+            found: of_written(report, pages),
+            bytes,
         }
+    }
+}
+
+/// A run of every policy on the same requests, each within the memory of SES-Dedup's tables.
+fn compare(
+    settings: &Settings<'_>,
+    family: &Family,
+    variant: usize,
+    seed: u64,
+) -> Result<Vec<Figures>> {
+    let (spec, requests) = family.build(settings, variant, seed)?;
+    let share = |of: &str| Ok::<_, LabError>(share_of_drive(&spec, settings.real(of)?));
+    let filled = |options: &str| -> Result<String> {
+        let pages = spec.workload.requests;
+        Ok(options
+            .replace("{scratch}", &share("scratch_share")?.to_string())
+            .replace("{deferred}", &(pages / 1000).max(16).to_string())
+            .replace("{budget}", &settings.number("hash_budget_us")?.to_string()))
+    };
+    let table = format!("{}\ntable_share = {}", filled(SCRATCH)?, share("table_share")?);
+    let budget = dram(&spec, "ses-device", &table);
+    let mut all = Vec::new();
+    for (policy, keys, options) in POLICIES {
+        let options = sized(&spec, (policy, keys, &filled(options)?), budget);
+        let bytes = dram(&spec, policy, &options) as f64 / spec.workload.requests as f64;
+        let mut spec = spec.clone();
+        with_policy(&mut spec, policy, &options);
+        all.push(Figures::of(&replay_as_is(settings, &spec, requests.clone())?, bytes));
+    }
+    Ok(all)
+}
+
+/// Mean and half the width of the 95 % interval, by Student's t.
+fn interval(values: &[f64]) -> (f64, f64) {
+    // Two-sided 5 % points for 1 to 10 degrees of freedom.
+    const T: [f64; 10] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23];
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    if values.len() < 2 {
+        return (mean, f64::NAN);
+    }
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let t = T.get(values.len() - 2).copied().unwrap_or(if n < 31.0 { 2.2 } else { 2.04 });
+    (mean, t * (variance / n).sqrt())
+}
+
+/// Latency and total reduction of every policy on every family, and gleaner beside the best.
+pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+    let seeds = settings.numbers("seeds")?;
+    let mut points = Vec::new();
+    for family in FAMILIES {
+        for variant in 0..family.variants() {
+            points.extend(seeds.iter().map(|&seed| (family, variant, seed)));
+        }
+    }
+    let found = settings
+        .sweep(&points, |&(family, variant, seed)| compare(settings, family, variant, seed));
+    let mut found = found.into_iter();
+    let mut rows = Vec::new();
+    for family in FAMILIES {
+        let runs = found.by_ref().take(family.variants() * seeds.len());
+        let runs = runs.collect::<Result<Vec<_>>>()?;
+        rows.extend(of_family(settings.id, family.name, &runs));
     }
     Ok(rows)
 }
 
-/// Write amplification and bytes until worn of every policy.
-pub fn lifetime(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let found = settings.sweep(&POLICIES, |&(policy, _, options)| {
-        let preset = settings.spec.text("flash", settings.options.full)?;
-        let mut spec = DriveSpec::preset(preset).expect("experiments name presets that exist");
-        spec.seed = settings.number("seed")?;
-        spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
-        spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
-        let blocks = f64::from(spec.geometry.blocks_per_plane);
-        spec.ftl.over_provisioning = 0.07 + 14.0 / blocks;
-        spec.workload.requests = settings.number("writes")?;
-        spec.workload.arrivals = ArrivalKind::Closed;
-        spec.workload.queue_depth = 4;
-        spec.workload.think_time = ThinkKind::Exponential;
-        spec.workload.think_time_ns = settings.number("think_time_ns")?;
-        spec.workload.content = ContentKind::Profile;
-        spec.workload.duplicate_ratio = settings.real("duplicate_ratio")?;
-        spec.workload.hot_fingerprint_ratio = 0.15;
-        spec.workload.hot_share = 0.8;
-        spec.workload.finish_offline = false;
-        spec.controller.idle_after_ns = 400_000;
-        spec.controller.dram_bytes = 1 << 32;
-        with_policy(&mut spec, policy, options);
-        simulate(settings, &spec)
-    });
-    let (mut rows, mut plain) = (Vec::new(), f64::NAN);
-    for ((name, ..), report) in POLICIES.iter().zip(found) {
-        let report = report?;
-        let waf = report.waf.total.unwrap_or(f64::NAN);
-        if *name == "none" {
-            plain = waf;
-        }
-        let written = report.lifetime.terabytes_written.unwrap_or(f64::NAN);
-        for (column, value, unit) in [
-            ("write amplification", waf, ""),
-            ("terabytes until worn", written, "TB"),
-            ("life beside no deduplication", plain / waf, "times"),
-        ] {
-            rows.push(Row::new(settings.id, name, column, value, unit));
+fn of_family(id: &str, name: &str, runs: &[Vec<Figures>]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mean = |policy: usize, value: fn(&Figures) -> f64| {
+        runs.iter().map(|run| value(&run[policy])).sum::<f64>() / runs.len() as f64
+    };
+    type Column = (&'static str, fn(&Figures) -> f64, &'static str);
+    let columns: [Column; 3] = [
+        ("write latency", |f| f.latency_us, "us"),
+        ("p99 write latency", |f| f.p99_us, "us"),
+        ("found in all", |f| f.found, "% of written"),
+    ];
+    for (column, value, unit) in columns {
+        for (at, (policy, ..)) in POLICIES.iter().enumerate() {
+            rows.push(Row::new(id, name, &format!("{column}, {policy}"), mean(at, value), unit));
         }
     }
-    Ok(rows)
+    let most = runs.iter().flatten().map(|f| f.bytes).fold(0.0, f64::max);
+    let others = |run: &'_ Vec<Figures>| run[..GLEANER].to_vec();
+    let latency: Vec<f64> = runs
+        .iter()
+        .map(|run| {
+            let best = others(run).iter().map(|f| f.latency_us).fold(f64::INFINITY, f64::min);
+            100.0 * (run[GLEANER].latency_us / best - 1.0)
+        })
+        .collect();
+    let total: Vec<f64> = runs
+        .iter()
+        .map(|run| run[GLEANER].found - others(run).iter().map(|f| f.found).fold(0.0, f64::max))
+        .collect();
+    for (column, values, unit) in [
+        ("gleaner against the best of the others, write latency", &latency, "%"),
+        ("gleaner against the best of the others, found in all", &total, "points"),
+    ] {
+        let (mean, half) = interval(values);
+        let row = Row::new(id, name, column, mean, unit);
+        rows.push(row.note(format!("+- {} at 95 %, {} runs", show(half), values.len())));
+    }
+    rows.push(Row::new(id, name, "memory, at most", most, "B a page of data"));
+    rows
+}
+
+/// Bars by family, a colour for each policy.
+fn chart(rows: &[Row], title: &str, what: &str, relative: bool) -> Chart {
+    let unit = if relative { "of no deduplication" } else { "% of written pages" };
+    let mut chart = Chart::bars(title, "", unit);
+    chart.groups = FAMILIES.iter().map(|family| family.name.to_owned()).collect();
+    for row in rows {
+        let Some(policy) = row.column.strip_prefix(what) else { continue };
+        let group = chart.groups.iter().position(|group| *group == row.row);
+        let (Some(group), Some(mut value)) = (group, row.measured) else { continue };
+        // Offline schemes write as if they were not there.
+        let offline = ["none", "caftl-offline", "block-separation", "crc-compare"];
+        if policy == "none" || relative && offline.contains(&policy) {
+            continue;
+        }
+        if relative {
+            let none = format!("{what}none");
+            let plain = rows.iter().find(|other| other.row == row.row && other.column == none);
+            value /= plain.and_then(|row| row.measured).unwrap_or(f64::NAN);
+        }
+        Series::of(&mut chart, policy).points.push((group as f64, value));
+    }
+    chart
 }

@@ -2,10 +2,12 @@
 //! Room: onefold-lab.
 
 pub mod beyond_gleaner;
+pub mod beyond_lifetime;
 pub mod beyond_policies;
 pub mod cache_frontier;
 pub mod collisions;
 pub mod drives;
+pub mod families;
 pub mod park_shin;
 pub mod plc;
 pub mod ses_arithmetic;

@@ -4,53 +4,111 @@
 //! with the paper's duplicate ratios, take their place, on a drive filled to 90 %.
 
 use onefold_flash::run::Report;
-use onefold_flash::spec::{BlockCount, DriveSpec};
-use onefold_sim::{RandomStreams, Ratio};
+use onefold_flash::spec::{DriveSpec, Precondition};
+use onefold_sim::{RandomStream, RandomStreams, Ratio};
 use onefold_workload::{ContentProfile, Identity, Op, Request};
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{replay_as_is, with_policy, write_us};
 use crate::plot::{Chart, Series};
-use crate::row::{Kind, Row};
+use crate::row::{Kind, Row, show};
 use crate::settings::Settings;
 
 /// Name in the paper and in the parameters.
 const WORKLOADS: [(&str, &str); 2] = [("WebVM (FIU)", "webvm"), ("AppInstall", "appinstall")];
 
-/// Policy, options and name of a scheme.
-const SCHEMES: [(&str, &str, &str); 4] = [
-    ("caftl-online", "", "online"),
-    ("caftl-offline", "", "offline"),
-    ("block-separation", "", "block separation"),
+/// Policy, options and name of a scheme. The paper trusts equal SHA-1; the drive compares pages
+/// whose hash is a broken one, so it is called SHA-256 here, at the paper's time for SHA-1.
+const SCHEMES: [(&str, &str, &str); 5] = [
+    ("none", "", "none"),
+    ("caftl-online", TRUSTED, "online"),
+    ("caftl-offline", TRUSTED, "offline"),
+    ("block-separation", TRUSTED, "block separation"),
     ("crc-compare", "", "proposed"),
 ];
+const TRUSTED: &str = "hash = 'sha256'";
+const ONLINE: usize = 1;
+const OFFLINE: usize = 2;
+const PROPOSED: usize = 4;
 
-fn drive(settings: &Settings<'_>) -> Result<DriveSpec> {
+/// One drive of one run: blocks of a plane, and the seed.
+type Point = (u64, u64);
+
+/// The drives that every figure is the mean of.
+fn points(settings: &Settings<'_>) -> Result<Vec<Point>> {
+    let mut all = Vec::new();
+    for blocks in settings.numbers("blocks_per_plane")? {
+        all.extend(settings.numbers("seeds")?.into_iter().map(|seed| (blocks, seed)));
+    }
+    Ok(all)
+}
+
+fn drive(settings: &Settings<'_>, (blocks, seed): Point) -> Result<DriveSpec> {
     let mut spec = DriveSpec::preset("park-shin").expect("a preset of that name");
-    spec.seed = settings.number("seed")?;
-    spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
-    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
-    // Small drives keep the same reserve of blocks, which would eat up the spare space.
-    let blocks = f64::from(spec.geometry.blocks_per_plane);
-    spec.ftl.over_provisioning = 0.15 + 12.0 / blocks;
+    spec.seed = seed;
+    // A package does one thing at a time, whatever its planes: one of them is enough.
+    spec.geometry.planes_per_die = 1;
+    spec.geometry.blocks_per_plane = blocks as u32;
+    let idle = settings.number("idle_blocks")? as u32;
+    spec.ftl.gc_idle_blocks = spec.gc_reserve_blocks() + idle;
+    spec.precondition = Precondition::Prefill;
     spec.workload.footprint_share = settings.real("filled_share")?;
     spec.workload.finish_offline = false;
     spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-    spec.controller.hash_engines = 1;
     Ok(spec)
 }
 
+/// Where the writes of a workload go.
+enum Pages {
+    /// So many of 100 to a fifth of the pages.
+    Skewed(u64),
+    /// One after the other, for so many at a time.
+    Runs(u64),
+}
+
+/// A workload, by the parameters that begin with its name.
+struct Workload {
+    duplicates: u64,
+    rewrites: u64,
+    idle_us: u64,
+    pages: Pages,
+}
+
+impl Workload {
+    fn new(settings: &Settings<'_>, name: &str) -> Result<Self> {
+        let of = |what: &str| settings.number(&format!("{name}_{what}"));
+        Ok(Self {
+            duplicates: of("duplicate_percent")?,
+            rewrites: of("rewrites_percent")?,
+            idle_us: of("idle_us")?,
+            pages: match name {
+                "webvm" => Pages::Skewed(of("skew_percent")?),
+                _ => Pages::Runs(of("run_pages")?),
+            },
+        })
+    }
+}
+
+impl Pages {
+    fn next(&self, number: u64, last: u64, pages: u64, random: &mut RandomStream) -> u64 {
+        let hot = (pages / 5).max(1);
+        match *self {
+            Self::Skewed(percent) if random.below(100) < percent => random.below(hot),
+            Self::Skewed(_) => random.below(pages),
+            Self::Runs(length) if number.is_multiple_of(length) => random.below(pages),
+            Self::Runs(_) => (last + 1) % pages,
+        }
+    }
+}
+
 /// Bursts of writes with idle gaps in between. Of the redundant writes, so many of 100 write a
-/// page with the content that it has; the others write to random pages what some page has.
-fn bursts(
-    settings: &Settings<'_>,
-    spec: &DriveSpec,
-    (percent, rewrites, idle_us): (u64, u64, u64),
-) -> Result<Vec<Request>> {
-    let count = settings.number("writes")?;
+/// page with the content that it has; the others write what some page has to another one.
+fn bursts(settings: &Settings<'_>, spec: &DriveSpec, workload: &Workload) -> Result<Vec<Request>> {
+    let pages = spec.footprint_pages();
+    let count = pages * settings.number("writes_percent")? / 100;
     let (burst, pause_us) = (settings.number("burst")?, settings.number("pause_us")?);
-    let again = count * percent * rewrites / 10_000;
-    let copied = count * percent / 100 - again;
+    let again = count * workload.duplicates * workload.rewrites / 10_000;
+    let copied = count * workload.duplicates / 100 - again;
     let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
     let profile = ContentProfile {
         duplicate_ratio: Ratio::new(copied, count - again)
@@ -62,15 +120,19 @@ fn bursts(
     let mut contents = contents.map_err(|error| refused(error.to_string()))?;
     let mut random = RandomStreams::new(spec.seed).stream("bursts");
     let bytes = u64::from(spec.geometry.page_bytes);
-    let mut current: Vec<Option<Identity>> = vec![None; spec.footprint_pages() as usize];
+    let mut current: Vec<Option<Identity>> = vec![None; pages as usize];
     let (mut written, mut all, mut time_us): (Vec<u64>, Vec<Request>, u64) = Default::default();
+    let (mut fresh_writes, mut last) = (0, 0);
     for number in 0..count {
-        time_us += if number.is_multiple_of(burst) { idle_us } else { pause_us };
+        time_us += if number.is_multiple_of(burst) { workload.idle_us } else { pause_us };
         let rewrite = !written.is_empty() && random.below(count) < again;
         let fresh = if rewrite { None } else { contents.next() };
-        let page = match fresh {
-            Some(_) => random.below(current.len() as u64),
-            None => written[random.below(written.len() as u64) as usize],
+        let page = if fresh.is_some() {
+            last = workload.pages.next(fresh_writes, last, pages, &mut random);
+            fresh_writes += 1;
+            last
+        } else {
+            written[random.below(written.len() as u64) as usize]
         };
         let identity = fresh.or(current[page as usize]);
         current[page as usize] = identity;
@@ -97,64 +159,108 @@ fn count(report: &Report, name: &str) -> f64 {
 fn overhead_us(spec: &DriveSpec, report: &Report, scheme: &str) -> f64 {
     let reads = report.flash_operations["read"].dedup as f64;
     let compared = (report.dedup.compared_equal + report.dedup.compared_different) as f64;
-    let crc = if scheme == "offline" || scheme == "online" { 0.0 } else { 1.0 };
+    let crc = if scheme == "proposed" || scheme == "block separation" { 1.0 } else { 0.0 };
     let pages = report.requests.pages_written as f64;
+    // The policy counts from the beginning: each page of the filling was hashed once.
+    let hashed = count(report, "pages_hashed") - spec.footprint_pages() as f64;
     let ns = reads * spec.timing.read_latency_ns as f64
-        + count(report, "pages_hashed") * spec.controller.hash_ns as f64
+        + hashed.max(0.0) * spec.controller.hash_ns as f64
         + compared * spec.controller.compare_ns as f64
         + crc * pages * spec.controller.light_hash_ns as f64;
     ns / pages / 1000.0
 }
 
-/// All schemes under both workloads; the reports in the order of the schemes.
-fn reports(settings: &Settings<'_>) -> Result<Vec<(&'static str, DriveSpec, Vec<Report>)>> {
-    let mut points = Vec::new();
+/// What is taken of every scheme, on every drive.
+type Figures<V> = Vec<[V; 5]>;
+
+/// Runs all schemes under both workloads on every drive, and takes a figure of each.
+fn figures<V: Copy + Default + Send>(
+    settings: &Settings<'_>,
+    figure: impl Fn(&DriveSpec, &Report, &str) -> V + Sync,
+) -> Result<Vec<(&'static str, Figures<V>)>> {
+    let drives = points(settings)?;
+    let mut runs = Vec::new();
     for workload in WORKLOADS {
-        points.extend(SCHEMES.map(|scheme| (workload, scheme)));
+        for &point in &drives {
+            runs.extend(SCHEMES.map(|scheme| (workload.1, point, scheme)));
+        }
     }
-    let all = settings.sweep(&points, |&((_, name), (policy, options, _))| {
-        let mut spec = drive(settings)?;
-        let of = |what: &str| settings.number(&format!("{name}_{what}"));
-        let shape = (of("duplicate_percent")?, of("rewrites_percent")?, of("idle_us")?);
-        let requests = bursts(settings, &spec, shape)?;
+    let all = settings.sweep(&runs, |&(name, point, (policy, options, scheme))| {
+        let mut spec = drive(settings, point)?;
+        let requests = bursts(settings, &spec, &Workload::new(settings, name)?)?;
         with_policy(&mut spec, policy, options);
-        replay_as_is(settings, &spec, requests)
+        Ok::<_, LabError>(figure(&spec, &replay_as_is(settings, &spec, requests)?, scheme))
     });
     let mut all = all.into_iter();
     let mut out = Vec::new();
     for (name, _) in WORKLOADS {
-        let these = all.by_ref().take(SCHEMES.len()).collect::<Result<Vec<_>>>()?;
-        out.push((name, drive(settings)?, these));
+        let mut figures = Vec::new();
+        for _ in &drives {
+            let mut of_drive = [V::default(); 5];
+            for value in &mut of_drive {
+                *value = all.next().expect("a run for every scheme")?;
+            }
+            figures.push(of_drive);
+        }
+        out.push((name, figures));
     }
     Ok(out)
+}
+
+/// Mean, least and most of what every drive gave.
+struct Spread {
+    mean: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of<V>(figures: &Figures<V>, value: impl Fn(&[V; 5]) -> f64) -> Self {
+        let values: Vec<f64> = figures.iter().map(value).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { mean: values.iter().sum::<f64>() / values.len() as f64, least, most }
+    }
+
+    fn note(&self) -> String {
+        format!("{} to {}", show(self.least), show(self.most))
+    }
 }
 
 /// Fig. 3: mean write response.
 pub fn fig3(settings: &Settings<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for (workload, _, reports) in reports(settings)? {
-        for (report, (.., scheme)) in reports.iter().zip(SCHEMES) {
-            rows.push(Row::new(settings.id, workload, scheme, write_us(report), "us"));
+    for (workload, figures) in figures(settings, |_, report, _| write_us(report))? {
+        for (at, (.., scheme)) in SCHEMES.iter().enumerate().skip(1) {
+            let relative = Spread::of(&figures, |us| us[at] / us[0]);
+            let row = Row::new(settings.id, workload, scheme, relative.mean, "of no deduplication");
+            rows.push(row.note(relative.note()));
         }
-        let change = 100.0 * (write_us(&reports[3]) / write_us(&reports[0]) - 1.0);
+        let change = Spread::of(&figures, |us| 100.0 * (us[PROPOSED] / us[ONLINE] - 1.0));
         let column = "offline_vs_online_write_latency";
-        let row = settings.published.row(workload, column, change)?;
-        rows.push(if workload.starts_with("App") {
-            row.kind(Kind::NotReproducible).note(
-                "the size of this drive was chosen for the nearest result: other sizes, spare \
-                 space and pauses gave +8 to +35 %, because collection outweighs what inline saves",
-            )
-        } else {
-            row.note("-17.6 to -22.6 over the drive sizes tried")
-        });
+        rows.push(settings.published.row(workload, column, change.mean)?.note(change.note()));
     }
     Ok(rows)
 }
 
+/// The chart of Fig. 3.
+pub fn chart3(rows: &[Row]) -> Chart {
+    chart(rows, "Write response by scheme", "mean latency (no deduplication = 1)")
+}
+
+/// The chart of Fig. 4.
+pub fn chart4(rows: &[Row]) -> Chart {
+    chart(rows, "Time of offline deduplication by scheme", "time a page (offline = 1)")
+}
+
+/// The chart of Fig. 5.
+pub fn chart5(rows: &[Row]) -> Chart {
+    chart(rows, "Page copies in collection by scheme", "copies a page written")
+}
+
 /// Bars of what one figure compares: a group for each workload, a colour for each scheme.
-pub fn chart(rows: &[Row]) -> Chart {
-    let unit = rows.first().map_or("", |row| row.unit.as_str());
-    let mut chart = Chart::bars("Offline deduplication by scheme", "workload", unit);
+fn chart(rows: &[Row], title: &str, y_label: &str) -> Chart {
+    let mut chart = Chart::bars(title, "workload", y_label);
     for row in rows.iter().filter(|row| SCHEMES.iter().any(|(.., name)| row.column == *name)) {
         let group = chart.groups.iter().position(|group| *group == row.row);
         let group = group.unwrap_or_else(|| {
@@ -172,41 +278,42 @@ pub fn chart(rows: &[Row]) -> Chart {
 pub fn fig4(settings: &Settings<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut saved = f64::INFINITY;
-    for (workload, spec, reports) in reports(settings)? {
-        let times: Vec<f64> = reports
-            .iter()
-            .zip(SCHEMES)
-            .map(|(report, (.., scheme))| overhead_us(&spec, report, scheme))
-            .collect();
-        for (&time, (.., scheme)) in times.iter().zip(SCHEMES).skip(1) {
-            rows.push(Row::new(settings.id, workload, scheme, time, "us a page"));
+    for (workload, figures) in figures(settings, overhead_us)? {
+        for (at, (.., scheme)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
+            let relative = Spread::of(&figures, |us| us[at] / us[OFFLINE]);
+            let row = Row::new(settings.id, workload, scheme, relative.mean, "of offline");
+            let time = Spread::of(&figures, |us| us[at]).mean;
+            rows.push(row.note(format!("{} us a page written", show(time))));
         }
-        let change = 100.0 * (times[3] / times[1] - 1.0);
-        saved = saved.min(-change);
+        let change = Spread::of(&figures, |us| 100.0 * (us[PROPOSED] / us[OFFLINE] - 1.0));
+        saved = saved.min(-change.most);
     }
     rows.push(settings.published.row("proposed vs offline", "dedup_overhead", -saved)?.note(
-        "the smaller saving of the two workloads; the CRC of every page is counted as overhead",
+        "the smallest saving of both workloads; the CRC of every page is counted as overhead",
     ));
     Ok(rows)
 }
 
 /// Fig. 5: page copies of garbage collection, and what the ND blocks held.
 pub fn fig5(settings: &Settings<'_>) -> Result<Vec<Row>> {
+    let copies_and_unique = |_: &DriveSpec, report: &Report, _: &str| {
+        let copies = report.flash_operations["program"].gc as f64;
+        let unique = count(report, "undetermined_found_unique");
+        let settled = unique + count(report, "undetermined_found_duplicate");
+        (copies / report.requests.pages_written as f64, 100.0 * unique / settled)
+    };
     let mut rows = Vec::new();
-    for (workload, _, reports) in reports(settings)? {
-        let copies = |report: &Report| report.flash_operations["program"].gc as f64;
-        for (report, (.., scheme)) in reports.iter().zip(SCHEMES) {
-            let relative = copies(report) / copies(&reports[0]);
-            rows.push(Row::new(settings.id, workload, scheme, relative, "of online"));
+    for (workload, figures) in figures(settings, copies_and_unique)? {
+        for (at, (.., scheme)) in SCHEMES.iter().enumerate() {
+            let spread = Spread::of(&figures, |both| both[at].0);
+            let row = Row::new(settings.id, workload, scheme, spread.mean, "copies a page written");
+            let online = Spread::of(&figures, |both| both[ONLINE].0).mean;
+            let times = format!("{} of online; ", show(spread.mean / online));
+            rows.push(row.note(times + &spread.note()));
         }
-        let unique = count(&reports[3], "undetermined_found_unique");
-        let settled = unique + count(&reports[3], "undetermined_found_duplicate");
-        let row =
-            settings.published.row(workload, "nd_pages_found_unique", 100.0 * unique / settled)?;
-        rows.push(row.kind(Kind::Calibrated).note(
-            "of the redundant writes so many write a page with what it holds: their partner dies \
-             with the write itself, which is how an ND page turns out unique",
-        ));
+        let unique = Spread::of(&figures, |both| both[PROPOSED].1);
+        let row = settings.published.row(workload, "nd_pages_found_unique", unique.mean)?;
+        rows.push(row.kind(Kind::Calibrated).note(unique.note()));
     }
     Ok(rows)
 }

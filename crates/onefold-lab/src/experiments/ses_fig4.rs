@@ -39,7 +39,7 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
             for (what, value) in
                 [("latency gain", sooner), ("throughput gain", more), ("found inline", inline)]
             {
-                let column = format!("{what} at {percent} %");
+                let column = format!("{what}, {percent} %");
                 rows.push(Row::new(settings.id, set.name, &column, value, "%"));
             }
         }
@@ -54,10 +54,13 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
 
 /// A line per data set.
 pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::lines("Gain by table size, SLC", "table (% of all fingerprints)", "latency (%)");
+    let mut chart = Chart::lines(
+        "Gain by table size, SLC",
+        "table (% of all fingerprints)",
+        "gain in mean write latency (%)",
+    );
     for row in rows {
-        let size = row.column.strip_prefix("latency gain at ").and_then(|r| r.split(' ').next());
+        let size = row.column.strip_prefix("latency gain, ").and_then(|r| r.split(' ').next());
         let size = size.and_then(|size| size.parse::<f64>().ok());
         if let (Some(size), Some(gain)) = (size, row.measured) {
             Series::of(&mut chart, &row.row).points.push((size, gain));

@@ -91,6 +91,15 @@ impl Svg {
         );
     }
 
+    /// A text that ends at its place and comes from the lower left.
+    fn slanted(&mut self, x: f64, y: f64, text: &str) {
+        let text = escape(text);
+        let _ = writeln!(
+            self.out,
+            "<text transform=\"translate({x:.1} {y:.1}) rotate(-24)\" text-anchor=\"end\">{text}</text>"
+        );
+    }
+
     fn rule(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = writeln!(
             self.out,
@@ -134,7 +143,8 @@ impl Svg {
             let places: Vec<(f64, f64)> =
                 finite.map(|&(px, py)| (x.place(px), y.place(py))).collect();
             let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-            let (path, colour) = (path.join(" "), colour(number));
+            let (path, number) = (path.join(" "), painted(chart, number));
+            let colour = colour(number);
             let dash = if series.printed { " stroke-dasharray=\"6 4\"" } else { "" };
             let _ = writeln!(
                 self.out,
@@ -184,16 +194,22 @@ impl Svg {
                 let height = (bottom - top).max(1.0);
                 let _ = writeln!(
                     self.out,
-                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
-                     fill=\"{}\"/>",
+                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" {}/>",
                     bottom - height,
                     (bar - 1.0).max(1.0),
-                    colour(number)
+                    filling(painted(chart, number), series.printed)
                 );
             }
         }
+        // Names with a word that is wider than its group would run into each other.
+        let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * 7.0 > group);
+        let slanted = chart.groups.iter().any(wide);
         for (at, name) in chart.groups.iter().enumerate() {
             let middle = LEFT + group * (at as f64 + 0.5);
+            if slanted {
+                self.slanted(middle + 4.0, BOTTOM + 14.0, name);
+                continue;
+            }
             for (line, words) in wrap(name, (group / 7.5) as usize).iter().enumerate() {
                 let down = BOTTOM + 18.0 + 14.0 * line as f64;
                 self.text(middle, down, Anchor::Middle, words);
@@ -205,19 +221,42 @@ impl Svg {
         for (number, series) in chart.series.iter().enumerate() {
             let at = (RIGHT + 24.0, TOP + 10.0 + 22.0 * number as f64);
             match chart.style {
-                Style::Lines => self.mark(number, series.printed, at),
+                Style::Lines => self.mark(painted(chart, number), series.printed, at),
                 Style::Bars => {
                     let _ = writeln!(
                         self.out,
-                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>",
+                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" {}/>",
                         at.0 - 6.0,
                         at.1 - 6.0,
-                        colour(number)
+                        filling(painted(chart, number), series.printed)
                     );
                 }
             }
             self.text(at.0 + 14.0, at.1 + 4.5, Anchor::Start, &series.name);
         }
+    }
+}
+
+/// The series whose colour a series has: printed numbers are painted like those beside them, whose
+/// names begin with the same words.
+fn painted(chart: &Chart, number: usize) -> usize {
+    let series = &chart.series[number];
+    let words = |name: &str| name.rsplit_once(", ").map(|(words, _)| words.to_owned());
+    let beside =
+        |other: &super::Series| !other.printed && words(&other.name) == words(&series.name);
+    match words(&series.name) {
+        Some(_) if series.printed => chart.series.iter().position(beside).unwrap_or(number),
+        _ => number,
+    }
+}
+
+/// How a bar is painted: hollow for printed numbers.
+fn filling(series: usize, printed: bool) -> String {
+    let colour = colour(series);
+    if printed {
+        format!("class=\"paper\" stroke=\"{colour}\" stroke-width=\"1.5\"")
+    } else {
+        format!("fill=\"{colour}\"")
     }
 }
 

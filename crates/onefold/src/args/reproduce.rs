@@ -28,6 +28,9 @@ pub struct ReproduceArgs {
     /// Use the papers' sizes
     #[arg(long)]
     pub full: bool,
+    /// Run quick sizes as well, and write a page that sets both beside each other to FILE
+    #[arg(long, value_name = "FILE", requires = "full", conflicts_with_all = ["list", "json"])]
+    pub compare: Option<PathBuf>,
     /// Write charts as SVG into DIR, made if it is missing
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     pub plots: Option<PathBuf>,

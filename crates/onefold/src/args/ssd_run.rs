@@ -56,8 +56,9 @@ pub struct SsdRunArgs {
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub requests: Option<u64>,
-    /// State before the first request: steady (as after endless writes) or none (empty)
-    #[arg(long, value_name = "STATE", value_parser = ["none", "steady"])]
+    /// State before the first request: steady (as after endless writes), none (empty) or prefill
+    /// (written once)
+    #[arg(long, value_name = "STATE", value_parser = ["none", "steady", "prefill"])]
     #[arg(hide_possible_values = true)]
     pub precondition: Option<String>,
     /// Run every value of a key, with --sweep again every combination

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
+use onefold_lab::report::Costed;
 use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, Row, find, report};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::args::ReproduceArgs;
@@ -43,19 +45,40 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         progress: &told,
     };
     let mut rows: Vec<Row> = Vec::new();
+    let mut pairs = Vec::new();
     for experiment in chosen {
-        let outcome = experiment.run(&options).map_err(failure)?;
+        let Costed { outcome, cpu_s } = costed(experiment, &options)?;
         if let Some(folder) = &args.plots {
             plot(&outcome, folder, printer)?;
         }
         if args.json {
             rows.extend(outcome.rows);
-        } else {
-            bar.suspend(|| printer.data(&(report::text(&outcome) + "\n")))?;
+            continue;
+        }
+        bar.suspend(|| printer.data(&(report::text(&outcome) + "\n")))?;
+        if args.compare.is_some() {
+            let quick = Options { full: false, threads: args.threads, ..Options::default() };
+            let quick = costed(experiment, &quick)?;
+            pairs.push((quick, Costed { outcome, cpu_s }));
         }
     }
     bar.finish_and_clear();
+    if let Some(path) = &args.compare {
+        let page = report::full_page(&pairs);
+        std::fs::write(path, page).map_err(|e| Failure::broke("write", path, e))?;
+        printer.note(&format!("written: {}", path.display()));
+    }
     if args.json { printer.json(&rows) } else { Ok(()) }
+}
+
+/// Runs an experiment, and takes the time of all cores.
+fn costed(experiment: &'static Experiment, options: &Options<'_>) -> Result<Costed> {
+    let before = clock_gettime(ClockId::ProcessCPUTime);
+    let outcome = experiment.run(options).map_err(failure)?;
+    let after = clock_gettime(ClockId::ProcessCPUTime);
+    let nanoseconds =
+        (after.tv_sec - before.tv_sec) * 1_000_000_000 + after.tv_nsec - before.tv_nsec;
+    Ok(Costed { outcome, cpu_s: nanoseconds as f64 / 1e9 })
 }
 
 /// What the names select, each experiment once.

@@ -1,0 +1,198 @@
+//! Families of data and load on which policies are compared; none was used to tune any policy.
+//! Room: onefold-lab.
+//! Invariants: the same family, variant and seed give the same drive and requests for all policies.
+
+use onefold_flash::spec::{
+    Allocation, BlockCount, DriveSpec, ParallelUnit, Precondition, TraceTiming,
+};
+use onefold_sim::{RandomStreams, Ratio};
+use onefold_workload::content::{PRESETS, UniformContent};
+use onefold_workload::{ContentProfile, Identity, Op, Request};
+
+use crate::error::{LabError, Result};
+use crate::settings::Settings;
+
+/// What is written.
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    /// The data sets of SES-Dedup Table III, one a variant.
+    Table3,
+    /// Redundant pages, contents with over two copies, redundant pages that are theirs; all in %.
+    Profile(u64, u64, u64),
+    /// Contents drawn from so many of 100 of the number of pages.
+    Uniform(u64),
+}
+
+/// When requests come.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// Bursts at so many of 100 of what the flash programs, with gaps.
+    Bursts(u64),
+    /// The same without gaps.
+    Steady(u64),
+    /// So many outstanding at any time.
+    Depth(u32),
+}
+
+/// A family.
+#[derive(Debug)]
+pub struct Family {
+    /// What it is.
+    pub name: &'static str,
+    flash: &'static str,
+    data: Data,
+    load: Load,
+    /// Whether pages are overwritten at random on a drive that is full.
+    overwrites: bool,
+}
+
+const fn family(name: &'static str, flash: &'static str, data: Data, load: Load) -> Family {
+    Family { name, flash, data, load, overwrites: false }
+}
+
+const COPIES: Data = Data::Profile(30, 15, 80);
+const SLC: &str = "ses-slc";
+
+/// Every family.
+pub const FAMILIES: &[Family] = &[
+    family("Table III, bursts", SLC, Data::Table3, Load::Bursts(80)),
+    family("few copies each", SLC, Data::Profile(30, 2, 6), Load::Bursts(80)),
+    family("no duplicates", SLC, Data::Profile(0, 0, 0), Load::Bursts(80)),
+    family("half duplicates", SLC, Data::Profile(50, 15, 80), Load::Bursts(80)),
+    family("random contents", SLC, Data::Uniform(150), Load::Bursts(80)),
+    family("no idle", SLC, COPIES, Load::Steady(80)),
+    family("64 outstanding", SLC, COPIES, Load::Depth(64)),
+    family("1 outstanding", SLC, COPIES, Load::Depth(1)),
+    Family {
+        name: "overwrites",
+        flash: SLC,
+        data: COPIES,
+        load: Load::Bursts(30),
+        overwrites: true,
+    },
+    family("MLC-2", "ses-mlc2", COPIES, Load::Bursts(80)),
+    family("TLC, fast hashes", "tlc", COPIES, Load::Bursts(80)),
+];
+
+impl Family {
+    /// How many kinds of data it has.
+    pub fn variants(&self) -> usize {
+        if matches!(self.data, Data::Table3) { PRESETS.len() } else { 1 }
+    }
+
+    /// The drive and the requests.
+    pub fn build(
+        &self,
+        settings: &Settings<'_>,
+        variant: usize,
+        seed: u64,
+    ) -> Result<(DriveSpec, Vec<Request>)> {
+        let mut spec = self.drive(settings)?;
+        spec.seed = seed;
+        let contents = self.contents(settings, &spec, variant)?;
+        let requests = self.requests(settings, &mut spec, contents)?;
+        Ok((spec, requests))
+    }
+
+    /// A drive of one plane a package: packages do one thing at a time, whatever their planes.
+    fn drive(&self, settings: &Settings<'_>) -> Result<DriveSpec> {
+        let mut spec = DriveSpec::preset(self.flash).expect("families name presets that exist");
+        let pages = settings.number("pages")?;
+        spec.geometry.planes_per_die = 1;
+        spec.geometry.pages_per_block = 256;
+        let row = u64::from(spec.geometry.planes()) * 256;
+        spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+        spec.ftl.journal = false;
+        spec.ftl.allocation = Allocation::IdleFirst;
+        spec.timing.parallel_unit = ParallelUnit::Package;
+        spec.precondition =
+            if self.overwrites { Precondition::Prefill } else { Precondition::None };
+        // Beside the data: the reserve, the open blocks, and 15 % for overwrites to live on.
+        let spare = if self.overwrites { pages * 15 / 100 / row } else { 0 };
+        spec.geometry.blocks_per_plane = (pages.div_ceil(row) + 9 + spare) as u32;
+        spec.ftl.over_provisioning = f64::from(spec.geometry.pages()) / pages as f64 - 1.0;
+        spec.workload.requests = pages;
+        spec.workload.finish_offline = false;
+        spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+        spec.controller.dram_bytes = 1 << 32;
+        if let Load::Depth(depth) = self.load {
+            spec.workload.queue_depth = depth;
+            spec.workload.trace_timing = TraceTiming::Closed;
+        }
+        Ok(spec)
+    }
+
+    fn contents(
+        &self,
+        settings: &Settings<'_>,
+        spec: &DriveSpec,
+        variant: usize,
+    ) -> Result<Box<dyn Iterator<Item = Identity>>> {
+        let (pages, seed) = (spec.workload.requests, spec.seed);
+        let profile = match self.data {
+            Data::Table3 => PRESETS[variant].profile,
+            Data::Uniform(percent) => {
+                let mut values = UniformContent::new(pages * percent / 100, seed);
+                return Ok(Box::new(std::iter::from_fn(move || values.next())));
+            }
+            Data::Profile(0, ..) => {
+                return Ok(Box::new((0..pages).map(move |at| Identity::of_number(seed, at))));
+            }
+            Data::Profile(duplicates, hot, share) => ContentProfile {
+                duplicate_ratio: Ratio::percent(duplicates),
+                hot_fingerprint_ratio: Ratio::percent(hot),
+                hot_share: Ratio::percent(share),
+            },
+        };
+        let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
+        let set = profile.data_set(pages, seed).map_err(|error| refused(error.to_string()))?;
+        Ok(Box::new(set))
+    }
+
+    /// Writes of every page in order, or of random pages, with reads of written ones in between.
+    fn requests(
+        &self,
+        settings: &Settings<'_>,
+        spec: &mut DriveSpec,
+        mut contents: Box<dyn Iterator<Item = Identity>>,
+    ) -> Result<Vec<Request>> {
+        let pages = spec.workload.requests;
+        let bytes = u64::from(spec.geometry.page_bytes);
+        let reads = settings.number("reads_percent")?;
+        let (burst, gap_us) = (settings.number("burst")?, settings.number("gap_us")?);
+        let (percent, gap_us) = match self.load {
+            Load::Bursts(percent) => (percent, gap_us),
+            Load::Steady(percent) => (percent, 0),
+            Load::Depth(_) => (100, 0),
+        };
+        // A request is a write in (100 - reads) of 100 cases, and eight packages program.
+        let packages = u64::from(spec.geometry.packages);
+        let mean_ns = spec.timing.program_latency_ns * (100 - reads) / packages / percent;
+        let mut random = RandomStreams::new(spec.seed).stream("families");
+        let (mut written, mut time_ns) = (0, 0);
+        let mut all: Vec<Request> = Vec::new();
+        while written < pages {
+            let read = written > 0 && random.below(100) < reads;
+            let page = match (read, self.overwrites) {
+                (true, false) => random.below(written),
+                (_, true) => random.below(pages),
+                (false, false) => written,
+            };
+            time_ns += 2 * random.below(mean_ns);
+            if (all.len() as u64).is_multiple_of(burst) {
+                time_ns += gap_us * 1000;
+            }
+            all.push(Request {
+                time_ns,
+                op: if read { Op::Read } else { Op::Write },
+                offset: page * bytes,
+                length: bytes,
+                identity: if read { None } else { contents.next() },
+                stream: None,
+                pid: None,
+            });
+            written += u64::from(!read);
+        }
+        Ok(all)
+    }
+}
