@@ -37,9 +37,13 @@ struct Said {
     /// Resident at the end of the work, the pool still open.
     after: u64,
     chunks: u64,
+    /// Without directories.
     index: u64,
+    directories: u64,
     map: u64,
     cache: u64,
+    buffers: u64,
+    tables: u64,
     /// Index entries, and those let go.
     entries: u64,
     let_go: u64,
@@ -65,15 +69,24 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
 fn row(name: String, said: &Said) -> Row {
     let resident = said.after.saturating_sub(said.before);
     let each = |bytes: u64| bytes as f64 / said.chunks.max(1) as f64;
-    let rest = resident.saturating_sub(said.index + said.map + said.cache);
+    let parts = [
+        ("index", said.index),
+        ("directories", said.directories),
+        ("map", said.map),
+        ("cache", said.cache),
+        ("buffers", said.buffers),
+        ("tables", said.tables),
+    ];
+    let rest = resident.saturating_sub(parts.iter().map(|(_, bytes)| bytes).sum());
+    let parts: Vec<String> = parts
+        .into_iter()
+        .chain([("rest", rest)])
+        .map(|(name, bytes)| format!("{name} {:.1}", each(bytes)))
+        .collect();
     let note = format!(
-        "resident {}; per block: index {:.1}, map {:.1}, cache {:.1}, rest {:.1} B; {} entries, \
-         {} let go",
+        "resident {}; per block: {} B; {} entries, {} let go",
         ByteSize(resident),
-        each(said.index),
-        each(said.map),
-        each(said.cache),
-        each(rest),
+        parts.join(", "),
         said.entries,
         said.let_go
     );
@@ -128,9 +141,12 @@ fn said(pool: &Pool, before: u64, after: u64) -> Result<Said> {
         before,
         after,
         chunks: status.chunks,
-        index: status.index_memory_bytes,
+        index: status.index_memory_bytes - status.directory_memory_bytes,
+        directories: status.directory_memory_bytes,
         map: status.map_memory_bytes,
         cache: status.cache_memory_bytes,
+        buffers: status.buffer_memory_bytes,
+        tables: status.table_memory_bytes,
         entries: status.index_entries,
         let_go: status.index_let_go,
     })

@@ -52,6 +52,7 @@ impl Inner {
         let mut committed = Committed::default();
         let mut entries: Vec<Option<MapEntry>> = vec![None; writes.len()];
         let stored = self.store_drafts(engine, writes, batch, scratch, &mut committed)?;
+        let mut known = None;
         for (number, (write, plan)) in writes.iter().zip(&batch.plans).enumerate() {
             if !self.still_expected(volume, write)? {
                 committed.conflicts.push(number);
@@ -68,8 +69,13 @@ impl Inner {
                 },
             };
             // A container may have been reclaimed since its chunk was verified.
-            entries[number] =
-                entry.filter(|e| e.pba().is_none_or(|p| engine.table.get(p.container).is_some()));
+            if let Some(pba) = entry.and_then(MapEntry::pba)
+                && known != Some(pba.container)
+            {
+                known = engine.table.get(pba.container).map(|_| pba.container);
+            }
+            let there = |entry: &MapEntry| entry.pba().is_none_or(|p| known == Some(p.container));
+            entries[number] = entry.filter(there);
             if entries[number].is_none() {
                 committed.conflicts.push(number);
             }

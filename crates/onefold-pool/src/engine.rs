@@ -201,9 +201,41 @@ impl Inner {
         }
     }
 
+    /// Memory of containers in memory and of the buffers that are kept, in bytes.
+    pub fn buffer_bytes(&self) -> usize {
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        let filling: usize = live.values().map(|container| container.memory_bytes()).sum();
+        drop(live);
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept: usize = buffers.iter().map(Buffer::capacity).sum();
+        drop(buffers);
+        let scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        filling + kept + scratch.iter().map(Scratch::bytes).sum::<usize>()
+    }
+
+    /// Memory of the container table and of map changes that are not yet durable, in bytes.
+    pub fn table_bytes(&self) -> usize {
+        let flusher = self.flusher();
+        let engine = self.engine();
+        engine.table.bytes() + engine.entries.len_bytes() + flusher.pending.len_bytes()
+    }
+
     /// Keep the buffers for the next call: as many as calls were ever made at once.
     pub fn give_scratch(&self, scratch: Scratch) {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+    }
+}
+
+impl Scratch {
+    /// Memory in use, in bytes.
+    fn bytes(&self) -> usize {
+        self.fingerprints.capacity() * size_of::<Fingerprint>()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.candidates.capacity() * size_of::<Candidates>()
+            + self.places.capacity() * size_of::<(u64, Place)>()
+            + self.records.capacity()
+            + self.stored.capacity()
+            + self.chunk.capacity()
     }
 }
 

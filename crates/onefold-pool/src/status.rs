@@ -80,8 +80,10 @@ pub struct PoolStatus {
     pub index_entries: u64,
     /// Index entries let go because its memory was used up.
     pub index_let_go: u64,
-    /// Memory of the index in use and allowed, its directories included.
+    /// Memory of the index in use, its directories included.
     pub index_memory_bytes: u64,
+    /// Of this, memory of the directories that its candidates are verified with.
+    pub directory_memory_bytes: u64,
     /// Memory that the index may use.
     pub index_memory_max_bytes: u64,
     /// Memory of map pages in use.
@@ -92,6 +94,11 @@ pub struct PoolStatus {
     pub cache_memory_bytes: u64,
     /// Memory that the read cache may use.
     pub cache_memory_max_bytes: u64,
+    /// Memory of containers that are being filled or written out, of those kept for the next, and
+    /// of what calls work in.
+    pub buffer_memory_bytes: u64,
+    /// Memory of the table of containers, and of map changes on their way to the journal.
+    pub table_memory_bytes: u64,
     /// Journal length in bytes.
     pub journal_bytes: u64,
     /// Why nothing is written any more, if so.
@@ -109,6 +116,15 @@ impl PoolStatus {
     /// Unique bytes per compressed byte.
     pub fn compression_ratio(&self) -> f64 {
         ratio(self.unique_bytes, self.compressed_bytes)
+    }
+
+    /// Memory of all parts of the pool together.
+    pub fn memory_bytes(&self) -> u64 {
+        self.index_memory_bytes
+            + self.map_memory_bytes
+            + self.cache_memory_bytes
+            + self.buffer_memory_bytes
+            + self.table_memory_bytes
     }
 
     /// Logical bytes per byte of all files: what the pool really saves.
@@ -158,11 +174,14 @@ impl Pool {
             index_entries: index.entries,
             index_let_go: index.let_go,
             index_memory_bytes: index.bytes + inner.directories.bytes() as u64,
+            directory_memory_bytes: inner.directories.bytes() as u64,
             index_memory_max_bytes: inner.budgets.index_bytes,
             map_memory_bytes: map.bytes,
             map_memory_max_bytes: inner.budgets.map_bytes,
             cache_memory_bytes: inner.cache.bytes(),
             cache_memory_max_bytes: inner.budgets.cache_bytes,
+            buffer_memory_bytes: inner.buffer_bytes() as u64,
+            table_memory_bytes: inner.table_bytes() as u64,
             journal_bytes: stored.journal_bytes,
             failure: inner.poison.get().cloned(),
             activity: activity(inner),

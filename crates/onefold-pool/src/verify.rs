@@ -37,6 +37,7 @@ impl Inner {
                 Outcome::Stale => self.index.remove(fingerprint.prefix64(), place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
                 Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
+                    self.directories.was_of_use(pba.container);
                     return Some(Verified(pba));
                 }
                 Outcome::Same(pba) => match self.holds(pba, chunk, scratch) {
@@ -92,7 +93,7 @@ impl Inner {
         } else {
             let info = self.engine().table.get(id).copied();
             let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
-            match self.directories.entry(&*self.plain, id, &info, place.ordinal()) {
+            match self.directories.entry(&*self.plain, (id, &info), place.ordinal(), fingerprint) {
                 Ok(entry) => entry,
                 Err(error) => {
                     // The write goes on without sharing; a read of that container will say so.

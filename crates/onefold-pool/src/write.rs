@@ -14,7 +14,7 @@ use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite};
 
 /// Entries that no flush has taken: beyond this a write flushes.
-const ENTRIES_BYTES_MAX: usize = 4 << 20;
+const ENTRIES_BYTES_MAX: usize = 1 << 20;
 
 /// A piece of a request inside one chunk.
 struct Piece<'a> {
@@ -144,7 +144,7 @@ impl Inner {
     ) -> Result<(), PoolError> {
         container.write_out(&*self.store).map_err(|error| self.poison_unless_no_space(error))?;
         if let Some(directory) = container.directory() {
-            self.directories.insert(container.id(), directory);
+            self.directories.insert_new(container.id(), directory);
         }
         self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&container.id());
         self.give_buffer(container.release_memory());

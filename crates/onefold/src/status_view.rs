@@ -68,15 +68,35 @@ fn memory_table(status: &PoolStatus) -> Table {
             count(gone)
         ),
     };
-    for (name, used, limit, about) in [
-        ("index", status.index_memory_bytes, status.index_memory_max_bytes, index.as_str()),
-        ("maps", status.map_memory_bytes, status.map_memory_max_bytes, ""),
-        ("read cache", status.cache_memory_bytes, status.cache_memory_max_bytes, ""),
-    ] {
-        let (used, limit) = (ByteSize(used).to_string(), ByteSize(limit).to_string());
-        table.row([name, &used, &limit, about]);
+    let directories = status.directory_memory_bytes;
+    let index_alone = status.index_memory_bytes - directories;
+    let limit = |bytes| ByteSize(bytes).to_string();
+    let (index_limit, map_limit) = (status.index_memory_max_bytes, status.map_memory_max_bytes);
+    let cache_limit = limit(status.cache_memory_max_bytes);
+    let mut rows = vec![
+        ("index", index_alone, limit(index_limit), index.as_str()),
+        ("directories", directories, "as index".to_owned(), "to verify what the index finds"),
+        ("maps", status.map_memory_bytes, limit(map_limit), ""),
+        ("read cache", status.cache_memory_bytes, cache_limit, ""),
+        ("buffers", status.buffer_memory_bytes, String::new(), "containers being filled"),
+        ("tables", status.table_memory_bytes, String::new(), "of containers; journal to be"),
+    ];
+    if let Some(other) = other_memory(status) {
+        rows.push(("other", other, String::new(), "the rest of what this process has in memory"));
+    }
+    for (name, used, limit, about) in rows {
+        table.row([name, &ByteSize(used).to_string(), &limit, about]);
     }
     table
+}
+
+/// Bytes of this process's memory, without its program and files, that no part of the pool has
+/// said to be its own; none where the system does not tell.
+fn other_memory(status: &PoolStatus) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some((kib << 10).saturating_sub(status.memory_bytes()))
 }
 
 fn containers_line(status: &PoolStatus) -> String {
@@ -263,6 +283,10 @@ struct MemoryJson {
     map_max_bytes: u64,
     cache_bytes: u64,
     cache_max_bytes: u64,
+    directory_bytes: u64,
+    buffer_bytes: u64,
+    table_bytes: u64,
+    other_bytes: Option<u64>,
 }
 
 impl StatusJson {
@@ -301,6 +325,10 @@ impl StatusJson {
                 map_max_bytes: status.map_memory_max_bytes,
                 cache_bytes: status.cache_memory_bytes,
                 cache_max_bytes: status.cache_memory_max_bytes,
+                directory_bytes: status.directory_memory_bytes,
+                buffer_bytes: status.buffer_memory_bytes,
+                table_bytes: status.table_memory_bytes,
+                other_bytes: other_memory(status),
             },
             journal_bytes: status.journal_bytes,
             cache: tier.map(CacheJson::from),

@@ -15,6 +15,7 @@
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::caftl_offline::Scanner;
+use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
@@ -46,6 +47,8 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         Kind::Switch(false),
         "Whether a CRC-32 decides which pages are hashed inline; implies background",
     ),
+    // Of the CRC-32s that `prehash` knows.
+    CRC_TABLE,
     OptionInfo::new(
         "background",
         Kind::Switch(false),
@@ -104,7 +107,7 @@ impl<F> CaftlOnline<F> {
                 digest_bytes(options.word("hash")),
             ),
             scanner: Scanner::new(pages, is_broken(options.word("hash"))),
-            known: prehash.then(|| Buckets::new(pages, 1.0)),
+            known: prehash.then(|| Buckets::new(pages, options.share("table_share"))),
             sample: options.count("sample_one_in") as u32,
             background: prehash || options.switch("background"),
             compares: is_broken(options.word("hash")),

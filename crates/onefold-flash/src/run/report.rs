@@ -8,7 +8,7 @@ use onefold_workload::Op;
 use serde::Serialize;
 
 use crate::controller::{ControllerUsage, RetryCounts, Share};
-use crate::dedup::Policy;
+use crate::dedup::{Kind, Policy, policy_info};
 use crate::ftl::Counters;
 use crate::nand::Nand;
 use crate::op::{Cause, OpKind};
@@ -223,9 +223,21 @@ pub(crate) fn dram(
     if used_bytes > budget_bytes {
         let one = |item: &DramItem| format!("{} ({} bytes)", item.name, item.bytes);
         let list = items.iter().map(one).collect::<Vec<_>>().join(", ");
-        return Err(RunError::Dram { budget: budget_bytes, needed: used_bytes, list });
+        let smaller = sizes(&spec.dedup.policy);
+        return Err(RunError::Dram { budget: budget_bytes, needed: used_bytes, list, smaller });
     }
     Ok(DramReport { budget_bytes, used_bytes, items })
+}
+
+/// Which options make the tables of a policy smaller.
+fn sizes(policy: &str) -> String {
+    let options = policy_info(policy).map(|info| info.options).unwrap_or_default();
+    let keys: Vec<String> = options
+        .iter()
+        .filter(|option| matches!(option.kind, Kind::Share(_) | Kind::Multiple(_)))
+        .map(|option| format!("dedup.{}", option.key))
+        .collect();
+    if keys.is_empty() { String::new() } else { format!("; less with {}", keys.join(", ")) }
 }
 
 fn per(part: u64, whole: u64) -> Option<f64> {

@@ -10,6 +10,7 @@ mod dedup_codewords;
 mod dedup_collisions;
 mod dedup_every_step;
 mod dedup_laws;
+mod dedup_memory;
 mod dedup_model;
 mod dedup_power;
 mod drive;

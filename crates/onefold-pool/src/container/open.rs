@@ -137,14 +137,10 @@ impl OpenContainer {
         if progress.sealed {
             return Ok(());
         }
-        // The directory goes by itself: short, it stays in the system's page cache, where the
-        // next lookups find it, while the records go past it.
-        for upto in [content.directory_at.unwrap_or(0), content.len()] {
-            if progress.written < upto {
-                let bytes = &content.buffer.bytes()[progress.written..upto];
-                store.append(self.id, progress.written as u64, bytes)?;
-                progress.written = upto;
-            }
+        let bytes = &content.buffer.bytes()[progress.written..];
+        if !bytes.is_empty() {
+            store.append(self.id, progress.written as u64, bytes)?;
+            progress.written = content.len();
         }
         if content.directory_at.is_some() {
             store.seal(self.id, content.len() as u64)?;
@@ -171,11 +167,11 @@ impl OpenContainer {
         Ok(sealed)
     }
 
-    /// The directory, once sealed.
+    /// The directory, once sealed and until its memory was released. What is sealed is not empty.
     pub fn directory(&self) -> Option<Arc<[DirectoryEntry]>> {
         let content = self.content();
-        content.directory_at?;
-        Some(content.directory.as_slice().into())
+        let here = content.directory_at.is_some() && !content.directory.is_empty();
+        here.then(|| content.directory.as_slice().into())
     }
 
     /// The store has everything: reads go there from now on. Gives the buffer up for the next one.
@@ -185,6 +181,12 @@ impl OpenContainer {
         let mut content = self.content_mut();
         content.directory = Vec::new();
         std::mem::take(&mut content.buffer)
+    }
+
+    /// Memory in use, in bytes: buffer and directory.
+    pub fn memory_bytes(&self) -> usize {
+        let content = self.content();
+        content.buffer.capacity() + content.directory.capacity() * size_of::<DirectoryEntry>()
     }
 
     /// Copy bytes from `offset`; false if they are not (or no longer) here.

@@ -13,8 +13,8 @@ pub const SLOTS: usize = 8;
 pub const BLOCK_BUCKETS: usize = 16;
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = BLOCK_BUCKETS * size_of::<Bucket>();
-/// Blocks that are taken from the system at a time: 128 KiB.
-const SLAB_BLOCKS: usize = 128;
+/// Blocks that are taken from the system at a time: 128 KiB with what the allocator needs beside.
+const SLAB_BLOCKS: usize = 127;
 /// Bytes of these.
 pub const SLAB_BYTES: usize = SLAB_BLOCKS * BLOCK_BYTES;
 

@@ -10,9 +10,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::arena::{Arena, BLOCK_BUCKETS, BlockNumber, Bucket, SLOTS};
-use super::entry::{
-    self, AGE_MAX, FREE, Place, TAG_BITS, age_of, place_of, tag_of, with_age,
-};
+use super::entry::{self, AGE_MAX, FREE, Place, TAG_BITS, age_of, place_of, tag_of, with_age};
 
 /// Buckets of a new shard, at least; its first block is used bit by bit.
 const BUCKETS_MIN: usize = 4;

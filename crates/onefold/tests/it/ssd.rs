@@ -286,3 +286,34 @@ fn a_file_system_survives_kill_and_smart_tells() {
     // system's own blocks have no twins.
     assert!(ratio > 1.2, "two copies of one tree: {said}");
 }
+
+#[test]
+fn the_host_s_scrambler_leaves_plain_data_in_the_file_where_the_host_wants_it() {
+    let sandbox = Sandbox::new();
+    let page = |number: u64| format!("page {number:06}, ").repeat(4096 / 13 + 1)[..4096].to_owned();
+    let image = sandbox.text("image");
+    // The second thousand repeats the first.
+    let pages: String = (0..2000).map(|number| page(number % 1000)).collect();
+    std::fs::write(&image, &pages).unwrap();
+    let host = ["--set", "dedup.policy=ses-host", "--set", "dedup.lba_ranges=[[500, 1599]]"];
+    let server = serve(&sandbox, &[&SMALL[..], &SHARING[..4], &host].concat());
+    tool("nbdcopy", &["--flush", &image, &server.uri("")]);
+    server.kill();
+    // One copy of each page that is wanted, whether or not its twin was found so far.
+    let cells = std::fs::read(sandbox.path("drive/nand")).unwrap();
+    let lies_plain = |number: u64| {
+        let wanted = page(number);
+        cells.chunks_exact(4096).any(|cells| cells == wanted.as_bytes())
+    };
+    for number in (0..1000).step_by(50) {
+        assert_eq!(lies_plain(number), number >= 500 || number + 1000 <= 1599, "page {number}");
+    }
+    // Other pages are wanted from now on; all come back as they were written.
+    let server = serve(&sandbox, &["--set", "dedup.lba_ranges=[[0, 99]]"]);
+    tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &server.uri("")]);
+    tool("nbdcopy", &["--flush", &image, &server.uri("")]);
+    tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &server.uri("")]);
+    server.stop();
+    let said = smart(&sandbox);
+    assert_eq!(said["nvme_smart_health_information_log"]["media_errors"], 0, "{said}");
+}
