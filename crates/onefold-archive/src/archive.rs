@@ -163,7 +163,7 @@ impl Archive {
                 ArchiveError::NoVersion { number, known: known.join(", ") }
             })?,
         };
-        Version::open(self, info)
+        Version::open(&*self.versions_folder, &self.identity.uuid, info)
     }
 
     pub(crate) fn fingerprinter(&self) -> Fingerprinter {

@@ -5,9 +5,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use onefold_block::Media;
+use onefold_block::{Folder, Media};
 
-use crate::archive::Archive;
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
 use crate::format::entry::{self, Entry, Recipe};
@@ -29,10 +28,15 @@ pub struct Version {
 }
 
 impl Version {
-    pub(crate) fn open(archive: &Archive, info: &VersionInfo) -> Result<Self, ArchiveError> {
+    /// Opens a version in the folder of the versions of the archive `uuid`.
+    pub(crate) fn open(
+        folder: &dyn Folder,
+        uuid: &[u8; 16],
+        info: &VersionInfo,
+    ) -> Result<Self, ArchiveError> {
         let name = file_name(info.number);
         let corrupt = |problem: String| ArchiveError::corrupt(&name, 0, problem);
-        let media = archive.versions_folder.open(&name).map_err(|error| match error {
+        let media = folder.open(&name).map_err(|error| match error {
             onefold_block::MediaError::NotFound { .. } => corrupt("it is missing".to_owned()),
             other => other.into(),
         })?;
@@ -43,7 +47,7 @@ impl Version {
         }
         let mut header = [0; HEADER_BYTES];
         media.read(0, &mut header)?;
-        version_file::check_header(&header, &name, info.number, &archive.identity.uuid)?;
+        version_file::check_header(&header, &name, info.number, uuid)?;
         let mut footer = [0; FOOTER_BYTES];
         media.read(len - FOOTER_BYTES as u64, &mut footer)?;
         let checksum = info.footer_checksum;

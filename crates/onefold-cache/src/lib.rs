@@ -15,6 +15,7 @@ pub mod eviction;
 pub mod ghost;
 pub mod objects;
 pub mod options;
+mod parts;
 pub mod policy;
 pub mod registry;
 pub mod score;

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::index::hash_of;
 use crate::objects::{NONE, Objects};
-use crate::policy::Parts;
+use crate::parts::Parts;
 
 const MAGIC: &[u8; 8] = b"1FCACHE\x01";
 

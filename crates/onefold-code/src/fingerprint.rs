@@ -244,6 +244,17 @@ impl ParityFingerprint {
         Ok(self.truncation.shorten(&kept[..self.kept_bytes()]))
     }
 
+    /// Fingerprint of a page that was stored without being scrambled, from its parity alone.
+    ///
+    /// # Errors
+    /// [`CodeError::Length`].
+    pub fn of_plain(&self, parity: &[u8]) -> Result<u64, CodeError> {
+        self.check(parity)?;
+        let mut kept = [0u8; MAX_CODEWORDS * KEPT_BYTES];
+        self.keep(parity, &mut kept);
+        Ok(self.truncation.shorten(&kept[..self.kept_bytes()]))
+    }
+
     fn kept_of_stored(
         &self,
         seed: u64,
@@ -305,8 +316,6 @@ impl ParityFingerprint {
         }
         let mut parity = vec![0; self.zeros.len()];
         self.code.encode_page(page, &mut parity)?;
-        let mut kept = [0u8; MAX_CODEWORDS * KEPT_BYTES];
-        self.keep(&parity, &mut kept);
-        Ok(self.truncation.shorten(&kept[..self.kept_bytes()]))
+        self.of_plain(&parity)
     }
 }

@@ -13,7 +13,9 @@ use onefold_block::{BlockDevice as _, FileFolder, Folder as _, SplitMix64};
 use onefold_code::preset;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::drive::{EmulatedDrive, Latencies, Pace, WallClock};
-use onefold_flash::nand::bytes::{ChannelSpec, Description, FileStore, MemStore, PageBytes, Store};
+use onefold_flash::nand::bytes::{
+    ChannelSpec, CopyFile, Description, FileStore, MemStore, PageBytes, Store,
+};
 use onefold_flash::nand::{ByteNand, Nand as _, Oob, PageKey, Payload, WearModel};
 use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
 use rustix::time::{ClockId, clock_gettime};
@@ -233,7 +235,10 @@ fn main() -> Fallible<()> {
         made.set(made.get() + 1);
         let media = files.create(&format!("nand{}", made.get()))?;
         let (geometry, channel) = (geometry(BLOCKS), channel("ses-33x256"));
-        let store = FileStore::create(media, &Description::new(geometry, &channel, ""))?;
+        let description = Description::new(geometry, &channel, "");
+        let copies = files.create(&format!("copies{}", made.get()))?;
+        let store = FileStore::create(media, &description)?
+            .with_copies(CopyFile::create(copies, &description)?);
         Ok(ByteNand::create(store, geometry, &channel, wear.clone())?)
     };
     drive_rows(

@@ -1,43 +1,68 @@
 //! Prints theory, measurement and deviation of the FTL as a table, or puts drives through power
-//! cuts: `validate [steady]`, `validate power [--durability Journal|NoJournal|Protected]
+//! cuts: `validate [steady]`, `validate content`, `validate power
+//! [--durability Journal|NoJournal|Protected]
 //! [--seed N | --seeds N]`.
 //! Room: onefold-flash.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
+use onefold_flash::FtlError;
 use onefold_flash::ftl::Durability;
+use onefold_flash::validation::content;
 use onefold_flash::validation::power::{self, Ordeal};
 use onefold_flash::validation::steady::{self, Row, Scale};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        None | Some("steady") => print_steady(),
+        None | Some("steady") => print_rows(steady_rows().chain(content_rows())),
+        Some("content") => print_rows(content_rows()),
         Some("power") => print_power(&arguments[1..]),
         Some(other) => {
-            eprintln!("no such validation: {other}; there are steady and power");
+            eprintln!("no such validation: {other}; there are steady, content and power");
             ExitCode::from(2)
         }
     }
 }
 
-fn print_steady() -> ExitCode {
-    let scale = Scale { blocks: 4096, warm: 10, measured: 4 };
+/// Rows of one validation, or why there are none.
+type Group = Result<Vec<Row>, FtlError>;
+
+const SCALE: Scale = Scale { blocks: 4096, warm: 10, measured: 4 };
+
+/// V1 to V4, and V8.
+fn steady_rows() -> impl Iterator<Item = Group> {
+    let groups: [fn() -> Group; 7] = [
+        || steady::v1(SCALE, &[64, 256]),
+        || steady::v2(SCALE),
+        || steady::v3(SCALE, &[1, 2, 4, 10, 100]),
+        || steady::v4(SCALE, 64),
+        || steady::v4(SCALE, 256),
+        || steady::v8(SCALE, 64),
+        || steady::v8(Scale { measured: 1, ..SCALE }, 256),
+    ];
+    groups.into_iter().map(|group| group())
+}
+
+/// V5: a table without misses, then policy by policy.
+fn content_rows() -> impl Iterator<Item = Group> {
+    let scale = Scale { blocks: 1024, ..SCALE };
+    let few = Scale { warm: 2, measured: 2, ..scale };
+    let ratios = [0.5, 1.0, 2.0];
+    let perfect = ratios.into_iter().map(move |ratio| content::perfect(scale, ratio));
+    let inline = content::INLINE.iter().flat_map(move |&case| {
+        ratios.into_iter().map(move |ratio| content::inline(scale, ratio, case))
+    });
+    let idle = content::IDLE.iter().flat_map(move |&case| {
+        ratios.into_iter().map(move |ratio| Ok(vec![content::idle(few, ratio, case)?]))
+    });
+    perfect.chain(inline).chain(idle)
+}
+
+fn print_rows(groups: impl Iterator<Item = Group>) -> ExitCode {
     println!("| | case | theory | measured | deviation |");
     println!("|---|---|---|---|---|");
-    let groups = [
-        steady::v1(scale, &[64, 256]),
-        steady::v2(scale),
-        steady::v3(scale, &[1, 2, 4, 10, 100]),
-        steady::v4(scale, 64),
-        steady::v4(scale, 256),
-        steady::v5(Scale { blocks: 1024, ..scale }, 0.5),
-        steady::v5(Scale { blocks: 1024, ..scale }, 1.0),
-        steady::v5(Scale { blocks: 1024, ..scale }, 2.0),
-        steady::v8(scale, 64),
-        steady::v8(Scale { measured: 1, ..scale }, 256),
-    ];
     for group in groups {
         match group {
             Ok(rows) => rows.iter().for_each(print_row),

@@ -11,12 +11,15 @@ pub type Result<T> = std::result::Result<T, LabError>;
 #[non_exhaustive]
 pub enum LabError {
     /// A name that selects nothing.
-    #[error("no experiment `{got}`: expected {known}")]
+    #[error("no experiment `{got}`: expected {papers}, or one of their experiments{}",
+        nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?")))]
     Unknown {
         /// What was asked for.
         got: String,
-        /// Every name that is accepted.
-        known: String,
+        /// The papers, all of whose experiments can be asked for.
+        papers: String,
+        /// The name that is much like it, if there is one.
+        nearest: Option<&'static str>,
     },
     /// A file of the experiment that is not what it should be.
     #[error("experiments/{id}/{file}: {problem}")]

@@ -231,8 +231,12 @@ pub fn find(name: &str) -> Result<Vec<&'static Experiment>> {
     if !found.is_empty() && !name.is_empty() {
         return Ok(found);
     }
-    let mut known: Vec<&str> = EXPERIMENTS.iter().map(Experiment::paper).collect();
-    known.dedup();
-    known.extend(EXPERIMENTS.iter().map(|experiment| experiment.id));
-    Err(LabError::Unknown { got: name.to_owned(), known: known.join(", ") })
+    let mut papers: Vec<&str> = EXPERIMENTS.iter().map(Experiment::paper).collect();
+    papers.dedup();
+    let ids = EXPERIMENTS.iter().map(|experiment| experiment.id);
+    Err(LabError::Unknown {
+        got: name.to_owned(),
+        papers: papers.join(", "),
+        nearest: onefold_block::nearest(name, papers.iter().copied().chain(ids)),
+    })
 }

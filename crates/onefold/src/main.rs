@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod failure;
+mod make_pool;
 mod open_pool;
 mod output;
 mod pool_cache;

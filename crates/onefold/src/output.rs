@@ -1,6 +1,7 @@
 //! Where words go: data to stdout, everything else to stderr.
 //! Room: onefold.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
 
 use serde::Serialize;
@@ -88,26 +89,25 @@ impl Printer {
     /// Something worth knowing.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            self.err(text);
+            self.err("", text);
         }
     }
 
     /// What is said even when notes are not.
     pub fn always(&self, text: &str) {
-        self.err(text);
+        self.err("", text);
     }
 
     /// Something to look at.
     pub fn warning(&self, text: &str) {
-        self.err(&format!("{} {text}", paint("warning:", Style::Warning, self.colour_err)));
+        self.err(&paint("warning: ", Style::Warning, self.colour_err), text);
     }
 
     /// Why it failed, and what to do.
     pub fn failure(&self, failure: &Failure) {
-        let error = paint("error:", Style::Error, self.colour_err);
-        self.err(&format!("{error} {}", failure.message));
+        self.err(&paint("error: ", Style::Error, self.colour_err), &failure.message);
         for hint in &failure.hints {
-            self.err(&format!("{} {hint}", paint("hint:", Style::Hint, self.colour_err)));
+            self.err(&paint("hint: ", Style::Hint, self.colour_err), hint);
         }
     }
 
@@ -116,10 +116,22 @@ impl Printer {
         !self.quiet && std::io::stderr().is_terminal()
     }
 
-    fn err(&self, text: &str) {
+    fn err(&self, head: &str, text: &str) {
         // There is nobody left to tell when stderr is gone.
-        let _ = writeln!(self.err.lock(), "{text}");
+        let _ = writeln!(self.err.lock(), "{head}{}", harmless(text));
     }
+}
+
+/// The text without what a terminal would obey: it may quote names that somebody else chose.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |letter: char| {
+        if obeyed(letter) { letter.escape_debug().to_string() } else { letter.to_string() }
+    };
+    Cow::Owned(text.chars().map(escape).collect())
 }
 
 /// Send the log of all rooms to stderr.
@@ -130,4 +142,15 @@ pub fn log_to_stderr(level: &str) {
         .with_target(false)
         .with_env_filter(EnvFilter::new(level))
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_reach_the_terminal_as_commands() {
+        assert_eq!(harmless("cannot read 'a\x1b[2Jb\r'"), "cannot read 'a\\u{1b}[2Jb\\r'");
+        assert!(matches!(harmless("two\nlines\tof \u{e4}"), Cow::Borrowed(_)));
+    }
 }

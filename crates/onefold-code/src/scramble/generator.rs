@@ -3,20 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::lfsr::{Lfsr, mask};
+use super::lfsr::{Form, Lfsr, mask};
 use super::text::{hex, poly};
 use crate::error::CodeError;
 use crate::gf2::Poly;
-
-/// How the register is wired. Both forms make the same sequences, from different seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// The new bit is a sum of taps; output is bit 0, shifting right.
-    Fibonacci,
-    /// The output bit 0 is added into the taps, shifting right.
-    Galois,
-}
 
 /// Which bit of a byte the first key stream bit meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -5,9 +5,20 @@
 //! in bit 0, a Galois register shifts right and feeds the output bit back through the reversed
 //! coefficients.
 
-use super::generator::Form;
+use serde::{Deserialize, Serialize};
+
 use crate::error::CodeError;
 use crate::gf2::{LinearMap, Poly};
+
+/// How the register is wired. Both forms make the same sequences, from different seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// The new bit is a sum of taps; output is bit 0, shifting right.
+    Fibonacci,
+    /// The output bit 0 is added into the taps, shifting right.
+    Galois,
+}
 
 /// A register with its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

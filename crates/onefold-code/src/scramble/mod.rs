@@ -13,8 +13,8 @@ mod spec;
 mod text;
 
 pub use address::{PageAddress, SeedMap, SeedSource};
-pub use generator::{BitOrder, Form, GeneratorSpec, LfsrSpec};
-pub use lfsr::Lfsr;
+pub use generator::{BitOrder, GeneratorSpec, LfsrSpec};
+pub use lfsr::{Form, Lfsr};
 pub use presets::{PRESET_NAMES, preset};
 pub use scrambler::Scrambler;
 pub use spec::ScramblerSpec;

@@ -4,7 +4,8 @@
 //! code; docs/scramblers.md says where each comes from and what is known of its layout.
 
 use super::address::{SeedMap, SeedSource};
-use super::generator::{BitOrder, Form, GeneratorSpec, LfsrSpec};
+use super::generator::{BitOrder, GeneratorSpec, LfsrSpec};
+use super::lfsr::Form;
 use super::spec::ScramblerSpec;
 use crate::error::CodeError;
 use crate::gf2::Poly;

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{PageAddress, SeedMap, SeedSource};
-use super::generator::{Form, GeneratorSpec, LfsrSpec};
-use super::lfsr::window_map;
+use super::generator::{GeneratorSpec, LfsrSpec};
+use super::lfsr::{Form, window_map};
 use super::scrambler::Scrambler;
 use crate::error::CodeError;
 

@@ -12,10 +12,13 @@ use crate::spec::Suspend;
 impl Driver for Controller {
     fn issue(&mut self, op: FlashOp) {
         let FlashOp { kind, cause, ppn, foreground } = op;
+        let again = self.readings_again(op);
         if !foreground || self.current == NONE {
-            self.op_issued(kind, cause, ppn);
-            self.background += 1;
-            self.enqueue(Entry { ppn, kind, cause, ..Entry::EMPTY });
+            for _ in 0..=again {
+                self.op_issued(kind, cause, ppn);
+                self.background += 1;
+                self.enqueue(Entry { ppn, kind, cause, ..Entry::EMPTY });
+            }
             return;
         }
         let chain = self.current;
@@ -27,9 +30,10 @@ impl Driver for Controller {
                 } else if self.enqueue_read(chain, ppn, cause, false) {
                     self.chains[chain].active = true;
                 }
-                if cause == Cause::Host && self.timing.ecc_decode_ns > 0 {
-                    let engine = EngineKind::Ecc as u8;
-                    self.add_step(Step::Work { engine, ns: self.timing.ecc_decode_ns });
+                self.add_decoding(cause);
+                for _ in 0..again {
+                    self.add_step(Step::Read { ppn, cause });
+                    self.add_decoding(cause);
                 }
             }
             OpKind::Program | OpKind::Erase => {
@@ -86,6 +90,22 @@ impl Driver for Controller {
 }
 
 impl Controller {
+    /// Readings of a page beyond the first, where read retries are modelled.
+    fn readings_again(&mut self, op: FlashOp) -> u32 {
+        let buffered = op.kind == OpKind::Read && op.foreground && self.is_buffered(op.ppn);
+        match &mut self.retries {
+            Some(retries) if !buffered => retries.of(op, self.now),
+            _ => 0,
+        }
+    }
+
+    fn add_decoding(&mut self, cause: Cause) {
+        if cause == Cause::Host && self.timing.ecc_decode_ns > 0 {
+            let engine = EngineKind::Ecc as u8;
+            self.add_step(Step::Work { engine, ns: self.timing.ecc_decode_ns });
+        }
+    }
+
     /// Time until a page of the unit would be read for the present part, all waiting included.
     fn estimate_read_ns(&self, unit: u32) -> u64 {
         let timing = &self.timing;

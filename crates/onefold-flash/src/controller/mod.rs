@@ -10,6 +10,7 @@ mod drive;
 mod events;
 mod histogram;
 mod placement;
+mod retries;
 mod servers;
 mod timing;
 mod unit;
@@ -17,6 +18,7 @@ mod usage;
 
 pub use chains::{Breakdown, Share};
 pub use histogram::Histogram;
+pub use retries::RetryCounts;
 pub use timing::EngineKind;
 pub use usage::{ControllerUsage, UnitUsage};
 
@@ -34,6 +36,7 @@ use crate::spec::DriveSpec;
 use chains::{Chain, Slab, Step, op_name};
 use events::EventHeap;
 use placement::Placement;
+use retries::Retries;
 use timing::Timing;
 use unit::{Entry, NONE, Unit};
 
@@ -70,6 +73,8 @@ pub struct Controller {
     transfers: u64,
     buffer_hits: u64,
     suspends: u64,
+    /// Where read retries are modelled.
+    retries: Option<Box<Retries>>,
     tracer: Option<Box<Tracer>>,
 }
 
@@ -112,6 +117,7 @@ impl Controller {
             transfers: 0,
             buffer_hits: 0,
             suspends: 0,
+            retries: Retries::new(spec),
             tracer: None,
         }
     }

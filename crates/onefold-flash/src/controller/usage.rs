@@ -1,7 +1,7 @@
 //! How the controller's parts spent their time, and what the flash consumed.
 //! Room: onefold-flash.
 
-use crate::controller::{Controller, EngineKind};
+use crate::controller::{Controller, EngineKind, RetryCounts};
 use crate::op::OpKind;
 use crate::spec::EnergySpec;
 
@@ -48,6 +48,8 @@ pub struct ControllerUsage {
     pub buffer_hits: u64,
     /// Operations interrupted by reads.
     pub suspends: u64,
+    /// Read retries, where they are modelled.
+    pub retries: Option<RetryCounts>,
     /// Energy of all flash operations in nJ.
     pub energy_nj: u128,
     /// Events scheduled.
@@ -81,6 +83,7 @@ impl Controller {
             servers,
             buffer_hits: self.buffer_hits,
             suspends: self.suspends,
+            retries: self.retries.as_ref().map(|retries| retries.counts),
             energy_nj: self.energy_nj(energy),
             events: self.events.scheduled(),
         }

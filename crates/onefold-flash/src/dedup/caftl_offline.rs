@@ -3,11 +3,11 @@
 //! 1. A page is programmed and noted as not hashed (one bit a page).
 //! 2. In an idle moment the next such page is read and hashed (SHA-1 or SHA-256).
 //! 3. If the fingerprint store names a live page with that hash, the two are merged: the page
-//!    that came later goes. Otherwise its hash is entered.
+//!    that came later goes; with SHA-1 they are compared first. Otherwise its hash is entered.
 //!
 //! Invariants: see [`Store`]; a page is hashed once in its life.
 
-use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes};
+use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes, is_broken};
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{OptionInfo, Options};
 use crate::dedup::page_set::PageSet;
@@ -23,11 +23,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[HASH, STORE_SHARE];
 pub(crate) struct Scanner {
     pages: PageSet,
     pair: Option<Pair>,
+    /// Equal hashes prove nothing: pages are compared before they are merged.
+    compares: bool,
 }
 
 impl Scanner {
-    pub fn new(pages: u32) -> Self {
-        Self { pages: PageSet::new(pages), pair: None }
+    pub fn new(pages: u32, compares: bool) -> Self {
+        Self { pages: PageSet::new(pages), pair: None, compares }
     }
 
     /// A page is to be hashed.
@@ -62,7 +64,7 @@ impl Scanner {
 
     pub fn next(&mut self, look: &impl Look) -> Option<Offline> {
         if let Some(pair) = self.pair.take() {
-            return Some(Offline::Merge(pair));
+            return Some(if self.compares { Offline::Compare(pair) } else { Offline::Merge(pair) });
         }
         loop {
             let ppn = self.pages.pop()?;
@@ -103,9 +105,10 @@ pub struct CaftlOffline<F> {
 impl<F> CaftlOffline<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
         let pages = site.geometry.pages();
-        let digest = digest_bytes(options.word("hash"));
-        let store = Store::new(pages, options.share("store_share"), digest);
-        Self { fingerprints, store, scanner: Scanner::new(pages), hashed: 0 }
+        let hash = options.word("hash");
+        let store = Store::new(pages, options.share("store_share"), digest_bytes(hash));
+        let scanner = Scanner::new(pages, is_broken(hash));
+        Self { fingerprints, store, scanner, hashed: 0 }
     }
 }
 

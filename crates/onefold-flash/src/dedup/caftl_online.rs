@@ -2,7 +2,8 @@
 //! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II and facts there describe it.
 //! 1. A page is hashed (SHA-1 or SHA-256) on the hash engine; the host waits.
 //! 2. The fingerprint store in memory names a live page with that hash: the page is shared at
-//!    once. Indirect mapping begins with the second reference.
+//!    once. Indirect mapping begins with the second reference. With SHA-1 the two are compared
+//!    first, as CAFTL did not: two pages of one SHA-1 have been public since 2017.
 //! 3. Otherwise it is programmed and its hash entered. A bounded store drops entries without hits.
 //! 4. `sample_one_in` hashes only pages whose light fingerprint falls into the sample, and leaves
 //!    the rest alone. CAFTL's own sampling rule could not be read; this one is ours.
@@ -14,6 +15,7 @@
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::caftl_offline::Scanner;
+use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
@@ -23,8 +25,8 @@ use crate::op::Work;
 
 pub(crate) const HASH: OptionInfo = OptionInfo::new(
     "hash",
-    Kind::Word(&["sha1", "sha256"]),
-    "The collision-resistant hash: decides on the digest's bytes in memory",
+    Kind::Word(&["sha256", "sha1"]),
+    "The hash; pages of equal SHA-1 are compared, because its collisions can be made",
 );
 pub(crate) const STORE_SHARE: OptionInfo = OptionInfo::new(
     "store_share",
@@ -45,6 +47,8 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         Kind::Switch(false),
         "Whether a CRC-32 decides which pages are hashed inline; implies background",
     ),
+    // Of the CRC-32s that `prehash` knows.
+    CRC_TABLE,
     OptionInfo::new(
         "background",
         Kind::Switch(false),
@@ -55,6 +59,11 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
 /// Bytes of the digest that a word names.
 pub(crate) fn digest_bytes(word: &str) -> u64 {
     if word == "sha1" { 20 } else { 32 }
+}
+
+/// Whether different contents of one hash are known, so that equal hashes prove nothing.
+pub(crate) fn is_broken(word: &str) -> bool {
+    word == "sha1"
 }
 
 /// A tag that marks pages that have been hashed; recovery does not trust it.
@@ -80,6 +89,7 @@ pub struct CaftlOnline<F> {
     known: Option<Buckets>,
     sample: u32,
     background: bool,
+    compares: bool,
     pending: Pending,
     light: u32,
     hashed: u64,
@@ -96,10 +106,11 @@ impl<F> CaftlOnline<F> {
                 options.share("store_share"),
                 digest_bytes(options.word("hash")),
             ),
-            scanner: Scanner::new(pages),
-            known: prehash.then(|| Buckets::new(pages, 1.0)),
+            scanner: Scanner::new(pages, is_broken(options.word("hash"))),
+            known: prehash.then(|| Buckets::new(pages, options.share("table_share"))),
             sample: options.count("sample_one_in") as u32,
             background: prehash || options.switch("background"),
+            compares: is_broken(options.word("hash")),
             pending: Pending::Nothing,
             light: 0,
             hashed: 0,
@@ -132,6 +143,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
         self.pending = Pending::Hashed(strong);
         let tag = tag_of(strong);
         match self.store.look_up(strong) {
+            Some(candidate) if self.compares => Verdict::Verify { tag, candidate, apart: false },
             Some(candidate) => Verdict::Share { tag, candidate },
             None => Verdict::Program { tag, apart: false },
         }

@@ -27,13 +27,15 @@ pub(crate) const CRC_HIDDEN: OptionInfo = OptionInfo::new(
     "Whether the CRC is made while the page comes in, so that nobody waits for it",
 );
 
+pub(crate) const CRC_TABLE: OptionInfo = OptionInfo::new(
+    "table_share",
+    Kind::Share(1.0),
+    "Entries of the CRC table, as a share of the drive's pages",
+);
+
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     CRC_HIDDEN,
-    OptionInfo::new(
-        "table_share",
-        Kind::Share(1.0),
-        "Entries of the CRC table, as a share of the drive's pages",
-    ),
+    CRC_TABLE,
     OptionInfo::new(
         "order",
         Kind::Word(&["highest-count", "first-come"]),

@@ -5,7 +5,9 @@
 //! fingerprint is never 0.
 
 use onefold_code::{CodeError, PageAddress, ParityFingerprint, Truncation};
-use onefold_content::{FingerprintKind, Fingerprinter};
+use onefold_content::{Fingerprint, FingerprintKind, Fingerprinter};
+
+use crate::dedup::engine::{Engine, PageCompressor};
 
 /// Makes fingerprints of pages.
 pub trait Fingerprinting<Page> {
@@ -22,11 +24,16 @@ pub trait Fingerprinting<Page> {
     /// The parity fingerprint of a page whose plain data lies on flash.
     fn plain_parity(&mut self, page: &Page) -> u64;
 
-    /// Fingerprints of the parts of a page that have a codeword each, if parts are known.
-    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u64));
+    /// Digests of the parts of a page that have a codeword each, if parts are known.
+    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128));
 
     /// Chooses how parity is shortened and which digest is the strong one.
     fn configure(&mut self, truncation: Truncation, strong: FingerprintKind);
+
+    /// Says where the drive compresses. Parity is then that of what the engine puts out, but for
+    /// one behind the scrambler: what comes out of that could not be corrected, so [`Self::parity`]
+    /// is that of what goes in.
+    fn compress(&mut self, _engine: Engine) {}
 }
 
 /// Fingerprints of 16-byte identities: the strong one is the identity, the parity one its lower
@@ -64,7 +71,7 @@ impl<Page: Copy + Into<u128>> Fingerprinting<Page> for Identities {
         not_zero((*page).into() as u64)
     }
 
-    fn codewords(&mut self, _page: &Page, _each: &mut dyn FnMut(u64)) {}
+    fn codewords(&mut self, _page: &Page, _each: &mut dyn FnMut(u128)) {}
 
     fn configure(&mut self, _truncation: Truncation, _strong: FingerprintKind) {}
 }
@@ -77,6 +84,8 @@ pub struct Bytes {
     light: Fingerprinter,
     page: Vec<u8>,
     stored: Vec<u8>,
+    engine: Engine,
+    compressor: PageCompressor,
 }
 
 impl Bytes {
@@ -89,12 +98,18 @@ impl Bytes {
             light: Fingerprinter::new(FingerprintKind::Crc32),
             page: Vec::new(),
             stored,
+            engine: Engine::None,
+            compressor: PageCompressor::new(),
         }
     }
 
     /// What the controller does in SES-Dedup's device-side design: scramble, encode, and take the
     /// scrambler out of the parity again.
     fn through_scrambler(&mut self, lpn: u32, page: &[u8]) -> Result<u64, CodeError> {
+        let page = match self.engine {
+            Engine::BeforeScrambler => self.compressor.page(page),
+            Engine::None | Engine::AfterScrambler => page,
+        };
         self.page.clear();
         self.page.extend_from_slice(page);
         let address = PageAddress::of(u64::from(lpn));
@@ -112,9 +127,7 @@ impl<Page: AsRef<[u8]>> Fingerprinting<Page> for Bytes {
     }
 
     fn strong(&mut self, page: &Page) -> u128 {
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&self.strong.hash(page.as_ref()).as_bytes()[..16]);
-        u128::from_le_bytes(bytes)
+        prefix(&self.strong.hash(page.as_ref()))
     }
 
     fn parity(&mut self, lpn: u32, page: &Page) -> u64 {
@@ -123,14 +136,18 @@ impl<Page: AsRef<[u8]>> Fingerprinting<Page> for Bytes {
     }
 
     fn plain_parity(&mut self, page: &Page) -> u64 {
-        let fingerprint = self.parity.of_data(page.as_ref());
+        let page = match self.engine {
+            Engine::None => page.as_ref(),
+            Engine::BeforeScrambler | Engine::AfterScrambler => self.compressor.page(page.as_ref()),
+        };
+        let fingerprint = self.parity.of_data(page);
         not_zero(fingerprint.expect("pages have the size that the code was built for"))
     }
 
-    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u64)) {
+    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128)) {
         let bytes = self.parity.code().data_bytes();
         for codeword in page.as_ref().chunks_exact(bytes) {
-            each(self.strong.hash(codeword).prefix64());
+            each(prefix(&self.strong.hash(codeword)));
         }
     }
 
@@ -141,6 +158,17 @@ impl<Page: AsRef<[u8]>> Fingerprinting<Page> for Bytes {
             .expect("the same code took pages of this size before");
         self.strong = Fingerprinter::new(strong);
     }
+
+    fn compress(&mut self, engine: Engine) {
+        self.engine = engine;
+    }
+}
+
+/// The first 128 bits of a digest.
+fn prefix(digest: &Fingerprint) -> u128 {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest.as_bytes()[..16]);
+    u128::from_le_bytes(bytes)
 }
 
 /// The correction of a parity fingerprint for its scrambler, done on its 8 bytes.

@@ -30,7 +30,7 @@ use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new(
         "table_share",
-        Kind::Share(0.27),
+        Kind::Multiple(0.27),
         "Entries of the fingerprint table, as a share of the drive's pages",
     ),
     SCRATCH_SHARE,

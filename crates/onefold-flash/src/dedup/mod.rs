@@ -7,8 +7,10 @@ mod block_separation;
 mod buckets;
 mod caftl_offline;
 mod caftl_online;
+mod codewords;
 mod compact_table;
 mod crc_compare;
+mod engine;
 mod fingerprints;
 mod gleaner;
 mod hot_table;
@@ -26,13 +28,15 @@ pub use block_separation::BlockSeparation;
 pub use caftl_offline::CaftlOffline;
 pub use caftl_online::CaftlOnline;
 pub use crc_compare::CrcCompare;
+pub use engine::Engine;
 pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
 pub use gleaner::Gleaner;
 pub use none::NoDedup;
 pub use options::{Kind, OptionInfo, PolicyError};
-pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, policy_info};
-pub use ses_device::SesDevice;
-pub use ses_host::SesHost;
+pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, host_wants, policy_info};
+pub use ses::{Design, Ses};
+pub use ses_device::{DeviceSide, SesDevice};
+pub use ses_host::{HostSide, SesHost, Wanted};
 
 use crate::op::Work;
 
@@ -154,6 +158,10 @@ pub trait Policy<Page> {
 
     /// Whether a pair was merged.
     fn settled(&mut self, pair: Pair, merged: bool);
+
+    /// The host's word on pages written from now on: deduplicate them or not, whatever their
+    /// address; `None` goes by address again. Only `ses-host` asks the host.
+    fn set_request(&mut self, _deduplicate: Option<bool>) {}
 
     /// Bytes of controller DRAM that the policy's tables take, by name.
     fn dram(&self) -> Vec<(&'static str, u64)>;

@@ -60,6 +60,8 @@ pub enum PolicyError {
 pub enum Kind {
     /// A share above 0 and at most 1.
     Share(f64),
+    /// A share above 0 and at most 4: a table of sets misses nothing only with room to spare.
+    Multiple(f64),
     /// A count from a least to a largest value.
     Count {
         /// The default.
@@ -96,7 +98,7 @@ impl OptionInfo {
     /// The default as it is written in TOML.
     pub fn default_text(&self) -> String {
         match self.kind {
-            Kind::Share(share) => share.to_string(),
+            Kind::Share(share) | Kind::Multiple(share) => share.to_string(),
             Kind::Count { default, .. } => default.to_string(),
             Kind::Switch(on) => on.to_string(),
             Kind::Word(words) => format!("\"{}\"", words[0]),
@@ -107,6 +109,7 @@ impl OptionInfo {
     fn accepted(&self) -> String {
         match self.kind {
             Kind::Share(_) => "a number above 0 and at most 1".to_owned(),
+            Kind::Multiple(_) => "a number above 0 and at most 4".to_owned(),
             Kind::Count { min, max, .. } => format!("a whole number from {min} to {max}"),
             Kind::Switch(_) => "true or false".to_owned(),
             Kind::Word(words) => {
@@ -123,6 +126,7 @@ impl OptionInfo {
     fn takes(&self, value: &Value) -> bool {
         match self.kind {
             Kind::Share(_) => number(value).is_some_and(|share| share > 0.0 && share <= 1.0),
+            Kind::Multiple(_) => number(value).is_some_and(|share| share > 0.0 && share <= 4.0),
             Kind::Count { min, max, .. } => {
                 let whole = value.as_integer().and_then(|whole| u64::try_from(whole).ok());
                 whole.is_some_and(|whole| (min..=max).contains(&whole))
@@ -199,7 +203,9 @@ impl Options {
     }
 
     pub fn share(&self, key: &str) -> f64 {
-        let Kind::Share(default) = self.kind(key) else { unreachable!("{key} is a share") };
+        let (Kind::Share(default) | Kind::Multiple(default)) = self.kind(key) else {
+            unreachable!("{key} is a share")
+        };
         self.table.get(key).and_then(number).unwrap_or(default)
     }
 

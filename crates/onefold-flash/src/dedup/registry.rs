@@ -9,12 +9,14 @@ use crate::dedup::block_separation::{self, BlockSeparation};
 use crate::dedup::caftl_offline::{self, CaftlOffline};
 use crate::dedup::caftl_online::{self, CaftlOnline};
 use crate::dedup::crc_compare::{self, CrcCompare};
+use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::gleaner::{self, Gleaner};
 use crate::dedup::none::NoDedup;
 use crate::dedup::options::{OptionInfo, Options, PolicyError, hint};
-use crate::dedup::ses_device::{self, SesDevice};
-use crate::dedup::ses_host::{self, SesHost};
+use crate::dedup::ses::Ses;
+use crate::dedup::ses_device::{self, DeviceSide, SesDevice};
+use crate::dedup::ses_host::{self, HostSide, SesHost, Wanted};
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 use crate::geometry::Geometry;
 
@@ -129,6 +131,18 @@ pub fn check_policy(name: &str, options: &Table) -> Result<(), PolicyError> {
     Options::check(info.name, info.options, options).map(drop)
 }
 
+/// What the host scrambles ahead of a drive with this policy; `None` if nothing: the policy does
+/// not go by plain data on flash, or a compression engine is before the drive's scrambler.
+///
+/// # Errors
+/// [`PolicyError`].
+pub fn host_wants(name: &str, options: &Table) -> Result<Option<Wanted>, PolicyError> {
+    let info = policy_info(name)?;
+    let options = Options::check(info.name, info.options, options)?;
+    let scrambles = info.name == "ses-host" && ses_host::scrambles(&options);
+    Ok(scrambles.then(|| Wanted::new(&options)))
+}
+
 impl<F> AnyPolicy<F> {
     /// The policy called `name` with these options, for a drive of this kind.
     ///
@@ -152,6 +166,9 @@ impl<F> AnyPolicy<F> {
             Truncation::by_name(truncation).expect("the option takes only names of truncations"),
             if sha1 { FingerprintKind::Sha1 } else { FingerprintKind::Sha256 },
         );
+        if has("compression") {
+            fingerprints.compress(Engine::of(&options));
+        }
         let f = fingerprints;
         Ok(match info.name {
             "none" => Self::None(Box::new(NoDedup)),
@@ -161,19 +178,17 @@ impl<F> AnyPolicy<F> {
                 Self::BlockSeparation(Box::new(BlockSeparation::new(f, &options, site)))
             }
             "crc-compare" => Self::CrcCompare(Box::new(CrcCompare::new(f, &options, site))),
-            "ses-host" => Self::SesHost(Box::new(SesHost::new(f, &options, site)?)),
-            "ses-device" => Self::SesDevice(Box::new(SesDevice::new(f, &options, site))),
+            "ses-host" => {
+                let design = HostSide::new(f, &options, site)?;
+                Self::SesHost(Box::new(Ses::new(design, &options, site)))
+            }
+            "ses-device" => {
+                let design = DeviceSide::new(f, &options);
+                Self::SesDevice(Box::new(Ses::new(design, &options, site)))
+            }
             "gleaner" => Self::Gleaner(Box::new(Gleaner::new(f, &options, site))),
             other => unreachable!("{other} is in the list"),
         })
-    }
-
-    /// For `ses-host`: whether pages written from now on are to be deduplicated, whatever their
-    /// address; `None` goes by address again. Other policies do not ask the host.
-    pub fn set_request(&mut self, deduplicate: Option<bool>) {
-        if let Self::SesHost(policy) = self {
-            policy.set_request(deduplicate);
-        }
     }
 }
 
@@ -232,6 +247,10 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
 
     fn settled(&mut self, pair: Pair, merged: bool) {
         inside!(self, policy => Policy::<Page>::settled(&mut **policy, pair, merged));
+    }
+
+    fn set_request(&mut self, deduplicate: Option<bool>) {
+        inside!(self, policy => Policy::<Page>::set_request(&mut **policy, deduplicate));
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {

@@ -1,4 +1,5 @@
-//! What both designs of SES-Dedup share: the bounded table, the inline budget, the offline pass.
+//! SES-Dedup: the bounded table, the inline budget, the offline pass. Its two designs differ in
+//! where a fingerprint comes from: [`Design`].
 //! Room: onefold-flash.   Source: seed 000 sec. III to V.
 //! 1. A page about to be written has a fingerprint from its parity.
 //! 2. The bounded table names a page with the same one, or none: then the page is programmed and
@@ -11,15 +12,16 @@
 
 use std::collections::VecDeque;
 
+use crate::dedup::codewords::CodewordCounter;
 use crate::dedup::hot_table::HotTable;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::registry::Site;
-use crate::dedup::{Look, Offline, Pair, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 
 pub(crate) const TABLE_SHARE: OptionInfo = OptionInfo::new(
     "table_share",
-    Kind::Share(0.15),
+    Kind::Multiple(0.15),
     "Entries of the fingerprint table, as a share of the drive's pages",
 );
 pub(crate) const RETENTION: OptionInfo = OptionInfo::new(
@@ -47,6 +49,25 @@ pub(crate) const TRUNCATION: OptionInfo = OptionInfo::new(
     "How 32 bytes of parity become 8 (SES-Dedup says only that a quarter is kept)",
 );
 
+pub(crate) const COUNT_CODEWORDS: OptionInfo = OptionInfo::new(
+    "count_codewords",
+    Kind::Switch(false),
+    "Whether to count what deduplication by codeword would find beyond whole pages, among the \
+     live pages (real bytes only; about 100 bytes of the host for each codeword)",
+);
+
+/// What the two designs differ in.
+pub trait Design<Page> {
+    /// The fingerprint of a page about to be written to `lpn`; 0 if it is not to be deduplicated.
+    fn fingerprint(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> u64;
+
+    /// Digests of the parts of a page that have a codeword each, if parts are known.
+    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128));
+
+    /// The host's word on the pages written from now on: see [`Policy::set_request`].
+    fn set_request(&mut self, _deduplicate: Option<bool>) {}
+}
+
 /// A page that was programmed although a page with its fingerprint was known.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
@@ -55,9 +76,10 @@ struct Deferred {
     fingerprint: u64,
 }
 
-/// The part of SES-Dedup behind the fingerprint.
+/// The policy, in one of its designs.
 #[derive(Clone, Debug)]
-pub(crate) struct Ses {
+pub struct Ses<D> {
+    design: D,
     table: HotTable,
     passes: Passes,
     deferred: VecDeque<Deferred>,
@@ -68,17 +90,22 @@ pub(crate) struct Ses {
     pending: Option<Deferred>,
     /// The pair under comparison comes from the queue.
     from_queue: bool,
+    /// The fingerprint of the page that is being written.
+    last: u64,
+    counter: Option<CodewordCounter>,
+    left_out: u64,
     busy: u64,
     stale: u64,
     queued: u64,
 }
 
-impl Ses {
-    pub fn new(options: &Options, site: &Site) -> Self {
+impl<D> Ses<D> {
+    pub(crate) fn new(design: D, options: &Options, site: &Site) -> Self {
         let pages = u64::from(site.geometry.pages());
         let entries = (pages as f64 * options.share("table_share")) as u64;
         let scratch = (pages as f64 * options.share("scratch_share")) as u64;
         Self {
+            design,
             table: HotTable::new(entries, options.word("retention") == "second-chance"),
             passes: Passes::new(site.geometry.pages(), scratch, false),
             deferred: VecDeque::new(),
@@ -87,15 +114,18 @@ impl Ses {
             offline: options.switch("offline"),
             pending: None,
             from_queue: false,
+            last: 0,
+            counter: options.switch("count_codewords").then(CodewordCounter::default),
+            left_out: 0,
             busy: 0,
             stale: 0,
             queued: 0,
         }
     }
 
-    /// Looks at a page with this fingerprint; 0 for a page that is not to be deduplicated.
-    pub fn inspect(&mut self, lpn: u32, fingerprint: u64, look: &mut impl Look) -> Verdict {
-        self.pending = None;
+    /// Looks a fingerprint up.
+    fn look_up(&mut self, lpn: u32, look: &impl Look) -> Verdict {
+        let fingerprint = self.last;
         let program = Verdict::Program { tag: fingerprint, apart: false };
         if fingerprint == 0 || !self.inline {
             return program;
@@ -116,7 +146,8 @@ impl Ses {
         program
     }
 
-    pub fn stored(&mut self, ppn: u32, tag: u64) {
+    /// A page with a fingerprint is at `ppn` from now on.
+    fn enter(&mut self, ppn: u32, tag: u64) {
         if tag == 0 {
             return;
         }
@@ -131,26 +162,62 @@ impl Ses {
             self.table.insert(tag, ppn);
         }
     }
+}
 
-    pub fn moved(&mut self, from: u32, to: u32, tag: u64) {
+impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
+    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+        self.pending = None;
+        if let Some(counter) = &mut self.counter {
+            counter.begin();
+            self.design.codewords(page, &mut |codeword| counter.part(codeword));
+        }
+        self.last = self.design.fingerprint(lpn, page, look);
+        self.left_out += u64::from(self.last == 0);
+        self.look_up(lpn, look)
+    }
+
+    fn stored(&mut self, ppn: u32, tag: u64) {
+        if let Some(counter) = &mut self.counter {
+            counter.stored(ppn);
+        }
+        self.enter(ppn, tag);
+    }
+
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        if let Some(counter) = &mut self.counter {
+            counter.recovered(ppn);
+        }
+        self.enter(ppn, tag);
+    }
+
+    fn moved(&mut self, from: u32, to: u32, tag: u64) {
+        if let Some(counter) = &mut self.counter {
+            counter.moved(from, to);
+        }
         if tag != 0 {
             self.table.relocate(tag, from, to);
             self.passes.moved(from, to, tag);
         }
     }
 
-    pub fn died(&mut self, ppn: u32) {
+    fn died(&mut self, ppn: u32) {
+        if let Some(counter) = &mut self.counter {
+            counter.died(ppn);
+        }
         self.passes.died(ppn);
     }
 
     /// A candidate that held other content: most likely its page was erased and written again.
-    pub fn compared(&mut self, fingerprint: u64, equal: bool) {
-        if !equal && let Some(slot) = self.table.find(fingerprint) {
+    fn compared(&mut self, candidate: u32, equal: bool) {
+        if equal && let Some(counter) = &mut self.counter {
+            counter.shared(candidate);
+        }
+        if !equal && let Some(slot) = self.table.find(self.last) {
             self.table.remove(slot);
         }
     }
 
-    pub fn next_offline(&mut self, look: &impl Look) -> Option<Offline> {
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
         if !self.offline {
             return None;
         }
@@ -169,17 +236,23 @@ impl Ses {
         self.passes.next(look)
     }
 
-    pub fn tag_read(&mut self, ppn: u32, tag: u64) {
+    fn scanned(&mut self, _ppn: u32, _page: &Page, _look: &mut impl Look) {}
+
+    fn tag_read(&mut self, ppn: u32, tag: u64) {
         self.passes.tag_read(ppn, tag);
     }
 
-    pub fn settled(&mut self, merged: bool) {
+    fn settled(&mut self, _pair: Pair, merged: bool) {
         if !self.from_queue {
             self.passes.settled(merged);
         }
     }
 
-    pub fn dram(&self) -> Vec<(&'static str, u64)> {
+    fn set_request(&mut self, deduplicate: Option<bool>) {
+        self.design.set_request(deduplicate);
+    }
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = Vec::new();
         if self.inline {
             all.extend(self.table.dram());
@@ -191,15 +264,20 @@ impl Ses {
         all
     }
 
-    pub fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let mut all = vec![
             ("table_entries", self.table.used()),
             ("table_evictions", self.table.evicted),
             ("stale_candidates", self.stale),
             ("busy_candidates", self.busy),
             ("deferred_pairs", self.queued),
+            ("pages_left_out", self.left_out),
             ("tags_read", self.passes.tags_read),
             ("offline_rounds", self.passes.rounds),
-        ]
+        ];
+        if let Some(counter) = &self.counter {
+            all.extend(counter.report());
+        }
+        all
     }
 }

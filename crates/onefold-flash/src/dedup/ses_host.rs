@@ -2,21 +2,25 @@
 //! Room: onefold-flash.   Source: seed 000 sec. III (host side) and IV.
 //! 1. The host scrambles what it wants deduplicated as the drive is going to: the drive's own
 //!    scrambler undoes it, plain data lands on flash, and the parity there is that of the data.
+//!    On a drive of bytes that is done by [`crate::drive`]'s host side; identities stand for it.
 //! 2. So the host chooses: by ranges of logical pages (`lba_ranges`), or request by request
-//!    ([`SesHost::set_request`]), for instance to keep the copies that a file system makes on
+//!    ([`Policy::set_request`]), for instance to keep the copies that a file system makes on
 //!    purpose. Other pages stay scrambled and are never candidates.
 //! 3. The drive computes nothing: see [`crate::dedup::ses`] for what follows.
 //! 4. The host must know the seed: a drive that seeds from the physical page is refused.
 //! 5. With a compression engine before the drive's scrambler the design is off, and the
 //!    compressor's checksum, kept in the out-of-band area, is the fingerprint.
+//!
+//! [`Policy::set_request`]: crate::dedup::Policy::set_request
 
 use onefold_code::SeedSource;
 
+use crate::dedup::Look;
+use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options, PolicyError};
 use crate::dedup::registry::Site;
-use crate::dedup::ses::{self, Ses};
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::ses::{self, Design, Ses};
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::TABLE_SHARE,
@@ -33,52 +37,37 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ),
     OptionInfo::new(
         "compression",
-        Kind::Word(&["none", "before-scrambler", "after-scrambler"]),
-        "Where the drive compresses; before its scrambler, the compressor's checksum takes over",
+        Kind::Word(Engine::NAMES),
+        "Where the drive compresses; before its scrambler, the host's is off and the compressor's \
+         checksum is the fingerprint",
     ),
+    ses::COUNT_CODEWORDS,
 ];
 
 /// The policy.
-#[derive(Clone, Debug)]
-pub struct SesHost<F> {
-    fingerprints: F,
-    ses: Ses,
+pub type SesHost<F> = Ses<HostSide<F>>;
+
+/// Pages that the host wants, in ranges and by request.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// First and last pages; none for all.
     ranges: Vec<(u32, u32)>,
-    /// The compressor's checksum is the fingerprint.
-    checksum: bool,
     request: Option<bool>,
-    last: u64,
 }
 
-impl<F> SesHost<F> {
-    pub(crate) fn new(
-        fingerprints: F,
-        options: &Options,
-        site: &Site,
-    ) -> Result<Self, PolicyError> {
-        let checksum = options.word("compression") == "before-scrambler";
-        if !checksum {
-            site.seed_source.unwrap_or(SeedSource::Lba).check_host_side().map_err(|error| {
-                PolicyError::Impossible { policy: options.policy(), why: error.to_string() }
-            })?;
-        }
-        Ok(Self {
-            fingerprints,
-            ses: Ses::new(options, site),
-            ranges: options.ranges("lba_ranges"),
-            checksum,
-            request: None,
-            last: 0,
-        })
+impl Wanted {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { ranges: options.ranges("lba_ranges"), request: None }
     }
 
-    /// Whether pages written from now on are to be deduplicated, whatever their address; `None`
-    /// goes by address again.
+    /// Whether pages written from now on are wanted, whatever their address; `None` goes by
+    /// address again.
     pub fn set_request(&mut self, deduplicate: Option<bool>) {
         self.request = deduplicate;
     }
 
-    fn wanted(&self, lpn: u32) -> bool {
+    /// Whether a page written now is to be deduplicated.
+    pub fn has(&self, lpn: u32) -> bool {
         let in_range = || {
             self.ranges.is_empty()
                 || self.ranges.iter().any(|&(first, last)| (first..=last).contains(&lpn))
@@ -87,54 +76,53 @@ impl<F> SesHost<F> {
     }
 }
 
-impl<Page, F: Fingerprinting<Page>> Policy<Page> for SesHost<F> {
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        self.last = if !self.wanted(lpn) {
+/// Whether the host's scrambler is at work, which it is not ahead of a compression engine.
+pub(crate) fn scrambles(options: &Options) -> bool {
+    Engine::of(options) != Engine::BeforeScrambler
+}
+
+/// The host-side design: fingerprints of plain data on flash.
+#[derive(Clone, Debug)]
+pub struct HostSide<F> {
+    fingerprints: F,
+    wanted: Wanted,
+    /// The compressor's checksum is the fingerprint.
+    checksum: bool,
+}
+
+impl<F> HostSide<F> {
+    pub(crate) fn new(
+        fingerprints: F,
+        options: &Options,
+        site: &Site,
+    ) -> Result<Self, PolicyError> {
+        let scrambles = scrambles(options);
+        if scrambles {
+            site.seed_source.unwrap_or(SeedSource::Lba).check_host_side().map_err(|error| {
+                PolicyError::Impossible { policy: options.policy(), why: error.to_string() }
+            })?;
+        }
+        Ok(Self { fingerprints, wanted: Wanted::new(options), checksum: !scrambles })
+    }
+}
+
+impl<Page, F: Fingerprinting<Page>> Design<Page> for HostSide<F> {
+    fn fingerprint(&mut self, lpn: u32, page: &Page, _look: &mut impl Look) -> u64 {
+        if !self.wanted.has(lpn) {
             0
         } else if self.checksum {
             // Above the 32 bits of the checksum, so that it is never 0.
             u64::from(self.fingerprints.light(page)) | 1 << 32
         } else {
             self.fingerprints.plain_parity(page)
-        };
-        self.ses.inspect(lpn, self.last, look)
+        }
     }
 
-    fn stored(&mut self, ppn: u32, tag: u64) {
-        self.ses.stored(ppn, tag);
+    fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128)) {
+        self.fingerprints.codewords(page, each);
     }
 
-    fn moved(&mut self, from: u32, to: u32, tag: u64) {
-        self.ses.moved(from, to, tag);
-    }
-
-    fn died(&mut self, ppn: u32) {
-        self.ses.died(ppn);
-    }
-
-    fn compared(&mut self, _candidate: u32, equal: bool) {
-        self.ses.compared(self.last, equal);
-    }
-
-    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
-        self.ses.next_offline(look)
-    }
-
-    fn scanned(&mut self, _ppn: u32, _page: &Page, _look: &mut impl Look) {}
-
-    fn tag_read(&mut self, ppn: u32, tag: u64) {
-        self.ses.tag_read(ppn, tag);
-    }
-
-    fn settled(&mut self, _pair: Pair, merged: bool) {
-        self.ses.settled(merged);
-    }
-
-    fn dram(&self) -> Vec<(&'static str, u64)> {
-        self.ses.dram()
-    }
-
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        self.ses.report()
+    fn set_request(&mut self, deduplicate: Option<bool>) {
+        self.wanted.set_request(deduplicate);
     }
 }

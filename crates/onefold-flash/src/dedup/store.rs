@@ -158,13 +158,13 @@ impl Store {
         self.used
     }
 
-    /// Bytes in the controller: digest, location and a byte of hits an entry, and the place of
-    /// each page's entry.
+    /// Bytes in the controller: digest, location and a byte of hits an entry, and the places of
+    /// the entries by page, which a bounded store keeps in a table of as many places.
     pub fn dram(&self) -> [(&'static str, u64); 2] {
         let places = self.places.len() as u64;
         [
             ("fingerprint store", places * (self.digest_bytes + 4 + 1)),
-            ("fingerprint store by page", self.place_of.len() as u64 * 4),
+            ("fingerprint store by page", places.min(self.place_of.len() as u64) * 4),
         ]
     }
 }

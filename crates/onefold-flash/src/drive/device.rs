@@ -11,6 +11,7 @@ use onefold_block::device::check_range;
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use super::clock::Clock;
+use super::host_scrambler::HostScrambler;
 use super::pace::Pace;
 use crate::dedup::Policy;
 use crate::ftl::{Ftl, FtlError};
@@ -45,6 +46,8 @@ pub(super) struct Inner<S: Store, P> {
     pub ftl: Ftl<ByteNand<S>, P>,
     pub host: HostCounts,
     pub pace: Pace,
+    /// What the host does to pages before it sends them, and after they came back.
+    host_side: Option<HostScrambler>,
     /// Why nothing is done any more.
     pub poisoned: Option<String>,
     /// Whether requests are refused because the drive was shut down.
@@ -124,12 +127,48 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         let read = self.ftl.read(lpn, &mut self.pace);
         let retries = self.ftl.nand().health().retries - before;
         self.pace.retried(u32::try_from(retries).unwrap_or(u32::MAX));
-        read.map_err(|error| self.failed(Some(lpn), &error))
+        match read {
+            Ok(Some(page)) if page.is_plain_on_flash() => Ok(Some(self.undo(lpn, &page))),
+            other => other.map_err(|error| self.failed(Some(lpn), &error)),
+        }
     }
 
-    fn put(&mut self, lpn: u32, page: &PageBytes) -> Result<(), BlockError> {
-        let written = self.ftl.write(lpn, page, &mut self.pace);
+    /// A page that the host scrambled ahead, on its way back to it.
+    fn undo(&mut self, lpn: u32, page: &PageBytes) -> PageBytes {
+        let mut bytes = page.to_vec();
+        self.ftl.nand().channel().scramble(lpn, &mut bytes);
+        if let Some(host) = &self.host_side {
+            host.apply(lpn, &mut bytes);
+        }
+        PageBytes::from(bytes)
+    }
+
+    /// A page on its way from the host through the drive's scrambler, if the host sends it
+    /// scrambled ahead; else as it is.
+    fn send(&mut self, lpn: u32, page: PageBytes) -> PageBytes {
+        let Some(host) = &self.host_side else { return page };
+        let Some(deduplicate) = host.request(lpn) else { return page };
+        self.ftl.policy_mut().set_request(Some(deduplicate));
+        if !deduplicate {
+            return page;
+        }
+        let mut bytes = page.to_vec();
+        host.apply(lpn, &mut bytes);
+        self.ftl.nand().channel().scramble(lpn, &mut bytes);
+        PageBytes::plain_on_flash(bytes)
+    }
+
+    fn put(&mut self, lpn: u32, page: PageBytes) -> Result<(), BlockError> {
+        let page = self.send(lpn, page);
+        let written = self.ftl.write(lpn, &page, &mut self.pace);
         written.map(|_| ()).map_err(|error| self.failed(Some(lpn), &error))
+    }
+
+    /// Whether a page holds something, or did and lost it. Its mapping page may have to be read.
+    fn is_written(&mut self, lpn: u32) -> Result<bool, BlockError> {
+        let loaded = self.ftl.load(lpn, &mut self.pace);
+        loaded.map_err(|error| self.failed(Some(lpn), &error))?;
+        Ok(self.ftl.is_written(lpn))
     }
 
     fn drop_page(&mut self, lpn: u32) -> Result<(), BlockError> {
@@ -140,19 +179,19 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     /// Writes part of a page, or all of it.
     fn write_piece(&mut self, piece: Piece, data: &[u8]) -> Result<(), BlockError> {
         if piece.len as u64 == self.page_bytes {
-            return self.put(piece.lpn, &PageBytes::from(data));
+            return self.put(piece.lpn, PageBytes::from(data));
         }
         let mut bytes = match self.page(piece.lpn)? {
             Some(page) => page.to_vec(),
             None => vec![0; self.page_bytes as usize],
         };
         bytes[piece.start..piece.start + piece.len].copy_from_slice(data);
-        self.put(piece.lpn, &PageBytes::from(bytes))
+        self.put(piece.lpn, PageBytes::from(bytes))
     }
 
     fn zero_piece(&mut self, piece: Piece, no_hole: bool) -> Result<(), BlockError> {
         let whole = piece.len as u64 == self.page_bytes;
-        let stored = self.ftl.is_written(piece.lpn);
+        let stored = self.is_written(piece.lpn)?;
         if !no_hole && (whole || !stored) {
             return if stored { self.drop_page(piece.lpn) } else { Ok(()) };
         }
@@ -197,8 +236,24 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
         ftl.nand().set_time(clock.unix_s());
         let host = HostCounts::default();
-        let inner = Inner { ftl, host, pace, poisoned: None, closed: false, page_bytes };
+        let host_side = None;
+        let inner = Inner { ftl, host, pace, host_side, poisoned: None, closed: false, page_bytes };
         Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
+    }
+
+    /// Puts a scrambler of the host's own before the drive.
+    #[must_use]
+    pub fn with_host_scrambler(self, host_side: Option<HostScrambler>) -> Self {
+        self.lock().host_side = host_side;
+        self
+    }
+
+    /// Under `ses-host`, whether pages written from now on are to be deduplicated, whatever their
+    /// address; `None` goes by address again. Other drives do not ask.
+    pub fn set_request(&self, deduplicate: Option<bool>) {
+        if let Some(host) = &mut self.lock().host_side {
+            host.set_request(deduplicate);
+        }
     }
 
     /// A holder of the lock that panicked may have left the FTL half-way.
@@ -246,6 +301,11 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses everything from now on, for a reason that lies outside.
+    pub fn condemn(&self, why: &str) {
+        self.lock().poisoned.get_or_insert_with(|| why.to_owned());
     }
 
     /// What hosts asked for.
@@ -336,7 +396,7 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
         check_range(offset, len, self.size_bytes)?;
         self.request(|inner| {
             for lpn in offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes {
-                if inner.ftl.is_written(lpn as u32) {
+                if inner.is_written(lpn as u32)? {
                     inner.drop_page(lpn as u32)?;
                 }
             }
@@ -350,11 +410,11 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
 
     fn block_status(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
         check_range(offset, len, self.size_bytes)?;
-        let inner = self.lock();
+        let mut inner = self.lock();
         inner.check_usable()?;
         let mut extents: Vec<Extent> = Vec::new();
         for piece in pieces(offset, len.min(STATUS_BYTES_MAX), self.page_bytes) {
-            let stored = inner.ftl.is_written(piece.lpn);
+            let stored = inner.is_written(piece.lpn)?;
             let kind = if stored { ExtentKind::Data } else { ExtentKind::Hole };
             let len_bytes = piece.len as u64;
             match extents.last_mut() {

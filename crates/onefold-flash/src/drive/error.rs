@@ -6,10 +6,10 @@ use onefold_code::CodeError;
 use thiserror::Error;
 
 use super::folder::{NAND_FILE, SPEC_FILE};
-use super::health::FILES;
 use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::nand::bytes::{FileError, OpenError};
+use crate::spec::ParseError;
 
 /// Why an emulated drive cannot be made or opened.
 #[derive(Debug, Error)]
@@ -35,12 +35,22 @@ pub enum DriveError {
         /// The line as asked for.
         wants: String,
     },
+    /// Something of the drive that cannot change any more.
+    #[error("the drive was made with '{has}', not '{wants}', and that cannot change: {why}")]
+    Fixed {
+        /// The key and its value, as recorded.
+        has: String,
+        /// As asked for.
+        wants: String,
+        /// What depends on it.
+        why: &'static str,
+    },
+    /// What is to be changed is no specification.
+    #[error(transparent)]
+    Words(ParseError),
     /// The specification of the drive cannot be read or used.
     #[error("{name}: {0}", name = SPEC_FILE)]
     Spec(String),
-    /// Neither copy of the counters can be read.
-    #[error("neither {a} nor {b} can be read", a = FILES[0], b = FILES[1])]
-    NoHealth,
     /// The scrambler or the code.
     #[error(transparent)]
     Code(#[from] CodeError),

@@ -7,20 +7,22 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{FileFolder, Folder};
+use onefold_block::{FileFolder, Folder, MediaError};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
+use super::host_scrambler::HostScrambler;
 use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
-use crate::dedup::{AnyPolicy, Bytes, Policy};
+use super::revise;
+use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
 use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
-use crate::nand::Nand as _;
 use crate::nand::bytes::{
-    BlockEntry, ByteNand, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
+    BlockEntry, ByteNand, CopyFile, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
 };
+use crate::nand::{BlankNand, Nand as _, WearModel};
 use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 
 /// The specification of the drive.
@@ -29,6 +31,8 @@ pub const SPEC_FILE: &str = "spec.toml";
 pub const NAND_FILE: &str = "nand";
 /// Says that the rest is not yet a drive.
 const MAKING_FILE: &str = "making";
+/// Second copies of what pages say of themselves.
+pub const COPIES_FILE: &str = "copies";
 
 /// An emulated drive in a file, with the policy that its specification names.
 pub type FileDrive = EmulatedDrive<FileStore, AnyPolicy<Bytes>>;
@@ -39,6 +43,7 @@ pub struct OpenDrive {
     folder: Arc<dyn Folder>,
     clock: Arc<dyn Clock>,
     spec: DriveSpec,
+    remarks: Vec<Remark>,
     /// As it was when this run began.
     before: SavedHealth,
     /// What the FTL had counted by then.
@@ -62,28 +67,11 @@ pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
     if !exists(folder) {
         return Err(DriveError::NoDrive);
     }
-    let media = folder.open(SPEC_FILE)?;
-    let mut text = vec![0; media.len()? as usize];
-    media.read(0, &mut text)?;
-    let text = String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))?;
+    let text = revise::spec_text(folder)?;
     let read = SpecBuilder::preset(PRESET_NAMES[0])
         .and_then(|builder| builder.file(SPEC_FILE, &text))
         .and_then(SpecBuilder::build);
     read.map_err(|error| DriveError::Spec(error.to_string()))
-}
-
-/// Whether the drive in a folder is the one that is asked for.
-///
-/// # Errors
-/// [`DriveError::Different`] with the first line that differs, and those of [`read_spec`].
-pub fn check_spec(folder: &dyn Folder, wanted: &DriveSpec) -> Result<(), DriveError> {
-    let (has, wants) = (read_spec(folder)?.to_commented_toml(), wanted.to_commented_toml());
-    match has.lines().zip(wants.lines()).find(|(has, wants)| has != wants) {
-        Some((has, wants)) => {
-            Err(DriveError::Different { has: has.to_owned(), wants: wants.to_owned() })
-        }
-        None => Ok(()),
-    }
 }
 
 /// Makes a new, empty drive in a folder that is empty, or that a making left half-way.
@@ -91,7 +79,7 @@ pub fn check_spec(folder: &dyn Folder, wanted: &DriveSpec) -> Result<(), DriveEr
 /// # Errors
 /// [`DriveError::NotEmpty`], and whatever the parts refuse.
 pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let ours = [SPEC_FILE, NAND_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
+    let ours = [SPEC_FILE, NAND_FILE, COPIES_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
     let names = folder.list()?;
     let begun = names.iter().any(|name| name == MAKING_FILE);
     let may_be = |name: &str| if begun { ours.contains(&name) } else { name == LOCK_FILE };
@@ -100,15 +88,18 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     }
     let channel = spec.channel()?;
     spec.bytes_policy()?;
+    check_settings(spec)?;
     folder.create(MAKING_FILE)?;
     folder.sync_names()?;
     let text = spec.to_commented_toml();
     let description = Description::new(spec.geometry, &channel, &text);
-    let store = FileStore::create(folder.create(NAND_FILE)?, &description)?;
+    let copies = CopyFile::create(folder.create(COPIES_FILE)?, &description)?;
+    let store = FileStore::create(folder.create(NAND_FILE)?, &description)?.with_copies(copies);
     let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
     nand.sync().map_err(crate::FtlError::from)?;
-    let mut ftl = Ftl::format(nand, crate::dedup::NoDedup, settings(spec))?;
+    let mut ftl = Ftl::format(nand, NoDedup, settings(spec))?;
     ftl.flush(&mut crate::Untimed)?;
+    ftl.nand().sync_copies().map_err(crate::FtlError::from)?;
     let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
     for _ in FILES {
         saved.save(folder)?;
@@ -148,23 +139,42 @@ impl OpenDrive {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DriveError> {
         let spec = read_spec(&*folder)?;
-        let mut before = SavedHealth::load(&*folder).ok_or(DriveError::NoHealth)?;
+        revise::finish(&*folder)?;
+        let mut remarks = Vec::new();
+        let mut before = SavedHealth::load(&*folder).unwrap_or_else(|| {
+            // Only what was counted is lost.
+            remarks.push(Remark::CountersLost);
+            SavedHealth { since_unix_s: Some(clock.unix_s()), ..SavedHealth::default() }
+        });
+        let store = open_store(&*folder, &spec, &mut remarks)?;
         let channel = spec.channel()?;
-        let description = Description::new(spec.geometry, &channel, "");
-        let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
         let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
         nand.set_time(clock.unix_s());
-        let ftl = mount(nand, spec.bytes_policy()?, &spec)?;
+        let (ftl, recovered) = Ftl::open(nand, spec.bytes_policy()?, settings(&spec))?;
+        if recovered.lost_entries > 0 {
+            remarks.push(Remark::PagesLost(recovered.lost_entries));
+        }
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
-        let device = Arc::new(EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?);
+        let device = EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?;
+        let device = Arc::new(device.with_host_scrambler(HostScrambler::new(&spec)?));
         before.power_cycles += 1;
         before.unsafe_shutdowns += u64::from(!before.clean);
         before.clean = false;
         let sequence = Mutex::new(before.sequence);
         let opened_ns = clock.now_ns();
-        let open =
-            Self { device, folder, clock, spec, before, counted, opened_ns, sequence, lock: None };
+        let open = Self {
+            device,
+            folder,
+            clock,
+            spec,
+            remarks,
+            before,
+            counted,
+            opened_ns,
+            sequence,
+            lock: None,
+        };
         open.save(false)?;
         Ok(open)
     }
@@ -177,6 +187,11 @@ impl OpenDrive {
     /// Its specification.
     pub fn spec(&self) -> &DriveSpec {
         &self.spec
+    }
+
+    /// What had happened to it when it was opened.
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
     }
 
     /// Everything counted since the drive was made.
@@ -195,7 +210,12 @@ impl OpenDrive {
     /// # Errors
     /// [`DriveError::Media`].
     pub fn save_health(&self) -> Result<(), DriveError> {
-        self.save(false)
+        let saved = self.save(false);
+        if matches!(saved, Err(DriveError::Media(MediaError::NotFound { .. }))) {
+            // Nothing that is stored now would be found again.
+            self.device.condemn("the folder of the drive is gone");
+        }
+        saved
     }
 
     fn save(&self, clean: bool) -> Result<(), DriveError> {
@@ -214,7 +234,12 @@ impl OpenDrive {
     /// # Errors
     /// [`DriveError::Block`], [`DriveError::Media`].
     pub fn close(self) -> Result<(), DriveError> {
-        self.device.shut_down()?;
+        if let Err(error) = self.device.shut_down() {
+            // What it went through counts all the same; the failure below is the answer.
+            let _ = self.save(false);
+            return Err(error.into());
+        }
+        self.device.with_ftl(|ftl| ftl.nand().sync_copies()).map_err(crate::FtlError::from)?;
         self.save(true)?;
         drop(self.lock);
         Ok(())
@@ -227,19 +252,82 @@ impl std::fmt::Debug for OpenDrive {
     }
 }
 
-/// The FTL over an array that holds whatever a power cut has left.
-fn mount<S: Store, P: Policy<PageBytes>>(
-    nand: ByteNand<S>,
-    policy: P,
+/// The cells of a drive with their second copies.
+fn open_store(
+    folder: &dyn Folder,
     spec: &DriveSpec,
-) -> Result<Ftl<ByteNand<S>, P>, DriveError> {
-    let (ftl, _) = Ftl::open(nand, policy, settings(spec))?;
-    Ok(ftl)
+    remarks: &mut Vec<Remark>,
+) -> Result<FileStore, DriveError> {
+    let description = Description::new(spec.geometry, &spec.channel()?, &spec.to_commented_toml());
+    let media = folder.open(NAND_FILE)?;
+    let copies = match folder.open(COPIES_FILE) {
+        Ok(copies) if CopyFile::describes(&*copies, &description) => {
+            // Two witnesses say what the array is: the specification and the copies.
+            if FileStore::repair_header(&*media, &description)? {
+                remarks.push(Remark::HeaderRepaired);
+            }
+            CopyFile::open(copies, &description)?
+        }
+        _ => {
+            // Another array is refused before anything is made for it.
+            FileStore::describe(&*media)?.must_be(&description)?;
+            remarks.push(Remark::CopiesMadeAnew);
+            let copies = CopyFile::create(folder.create(COPIES_FILE)?, &description)?;
+            folder.sync_names()?;
+            copies
+        }
+    };
+    Ok(FileStore::open(media, &description)?.with_copies(copies))
+}
+
+/// What had happened to a drive when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remark {
+    /// The counters could not be read and begin anew.
+    CountersLost,
+    /// The second copies could not be read, or there were none, and begin anew.
+    CopiesMadeAnew,
+    /// The header of the NAND file was damaged and is written anew.
+    HeaderRepaired,
+    /// So many logical pages are lost to damage.
+    PagesLost(u64),
+}
+
+impl std::fmt::Display for Remark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CountersLost => write!(
+                f,
+                "neither {} nor {} can be read: the drive's counters begin anew",
+                FILES[0], FILES[1]
+            ),
+            Self::CopiesMadeAnew => write!(
+                f,
+                "there is no {COPIES_FILE} that can be read: it is made anew, and until the drive \
+                 is closed damage to what was written before may bring back older data"
+            ),
+            Self::HeaderRepaired => {
+                write!(f, "the header of {NAND_FILE} was damaged and is written anew")
+            }
+            Self::PagesLost(pages) => write!(
+                f,
+                "damage took {pages} logical pages: they read as errors until they are written"
+            ),
+        }
+    }
+}
+
+/// Refuses, before anything is made or changed, what could not be opened.
+pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
+    ByteNand::in_memory(spec.geometry, &spec.channel()?, WearModel::none())?;
+    Ftl::format(BlankNand::new(spec.geometry), NoDedup, settings(spec))?;
+    Ok(())
 }
 
 /// The FTL's settings. A process that is killed has no capacitor: what the specification counts
 /// as protected is written to the journal here, when the host asks for it.
-fn settings(spec: &DriveSpec) -> FtlSettings {
+pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
     let settings = spec.ftl_settings();
     let durability = match settings.durability {
         Durability::Protected => Durability::Journal,
@@ -252,13 +340,7 @@ fn settings(spec: &DriveSpec) -> FtlSettings {
 fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> DriveState {
     let geometry = *ftl.geometry();
     let settings = *ftl.settings();
-    let mut holds_data = vec![false; geometry.pages() as usize];
-    let mut mapped = 0;
-    for ppn in (0..settings.logical_pages).filter_map(|lpn| ftl.locate(lpn)) {
-        holds_data[ppn as usize] = true;
-        mapped += 1;
-    }
-    let data = holds_data.iter().filter(|&&holds| holds).count();
+    let stored = ftl.stored();
     let bad = (0..geometry.blocks()).filter(|&block| ftl.nand().is_bad(block)).count();
     let factory =
         (0..geometry.blocks()).filter(|&block| ftl.nand().wear().is_factory_bad(block)).count();
@@ -267,8 +349,8 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
     let data_blocks = u64::from(settings.logical_pages.div_ceil(geometry.pages_per_block));
     DriveState {
         logical_pages: u64::from(settings.logical_pages),
-        mapped_pages: mapped,
-        data_pages: data as u64,
+        mapped_pages: stored.logical_pages,
+        data_pages: stored.data_pages,
         shared_pages: u64::from(ftl.shared().live()),
         bad_blocks: bad as u64,
         factory_bad_blocks: factory as u64,
@@ -281,6 +363,8 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
 pub struct Inspection {
     /// Its specification.
     pub spec: DriveSpec,
+    /// Whether its counters could be read; if not, they are all 0.
+    pub counted: bool,
     /// Its counters as last saved.
     pub health: SavedHealth,
     /// Its blocks.
@@ -292,17 +376,21 @@ pub struct Inspection {
 /// Looks at the drive in a folder without opening it.
 ///
 /// # Errors
-/// [`DriveError::NoDrive`], [`DriveError::NoHealth`], and those of the files.
+/// [`DriveError::NoDrive`], and those of the files.
 pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
     let spec = read_spec(folder)?;
-    let health = SavedHealth::load(folder).ok_or(DriveError::NoHealth)?;
+    let saved = SavedHealth::load(folder);
+    let counted = saved.is_some();
+    let mut health = saved.unwrap_or_default();
+    health.state.logical_pages = u64::from(spec.logical_pages());
     let description = Description::new(spec.geometry, &spec.channel()?, "");
-    let store = FileStore::open(folder.open(NAND_FILE)?, &description)?;
+    let media = folder.open(NAND_FILE)?;
+    let store = FileStore::look(Arc::clone(&media), &description)?;
     let entries = store.read_entries()?;
     let blocks = entries
         .chunks_exact(ENTRY_BYTES)
         .map(|entry| entry.first_chunk().and_then(BlockEntry::decode).unwrap_or_default())
         .collect();
     let allocated_bytes = store.allocated_bytes()?;
-    Ok(Inspection { spec, health, blocks, allocated_bytes })
+    Ok(Inspection { spec, counted, health, blocks, allocated_bytes })
 }

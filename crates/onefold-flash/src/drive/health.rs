@@ -26,6 +26,9 @@ const KINDS: [(OpKind, &str); 3] =
 pub struct SavedHealth {
     /// One more at every save.
     pub sequence: u64,
+    /// When these counters began, in seconds since 1970, if that was not when the drive was made:
+    /// earlier ones could not be read.
+    pub since_unix_s: Option<u64>,
     /// Whether the drive was closed after this.
     pub clean: bool,
     /// Times that it was opened.

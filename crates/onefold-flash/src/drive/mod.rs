@@ -7,17 +7,23 @@ mod device;
 mod error;
 mod folder;
 mod health;
+mod host_scrambler;
 mod lock;
 mod pace;
+mod revise;
 mod smart;
 
 pub use clock::{Clock, WallClock};
 pub use device::{EmulatedDrive, HostCounts};
 pub use error::DriveError;
 pub use folder::{
-    FileDrive, Inspection, NAND_FILE, OpenDrive, SPEC_FILE, check_spec, create, exists, inspect,
-    read_spec,
+    COPIES_FILE, FileDrive, Inspection, NAND_FILE, OpenDrive, Remark, SPEC_FILE, create, exists,
+    inspect, read_spec,
 };
 pub use health::{DriveState, SavedHealth};
+pub use host_scrambler::HostScrambler;
 pub use pace::{Latencies, Pace};
-pub use smart::{Bar, Deduplication, NandReport, SmartLog, SmartReport, WriteAmplification};
+pub use revise::{revise, revise_at};
+pub use smart::{
+    Bar, Counted, Deduplication, NandReport, Protection, SmartLog, SmartReport, WriteAmplification,
+};

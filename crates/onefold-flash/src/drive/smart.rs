@@ -148,12 +148,34 @@ pub struct SmartReport {
     pub erase_histogram: Vec<Bar>,
     /// Whether the drive was closed; if not, counts of its last moments may be missing.
     pub closed: bool,
+    /// Since when things were counted.
+    pub counters: Counted,
+    /// Whether what was not flushed survives.
+    pub power_loss_protection: Protection,
+}
+
+/// What is known of the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Whether they could be read; if not, all are 0.
+    pub readable: bool,
+    /// When they began, in seconds since 1970, if that was after the drive was made.
+    pub since_unix_s: Option<u64>,
+}
+
+/// Power-loss protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Protection {
+    /// Whether the modelled drive has it.
+    pub specified: bool,
+    /// Whether the emulated one has: a process and its host have no capacitor.
+    pub emulated: bool,
 }
 
 impl SmartReport {
     /// The report of a drive.
     pub fn of(drive: &Inspection) -> Self {
-        let Inspection { spec, health, blocks, allocated_bytes } = drive;
+        let Inspection { spec, counted, health, blocks, allocated_bytes } = drive;
         let state = health.state;
         let erases: Vec<u32> = blocks.iter().filter(|b| !b.bad).map(|b| b.erases).collect();
         let mean = erases.iter().map(|&e| f64::from(e)).sum::<f64>() / erases.len().max(1) as f64;
@@ -201,6 +223,11 @@ impl SmartReport {
             },
             erase_histogram: histogram(&erases),
             closed: health.clean,
+            counters: Counted { readable: *counted, since_unix_s: health.since_unix_s },
+            power_loss_protection: Protection {
+                specified: spec.controller.power_loss_protection,
+                emulated: false,
+            },
             log,
         }
     }

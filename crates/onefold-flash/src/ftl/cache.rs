@@ -9,7 +9,7 @@ use crate::dedup::Policy;
 use crate::ftl::map::NONE;
 use crate::ftl::meta::CLEAN;
 use crate::ftl::{Ftl, FtlError};
-use crate::nand::Nand;
+use crate::nand::{Nand, NandError};
 use crate::op::{Cause, Driver, OpKind};
 
 /// Which segments are in DRAM.
@@ -128,9 +128,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.map.load(lpns, &[]);
         } else {
             if N::KEEPS_META {
-                let bytes = self.nand.read_meta(ppn)?;
                 let lpns = self.meta.slots.lpns(segment);
-                self.map.load(lpns, &bytes);
+                match self.nand.read_meta(ppn) {
+                    Ok(bytes) => self.map.load(lpns, &bytes),
+                    Err(NandError::Uncorrectable { .. }) => {
+                        self.map.lose(lpns);
+                        self.meta.dirty(segment, self.seq);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
             self.issue(d, OpKind::Read, Cause::Map, ppn, foreground);
         }

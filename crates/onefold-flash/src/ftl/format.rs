@@ -161,7 +161,9 @@ fn check_settings(
     if settings.logical_pages == 0 {
         return Err(FtlError::Settings("logical_pages must be at least 1".into()));
     }
-    if cache.is_partial() && cache.capacity() < 4 {
+    let too_small =
+        settings.map_cache_bytes > 0 && settings.map_cache_bytes < u64::from(geometry.page_bytes);
+    if too_small || (cache.is_partial() && cache.capacity() < 4) {
         let least = 4 * geometry.page_bytes;
         let message = format!("map_cache_bytes must be 0 or at least 4 pages, {least}");
         return Err(FtlError::Settings(message));

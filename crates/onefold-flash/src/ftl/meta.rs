@@ -266,9 +266,27 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !N::KEEPS_META {
             return self.program_meta(slot, 0, &[], d);
         }
-        let bytes = self.nand.read_meta(from)?;
+        let bytes = match self.nand.read_meta(from) {
+            // The entries are in DRAM, or they are lost.
+            Err(NandError::Uncorrectable { .. }) if slot < self.meta.slots.segments => {
+                return self.restore_segment(slot, d);
+            }
+            bytes => bytes?,
+        };
         let seed = self.nand.read_oob(from)?.seed;
         self.program_meta(slot, seed, &bytes, d)
+    }
+
+    /// Stores a segment whose mapping page cannot be read any more.
+    fn restore_segment(&mut self, segment: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        let in_dram = segment >= self.meta.slots.logical || self.cache.holds(segment);
+        if in_dram {
+            return self.store_segment(segment, d);
+        }
+        self.map.lose(self.meta.slots.lpns(segment));
+        self.store_segment(segment, d)?;
+        self.map.forget(self.meta.slots.lpns(segment));
+        Ok(())
     }
 
     fn next_meta_page(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {

@@ -20,12 +20,14 @@ mod meta;
 mod precondition;
 mod recover;
 mod share;
+mod stored;
 mod victim;
 mod write;
 
 pub use counters::Counters;
 pub use recover::Recovered;
 pub use settings::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
+pub use stored::Stored;
 pub use write::Written;
 
 use onefold_block::SplitMix64;

@@ -76,6 +76,8 @@ struct Scan {
     seen: Vec<Seen>,
     meta: Vec<Found>,
     events: Vec<(u64, Event)>,
+    /// Mapping pages that cannot be read.
+    lost_segments: Vec<u32>,
     seq_max: u64,
     report: Recovered,
 }
@@ -97,6 +99,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             seen: vec![Seen::default(); blocks as usize],
             meta: Vec::new(),
             events: Vec::new(),
+            lost_segments: Vec::new(),
             seq_max: 0,
             report: Recovered::default(),
         };
@@ -184,6 +187,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 
+    /// The bytes of one of the FTL's own pages; `None` if they cannot be read.
+    fn own_page(&mut self, ppn: u32) -> Result<Option<Vec<u8>>, NandError> {
+        match self.nand.read_meta(ppn) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(NandError::Uncorrectable { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn newest_root(&mut self, scan: &Scan) -> Result<Root, FtlError> {
         let roots = scan.meta.iter().filter(|found| matches!(found.oob.key, PageKey::Root(_)));
         let newest = roots.max_by_key(|found| (found.oob.seed, found.oob.seq)).copied();
@@ -191,7 +203,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let message = "the array holds no drive: no root was found in it".to_owned();
             return Err(FtlError::Unrecoverable(message));
         };
-        let bytes = self.nand.read_meta(found.ppn)?;
+        // An older root would bring back older data.
+        let Some(bytes) = self.own_page(found.ppn)? else {
+            return Err(FtlError::Unrecoverable(format!(
+                "page {} with the root of the newest checkpoint (sequence {}) is damaged",
+                found.ppn, found.oob.seed
+            )));
+        };
         let root = Root::decode(&bytes).ok_or_else(|| {
             FtlError::Unrecoverable(format!("page {} is no root, though marked as one", found.ppn))
         })?;
@@ -221,7 +239,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             };
             let slot = self.meta.slots.state(index, root.odd);
             self.meta.place[slot as usize] = found.ppn;
-            let bytes = self.nand.read_meta(found.ppn)?;
+            let Some(bytes) = self.own_page(found.ppn)? else {
+                let message = format!("page {} with block states ({index}) is damaged", found.ppn);
+                return Err(FtlError::Unrecoverable(message));
+            };
             words.extend(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)));
         }
         let blocks = self.geometry.blocks();
@@ -258,16 +279,27 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.meta.dirty_at[segment as usize] = 0;
             let expected = self.meta.stored_at[segment as usize];
             let found = newest[segment as usize].filter(|found| found.oob.seed >= expected);
-            let Some(found) = found else {
-                if expected > 0 && segment < slots.logical {
+            let bytes = match found {
+                Some(found) => self.own_page(found.ppn)?,
+                None => None,
+            };
+            let (Some(found), Some(bytes)) = (found, bytes) else {
+                // What the page held is gone; what came after it is replayed.
+                let held = found.map_or(expected, |found| found.oob.seed);
+                if held > 0 && segment < slots.logical {
                     self.map.lose(slots.lpns(segment));
                     scan.report.lost_entries += u64::from(slots.entries);
-                    self.meta.dirty_at[segment as usize] = expected;
+                }
+                self.meta.dirty_at[segment as usize] = held;
+                if held > 0 {
+                    // Kept until it is stored anew, so that no older page takes its place.
+                    self.meta.stored_at[segment as usize] = held;
+                    self.meta.place[segment as usize] = found.map_or(NONE, |found| found.ppn);
+                    scan.lost_segments.push(segment);
                 }
                 continue;
             };
             self.meta.stored_at[segment as usize] = found.oob.seed;
-            let bytes = self.nand.read_meta(found.ppn)?;
             self.meta.place[segment as usize] = found.ppn;
             self.meta.dirty_at[segment as usize] = found.oob.seed;
             if segment < slots.logical {
@@ -300,7 +332,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 continue;
             }
             last_kept = found.oob.seed;
-            let records = journal::decode(&self.nand.read_meta(found.ppn)?);
+            let Some(bytes) = self.own_page(found.ppn)? else {
+                return Err(FtlError::Unrecoverable(format!(
+                    "page {} of the journal, with what was trimmed and shared up to sequence {}, \
+                     is damaged",
+                    found.ppn, found.oob.seed
+                )));
+            };
+            let records = journal::decode(&bytes);
             scan.events.extend(records.into_iter().map(|(seq, r)| (seq, Event::Record(r))));
             let slot = self.meta.place.len() as u32;
             self.meta.place.push(found.ppn);
@@ -310,6 +349,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         scan.events.sort_unstable_by_key(|&(seq, _)| seq);
         let base = self.meta.dirty_at.clone();
         self.meta.dirty_at.fill(super::meta::CLEAN);
+        for &segment in &scan.lost_segments {
+            self.meta.dirty(segment, base[segment as usize]);
+        }
         for (seq, event) in std::mem::take(&mut scan.events) {
             scan.seq_max = scan.seq_max.max(seq);
             scan.report.replayed += u64::from(self.apply(seq, event, &base, &mut stored));

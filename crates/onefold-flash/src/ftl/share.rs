@@ -6,8 +6,17 @@ use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::write::Written;
 use crate::ftl::{Ftl, FtlError, view};
-use crate::nand::Nand;
+use crate::nand::{Nand, NandError};
 use crate::op::{Cause, Driver, OpKind, Work};
+
+/// What was read, or nothing of a page that is damaged: nobody asked for it.
+fn readable<T>(read: Result<T, NandError>) -> Result<Option<T>, NandError> {
+    match read {
+        Ok(page) => Ok(Some(page)),
+        Err(NandError::Uncorrectable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub(super) fn share_written(
@@ -86,15 +95,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         match self.policy.next_offline(&mut view) {
             None => return Ok(false),
             Some(Offline::Scan { ppn }) => {
-                let page = self.nand.read(ppn)?;
+                let page = readable(self.nand.read(ppn))?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                let mut view = view!(self, d, false);
-                self.policy.scanned(ppn, &page, &mut view);
+                if let Some(page) = page {
+                    let mut view = view!(self, d, false);
+                    self.policy.scanned(ppn, &page, &mut view);
+                }
             }
             Some(Offline::ReadTag { ppn }) => {
-                let tag = self.nand.read_oob(ppn)?.tag;
+                let oob = readable(self.nand.read_oob(ppn))?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                self.policy.tag_read(ppn, tag);
+                if let Some(oob) = oob {
+                    self.policy.tag_read(ppn, oob.tag);
+                }
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
             Some(Offline::Merge(pair)) => {
@@ -108,12 +121,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn compare_and_merge(&mut self, pair: Pair, d: &mut impl Driver) -> Result<(), FtlError> {
         let both_live = self.owners.is_live(pair.duplicate) && self.owners.is_live(pair.original);
         let merged = if both_live && pair.duplicate != pair.original {
-            let duplicate = self.nand.read(pair.duplicate)?;
-            let original = self.nand.read(pair.original)?;
+            let duplicate = readable(self.nand.read(pair.duplicate))?;
+            let original = readable(self.nand.read(pair.original))?;
             self.issue(d, OpKind::Read, Cause::Dedup, pair.duplicate, false);
             self.issue(d, OpKind::Read, Cause::Dedup, pair.original, false);
             d.work(Work::Compare, false);
-            let verified = Verified::by_comparison(&original, &duplicate, pair.original);
+            let verified = match (original, duplicate) {
+                (Some(original), Some(duplicate)) => {
+                    Verified::by_comparison(&original, &duplicate, pair.original)
+                }
+                _ => None,
+            };
             self.counters.compared_equal += u64::from(verified.is_some());
             self.counters.compared_different += u64::from(verified.is_none());
             match verified {

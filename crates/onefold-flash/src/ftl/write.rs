@@ -151,8 +151,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !self.owners.is_live(candidate) {
             return Ok(None);
         }
-        let stored = self.nand.read(candidate)?;
+        let stored = self.nand.read(candidate);
         self.issue(d, OpKind::Read, Cause::Dedup, candidate, true);
+        let stored = match stored {
+            Ok(stored) => stored,
+            // Who writes a page has nothing to do with the damage to another one.
+            Err(NandError::Uncorrectable { .. }) => {
+                self.policy.compared(candidate, false);
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
         d.work(Work::Compare, true);
         let verified = Verified::by_comparison(&stored, page, candidate);
         self.policy.compared(candidate, verified.is_some());

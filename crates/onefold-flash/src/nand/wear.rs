@@ -13,7 +13,7 @@ use onefold_block::SplitMix64;
 const HOUR_S: f64 = 3600.0;
 const YEAR_S: f64 = 365.25 * 24.0 * HOUR_S;
 /// The rate of a page that holds noise.
-const RATE_MAX: f64 = 0.5;
+pub(crate) const RATE_MAX: f64 = 0.5;
 /// Errors are looked for in no more than so many bits of a page.
 const ERRORS_MAX: usize = 1 << 16;
 
@@ -34,6 +34,8 @@ pub struct WearModel {
     pub retention_exponent: f64,
     /// Added rate for each read of the block at the rated cycles.
     pub disturb_rate: f64,
+    /// What plain data in the cells makes of all these rates, where the scrambler has been undone.
+    pub plain_factor: f64,
     /// Share of the errors that are noise of one reading and not of the cells, 0 to 1.
     pub noise_share: f64,
     /// Readings with shifted thresholds after the first one failed.
@@ -64,6 +66,7 @@ impl WearModel {
             retention_rate: 0.0,
             retention_exponent: 1.0,
             disturb_rate: 0.0,
+            plain_factor: 1.0,
             noise_share: 0.0,
             retries: 0,
             retry_gain: 1.0,
@@ -193,6 +196,11 @@ impl WearModel {
             }
         }
         wrong
+    }
+
+    /// One draw for a page and the program of it that is there: above 0, at most 1.
+    pub fn luck(&self, at: &Reading) -> f64 {
+        self.stream(5, u64::from(at.ppn), u64::from(at.erases)).uniform()
     }
 
     fn stream(&self, what: u64, place: u64, time: u64) -> Stream {

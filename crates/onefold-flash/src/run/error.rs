@@ -51,7 +51,7 @@ pub enum RunError {
     #[error("dedup: {0}")]
     Dedup(#[from] PolicyError),
     /// The controller's memory is too small for its tables.
-    #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes")]
+    #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes{smaller}")]
     Dram {
         /// What there is.
         budget: u64,
@@ -59,6 +59,8 @@ pub enum RunError {
         needed: u64,
         /// For what.
         list: String,
+        /// The options that size tables of the policy, as a part of the sentence, or nothing.
+        smaller: String,
     },
     /// The FTL failed a request.
     #[error("request {request}: {error}")]

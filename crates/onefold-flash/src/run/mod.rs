@@ -13,7 +13,7 @@ mod tally;
 pub use error::RunError;
 pub use report::{
     DedupReport, DramItem, DramReport, ErasesBucket, ErasesReport, LatencyReport, LifetimeReport,
-    OpsReport, Report, RequestsReport, ServerReport, UtilisationReport, WafReport,
+    OpsReport, Report, RequestsReport, RetriesReport, ServerReport, UtilisationReport, WafReport,
 };
 pub use request::{HostRequest, SimPage, TraceRequests};
 pub use simulation::{Completion, Observer, Verdict};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use onefold_workload::Op;
 use serde::Serialize;
 
-use crate::controller::{ControllerUsage, Share};
-use crate::dedup::Policy;
+use crate::controller::{ControllerUsage, RetryCounts, Share};
+use crate::dedup::{Kind, Policy, policy_info};
 use crate::ftl::Counters;
 use crate::nand::Nand;
 use crate::op::{Cause, OpKind};
@@ -39,6 +39,7 @@ pub struct Report {
     pub flash_operations: BTreeMap<&'static str, OpsReport>,
     pub dedup: DedupReport,
     pub utilisation: UtilisationReport,
+    pub read_retries: Option<RetriesReport>,
     pub energy_nj: u128,
     pub erases: ErasesReport,
     pub lifetime: LifetimeReport,
@@ -107,6 +108,23 @@ pub struct DedupReport {
     pub compared_equal: u64,
     pub compared_different: u64,
     pub policy_counts: BTreeMap<&'static str, u64>,
+}
+
+/// Readings of pages that took more than one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct RetriesReport {
+    pub pages_read: u64,
+    pub retried_pages: u64,
+    pub retries: u64,
+    pub uncorrectable_pages: u64,
+}
+
+impl From<RetryCounts> for RetriesReport {
+    fn from(counts: RetryCounts) -> Self {
+        let RetryCounts { pages_read, retried_pages, retries, uncorrectable_pages } = counts;
+        Self { pages_read, retried_pages, retries, uncorrectable_pages }
+    }
 }
 
 /// Busy shares.
@@ -205,9 +223,21 @@ pub(crate) fn dram(
     if used_bytes > budget_bytes {
         let one = |item: &DramItem| format!("{} ({} bytes)", item.name, item.bytes);
         let list = items.iter().map(one).collect::<Vec<_>>().join(", ");
-        return Err(RunError::Dram { budget: budget_bytes, needed: used_bytes, list });
+        let smaller = sizes(&spec.dedup.policy);
+        return Err(RunError::Dram { budget: budget_bytes, needed: used_bytes, list, smaller });
     }
     Ok(DramReport { budget_bytes, used_bytes, items })
+}
+
+/// Which options make the tables of a policy smaller.
+fn sizes(policy: &str) -> String {
+    let options = policy_info(policy).map(|info| info.options).unwrap_or_default();
+    let keys: Vec<String> = options
+        .iter()
+        .filter(|option| matches!(option.kind, Kind::Share(_) | Kind::Multiple(_)))
+        .map(|option| format!("dedup.{}", option.key))
+        .collect();
+    if keys.is_empty() { String::new() } else { format!("; less with {}", keys.join(", ")) }
 }
 
 fn per(part: u64, whole: u64) -> Option<f64> {
@@ -328,6 +358,7 @@ impl Report {
                 policy_counts: simulation.ftl.policy().report().into_iter().collect(),
             },
             utilisation: utilisation(spec, &usage),
+            read_retries: usage.retries.map(RetriesReport::from),
             energy_nj: usage.energy_nj,
             erases: erases(spec, simulation.ftl.blocks()),
             dram,

@@ -162,9 +162,30 @@ pub const KEYS: &[Key] = &[
         "Wrong bits of a fresh page, of 10^9; wear, age and reads add to them",
     ),
     key(
+        "media.plain_raw_bit_errors_percent",
+        Whole(100, 100_000),
+        "Raw bit errors of a page whose plain data lies on flash (ses-host, emulated drive), \
+         percent of those of a scrambled one",
+    ),
+    key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
-        "How raw bit errors grow with erases, age and reads, and how blocks fail (emulated drive)",
+        "How raw bit errors grow with erases, age and reads; in the emulated drive, how blocks fail",
+    ),
+    key(
+        "media.read_retries",
+        Switch,
+        "Whether `ssd run` reads a page again until the wear model lets the code correct it",
+    ),
+    key(
+        "media.worn_cycles",
+        Whole(0, 10_000_000),
+        "Erases that every block has seen when a run starts (read_retries)",
+    ),
+    key(
+        "media.data_age_s",
+        Whole(0, 10_000_000_000),
+        "Seconds for which data that a run finds has been there (read_retries)",
     ),
     key(
         "media.code",

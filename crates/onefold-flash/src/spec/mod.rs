@@ -87,7 +87,11 @@ pub struct MediaSpec {
     pub rated_pe_cycles: u64,
     pub factory_bad_blocks_ppm: u64,
     pub raw_bit_errors_ppb: u64,
+    pub plain_raw_bit_errors_percent: u64,
     pub wear: MediaWear,
+    pub read_retries: bool,
+    pub worn_cycles: u64,
+    pub data_age_s: u64,
     pub code: MediaCode,
     pub scrambler: String,
 }

@@ -162,7 +162,10 @@ impl SpecBuilder {
         let is_table = KEYS.iter().any(|key| key.table() == path);
         match value {
             Value::Table(table) if is_table => {
-                for (name, value) in table {
+                // A policy takes the options of another one away, but not those beside it.
+                let (policy, others): (Vec<_>, Vec<_>) =
+                    table.into_iter().partition(|(name, _)| path == "dedup" && name == "policy");
+                for (name, value) in policy.into_iter().chain(others) {
                     self.lay(from, &format!("{path}.{name}"), value)?;
                 }
                 return Ok(());

@@ -1,4 +1,4 @@
-//! V1 to V5: write amplification in the steady state beside its closed form.
+//! V1 to V4: write amplification in the steady state beside its closed form.
 //! Room: onefold-flash.
 
 use onefold_block::SplitMix64;
@@ -6,10 +6,9 @@ use onefold_block::SplitMix64;
 use crate::dedup::{NoDedup, Policy};
 use crate::ftl::{Counters, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
 use crate::geometry::Geometry;
-use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
+use crate::nand::{BlankNand, Nand};
 use crate::op::{OpKind, Untimed};
 use crate::theory;
-use crate::validation::PerfectTable;
 
 /// One comparison.
 #[derive(Clone, Debug)]
@@ -294,56 +293,4 @@ fn skewed(geometry: Geometry, settings: FtlSettings, scale: Scale) -> Result<f64
             if random.chance(4, 5) { random.below(hot) } else { hot + random.below(logical - hot) };
         (lpn as u32, ())
     })
-}
-
-/// V5: contents drawn from `logical / ratio`, deduplicated without a miss.
-///
-/// # Errors
-/// Those of [`uniform`].
-pub fn v5(scale: Scale, ratio: f64) -> Result<Vec<Row>, FtlError> {
-    let geometry = plane(scale.blocks, 64);
-    let full = with_alpha(geometry, 1.0, FtlSettings::default())?.logical_pages;
-    // So many logical pages that the unique ones leave 20 % of the drive.
-    let unique_share = theory::dedup_live_pages(ratio, 1.0) / ratio;
-    let logical = (f64::from(full) / 1.2 / unique_share) as u32;
-    let logical = logical.min(full - 8 * 64);
-    let contents = (f64::from(logical) / ratio) as u64;
-    let settings = FtlSettings { logical_pages: logical, ..FtlSettings::default() };
-    let table = PerfectTable::new(100, 3);
-    let mut ftl = Ftl::format(IdentityNand::new(geometry), table, settings)?;
-    let mut random = SplitMix64::new(13);
-    let mut draw = |lpn: Option<u32>| {
-        let lpn = lpn.unwrap_or_else(|| random.below(u64::from(logical)) as u32);
-        (lpn, Identity::of_number(random.below(contents)))
-    };
-    for lpn in 0..logical {
-        let (lpn, page) = draw(Some(lpn));
-        ftl.write(lpn, &page, &mut Untimed)?;
-    }
-    measure(&mut ftl, Scale { measured: 0, ..scale }, || draw(None))?;
-    let before = *ftl.counters();
-    let live_before = live_pages(&ftl);
-    measure(&mut ftl, Scale { warm: 0, ..scale }, || draw(None))?;
-    let after = *ftl.counters();
-    let written = (after.host_pages_written - before.host_pages_written) as f64;
-    let inline = (after.inline_pages - before.inline_pages) as f64;
-    let live = f64::midpoint(live_before, live_pages(&ftl));
-    let live_theory = theory::dedup_live_pages(f64::from(logical), contents as f64);
-    let unique_theory = theory::dedup_unique_share(f64::from(logical), contents as f64);
-    let alpha = ftl.effective_alpha() * f64::from(logical) / live_theory;
-    let waf = waf_between(&before, &after) * written / (written - inline);
-    let row = |what: String, theory, measured| Row { id: "V5", what, theory, measured };
-    Ok(vec![
-        row(format!("share programmed, U/K {ratio}"), unique_theory, 1.0 - inline / written),
-        row(format!("live pages, U/K {ratio}"), live_theory, live),
-        row(
-            format!("amplification of unique writes (1 to 1.12), U/K {ratio}"),
-            theory::greedy(alpha, 64),
-            waf,
-        ),
-    ])
-}
-
-fn live_pages<N: Nand, P: Policy<N::Page>>(ftl: &Ftl<N, P>) -> f64 {
-    f64::from(ftl.blocks().live_of_plane(0))
 }

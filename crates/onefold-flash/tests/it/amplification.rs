@@ -5,6 +5,7 @@
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, VictimRule};
 use onefold_flash::nand::{BlankNand, Identity, IdentityNand};
+use onefold_flash::validation::content;
 use onefold_flash::validation::steady::{self, Row, Scale};
 use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed, theory};
 
@@ -96,9 +97,18 @@ fn a_preconditioned_drive_is_recovered_as_it_was() {
 
 #[test]
 fn deduplication_has_its_closed_forms() {
-    let rows = steady::v5(Scale { blocks: 512, ..SMALL }, 1.0).expect("runs");
-    assert!(rows[0].deviation().abs() < 0.01 && rows[1].deviation().abs() < 0.01, "{rows:?}");
-    assert!((-0.01..=0.12).contains(&rows[2].deviation()), "{rows:?}");
+    let scale = Scale { blocks: 512, ..SMALL };
+    let perfect = content::perfect(scale, 1.0).expect("runs");
+    let policies = content::INLINE.iter().map(|&case| content::inline(scale, 1.0, case));
+    for rows in policies.map(|rows| rows.expect("runs")).chain([perfect]) {
+        let off: Vec<f64> = rows.iter().map(Row::deviation).collect();
+        assert!(off[0].abs() < 0.01 && off[1].abs() < 0.01, "{rows:?}");
+        assert!((-0.01..=0.12).contains(&off[2]), "{rows:?}");
+    }
+    for &case in content::IDLE {
+        let row = content::idle(Scale { warm: 1, measured: 2, ..scale }, 1.0, case).expect("runs");
+        assert!(row.deviation().abs() < 0.01, "{row:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Fingerprinting<Identity> for Weak {
         1 + page.0 as u64 % 5
     }
 
-    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u64)) {}
+    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u128)) {}
 
     fn configure(&mut self, _truncation: Truncation, _strong: FingerprintKind) {}
 }
@@ -83,15 +83,17 @@ const GEOMETRY: Geometry = Geometry {
 const LOGICAL: u32 = 180;
 
 /// Options that make things happen on a small drive; policies with several ways have several rows.
-const CASES: &[(&str, &str)] = &[
+pub(crate) const CASES: &[(&str, &str)] = &[
     ("none", ""),
     ("caftl-online", ""),
     ("caftl-online", "store_share = 0.05\nbackground = true"),
     ("caftl-online", "sample_one_in = 3\nbackground = true"),
-    ("caftl-online", "prehash = true\nhash = 'sha256'"),
+    ("caftl-online", "prehash = true\nhash = 'sha1'"),
     ("caftl-offline", ""),
     ("caftl-offline", "store_share = 0.05"),
+    ("caftl-online", "prehash = true\ntable_share = 0.06"),
     ("block-separation", ""),
+    ("block-separation", "table_share = 0.06"),
     ("block-separation", "hash_unique = false\ncrc_hidden = false"),
     ("crc-compare", ""),
     ("crc-compare", "order = 'first-come'\ncrc_hidden = false"),
@@ -109,7 +111,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 /// Whether everything is found in the end with these options.
-fn is_exact(name: &str, options: &str) -> bool {
+pub(crate) fn is_exact(name: &str, options: &str) -> bool {
     let leaves_out = ["store_share", "leave", "lba_ranges"];
     let bounded = name == "crc-compare" && options.contains("table_share");
     name != "none" && !bounded && !leaves_out.iter().any(|word| options.contains(word))

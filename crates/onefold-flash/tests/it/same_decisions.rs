@@ -4,7 +4,7 @@
 use onefold_block::SplitMix64;
 use onefold_code::{ParityFingerprint, Truncation};
 use onefold_content::FingerprintKind;
-use onefold_flash::dedup::{AnyPolicy, Bytes, Fingerprinting, POLICIES, Policy, Site};
+use onefold_flash::dedup::{AnyPolicy, Bytes, Engine, Fingerprinting, POLICIES, Policy, Site};
 use onefold_flash::ftl::Durability;
 use onefold_flash::nand::bytes::PageBytes;
 use onefold_flash::nand::{ByteNand, Identity, IdentityNand, Nand, WearModel};
@@ -152,7 +152,7 @@ impl Fingerprinting<Identity> for Named {
         self.0.plain_parity(&behind(page))
     }
 
-    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u64)) {
+    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u128)) {
         self.0.codewords(&behind(page), each);
     }
 
@@ -188,6 +188,69 @@ fn bytes_and_identities_decide_alike_under_every_policy() {
             let shared = real.2[0].1 + real.2[1].1;
             assert_eq!(shared > 50, info.name != "none", "{what}: {:?}", real.2);
         }
+    }
+}
+
+/// Half of the pages are text, so that an engine has something to do.
+fn compressible(id: u64) -> PageBytes {
+    if id % 2 == 1 {
+        return bytes(id);
+    }
+    let mut page = format!("line {id} of a text; ").repeat(PAGE / 10).into_bytes();
+    page.truncate(PAGE);
+    PageBytes::from(page)
+}
+
+#[test]
+fn a_compression_engine_changes_no_decision() {
+    for (name, seed) in [("ses-device", 1), ("ses-device", 2), ("ses-host", 1), ("ses-host", 2)] {
+        let mut plain = None;
+        for place in ["none", "before-scrambler", "after-scrambler"] {
+            let what = format!("{name}, {place}, seed {seed}");
+            let mut spec = spec(name);
+            spec.dedup.options.insert("compression".to_owned(), place.into());
+            // Which entry a full table gives up depends on the numbers that fingerprints are.
+            for share in ["table_share", "scratch_share"] {
+                spec.dedup.options.insert(share.to_owned(), 1.into());
+            }
+            let channel = spec.channel().expect("a preset");
+            let nand = ByteNand::in_memory(spec.geometry, &channel, WearModel::none());
+            let policy = spec.bytes_policy().expect("known");
+            let page = |id| compressible(id % 150);
+            let run = run(nand.expect("fits"), policy, Durability::Journal, seed, page);
+            assert!(run.2[0].1 + run.2[1].1 > 50, "{what}: {:?}", run.2);
+            let Some((log, places, counts)) = &plain else {
+                plain = Some(run);
+                continue;
+            };
+            assert_eq!(counts, &run.2, "{what}");
+            assert!(log.ops == run.0.ops && log.work == run.0.work, "{what}");
+            assert_eq!(places, &run.1, "{what}");
+        }
+    }
+}
+
+/// Which bytes have the parity that is the fingerprint, with an engine and without.
+#[test]
+fn an_engine_ahead_of_the_code_changes_what_the_parity_is_of() {
+    let made = |engine| {
+        let mut made = fingerprints(&spec("ses-device"));
+        Fingerprinting::<PageBytes>::compress(&mut made, engine);
+        made
+    };
+    let mut none = made(Engine::None);
+    let mut before = made(Engine::BeforeScrambler);
+    let mut after = made(Engine::AfterScrambler);
+    for id in 0..40 {
+        let page = compressible(id);
+        let plain = none.plain_parity(&page);
+        // The device: what is scrambled and encoded is compressed first, or afterwards.
+        assert_eq!(after.parity(id as u32, &page), plain, "page {id}");
+        let compressed = before.parity(id as u32, &page);
+        assert_eq!(compressed == plain, id % 2 == 1, "page {id}: noise is left as it is");
+        assert_eq!(before.parity(7, &page), compressed, "page {id}: the address is out of it");
+        // The host: what the drive's scrambler puts out is plain, and is compressed then.
+        assert_eq!(after.plain_parity(&page), compressed, "page {id}");
     }
 }
 

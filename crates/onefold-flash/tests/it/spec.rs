@@ -1,6 +1,7 @@
 //! Specifications: printed and read back, layered, and refused with what is accepted.
 //! Room: onefold-flash.
 
+use onefold_flash::dedup::{Kind, POLICIES};
 use onefold_flash::spec::keys::{Accepts, KEYS, TABLES};
 use onefold_flash::spec::{BlockCount, PRESET_NAMES, SpecBuilder, VictimName};
 use onefold_flash::{DriveSpec, Geometry};
@@ -40,6 +41,32 @@ fn every_preset_is_printed_and_read_back_as_itself() {
         let keys = text.lines().filter(|line| line.contains(" = ") && !line.starts_with('#'));
         assert_eq!(keys.count(), KEYS.len(), "{name}");
     }
+}
+
+#[test]
+fn options_of_a_policy_survive_printing_and_reading_whatever_their_names() {
+    for info in POLICIES {
+        let mut spec = preset("ses-slc");
+        info.name.clone_into(&mut spec.dedup.policy);
+        for option in info.options {
+            let text = match option.kind {
+                Kind::Ranges => "[[3, 9], [20, 20]]".to_owned(),
+                Kind::Switch(on) => (!on).to_string(),
+                Kind::Word(words) => format!("\"{}\"", words[words.len() - 1]),
+                Kind::Share(_) | Kind::Multiple(_) => "0.5".to_owned(),
+                Kind::Count { max, .. } => max.to_string(),
+            };
+            let value = text.parse().expect("a value");
+            spec.dedup.options.insert(option.key.to_owned(), value);
+        }
+        let read = from_file(&spec.to_commented_toml()).expect("printed text is accepted");
+        assert_eq!(read, spec, "{}", info.name);
+    }
+    // Another policy takes the options of the first one with it.
+    let first = with(&["policy=\"ses-host\"", "dedup.lba_ranges=[[1, 2]]"]).expect("accepted");
+    assert_eq!(first.dedup.options.len(), 1);
+    let other = with(&["policy=\"ses-host\"", "dedup.lba_ranges=[[1, 2]]", "policy=\"none\""]);
+    assert!(other.expect("accepted").dedup.options.is_empty());
 }
 
 #[test]

@@ -107,6 +107,66 @@ fn a_read_alone_takes_array_and_transfer_and_host_time_exactly() {
     assert_eq!(report.energy_nj, u128::from(spec.energy.read_nj + spec.energy.program_nj));
 }
 
+/// Worn and old flash, read with the code that corrects 18 bits in 1,024 bytes.
+const WORN: [&str; 6] = [
+    "wear=tlc",
+    "rated_pe_cycles=1500",
+    "worn_cycles=1500",
+    "data_age_s=31557600",
+    "media.code=bch",
+    "read_retries=true",
+];
+
+#[test]
+fn a_read_alone_takes_every_retry_s_command_array_transfer_and_decoding() {
+    let timing = ["bus_mb_per_s=400", "command_overhead_ns=300", "ecc_decode_ns=1100"];
+    let spec = small(&[&timing[..], &WORN, &["precondition=steady"]].concat());
+    let second = 1_000_000_000;
+    let reads = (0..200).map(|page| at(page * second, Op::Read, page)).collect();
+    let (report, log) = replay(&spec, reads);
+    let retries = report.read_retries.expect("they are modelled");
+    assert_eq!((retries.pages_read, retries.uncorrectable_pages), (200, 0), "{retries:?}");
+    assert!(retries.retried_pages > 50, "{retries:?}");
+    let once = 300 + 25_000 + 10_240 + 1_100;
+    let rest = latencies(&log).iter().map(|(_, ns)| ns % once).min().expect("200 reads");
+    let readings: u64 = latencies(&log)
+        .iter()
+        .map(|(_, ns)| {
+            assert_eq!((ns - rest) % once, 0, "{ns}: whole readings");
+            (ns - rest) / once
+        })
+        .sum();
+    assert_eq!(readings, 200 + retries.retries);
+    for done in &log {
+        let sum: u64 = done.breakdown.iter().sum();
+        assert_eq!(sum, done.answered_ns - done.request.arrival_ns, "{done:?}");
+    }
+    let energy = u128::from(spec.energy.read_nj + spec.energy.transfer_nj);
+    assert_eq!(report.energy_nj, energy * u128::from(readings));
+}
+
+#[test]
+fn retries_are_the_same_each_time_grow_with_wear_and_lose_no_request() {
+    let load = ["precondition=steady", "requests=4000", "read_share=0.6", "queue_depth=32"];
+    let run_with = |more: &[&str]| report(&[&load[..], more].concat());
+    let fresh = run_with(&[]);
+    assert_eq!(fresh.read_retries, None);
+    let new = run_with(&[&WORN[..], &["worn_cycles=0", "data_age_s=0"]].concat());
+    let worn = run_with(&WORN);
+    assert_eq!(worn, run_with(&WORN), "same seed, same everything");
+    let counts = |report: &Report| report.read_retries.clone().expect("modelled");
+    assert_eq!((counts(&new).retries, new.iops), (0, fresh.iops), "new flash takes no time");
+    assert!(counts(&worn).retries > 1_000 && worn.iops < new.iops, "{:?}", counts(&worn));
+    let younger = run_with(&[&WORN[..], &["worn_cycles=1000"]].concat());
+    assert!(counts(&younger).retries < counts(&worn).retries);
+    for report in [new, worn, younger] {
+        assert_eq!((report.requests.generated, report.requests.completed), (4000, 4000));
+    }
+    // Without a code every page with a wrong bit is beyond correction.
+    let bare = run_with(&[&WORN[..], &["media.code=none"]].concat());
+    assert!(counts(&bare).uncorrectable_pages > 1_000 && bare.requests.completed == 4000);
+}
+
 #[test]
 fn saturated_writes_are_units_over_program_time() {
     for (unit, units) in [("plane", 8.0), ("die", 4.0), ("package", 4.0)] {

@@ -118,6 +118,8 @@ fn names_select_one_experiment_or_all_that_begin_with_it() {
         let expected = format!("no experiment `{nothing}`: expected ses-dedup, ");
         assert!(error.starts_with(&expected), "{error}");
     }
+    let error = find("ses-dedup/fig2").unwrap_err().to_string();
+    assert!(error.ends_with("did you mean `ses-dedup/fig-2`?"), "{error}");
     let mut ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest};
+use onefold_block::{BlockDevice, BlockError, ExtentKind, WriteRequest};
 
 use super::channel::Channel;
 use super::cost::Cost;
@@ -370,9 +370,3 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 fn failed(why: &str) -> BlockError {
     BlockError::Io { context: "device call".to_owned(), source: io::Error::other(why) }
 }
-
-/// A run of equal kind in a read.
-pub(super) type Run = (ExtentKind, u32);
-
-/// What a query of block status returns.
-pub(super) type Extents = Result<Vec<Extent>, BlockError>;

@@ -7,7 +7,11 @@ use std::io;
 
 use onefold_block::{BlockError, Extent, ExtentKind};
 
-use super::execute::{Extents, Run};
+/// A run of equal kind in a read.
+pub(super) type Run = (ExtentKind, u32);
+
+/// What a query of block status returns.
+pub(super) type Extents = Result<Vec<Extent>, BlockError>;
 
 /// Bytes asked about at once, so that a device never makes a list without bound.
 const WINDOW_BYTES: u64 = 64 << 20;

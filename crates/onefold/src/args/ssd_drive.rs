@@ -9,7 +9,8 @@ use super::TlsArgs;
 
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
-there is opened as it is; what is said of it must agree with it. The export has no name.
+there is opened as it is: SPEC and --preset must agree with it, and --set changes it, but for what
+its pages depend on (geometry, size, code, scrambler, deduplication). The export has no name.
 SIGTERM or SIGINT (Ctrl-C) stops it with everything flushed; a second one stops it at once.
 
 Examples:
@@ -30,7 +31,7 @@ pub struct SsdServeArgs {
     /// Drive to start from: ses-slc, ses-mlc1, ses-mlc2, park-shin or tlc
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Set one key of the specification; may be repeated
+    /// Set one key of the specification, or change that of a drive; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Take as long as the modelled drive would

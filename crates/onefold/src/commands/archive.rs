@@ -12,7 +12,7 @@ use signal_hook::consts::SIGINT;
 use super::{archive_add, archive_read, archive_restore};
 use crate::args::{ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
 use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::make_pool;
 use crate::output::Printer;
 
 /// Run the command that was named.
@@ -84,7 +84,7 @@ pub fn interrupt_flag() -> Result<Arc<AtomicBool>> {
 
 fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     let settings = args.settings()?;
-    let identity = open_pool::random_identity()?;
+    let identity = make_pool::random_identity()?;
     let identity = ArchiveIdentity { uuid: identity.uuid, key: identity.key };
     Archive::create_at(&args.store, &settings, identity)
         .map_err(|error| failure(&args.store, error))?;

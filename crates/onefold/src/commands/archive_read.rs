@@ -1,7 +1,7 @@
 //! `onefold archive list`, `ls`, `cat`, `verify` and `trace`: looking into an archive.
 //! Room: onefold.
 
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -161,6 +161,7 @@ pub fn ls(args: &ArchiveLsArgs, printer: &Printer) -> Result<()> {
     let version = archive.version(args.which.version).map_err(refused)?;
     let path = args.path.as_ref().map_or_else(Vec::new, |path| stored_path(path.as_bytes()));
     let mut out = BufWriter::new(std::io::stdout().lock());
+    let to_a_person = std::io::stdout().is_terminal();
     for index in version.within(&path).map_err(refused)? {
         let entry = version.entry(index).map_err(refused)?;
         let written = if args.json {
@@ -169,6 +170,9 @@ pub fn ls(args: &ArchiveLsArgs, printer: &Printer) -> Result<()> {
             writeln!(out, "{line}")
         } else if args.long {
             writeln!(out, "{}", long_line(&entry))
+        } else if to_a_person {
+            // Names may hold what a terminal would obey.
+            writeln!(out, "{}", String::from_utf8_lossy(&entry.path).escape_debug())
         } else {
             // As it is, whatever its bytes are: scripts read this.
             out.write_all(&entry.path).and_then(|()| out.write_all(b"\n"))

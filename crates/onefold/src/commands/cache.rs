@@ -1,18 +1,16 @@
 //! `onefold cache`: simulations of an SSD read cache.
 //! Room: onefold.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use onefold_block::ByteSize;
 use onefold_cache::simulate::{CurvePoint, sampled_curves};
 use onefold_cache::trace::Trace;
 use onefold_cache::{Outcomes, POLICIES, Spec, simulate};
-use onefold_workload::{Format, TraceReader};
 use serde::Serialize;
 
 use super::cache_amplification::{self, Amplification};
+use super::cache_trace::{read_trace, unusable};
 use crate::args::{CachePoliciesArgs, CacheRunArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -77,18 +75,6 @@ pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
     }
     printer.data(&text(&outcomes, printer))?;
     amplified.map_or(Ok(()), |runs| printer.data(&cache_amplification::text(&runs, printer)))
-}
-
-pub(super) fn unusable(error: impl std::error::Error) -> Failure {
-    Failure::nothing_done(error.to_string())
-}
-
-pub(super) fn read_trace(path: &Path, format: &str, spec: &Spec) -> Result<Trace> {
-    let format: Format = format.parse().map_err(unusable)?;
-    let file = File::open(path).map_err(|error| Failure::unusable("open trace", path, error))?;
-    let reader = TraceReader::new(format, BufReader::new(file));
-    Trace::read(reader, spec.units())
-        .map_err(|error| Failure::nothing_done(format!("{}: {error}", path.display())))
 }
 
 fn text(outcomes: &Outcomes, printer: &Printer) -> String {

@@ -7,7 +7,7 @@ use onefold_cache::{Choice, Spec};
 use onefold_lab::experiments::plc::amplification::{Amplified, DriveShape, amplification};
 use serde::Serialize;
 
-use super::cache::{read_trace, unusable};
+use super::cache_trace::{read_trace, unusable};
 use crate::args::CacheRunArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;

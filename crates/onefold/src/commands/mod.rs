@@ -7,6 +7,7 @@ mod archive_read;
 mod archive_restore;
 pub mod cache;
 mod cache_amplification;
+mod cache_trace;
 pub mod completions;
 pub mod estimate;
 pub mod man;

@@ -3,13 +3,13 @@
 
 use crate::args::PoolCreateArgs;
 use crate::failure::Result;
-use crate::open_pool;
+use crate::make_pool;
 use crate::output::Printer;
 
 /// Make the pool.
 pub fn run(args: &PoolCreateArgs, printer: &Printer) -> Result<()> {
     let settings = args.store.settings()?;
-    open_pool::create(&args.pool, &settings, &args.memory, &args.cache)?;
+    make_pool::create(&args.pool, &settings, &args.memory, &args.cache)?;
     let at = args.pool.display();
     printer.note(&format!(
         "made pool '{at}': {} chunks, {}, {}",

@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
+use crate::make_pool;
 use crate::open_pool;
 use crate::output::Printer;
 use crate::pool_cache::{self, Cached};
@@ -192,7 +193,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     }
     let failed = |error| Failure::pool(path, error);
     check_volume_size(args.size, args.store.chunk_size)?;
-    open_pool::create(path, &args.store.settings()?, &args.memory, &args.cache)?;
+    make_pool::create(path, &args.store.settings()?, &args.memory, &args.cache)?;
     let cached = open()?;
     cached.pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
     printer.note(&format!(

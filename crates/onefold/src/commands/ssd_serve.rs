@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onefold_block::{BlockDevice as _, ByteSize, FileFolder};
+use onefold_flash::FtlError;
 use onefold_flash::drive::{self, DriveError, FileDrive, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
@@ -39,8 +40,8 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         None => None,
     };
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
-    let said = args.spec.is_some() || args.preset.is_some() || !args.set.is_empty();
-    // A drive that is there needs no words about it.
+    let said = args.spec.is_some() || args.preset.is_some();
+    // A drive that is there needs no words about it; `--set` changes it.
     let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
     // Nothing is made for a server that could not listen; who comes early waits.
     let late = Arc::new(LateExports::default());
@@ -73,14 +74,19 @@ fn is_drive(folder: &Path) -> bool {
     folder.is_dir() && FileFolder::open(folder).is_ok_and(|folder| drive::exists(&folder))
 }
 
-/// Makes the drive if there is none, or checks that the one that is there is `wanted`.
+/// Makes the drive if there is none, or changes the one that is there, which must be `wanted` then.
 fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Printer) -> Result<()> {
     let failed = |error| failure(&args.dir, error);
-    let Some(wanted) = wanted else { return Ok(()) };
     if is_drive(&args.dir) {
-        let folder = FileFolder::open(&args.dir).map_err(|e| failed(e.into()))?;
-        return drive::check_spec(&folder, wanted).map_err(failed);
+        if wanted.is_none() && args.set.is_empty() {
+            return Ok(());
+        }
+        for line in drive::revise_at(&args.dir, &args.set, wanted).map_err(failed)? {
+            printer.note(&format!("changed drive '{}': {line}", args.dir.display()));
+        }
+        return Ok(());
     }
+    let Some(wanted) = wanted else { return Ok(()) };
     let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
     drive::create(&folder, wanted).map_err(failed)?;
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
@@ -116,6 +122,10 @@ fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) ->
         Ok(open) => open,
         Err(error) => return Err(door.abandon(failed(error))),
     };
+    for remark in open.remarks() {
+        printer.warning(&format!("drive '{}': {remark}", args.dir.display()));
+    }
+    about_durability(open.spec(), printer);
     let Door { servers, late, private } = door;
     let size = open.device().size_bytes();
     let about = format!("{} emulated drive", ByteSize(size));
@@ -146,6 +156,21 @@ fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) ->
     stopped?;
     printer.note("stopped; everything is flushed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Say where what is served is not what the specification says, and where it loses data.
+fn about_durability(spec: &DriveSpec, printer: &Printer) {
+    if !spec.ftl.journal {
+        printer.warning(
+            "ftl.journal is false: if this process or its host dies, trimmed pages come back and \
+             shared pages are lost, flushed or not",
+        );
+    } else if spec.controller.power_loss_protection {
+        printer.note(
+            "power_loss_protection is modelled by `ssd run` only: a process has no capacitor, so \
+             what is not flushed may be lost with it",
+        );
+    }
 }
 
 /// Serve until it is time to stop; how the command of `--run` ended, if that is why.
@@ -260,7 +285,12 @@ pub fn failure(folder: &Path, error: DriveError) -> Failure {
         DriveError::NotEmpty(_) => Failure::nothing_done(format!("'{at}': {error}"))
             .hint("name a folder that is empty or does not exist"),
         DriveError::Different { .. } => Failure::nothing_done(format!("'{at}': {error}"))
-            .hint("leave SPEC, --preset and --set out, or make another drive"),
+            .hint("leave SPEC and --preset out; --set changes the drive that is there"),
+        DriveError::Fixed { .. } => Failure::nothing_done(format!("'{at}': {error}"))
+            .hint("leave it out, or make another drive"),
+        DriveError::Ftl(FtlError::Settings(_)) | DriveError::Words(_) | DriveError::Nand(_) => {
+            Failure::nothing_done(format!("'{at}': {error}"))
+        }
         DriveError::Locked { .. }
         | DriveError::Spec(_)
         | DriveError::Code(_)

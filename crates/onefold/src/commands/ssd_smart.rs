@@ -8,6 +8,7 @@ use onefold_block::{ByteSize, FileFolder};
 use onefold_flash::drive::{self, DriveError, SmartLog, SmartReport};
 use serde::Serialize;
 
+use super::archive::utc_text;
 use super::ssd_serve::failure;
 use crate::args::SsdSmartArgs;
 use crate::failure::Result;
@@ -35,6 +36,8 @@ struct SmartJson<'a> {
     nand: drive::NandReport,
     erase_histogram: &'a [drive::Bar],
     closed: bool,
+    counters: drive::Counted,
+    power_loss_protection: drive::Protection,
 }
 
 #[derive(Serialize)]
@@ -107,6 +110,8 @@ fn json<'a>(folder: &'a Path, report: &'a SmartReport) -> SmartJson<'a> {
         nand: report.nand,
         erase_histogram: &report.erase_histogram,
         closed: report.closed,
+        counters: report.counters,
+        power_loss_protection: report.power_loss_protection,
     }
 }
 
@@ -148,11 +153,39 @@ fn text(folder: &Path, report: &SmartReport, printer: &Printer) -> String {
     lines.push(String::new());
     lines.push(printer.heading("Erases of good blocks"));
     lines.extend(bars(report));
-    if !report.closed {
-        lines.push(String::new());
+    lines.extend(remarks(report));
+    lines.join("\n") + "\n"
+}
+
+/// What a reader of the counts has to know.
+fn remarks(report: &SmartReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !report.counters.readable {
+        lines.push(
+            "The counters cannot be read and are shown as 0; they begin anew when the \
+                    drive is served."
+                .to_owned(),
+        );
+    } else if let Some(since) = report.counters.since_unix_s {
+        lines.push(format!(
+            "Counters since {} only: earlier ones could not be read. Erase counts are whole.",
+            utc_text(i64::try_from(since).unwrap_or(i64::MAX))
+        ));
+    }
+    if report.counters.readable && !report.closed {
         lines.push("The drive is open or was not closed: counts are as last saved.".to_owned());
     }
-    lines.join("\n") + "\n"
+    if report.power_loss_protection.specified && !report.power_loss_protection.emulated {
+        lines.push(
+            "Power-loss protection is modelled by `ssd run` only; served, the drive keeps \
+                    what was flushed."
+                .to_owned(),
+        );
+    }
+    if !lines.is_empty() {
+        lines.insert(0, String::new());
+    }
+    lines
 }
 
 fn log_rows(log: &SmartLog) -> Vec<(&'static str, String)> {

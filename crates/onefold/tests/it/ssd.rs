@@ -86,7 +86,7 @@ fn a_drive_is_opened_as_it_is_and_other_wishes_are_refused_by_name() {
     };
     let said = run(&["--preset", "ses-slc"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("ses-mlc1"), "{}", said.err);
+    assert!(said.err.contains("'ftl.over_provisioning = 0.6'"), "{}", said.err);
     let said = run(&["--set", "geometry.plans_per_die=2"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
     assert!(said.err.contains("planes_per_die"), "{}", said.err);
@@ -104,6 +104,71 @@ fn a_drive_is_opened_as_it_is_and_other_wishes_are_refused_by_name() {
     assert_eq!(said.code, Some(2), "{}", said.err);
     assert!(said.err.contains("'letter'"), "{}", said.err);
     assert_eq!(std::fs::read_dir(sandbox.path("full")).unwrap().count(), 1, "left as it was");
+}
+
+#[test]
+fn settings_change_on_top_of_the_drive_s_own_and_what_pages_depend_on_does_not() {
+    let sandbox = Sandbox::new();
+    serve(&sandbox, &[&SMALL[..], &["--set", "timing.read_latency_ns=77"]].concat()).stop();
+    let spec = || std::fs::read_to_string(sandbox.path("drive/spec.toml")).unwrap();
+    let before = spec();
+    serve(&sandbox, &["--set", "victim=fifo", "--set", "media.wear=none"]).stop();
+    let changed = spec();
+    for line in ["victim = \"fifo\"", "wear = \"none\"", "read_latency_ns = 77"] {
+        assert!(changed.lines().any(|has| has == line), "{line} in {changed}");
+    }
+    assert_eq!(before.lines().zip(changed.lines()).filter(|(a, b)| a != b).count(), 2);
+    let refused = |set: &str, word: &str| {
+        let said =
+            sandbox.onefold(&["ssd", "serve", "--dir", "drive", "--run", "true", "--set", set]);
+        assert_eq!(said.code, Some(2), "{set}: {}", said.err);
+        assert!(said.err.contains(word), "{set}: {}", said.err);
+    };
+    for (set, word) in [
+        ("geometry.pages_per_block=32", "pages_per_block = 16"),
+        ("geometry.page_bytes=4096", "page_bytes = 8192"),
+        ("over_provisioning=0.7", "its size follows from it"),
+        ("media.code=bch", "encoded"),
+        ("media.scrambler=none", "scrambled"),
+        ("dedup.policy=ses-device", "dedup.policy"),
+        ("seed=99", "seed"),
+        ("gc_reserve_blocks=31", "smaller reserve"),
+        ("victim=best", "greedy"),
+        ("victim", "KEY=VALUE"),
+        ("nonsense=1", "nonsense"),
+    ] {
+        refused(set, word);
+    }
+    assert_eq!(spec(), changed, "what is refused changes nothing");
+    // The words that made it, and the change, still describe it.
+    let words = [&SMALL[..], &["--set", "timing.read_latency_ns=77"]].concat();
+    let both = [&words[..], &["--set", "victim=fifo", "--set", "media.wear=none"]].concat();
+    serve(&sandbox, &both).stop();
+    assert_eq!(spec(), changed);
+}
+
+#[test]
+fn a_drive_without_readable_counters_is_served_and_says_so() {
+    let sandbox = Sandbox::new();
+    let server = serve(&sandbox, &SMALL);
+    let write = "h.pwrite(b'x' * 8192, 0); h.flush()";
+    run(&mut nbdsh(&["-u", &server.uri(""), "-c", write])).text();
+    server.stop();
+    for name in ["health.0", "health.1"] {
+        std::fs::write(sandbox.path(&format!("drive/{name}")), "").unwrap();
+    }
+    let said = sandbox.ok(&["ssd", "smart", "drive"]).text().to_owned();
+    assert!(said.contains("The counters cannot be read"), "{said}");
+    assert_eq!(smart(&sandbox)["counters"]["readable"], false);
+    let served =
+        sandbox.ok(&["ssd", "serve", "--dir", "drive", "--run", "nbdcopy $uri - | head -c 4"]);
+    assert!(served.text().contains("xxxx"), "{}", served.text());
+    assert!(served.err.contains("counters begin anew"), "{}", served.err);
+    let report = smart(&sandbox);
+    assert_eq!(report["counters"]["readable"], true);
+    assert!(report["counters"]["since_unix_s"].as_u64().unwrap() > 1_700_000_000, "{report}");
+    let said = sandbox.ok(&["ssd", "smart", "drive"]).text().to_owned();
+    assert!(said.contains("Counters since 20"), "{said}");
 }
 
 /// Content of a page by its number and version.
@@ -220,4 +285,35 @@ fn a_file_system_survives_kill_and_smart_tells() {
     // How much of the second copy was compared before the kill is a matter of luck; the file
     // system's own blocks have no twins.
     assert!(ratio > 1.2, "two copies of one tree: {said}");
+}
+
+#[test]
+fn the_host_s_scrambler_leaves_plain_data_in_the_file_where_the_host_wants_it() {
+    let sandbox = Sandbox::new();
+    let page = |number: u64| format!("page {number:06}, ").repeat(4096 / 13 + 1)[..4096].to_owned();
+    let image = sandbox.text("image");
+    // The second thousand repeats the first.
+    let pages: String = (0..2000).map(|number| page(number % 1000)).collect();
+    std::fs::write(&image, &pages).unwrap();
+    let host = ["--set", "dedup.policy=ses-host", "--set", "dedup.lba_ranges=[[500, 1599]]"];
+    let server = serve(&sandbox, &[&SMALL[..], &SHARING[..4], &host].concat());
+    tool("nbdcopy", &["--flush", &image, &server.uri("")]);
+    server.kill();
+    // One copy of each page that is wanted, whether or not its twin was found so far.
+    let cells = std::fs::read(sandbox.path("drive/nand")).unwrap();
+    let lies_plain = |number: u64| {
+        let wanted = page(number);
+        cells.chunks_exact(4096).any(|cells| cells == wanted.as_bytes())
+    };
+    for number in (0..1000).step_by(50) {
+        assert_eq!(lies_plain(number), number >= 500 || number + 1000 <= 1599, "page {number}");
+    }
+    // Other pages are wanted from now on; all come back as they were written.
+    let server = serve(&sandbox, &["--set", "dedup.lba_ranges=[[0, 99]]"]);
+    tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &server.uri("")]);
+    tool("nbdcopy", &["--flush", &image, &server.uri("")]);
+    tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &server.uri("")]);
+    server.stop();
+    let said = smart(&sandbox);
+    assert_eq!(said["nvme_smart_health_information_log"]["media_errors"], 0, "{said}");
 }

@@ -49,6 +49,13 @@ impl BlockEntry {
         bytes
     }
 
+    /// This entry, or its second copy if that has seen more.
+    #[must_use]
+    pub fn or_copy(self, copy: Self) -> Self {
+        let newer = if copy.erases > self.erases { copy } else { self };
+        Self { bad: self.bad || copy.bad, ..newer }
+    }
+
     /// What is stored; zeroes are a block never erased, `None` is damage.
     pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
         if bytes.iter().all(|&byte| byte == 0) {

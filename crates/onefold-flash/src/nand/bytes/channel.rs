@@ -115,6 +115,27 @@ impl Channel {
         Ok((seed, self.codec.encode(page, parity)?))
     }
 
+    /// Writes the parity of a page as it is stored; its CRC-32 is the answer.
+    ///
+    /// # Errors
+    /// [`CodeError::Length`].
+    pub fn encode(&self, page: &[u8], parity: &mut [u8]) -> Result<u32, CodeError> {
+        self.codec.encode(page, parity)
+    }
+
+    /// Passes a page of a host that scrambles ahead through the scrambler with the seed of `lpn`:
+    /// on its way in that leaves plain data, on its way out what the reader expects under `lpn`.
+    ///
+    /// # Panics
+    /// For pages beyond those that the channel was made for.
+    pub fn scramble(&self, lpn: u32, page: &mut [u8]) {
+        if let Some(scrambler) = &self.scrambler {
+            scrambler
+                .scramble(&PageAddress::of(u64::from(lpn)), page)
+                .expect("the addresses of the drive were checked");
+        }
+    }
+
     /// Corrects a stored page and its parity in place.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::block::ENTRY_BYTES;
 use super::channel::ChannelSpec;
+use super::copies::CopyFile;
 use super::store::Store;
 use crate::geometry::Geometry;
 
@@ -20,7 +21,7 @@ const MAGIC: [u8; 8] = *b"ONEFNAND";
 /// Version of the layout.
 const VERSION: u32 = 1;
 /// Bytes of the header, texts included.
-const HEADER_BYTES: usize = 64 << 10;
+pub(super) const HEADER_BYTES: usize = 64 << 10;
 /// The regions begin on multiples of this.
 const ALIGN: u64 = 4096;
 
@@ -94,7 +95,7 @@ impl Description {
         }
     }
 
-    fn encode(&self) -> Result<Vec<u8>, FileError> {
+    pub(super) fn encode(&self, magic: [u8; 8]) -> Result<Vec<u8>, FileError> {
         let texts = [&self.code, &self.scrambler, &self.spec];
         let bytes = texts.iter().map(|text| text.len()).sum();
         let limit = HEADER_BYTES - TEXTS_AT;
@@ -102,7 +103,7 @@ impl Description {
             return Err(FileError::TooLong { bytes, limit });
         }
         let mut out = Vec::with_capacity(HEADER_BYTES);
-        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&magic);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         for (_, value) in fields(&self.geometry) {
@@ -120,12 +121,12 @@ impl Description {
         Ok(out)
     }
 
-    fn decode(header: &[u8]) -> Result<Self, FileError> {
+    pub(super) fn decode(header: &[u8], magic: [u8; 8]) -> Result<Self, FileError> {
         let word = |at: usize| {
             let bytes: Option<[u8; 4]> = header.get(at..at + 4).and_then(|b| b.try_into().ok());
             bytes.map(u32::from_le_bytes).ok_or(FileError::Damaged)
         };
-        if !header.starts_with(&MAGIC) {
+        if !header.starts_with(&magic) {
             return Err(FileError::NoNand);
         }
         let version = word(VERSION_AT)?;
@@ -159,7 +160,10 @@ impl Description {
     }
 
     /// Whether this is the array that is asked for; the specs may differ.
-    fn must_be(&self, wanted: &Self) -> Result<(), FileError> {
+    ///
+    /// # Errors
+    /// [`FileError::Different`].
+    pub fn must_be(&self, wanted: &Self) -> Result<(), FileError> {
         for ((field, has), (_, wants)) in
             fields(&self.geometry).iter().zip(fields(&wanted.geometry))
         {
@@ -222,6 +226,7 @@ pub struct FileStore {
     media: Arc<dyn Media>,
     geometry: Geometry,
     layout: Layout,
+    copies: Option<CopyFile>,
 }
 
 impl std::fmt::Debug for FileStore {
@@ -238,9 +243,9 @@ impl FileStore {
     pub fn create(media: Arc<dyn Media>, description: &Description) -> Result<Self, FileError> {
         let layout = Layout::of(&description.geometry);
         media.set_len(layout.end)?;
-        media.write(0, &description.encode()?)?;
+        media.write(0, &description.encode(MAGIC)?)?;
         media.sync()?;
-        Ok(Self { media, geometry: description.geometry, layout })
+        Ok(Self { media, geometry: description.geometry, layout, copies: None })
     }
 
     /// What a file says of itself.
@@ -254,7 +259,7 @@ impl FileStore {
             Err(MediaError::Truncated { .. }) => return Err(FileError::NoNand),
             read => read?,
         }
-        Description::decode(&header)
+        Description::decode(&header, MAGIC)
     }
 
     /// Opens the array of a file.
@@ -268,7 +273,39 @@ impl FileStore {
         if media.len()? < layout.end {
             media.set_len(layout.end)?;
         }
-        Ok(Self { media, geometry: wanted.geometry, layout })
+        Ok(Self { media, geometry: wanted.geometry, layout, copies: None })
+    }
+
+    /// Opens the array of a file to be looked at, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`FileStore::open`].
+    pub fn look(media: Arc<dyn Media>, wanted: &Description) -> Result<Self, FileError> {
+        Self::describe(&*media)?.must_be(wanted)?;
+        let layout = Layout::of(&wanted.geometry);
+        Ok(Self { media, geometry: wanted.geometry, layout, copies: None })
+    }
+
+    /// Writes the header anew if it is damaged, as only who knows the array from elsewhere may;
+    /// whether that was needed.
+    ///
+    /// # Errors
+    /// [`FileError::TooLong`], [`FileError::Media`].
+    pub fn repair_header(media: &dyn Media, known: &Description) -> Result<bool, FileError> {
+        match Self::describe(media) {
+            Err(FileError::NoNand | FileError::Damaged) => {
+                media.write(0, &known.encode(MAGIC)?)?;
+                media.sync()?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Keeps second copies of what pages say of themselves in another file.
+    #[must_use]
+    pub fn with_copies(self, copies: CopyFile) -> Self {
+        Self { copies: Some(copies), ..self }
     }
 
     fn data_at(&self, ppn: u32) -> u64 {
@@ -303,7 +340,8 @@ impl Store for FileStore {
     }
 
     fn write_entry(&mut self, block: u32, entry: &[u8; ENTRY_BYTES]) -> Result<(), MediaError> {
-        self.media.write(self.layout.entries + u64::from(block) * ENTRY_BYTES as u64, entry)
+        self.media.write(self.layout.entries + u64::from(block) * ENTRY_BYTES as u64, entry)?;
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.write_entry(block, entry))
     }
 
     fn read_entries(&self) -> Result<Vec<u8>, MediaError> {
@@ -317,7 +355,12 @@ impl Store for FileStore {
     }
 
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
-        self.media.allocated_bytes()
+        let copies = self.copies.as_ref().map_or(Ok(0), CopyFile::allocated_bytes)?;
+        Ok(self.media.allocated_bytes()? + copies)
+    }
+
+    fn copies(&self) -> Option<&CopyFile> {
+        self.copies.as_ref()
     }
 }
 

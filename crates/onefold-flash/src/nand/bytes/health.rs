@@ -27,6 +27,8 @@ pub struct NandHealth {
     pub corrected_bits: u64,
     /// Decodings that the page's CRC-32 caught as wrong.
     pub miscorrected: u64,
+    /// Pages with damaged cells that second copies brought back.
+    pub rescued: u64,
     /// Pages that no retry brought back.
     pub uncorrectable: u64,
     /// Pages that were moved though they could not be read: their content is lost.
@@ -39,6 +41,8 @@ pub struct NandHealth {
     pub copies_as_stored: u64,
     /// Pages scrambled and encoded anew to be moved.
     pub copies_encoded: u64,
+    /// Pages programmed whose plain data the cells hold: the host had scrambled them ahead.
+    pub plain_programs: u64,
 }
 
 impl NandHealth {
@@ -56,12 +60,14 @@ impl NandHealth {
             corrected_pages: self.corrected_pages + later.corrected_pages,
             corrected_bits: self.corrected_bits + later.corrected_bits,
             miscorrected: self.miscorrected + later.miscorrected,
+            rescued: self.rescued + later.rescued,
             uncorrectable: self.uncorrectable + later.uncorrectable,
             lost_pages: self.lost_pages + later.lost_pages,
             program_failures: self.program_failures + later.program_failures,
             erase_failures: self.erase_failures + later.erase_failures,
             copies_as_stored: self.copies_as_stored + later.copies_as_stored,
             copies_encoded: self.copies_encoded + later.copies_encoded,
+            plain_programs: self.plain_programs + later.plain_programs,
         }
     }
 }

@@ -10,15 +10,18 @@
 
 mod block;
 mod channel;
+mod copies;
 mod file;
 mod health;
 mod open;
 mod page;
+mod proof;
 mod record;
 mod store;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
 pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
+pub use copies::CopyFile;
 pub use file::{Description, FileError, FileStore};
 pub use health::NandHealth;
 pub use open::OpenError;
@@ -26,11 +29,13 @@ pub use page::PageBytes;
 pub use record::{Found, RECORD_BYTES, Record, RecordCodec};
 pub use store::{MemStore, Store};
 
+use proof::{PageBits, Unproven};
+
 use onefold_block::MediaError;
 use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
 
 use crate::geometry::Geometry;
-use crate::nand::wear::{Reading, WearModel};
+use crate::nand::wear::{RATE_MAX, Reading, WearModel};
 use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
 
 /// A NAND array that holds bytes.
@@ -44,6 +49,12 @@ pub struct ByteNand<S> {
     blocks: Vec<BlockEntry>,
     /// Erased blocks whose cells wait for the next sync.
     pending: Vec<u32>,
+    /// Pages programmed since the last sync.
+    unproven: Vec<Unproven>,
+    /// Pages whose second copy says that they were durable.
+    proven: PageBits,
+    /// Blocks that may hold pages of the FTL's own.
+    own_blocks: Vec<bool>,
     /// What was programmed since the last sync, one bit for each kind of key.
     dirty: u8,
     /// Whether cells of erased blocks were cleared since the last sync.
@@ -63,8 +74,8 @@ pub struct ByteNand<S> {
 pub struct StoredParity {
     /// The parity of all codewords of the scrambled page.
     pub parity: Vec<u8>,
-    /// What the scrambler was loaded with.
-    pub scrambler_seed: u64,
+    /// What the scrambler was loaded with; `None` where it was not used.
+    pub scrambler_seed: Option<u64>,
 }
 
 impl StoredParity {
@@ -73,7 +84,10 @@ impl StoredParity {
     /// # Errors
     /// [`onefold_code::CodeError::Length`] for a fingerprint of another code or page size.
     pub fn fingerprint(&self, of: &ParityFingerprint) -> Result<u64, onefold_code::CodeError> {
-        of.of_stored(self.scrambler_seed, &self.parity)
+        match self.scrambler_seed {
+            Some(seed) => of.of_stored(seed, &self.parity),
+            None => of.of_plain(&self.parity),
+        }
     }
 }
 
@@ -108,7 +122,7 @@ impl<S: Store> ByteNand<S> {
         self.now_s = now_s;
     }
 
-    /// The raw bit error rate that a page would be read with now, without retries.
+    /// The raw bit error rate that a scrambled page would be read with now, without retries.
     pub fn rate(&self, ppn: u32) -> f64 {
         let entry = &self.blocks[self.geometry.block_of(ppn) as usize];
         self.wear.rate(entry.erases, self.now_s.saturating_sub(entry.filled_s), entry.reads, 0)
@@ -121,7 +135,8 @@ impl<S: Store> ByteNand<S> {
     pub fn stored_parity(&mut self, ppn: u32) -> Result<StoredParity, NandError> {
         let record = self.fetch(ppn)?;
         let parity = self.oob[..self.channel.parity_bytes()].to_vec();
-        Ok(StoredParity { parity, scrambler_seed: record.scrambler_seed })
+        let scrambler_seed = (!record.plain).then_some(record.scrambler_seed);
+        Ok(StoredParity { parity, scrambler_seed })
     }
 
     fn parity_bytes(&self) -> usize {
@@ -195,8 +210,11 @@ impl<S: Store> ByteNand<S> {
         self.oob[parity..parity + RECORD_BYTES].copy_from_slice(&bytes);
         self.dirty |= kind_bit(record.oob.key);
         self.health.programs += 1;
+        self.health.plain_programs += u64::from(record.plain);
         let written = self.store.write_page(ppn, &self.page, &self.oob);
-        self.stored(written)
+        self.stored(written)?;
+        self.note_unproven(ppn, record, &bytes);
+        Ok(())
     }
 
     /// Scrambles and encodes the page in hand for its place.
@@ -212,6 +230,14 @@ impl<S: Store> ByteNand<S> {
         self.channel
             .store(&address, &mut self.page, &mut self.oob[..parity])
             .expect("lengths and the addresses of the drive were checked when it was opened")
+    }
+
+    /// Encodes the page in hand as it is.
+    fn encode_plain(&mut self) -> u32 {
+        let parity = self.channel.parity_bytes();
+        self.channel
+            .encode(&self.page, &mut self.oob[..parity])
+            .expect("lengths were checked when the drive was opened")
     }
 
     /// Checks that a page can hold something.
@@ -238,6 +264,7 @@ impl<S: Store> ByteNand<S> {
             let read = self.store.read_page(ppn, &mut self.page, &mut self.oob);
             self.stored(read)?;
             let rate = self.wear.rate(erases, age, reads, retry);
+            let rate = (rate * self.pattern_factor()).min(RATE_MAX);
             let flipped = self.disturb(rate, &Reading { ppn, erases, reads });
             self.health.raw_bit_errors += flipped as u64;
             self.health.bits_read += self.used_bits();
@@ -250,8 +277,21 @@ impl<S: Store> ByteNand<S> {
             }
         }
         self.health.retries += u64::from(self.wear.retries);
+        if let Some(record) = self.rescue(ppn)?.filter(|record| !record.lost) {
+            self.health.rescued += 1;
+            return Ok(record);
+        }
         self.health.uncorrectable += 1;
         Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
+    }
+
+    /// What the pattern in the cells of the page in hand, still without errors, makes of its rate.
+    fn pattern_factor(&self) -> f64 {
+        if Record::says_plain(&self.oob[self.parity_bytes()..]) {
+            self.wear.plain_factor
+        } else {
+            1.0
+        }
     }
 
     /// What is known of a page whose bytes cannot be read.
@@ -262,16 +302,27 @@ impl<S: Store> ByteNand<S> {
         if let Some(Found::Record(record)) = bytes.map(|bytes| self.records.decode(bytes)) {
             return Ok(Record { lost: true, ..record });
         }
+        if let Some(record) = self.proven_record(ppn) {
+            return Ok(Record { lost: true, ..record });
+        }
         let seed = if let PageKey::Data(lpn) = key { u64::from(lpn) } else { 0 };
         let oob = Oob { key, seq: 0, seed, tag: 0 };
-        Ok(Record { oob, meta_len: 0, scrambler_seed: 0, erases: 0, page_crc: 0, lost: true })
+        Ok(Record {
+            oob,
+            meta_len: 0,
+            scrambler_seed: 0,
+            erases: 0,
+            page_crc: 0,
+            lost: true,
+            plain: false,
+        })
     }
 
     /// Whether all of the page in hand, as stored, got to the cells.
     fn is_whole(&mut self, crc: u32) -> bool {
         let parity = self.parity_bytes();
         let status = self.channel.correct(&mut self.page, &mut self.oob[..parity], crc);
-        status.is_ok_and(|status| status == PageStatus::Clean)
+        matches!(status, Ok(PageStatus::Clean | PageStatus::Corrected(_)))
     }
 
     fn used_bits(&self) -> u64 {
@@ -340,7 +391,8 @@ impl<S: Store> ByteNand<S> {
         let cleared =
             self.store.write_entry(block, &entry).and_then(|()| self.store.clear_block(block));
         self.cleared = true;
-        self.stored(cleared)
+        self.stored(cleared)?;
+        self.clear_copies(block)
     }
 
     fn sync_store(&mut self) -> Result<(), NandError> {
@@ -348,7 +400,7 @@ impl<S: Store> ByteNand<S> {
         self.stored(synced)?;
         (self.dirty, self.cleared) = (0, false);
         self.health.syncs += 1;
-        Ok(())
+        self.prove()
     }
 }
 
@@ -398,7 +450,9 @@ impl<S: Store> Nand for ByteNand<S> {
         self.page[bytes.len()..].fill(0);
         // Pages of the FTL's own have no logical address: their place is as good.
         let lba = if whole { oob.seed } else { u64::from(ppn) };
-        let (scrambler_seed, page_crc) = self.encode(ppn, lba);
+        let plain = matches!(payload, Payload::Data(page) if page.is_plain_on_flash());
+        let (scrambler_seed, page_crc) =
+            if plain { (0, self.encode_plain()) } else { self.encode(ppn, lba) };
         let record = Record {
             oob: *oob,
             meta_len: if whole { 0 } else { bytes.len() as u32 },
@@ -406,6 +460,7 @@ impl<S: Store> Nand for ByteNand<S> {
             erases: self.blocks[self.geometry.block_of(ppn) as usize].erases,
             page_crc,
             lost: false,
+            plain,
         };
         self.finish_program(ppn, &record)
     }
@@ -424,8 +479,9 @@ impl<S: Store> Nand for ByteNand<S> {
         if record.lost {
             self.page.fill(0);
             (record.scrambler_seed, record.page_crc) = self.encode(to, record.oob.seed);
+            record.plain = false;
             self.health.lost_pages += 1;
-        } else if self.channel.survives_moves() {
+        } else if record.plain || self.channel.survives_moves() {
             self.health.copies_as_stored += 1;
         } else {
             self.channel.descramble(record.scrambler_seed, &mut self.page);
@@ -441,6 +497,9 @@ impl<S: Store> Nand for ByteNand<S> {
 
     fn read(&mut self, ppn: u32) -> Result<PageBytes, NandError> {
         let record = self.fetch(ppn)?;
+        if record.plain {
+            return Ok(PageBytes::plain_on_flash(self.page.clone()));
+        }
         self.channel.descramble(record.scrambler_seed, &mut self.page);
         Ok(PageBytes::from(&self.page[..]))
     }
@@ -451,13 +510,15 @@ impl<S: Store> Nand for ByteNand<S> {
         Ok(self.page[..(record.meta_len as usize).min(self.page.len())].to_vec())
     }
 
-    /// For a page that was there when the array was opened its bytes are checked too: a power
-    /// cut may have taken them and left these fields.
+    /// For a page that was there when the array was opened and is not proven to have been durable
+    /// its bytes are checked too: a power cut may have taken them and left these fields. Of a
+    /// proven page these fields are known even if nothing of it can be read.
     fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
         self.check_programmed(ppn)?;
         let block = self.geometry.block_of(ppn);
         let entry = &self.blocks[block as usize];
-        let may_be_torn = ppn - self.geometry.first_page(block) < entry.found;
+        let found = ppn - self.geometry.first_page(block) < entry.found;
+        let may_be_torn = found && !self.proven.holds(ppn);
         let erases = entry.erases;
         let parity = self.parity_bytes();
         let read = if may_be_torn {
@@ -473,7 +534,10 @@ impl<S: Store> Nand for ByteNand<S> {
             {
                 Ok(record.oob)
             }
-            _ => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+            _ => match self.proven_record(ppn) {
+                Some(record) => Ok(record.oob),
+                None => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+            },
         }
     }
 
@@ -491,6 +555,7 @@ impl<S: Store> Nand for ByteNand<S> {
             return Err(NandError::Failed { what: "erase", block });
         }
         self.health.erases += 1;
+        self.forget_proofs(block);
         let was_pending = self.blocks[block as usize].pending;
         self.blocks[block as usize] =
             BlockEntry { erases, pending: self.dirty != 0 || was_pending, ..BlockEntry::default() };

@@ -10,11 +10,14 @@ use thiserror::Error;
 
 use super::block::{BlockEntry, ENTRY_BYTES};
 use super::channel::{Channel, ChannelSpec};
+use super::copies::CopyFile;
 use super::health::NandHealth;
-use super::record::{Found, RECORD_BYTES, RecordCodec};
+use super::proof::PageBits;
+use super::record::{RECORD_BYTES, Record, RecordCodec};
 use super::store::Store;
 use super::{ByteNand, MemStore};
 use crate::geometry::{Geometry, GeometryError};
+use crate::nand::PageKey;
 use crate::nand::wear::WearModel;
 
 /// Why an array cannot be made or opened.
@@ -94,12 +97,23 @@ impl<S: Store> ByteNand<S> {
     ) -> Result<Self, OpenError> {
         let mut this = Self::assemble(store, geometry, channel, wear)?;
         let entries = this.store.read_entries()?;
+        let second =
+            this.store.copies().map_or_else(|| vec![0; entries.len()], CopyFile::read_entries);
         let mut oobs = vec![0; (geometry.oob_bytes * geometry.pages_per_block) as usize];
-        for (block, entry) in (0..geometry.blocks()).zip(entries.chunks_exact(ENTRY_BYTES)) {
-            let entry = entry.first_chunk().and_then(BlockEntry::decode);
-            this.store.read_oob(geometry.first_page(block), &mut oobs)?;
+        let mut copies = vec![0; RECORD_BYTES * geometry.pages_per_block as usize];
+        for block in 0..geometry.blocks() {
+            let entry = |all: &[u8]| {
+                let (entries, _) = all.as_chunks::<ENTRY_BYTES>();
+                BlockEntry::decode(&entries[block as usize]).unwrap_or_default()
+            };
+            let first = geometry.first_page(block);
+            this.store.read_oob(first, &mut oobs)?;
+            if let Some(file) = this.store.copies() {
+                file.read_records(first, &mut copies);
+            }
             // A damaged entry has lost its history; the pages still say which erase they follow.
-            this.blocks[block as usize] = this.survey(entry.unwrap_or_default(), &oobs);
+            let entry = entry(&entries).or_copy(entry(&second));
+            this.survey(block, entry, &oobs, &copies);
         }
         Ok(this)
     }
@@ -117,6 +131,8 @@ impl<S: Store> ByteNand<S> {
             let code = spec.code.clone();
             return Err(OpenError::OobTooSmall { oob_bytes, code, parity_bytes });
         }
+        let proven =
+            store.copies().map_or_else(PageBits::default, |_| PageBits::new(geometry.pages()));
         Ok(Self {
             geometry,
             store,
@@ -125,6 +141,9 @@ impl<S: Store> ByteNand<S> {
             wear,
             blocks: vec![BlockEntry::default(); geometry.blocks() as usize],
             pending: Vec::new(),
+            unproven: Vec::new(),
+            proven,
+            own_blocks: vec![false; geometry.blocks() as usize],
             dirty: 0,
             cleared: false,
             page: vec![0; geometry.page_bytes as usize],
@@ -135,23 +154,38 @@ impl<S: Store> ByteNand<S> {
         })
     }
 
-    /// Which pages of a block count, by their out-of-band bytes as stored.
-    fn survey(&self, entry: BlockEntry, oobs: &[u8]) -> BlockEntry {
+    /// Which pages of a block count, by their out-of-band bytes as stored and the second copies of
+    /// those; which of them are proven.
+    fn survey(&mut self, block: u32, entry: BlockEntry, oobs: &[u8], copies: &[u8]) {
         let parity = self.channel.parity_bytes();
-        let said: Vec<Found> = oobs
+        let (copies, _) = copies.as_chunks::<RECORD_BYTES>();
+        let said: Vec<[Option<Record>; 2]> = oobs
             .chunks_exact(self.geometry.oob_bytes as usize)
-            .filter_map(|oob| oob[parity..].first_chunk())
-            .map(|record| self.records.decode(record))
+            .zip(copies)
+            .map(|(oob, copy)| {
+                let bytes = oob[parity..].first_chunk();
+                let first = bytes.and_then(|bytes| self.records.decode(bytes).record());
+                // Mostly they are the same.
+                let same = bytes == Some(copy);
+                [first, if same { first } else { self.records.decode(copy).record() }]
+            })
             .collect();
-        let erases_of = |found: &Found| match found {
-            Found::Record(record) => Some(record.erases),
-            Found::Erased | Found::Unreadable => None,
-        };
-        let erases = said.iter().filter_map(erases_of).fold(entry.erases, u32::max);
-        let last = said.iter().rposition(|found| erases_of(found) == Some(erases));
+        let every = || said.iter().flatten().flatten().map(|record| record.erases);
+        let erases = every().fold(entry.erases, u32::max);
+        let counts = |record: &Option<Record>| record.is_some_and(|r| r.erases == erases);
+        let last = said.iter().rposition(|either| either.iter().any(counts));
         let found = last.map_or(0, |last| last as u32 + 1);
+        let first = self.geometry.first_page(block);
+        for (ppn, [_, copy]) in (first..).zip(&said) {
+            self.proven.set(ppn, counts(copy));
+        }
+        self.own_blocks[block as usize] = said
+            .iter()
+            .flatten()
+            .flatten()
+            .any(|record| !matches!(record.oob.key, PageKey::Data(_) | PageKey::Shared(_)));
         let newer = erases != entry.erases;
-        BlockEntry {
+        self.blocks[block as usize] = BlockEntry {
             erases,
             programmed: found,
             found,
@@ -159,6 +193,6 @@ impl<S: Store> ByteNand<S> {
             filled_s: entry.filled_s,
             bad: entry.bad,
             pending: false,
-        }
+        };
     }
 }

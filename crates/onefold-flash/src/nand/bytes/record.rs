@@ -14,6 +14,8 @@ pub const RECORD_BYTES: usize = 64;
 
 /// Set in the kind of a page whose content is lost.
 const LOST: u8 = 0x80;
+/// Set in the kind of a page that the scrambler has not touched on its way to the cells.
+const PLAIN: u8 = 0x40;
 /// Bytes of the fields.
 const FIELDS: usize = 48;
 /// Errors corrected in a record: 14 of 510 bits.
@@ -48,6 +50,15 @@ pub struct Record {
     pub page_crc: u32,
     /// Whether the content could not be read any more when the page was moved here.
     pub lost: bool,
+    /// Whether the cells hold plain data, because the host scrambled it ahead.
+    pub plain: bool,
+}
+
+impl Record {
+    /// Whether stored bytes without errors say that the cells hold plain data.
+    pub(super) fn says_plain(stored: &[u8]) -> bool {
+        stored.get(KIND).is_some_and(|kind| kind & PLAIN != 0)
+    }
 }
 
 /// What 64 stored bytes are.
@@ -59,6 +70,16 @@ pub enum Found {
     Record(Record),
     /// Neither: torn, or more bits are wrong than the code corrects.
     Unreadable,
+}
+
+impl Found {
+    /// The record, if it is one.
+    pub const fn record(self) -> Option<Record> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Erased | Self::Unreadable => None,
+        }
+    }
 }
 
 /// Writes and reads records.
@@ -87,7 +108,8 @@ impl RecordCodec {
         let (kind, number) = split(record.oob.key);
         assert!(record.oob.seq >> 48 == 0 && record.oob.seed >> 48 == 0, "sequence over 2^48");
         let (fields, parity) = out.split_at_mut(FIELDS);
-        fields[KIND] = kind | if record.lost { LOST } else { 0 };
+        fields[KIND] =
+            kind | if record.lost { LOST } else { 0 } | if record.plain { PLAIN } else { 0 };
         fields[META_LEN..KEY].copy_from_slice(&record.meta_len.to_le_bytes()[..3]);
         fields[KEY..SEQ].copy_from_slice(&number.to_le_bytes());
         fields[SEQ..SEED].copy_from_slice(&record.oob.seq.to_le_bytes()[..6]);
@@ -125,7 +147,7 @@ fn parse(fields: &[u8]) -> Option<Record> {
         return None;
     }
     let kind = *fields.first()?;
-    let key = join(kind & !LOST, number(KEY..SEQ)? as u32)?;
+    let key = join(kind & !(LOST | PLAIN), number(KEY..SEQ)? as u32)?;
     let oob = Oob {
         key,
         seq: number(SEQ..SEED)?,
@@ -139,6 +161,7 @@ fn parse(fields: &[u8]) -> Option<Record> {
         erases: number(ERASES..PAGE_CRC)? as u32,
         page_crc: number(PAGE_CRC..CRC)? as u32,
         lost: kind & LOST != 0,
+        plain: kind & PLAIN != 0,
     })
 }
 
@@ -186,6 +209,7 @@ mod tests {
             erases: random.next_u64() as u32,
             page_crc: random.next_u64() as u32,
             lost: random.chance(1, 2),
+            plain: random.chance(1, 2),
         }
     }
 

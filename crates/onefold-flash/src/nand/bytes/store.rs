@@ -4,6 +4,7 @@
 use onefold_block::MediaError;
 
 use super::block::ENTRY_BYTES;
+use super::copies::CopyFile;
 use crate::geometry::Geometry;
 
 /// Cells. Erased ones are zeroes. What is stored is durable after [`Store::sync`]; before that
@@ -33,6 +34,11 @@ pub trait Store: Send {
 
     /// Bytes that the cells take below.
     fn allocated_bytes(&self) -> Result<u64, MediaError>;
+
+    /// The file of second copies, where there is one.
+    fn copies(&self) -> Option<&CopyFile> {
+        None
+    }
 }
 
 /// Cells in memory: nothing outlives the process.
