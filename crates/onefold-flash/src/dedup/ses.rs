@@ -81,6 +81,13 @@ pub trait Design<Page> {
     fn set_request(&mut self, _deduplicate: Option<bool>) {}
 }
 
+/// Whether the page that is being written had its fingerprint in time; if not, it gets no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    InTime,
+    Late,
+}
+
 /// A page that was programmed although a page with its fingerprint was known.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
@@ -106,8 +113,7 @@ pub struct Ses<D> {
     /// The fingerprint of the page that is being written.
     last: u64,
     counter: Option<CodewordCounter>,
-    /// The page that is being written had no fingerprint in time, so that it gets no entry.
-    unseen: bool,
+    sight: Sight,
     late: u64,
     left_out: u64,
     busy: u64,
@@ -132,7 +138,7 @@ impl<D> Ses<D> {
             from_queue: false,
             last: 0,
             counter: options.switch("count_codewords").then(CodewordCounter::default),
-            unseen: false,
+            sight: Sight::InTime,
             late: 0,
             left_out: 0,
             busy: 0,
@@ -145,7 +151,7 @@ impl<D> Ses<D> {
     fn look_up(&mut self, lpn: u32, look: &impl Look) -> Verdict {
         let fingerprint = self.last;
         let program = Verdict::Program { tag: fingerprint, apart: false };
-        if fingerprint == 0 || !self.inline || self.unseen {
+        if fingerprint == 0 || !self.inline || self.sight == Sight::Late {
             return program;
         }
         let Some(slot) = self.table.find(fingerprint) else { return program };
@@ -176,7 +182,7 @@ impl<D> Ses<D> {
             self.queued += 1;
             self.deferred.push_back(Deferred { ppn, ..pending });
         }
-        if self.inline && !self.unseen && self.table.find(tag).is_none() {
+        if self.inline && self.sight == Sight::InTime && self.table.find(tag).is_none() {
             self.table.insert(tag, ppn);
         }
     }
@@ -189,10 +195,10 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
             counter.begin();
             self.design.codewords(page, &mut |codeword| counter.part(codeword));
         }
-        self.unseen = self.design.is_late(look);
+        self.sight = if self.design.is_late(look) { Sight::Late } else { Sight::InTime };
         self.last = self.design.fingerprint(lpn, page, look);
         self.left_out += u64::from(self.last == 0);
-        self.late += u64::from(self.unseen);
+        self.late += u64::from(self.sight == Sight::Late);
         self.look_up(lpn, look)
     }
 

@@ -151,12 +151,14 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// A column, what it shows of a run, and its unit.
+type Column = (&'static str, fn(&Figures) -> f64, &'static str);
+
 fn of_family(id: &str, name: &str, runs: &[Vec<Figures>]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mean = |policy: usize, value: fn(&Figures) -> f64| {
         runs.iter().map(|run| value(&run[policy])).sum::<f64>() / runs.len() as f64
     };
-    type Column = (&'static str, fn(&Figures) -> f64, &'static str);
     let columns: [Column; 3] = [
         ("write latency", |f| f.latency_us, "us"),
         ("p99 write latency", |f| f.p99_us, "us"),
