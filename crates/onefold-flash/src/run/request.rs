@@ -35,18 +35,23 @@ pub struct HostRequest {
 
 /// What a page holds in a simulation.
 pub trait SimPage: Clone + PartialEq {
+    /// Whether pages can be told apart.
+    const HAS_CONTENT: bool;
+
     /// The content of page `index` of a request; `number` is fresh for every page.
     fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self;
 
-    /// What tells it from other content, where there is content at all.
-    fn key(&self) -> Option<u128>;
+    /// What tells it from other content; 0 where there is none.
+    fn key(&self) -> u128;
 }
 
 impl SimPage for () {
+    const HAS_CONTENT: bool = false;
+
     fn of(_identity: Option<ContentIdentity>, _index: u32, _number: u64) -> Self {}
 
-    fn key(&self) -> Option<u128> {
-        None
+    fn key(&self) -> u128 {
+        0
     }
 }
 
@@ -54,6 +59,8 @@ impl SimPage for () {
 const FRESH: u128 = 1 << 120;
 
 impl SimPage for Identity {
+    const HAS_CONTENT: bool = true;
+
     fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self {
         match identity {
             None => Self(FRESH + u128::from(number)),
@@ -65,8 +72,8 @@ impl SimPage for Identity {
         }
     }
 
-    fn key(&self) -> Option<u128> {
-        Some(self.0)
+    fn key(&self) -> u128 {
+        self.0
     }
 }
 
