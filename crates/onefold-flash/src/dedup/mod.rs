@@ -20,6 +20,7 @@ mod registry;
 mod ses;
 mod ses_device;
 mod ses_host;
+mod slots;
 mod store;
 
 pub use block_separation::BlockSeparation;
@@ -154,6 +155,16 @@ pub trait Policy<Page> {
 
     /// Whether a pair was merged.
     fn settled(&mut self, pair: Pair, merged: bool);
+
+    /// Such a page will be looked at soon: the policy may ask for the memory that this takes. Like
+    /// all that is expected, it is a hint, may be wrong, and changes no answer.
+    fn expect_write(&mut self, _page: &Page) {}
+
+    /// These pages will soon die.
+    fn expect_deaths(&self, _ppns: &[u32]) {}
+
+    /// This page will soon be moved.
+    fn expect_move(&self, _ppn: u32) {}
 
     /// Bytes of controller DRAM that the policy's tables take, by name.
     fn dram(&self) -> Vec<(&'static str, u64)>;

@@ -1,6 +1,8 @@
 //! Requests of the host in pages, from a generator or a trace.
 //! Room: onefold-flash.   In: byte ranges.   Out: [`HostRequest`]s.
 
+use std::collections::VecDeque;
+
 use onefold_sim::SimSpan;
 use onefold_workload::content::UniformContent;
 use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
@@ -80,11 +82,16 @@ impl SimPage for Identity {
 /// The requests of a trace.
 pub type TraceRequests = Box<dyn Iterator<Item = Result<Request, String>> + Send>;
 
+/// Requests that are drawn together, so that what they will change can be asked for before.
+const AHEAD: usize = 32;
+
 /// Where requests come from.
 pub(crate) struct Source {
     kind: Kind,
     /// Made so far.
     made: u64,
+    /// Drawn and not made yet; an error is the last of them.
+    ahead: VecDeque<Result<HostRequest, RunError>>,
     limit: u64,
     page_bytes: u64,
     logical_pages: u64,
@@ -138,6 +145,7 @@ impl Source {
                 Some(requests) => Kind::Trace { requests, think: generator, closed },
             },
             made: 0,
+            ahead: VecDeque::with_capacity(AHEAD),
             limit,
             page_bytes: u64::from(spec.geometry.page_bytes),
             logical_pages: u64::from(spec.logical_pages()),
@@ -187,7 +195,40 @@ impl Source {
 
     /// The next request, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<HostRequest>, RunError> {
-        if self.made == self.limit {
+        if self.ahead.is_empty() {
+            self.draw_ahead();
+        }
+        let request = self.ahead.pop_front().transpose()?;
+        self.made += u64::from(request.is_some());
+        Ok(request)
+    }
+
+    /// Draws the next requests if all drawn ones were made; whether there are any.
+    pub(crate) fn draw_ahead(&mut self) -> bool {
+        if !self.ahead.is_empty() {
+            return false;
+        }
+        while self.ahead.len() < AHEAD {
+            let Some(request) = self.draw(self.made + self.ahead.len() as u64).transpose() else {
+                break;
+            };
+            let failed = request.is_err();
+            self.ahead.push_back(request);
+            if failed {
+                break;
+            }
+        }
+        !self.ahead.is_empty()
+    }
+
+    /// Requests drawn and not made yet.
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = &HostRequest> {
+        self.ahead.iter().flatten()
+    }
+
+    /// Draws request `number`, if there is one.
+    fn draw(&mut self, number: u64) -> Result<Option<HostRequest>, RunError> {
+        if number == self.limit {
             return Ok(None);
         }
         let request = match &mut self.kind {
@@ -202,13 +243,11 @@ impl Source {
                 Content::Set(set) => set.next(),
             };
         }
-        let request = self.in_pages(&request)?;
-        self.made += 1;
-        Ok(Some(request))
+        self.in_pages(number, &request).map(Some)
     }
 
-    fn in_pages(&self, request: &Request) -> Result<HostRequest, RunError> {
-        let (number, arrival_ns, op) = (self.made, request.time_ns, request.op);
+    fn in_pages(&self, number: u64, request: &Request) -> Result<HostRequest, RunError> {
+        let (arrival_ns, op) = (request.time_ns, request.op);
         let whole = HostRequest {
             number,
             arrival_ns,
