@@ -135,6 +135,22 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
 
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.buckets.expect(self.fingerprints.light(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.buckets.expect_deaths(ppns);
+        self.store.expect_deaths(ppns);
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.buckets.expect_move(ppn);
+        self.store.expect_move(ppn);
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.store.dram().to_vec();
         all.extend(self.buckets.dram());

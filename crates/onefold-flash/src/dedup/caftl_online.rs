@@ -184,6 +184,26 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
 
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.store.expect(self.fingerprints.strong(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.store.expect_deaths(ppns);
+        if let Some(known) = &self.known {
+            known.expect_deaths(ppns);
+        }
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.store.expect_move(ppn);
+        if let Some(known) = &self.known {
+            known.expect_move(ppn);
+        }
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.store.dram().to_vec();
         if self.background {

@@ -259,6 +259,20 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
         }
     }
 
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.buckets.expect(self.fingerprints.light(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.buckets.expect_deaths(ppns);
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.buckets.expect_move(ppn);
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         self.buckets.dram().to_vec()
     }

@@ -9,6 +9,9 @@ use onefold_content::{FingerprintKind, Fingerprinter};
 
 /// Makes fingerprints of pages.
 pub trait Fingerprinting<Page> {
+    /// Whether fingerprints cost so little that they may be made to ask for memory ahead.
+    const FREE: bool = false;
+
     /// A light one, which says nothing for sure: CRC-32.
     fn light(&mut self, page: &Page) -> u32;
 
@@ -47,6 +50,8 @@ const fn not_zero(fingerprint: u64) -> u64 {
 }
 
 impl<Page: Copy + Into<u128>> Fingerprinting<Page> for Identities {
+    const FREE: bool = true;
+
     fn light(&mut self, page: &Page) -> u32 {
         let whole: u128 = (*page).into();
         (mix64(whole as u64 ^ mix64((whole >> 64) as u64)) >> 32) as u32

@@ -29,6 +29,9 @@ impl PageSet {
 
     /// Takes a page out; whether it was in.
     pub fn remove(&mut self, ppn: u32) -> bool {
+        if self.len == 0 {
+            return false;
+        }
         let (at, bit) = (ppn as usize / 64, 1_u64 << (ppn % 64));
         let was = self.words[at] & bit != 0;
         self.words[at] &= !bit;
