@@ -72,9 +72,8 @@ impl<F> BlockSeparation<F> {
             self.undetermined += 1;
             self.first.add(ppn);
             // The page that it may equal was not hashed when it seemed to be alone.
-            let partner = self.buckets.first(bucket, None, false);
-            if let Some(partner) = partner
-                && !self.hash_unique
+            if !self.hash_unique
+                && let Some(partner) = self.buckets.first(bucket, None, false)
                 && !self.store.names(partner)
             {
                 self.first.add(partner);
@@ -103,7 +102,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
         if tag != 0 {
-            self.enter(ppn, tag as u32, self.buckets.has(tag as u32));
+            let apart = self.buckets.has(tag as u32);
+            self.enter(ppn, tag as u32, apart);
         }
     }
 

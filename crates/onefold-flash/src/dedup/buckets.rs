@@ -50,6 +50,8 @@ pub(crate) struct Buckets {
     used: u64,
     capacity: u64,
     hand: u32,
+    /// The CRC that was looked up last and not found, until another one is entered.
+    absent: Option<u32>,
     pub evicted: u64,
 }
 
@@ -70,6 +72,7 @@ impl Buckets {
             used: 0,
             capacity,
             hand: 0,
+            absent: None,
             evicted: 0,
         }
     }
@@ -80,8 +83,10 @@ impl Buckets {
     }
 
     /// Whether a live page has this CRC.
-    pub fn has(&self, crc: u32) -> bool {
-        self.bucket(crc).is_some()
+    pub fn has(&mut self, crc: u32) -> bool {
+        let has = self.bucket(crc).is_some();
+        self.absent = (!has).then_some(crc);
+        has
     }
 
     /// A CRC will be looked up soon.
@@ -147,7 +152,8 @@ impl Buckets {
         }
         let nd = if undetermined { ND } else { 0 };
         self.used += 1;
-        let Some(bucket) = self.bucket(crc) else {
+        let known = if self.absent.take() == Some(crc) { None } else { self.bucket(crc) };
+        let Some(bucket) = known else {
             let bucket = self.slots.insert(key(crc), ppn);
             self.slot_of[ppn as usize] = bucket | nd;
             return bucket;

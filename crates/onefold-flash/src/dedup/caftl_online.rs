@@ -116,7 +116,8 @@ impl<F> CaftlOnline<F> {
             self.light = self.fingerprints.light(page);
         }
         let sampled = self.sample == 1 || self.light.is_multiple_of(self.sample);
-        sampled && self.known.as_ref().is_none_or(|known| known.has(self.light))
+        let light = self.light;
+        sampled && self.known.as_mut().is_none_or(|known| known.has(light))
     }
 }
 

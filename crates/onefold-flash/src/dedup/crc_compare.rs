@@ -207,7 +207,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
         if tag != 0 {
-            self.enter(tag as u32, ppn, self.buckets.has(tag as u32));
+            let undetermined = self.buckets.has(tag as u32);
+            self.enter(tag as u32, ppn, undetermined);
         }
     }
 

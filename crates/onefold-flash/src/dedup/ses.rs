@@ -116,6 +116,13 @@ impl Ses {
         program
     }
 
+    /// A page with this fingerprint will be looked at soon.
+    pub fn expect(&self, fingerprint: u64) {
+        if self.inline {
+            self.table.expect(fingerprint);
+        }
+    }
+
     pub fn stored(&mut self, ppn: u32, tag: u64) {
         if tag == 0 {
             return;

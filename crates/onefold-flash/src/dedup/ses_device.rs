@@ -128,6 +128,12 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for SesDevice<F> {
         self.ses.settled(merged);
     }
 
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.ses.expect(self.fingerprints.plain_parity(page));
+        }
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         self.ses.dram()
     }

@@ -12,10 +12,12 @@ use crate::memory::{prefetch, table_of};
 const WAYS: usize = 7;
 /// The page of a free slot.
 pub(crate) const FREE: u32 = u32::MAX;
-/// Marks an entry that lies behind its home.
-const DISPLACED: u8 = 1 << 7;
+/// Buckets from an entry's home to where it lies, or more than that.
+const AWAY_MAX: u8 = 15;
+/// One hit, in the bits above.
+const HIT: u8 = AWAY_MAX + 1;
 /// Most hits that an entry counts.
-const HITS_MAX: u8 = DISPLACED - 1;
+const HITS_MAX: u8 = u8::MAX / HIT;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -24,7 +26,7 @@ struct Bucket {
     page: [u32; WAYS],
     /// Entries that found the bucket full.
     passed: u8,
-    /// [`DISPLACED`], and hits in the other bits.
+    /// Buckets from home, and hits in the upper bits.
     state: [u8; WAYS],
 }
 
@@ -94,9 +96,9 @@ impl Slots {
         loop {
             let bucket = &self.buckets[at];
             for way in 0..WAYS {
-                if bucket.sign[way] == key.sign && bucket.page[way] != FREE {
+                if bucket.sign[way] == key.sign {
                     let slot = (at * WAYS + way) as u32;
-                    if is(slot) {
+                    if bucket.page[way] != FREE && is(slot) {
                         return Some(slot);
                     }
                 }
@@ -111,33 +113,46 @@ impl Slots {
         }
     }
 
+    /// Where a key would be entered, if that is at its home.
+    #[inline]
+    pub fn free_at_home(&self, word: u64) -> Option<u32> {
+        let at = self.home(word);
+        let way = self.buckets[at].page.iter().position(|&page| page == FREE)?;
+        Some((at * WAYS + way) as u32)
+    }
+
     /// Enters a page in the first free slot from the key's home on. There must be one.
     pub fn insert(&mut self, key: Key, page: u32) -> u32 {
         let mut at = self.home(key.word);
-        let mut state = 0;
+        let mut away = 0;
         loop {
             let behind = self.behind(at);
             let bucket = &mut self.buckets[at];
             if let Some(way) = bucket.page.iter().position(|&page| page == FREE) {
-                (bucket.sign[way], bucket.page[way], bucket.state[way]) = (key.sign, page, state);
+                (bucket.sign[way], bucket.page[way], bucket.state[way]) = (key.sign, page, away);
                 return (at * WAYS + way) as u32;
             }
             bucket.passed = bucket.passed.saturating_add(1);
-            state = DISPLACED;
+            away = (away + 1).min(AWAY_MAX);
             at = behind;
         }
     }
 
-    /// Frees a slot in use; `word` is asked for its key's word if it does not lie at home.
+    /// Frees a slot in use; `word` is asked for its key's word if it lies too far from home.
     pub fn remove(&mut self, slot: u32, word: impl FnOnce(u32) -> u64) {
         let (end, way) = Self::split(slot);
         let bucket = &mut self.buckets[end];
         bucket.page[way] = FREE;
-        if bucket.state[way] & DISPLACED == 0 {
+        let away = bucket.state[way] & AWAY_MAX;
+        if away == 0 {
             return;
         }
         let sign = bucket.sign[way];
-        let mut at = self.home(word(sign));
+        let mut at = if away == AWAY_MAX {
+            self.home(word(sign))
+        } else {
+            (end + self.buckets.len() - usize::from(away)) % self.buckets.len()
+        };
         while at != end {
             let passed = &mut self.buckets[at].passed;
             // A count that reached its end has lost count.
@@ -164,15 +179,15 @@ impl Slots {
     pub fn hit(&mut self, slot: u32) {
         let (at, way) = Self::split(slot);
         let state = &mut self.buckets[at].state[way];
-        *state += u8::from(*state & HITS_MAX < HITS_MAX);
+        *state += HIT * u8::from(*state / HIT < HITS_MAX);
     }
 
     /// Halves the hits of a slot; the answer is what they were.
     pub fn halve(&mut self, slot: u32) -> u8 {
         let (at, way) = Self::split(slot);
         let state = &mut self.buckets[at].state[way];
-        let hits = *state & HITS_MAX;
-        *state = *state & DISPLACED | hits / 2;
+        let hits = *state / HIT;
+        *state = *state % HIT + hits / 2 * HIT;
         hits
     }
 }
@@ -231,6 +246,6 @@ mod tests {
         assert_eq!(slots.find(same, |slot| slots.page(slot) == 2), Some(second));
         assert_eq!(slots.find(same, |_| false), None);
         (0..1000).for_each(|_| slots.hit(first));
-        assert_eq!([slots.halve(first), slots.halve(first), slots.halve(second)], [127, 63, 0]);
+        assert_eq!([slots.halve(first), slots.halve(first), slots.halve(second)], [15, 7, 0]);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Store {
     used: u64,
     capacity: u64,
     hand: u32,
+    /// The fingerprint that was looked up last and not found, until another one is entered.
+    absent: Option<u128>,
     digest_bytes: u64,
     pub evicted: u64,
 }
@@ -47,6 +49,7 @@ impl Store {
             used: 0,
             capacity,
             hand: 0,
+            absent: None,
             digest_bytes,
             evicted: 0,
         }
@@ -81,14 +84,20 @@ impl Store {
 
     /// The page with this fingerprint; counts the hit.
     pub fn look_up(&mut self, fingerprint: u128) -> Option<u32> {
-        let slot = self.find(fingerprint)?;
+        let Some(slot) = self.find(fingerprint) else {
+            self.absent = Some(fingerprint);
+            if let Some(slot) = self.slots.free_at_home(key(fingerprint).word) {
+                prefetch(&self.fingerprints, slot as usize);
+            }
+            return None;
+        };
         self.slots.hit(slot);
         Some(self.slots.page(slot))
     }
 
     /// Enters a page, unless its content has an entry.
     pub fn insert(&mut self, fingerprint: u128, ppn: u32) {
-        if self.find(fingerprint).is_some() {
+        if self.absent.take() != Some(fingerprint) && self.find(fingerprint).is_some() {
             return;
         }
         if self.used == self.capacity {

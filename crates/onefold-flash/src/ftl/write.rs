@@ -51,6 +51,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         d.work(Work::Lookup, true);
+        self.map.prefetch(lpn);
         if self.meta.on {
             self.tend(lpn, d)?;
         }
@@ -100,6 +101,18 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 self.policy.expect_write(page);
             }
             self.announce(&lpns[..part.len()]);
+        }
+    }
+
+    /// The page that holds a logical one is about to die.
+    #[inline]
+    fn expect_death(&self, lpn: u32) {
+        if !self.map.is_absent(lpn)
+            && let Place::Own(ppn) = self.map.get(lpn)
+        {
+            self.owners.prefetch(ppn);
+            self.blocks.prefetch(self.block_of(ppn));
+            self.policy.expect_deaths(&[ppn]);
         }
     }
 
@@ -184,6 +197,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<Written, FtlError> {
         let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
         let plane = self.choose_plane(d)?;
+        // Collection gives what the old page's death changes time to come.
+        self.expect_death(lpn);
         self.make_room(plane, d)?;
         // Collection may have needed the place of the entry's mapping page.
         self.touch(lpn, true, d)?;
