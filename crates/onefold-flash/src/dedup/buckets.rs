@@ -85,32 +85,25 @@ impl Buckets {
     /// Whether a live page has this CRC.
     pub fn has(&mut self, crc: u32) -> bool {
         let has = self.bucket(crc).is_some();
-        if !has && let Some(slot) = self.slots.free_at_home(key(crc).word) {
-            self.slots.expect_page(slot);
-        }
         self.absent = (!has).then_some(crc);
         has
     }
 
     /// A CRC will be looked up soon.
     pub fn expect(&self, crc: u32) {
-        self.slots.expect(key(crc).word);
+        self.slots.prefetch(key(crc).word);
     }
 
     /// These pages will soon die.
     pub fn expect_deaths(&self, ppns: &[u32]) {
         ppns.iter().for_each(|&ppn| prefetch(&self.slot_of, ppn as usize));
-        for &ppn in ppns {
-            let slot = self.slot_of[ppn as usize] & !ND;
-            self.slots.expect_removal(slot);
-            self.slots.expect_page(slot);
-        }
+        ppns.iter().for_each(|&ppn| self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND));
     }
 
     /// This page will soon move.
     #[inline]
     pub fn expect_move(&self, ppn: u32) {
-        self.slots.expect_page(self.slot_of[ppn as usize] & !ND);
+        self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND);
         prefetch(&self.slot_of, (ppn + PAGES_PER_LINE) as usize);
     }
 
@@ -126,10 +119,10 @@ impl Buckets {
         entry != NONE && entry & ND != 0
     }
 
-    /// The list of a bucket with a page, if it has one.
+    /// The list of a bucket, if it has one.
     fn list(&self, bucket: u32) -> Option<u32> {
-        let page = self.slots.page_in_use(bucket);
-        (page & LIST != 0).then_some(page & !LIST)
+        let page = self.slots.page(bucket);
+        (page != FREE && page & LIST != 0).then_some(page & !LIST)
     }
 
     /// The list of a bucket with a page, made if it has none.
@@ -137,7 +130,7 @@ impl Buckets {
         if let Some(list) = self.list(bucket) {
             return list;
         }
-        let ppn = self.slots.page_in_use(bucket);
+        let ppn = self.slots.page(bucket);
         let undetermined = u32::from(self.is_undetermined(ppn));
         let new = List { first: ppn, last: ppn, undetermined, found: 0 };
         let list = self.free_lists.pop().unwrap_or(self.lists.len() as u32);
@@ -254,16 +247,16 @@ impl Buckets {
         }
     }
 
-    /// Undetermined pages of a bucket, which may be gone.
+    /// Undetermined pages of a bucket.
     pub fn undetermined(&self, bucket: u32) -> u32 {
-        match self.slots.page(bucket) {
-            FREE => 0,
-            list if list & LIST != 0 => self.lists[(list & !LIST) as usize].undetermined,
-            page => u32::from(self.is_undetermined(page)),
+        match (self.list(bucket), self.slots.page(bucket)) {
+            (Some(list), _) => self.lists[list as usize].undetermined,
+            (None, FREE) => 0,
+            (None, page) => u32::from(self.is_undetermined(page)),
         }
     }
 
-    /// Duplicates found in a bucket with a page.
+    /// Duplicates found in a bucket.
     pub fn found(&self, bucket: u32) -> u32 {
         self.list(bucket).map_or(0, |list| self.lists[list as usize].found)
     }
@@ -277,14 +270,11 @@ impl Buckets {
     /// The first page of a bucket from `from` on (from its beginning with `None`) that is
     /// undetermined, or unique.
     pub fn first(&self, bucket: u32, from: Option<u32>, undetermined: bool) -> Option<u32> {
-        let mut at = match self.slots.page(bucket) {
-            FREE => return None,
-            list if list & LIST != 0 => from.unwrap_or(self.lists[(list & !LIST) as usize].first),
-            page => {
-                let page = from.unwrap_or(page);
-                return (self.is_undetermined(page) == undetermined).then_some(page);
-            }
+        let Some(list) = self.list(bucket) else {
+            let page = from.unwrap_or(self.slots.page(bucket));
+            return (page != FREE && self.is_undetermined(page) == undetermined).then_some(page);
         };
+        let mut at = from.unwrap_or(self.lists[list as usize].first);
         while at != NONE && self.is_undetermined(at) != undetermined {
             at = self.links[at as usize].next;
         }

@@ -1,36 +1,38 @@
-//! Open addressing in buckets of half a cache line, from which entries never move.
+//! Open addressing in buckets of one cache line, from which entries never move.
 //! Room: onefold-flash.
 //! A full bucket counts the entries that passed it, so that a look-up ends at the first bucket that
-//! none has passed and a removal leaves nothing behind. What names a slot may go on naming it. The
-//! pages lie apart from the buckets: most look-ups find nothing and need none, and a page that moves
-//! needs nothing else, so that each takes one line of a table that is as small as it can be.
+//! none has passed and a removal leaves nothing behind. What names a slot may go on naming it.
 //! Invariants: an entry lies at its home or behind buckets that count it, but for counts that
 //! reached their end and stay there; a free slot names no page.
-//! Cost: one cache line for a look-up, a removal or a change of page, two for an insertion; about
-//! nine bytes a slot.
+//! Cost: one cache line for a look-up, an insertion, a removal or a change of page; about nine
+//! bytes a slot.
 
 use crate::memory::{prefetch, table_of};
 
 const WAYS: usize = 7;
 /// The page of a free slot.
 pub(crate) const FREE: u32 = u32::MAX;
+/// Buckets from an entry's home to where it lies, or more than that.
+const AWAY_MAX: u8 = 15;
+/// One hit, in the bits above.
+const HIT: u8 = AWAY_MAX + 1;
+/// Most hits that an entry counts.
+const HITS_MAX: u8 = u8::MAX / HIT;
 
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(32))]
+#[repr(C, align(64))]
 struct Bucket {
     sign: [u32; WAYS],
+    page: [u32; WAYS],
     /// Entries that found the bucket full.
     passed: u8,
-    /// A bit for each way in use.
-    used: u8,
-    /// A bit for each entry that lies behind its home.
-    away: u8,
+    /// Buckets from home, and hits in the upper bits.
+    state: [u8; WAYS],
 }
 
-const _: () = assert!(size_of::<Bucket>() == 32);
+const _: () = assert!(size_of::<Bucket>() == 64);
 
-const EMPTY: Bucket = Bucket { sign: [0; WAYS], passed: 0, used: 0, away: 0 };
-const FULL: u8 = (1 << WAYS) - 1;
+const EMPTY: Bucket = Bucket { sign: [0; WAYS], page: [FREE; WAYS], passed: 0, state: [0; WAYS] };
 
 /// What an entry is looked up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,32 +47,18 @@ pub(crate) struct Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     buckets: Vec<Bucket>,
-    /// Of every slot; of free ones whatever it was.
-    pages: Vec<u32>,
-}
-
-impl Bucket {
-    /// A bit for each way in use with this sign.
-    #[inline]
-    fn matches(&self, sign: u32) -> u8 {
-        let mut same = 0;
-        for (way, &other) in self.sign.iter().enumerate() {
-            same |= u8::from(other == sign) << way;
-        }
-        same & self.used
-    }
 }
 
 impl Slots {
     /// Slots for so many entries, a quarter of them free.
     pub fn new(capacity: u64) -> Self {
-        let buckets = ((capacity + capacity / 3) / WAYS as u64 + 1) as usize;
-        Self { buckets: table_of(buckets, EMPTY), pages: table_of(buckets * WAYS, FREE) }
+        let buckets = (capacity + capacity / 3) / WAYS as u64 + 1;
+        Self { buckets: table_of(buckets as usize, EMPTY) }
     }
 
     /// Slots, numbered from 0.
     pub fn len(&self) -> u32 {
-        self.pages.len() as u32
+        (self.buckets.len() * WAYS) as u32
     }
 
     #[inline]
@@ -83,22 +71,21 @@ impl Slots {
         if at + 1 == self.buckets.len() { 0 } else { at + 1 }
     }
 
+    #[inline]
+    fn split(slot: u32) -> (usize, usize) {
+        (slot as usize / WAYS, slot as usize % WAYS)
+    }
+
     /// A key will be looked up soon.
     #[inline]
-    pub fn expect(&self, word: u64) {
+    pub fn prefetch(&self, word: u64) {
         prefetch(&self.buckets, self.home(word));
     }
 
-    /// A slot, which need not be one, will be removed soon.
+    /// A slot, which need not be one, will be looked at soon.
     #[inline]
-    pub fn expect_removal(&self, slot: u32) {
+    pub fn prefetch_slot(&self, slot: u32) {
         prefetch(&self.buckets, slot as usize / WAYS);
-    }
-
-    /// The page of a slot, which need not be one, will be wanted soon.
-    #[inline]
-    pub fn expect_page(&self, slot: u32) {
-        prefetch(&self.pages, slot as usize);
     }
 
     /// The slot with this sign that `is` says yes to.
@@ -108,13 +95,13 @@ impl Slots {
         let mut at = home;
         loop {
             let bucket = &self.buckets[at];
-            let mut matches = bucket.matches(key.sign);
-            while matches != 0 {
-                let slot = at as u32 * WAYS as u32 + matches.trailing_zeros();
-                if is(slot) {
-                    return Some(slot);
+            for way in 0..WAYS {
+                if bucket.sign[way] == key.sign {
+                    let slot = (at * WAYS + way) as u32;
+                    if bucket.page[way] != FREE && is(slot) {
+                        return Some(slot);
+                    }
                 }
-                matches &= matches - 1;
             }
             if bucket.passed == 0 {
                 return None;
@@ -130,39 +117,42 @@ impl Slots {
     #[inline]
     pub fn free_at_home(&self, word: u64) -> Option<u32> {
         let at = self.home(word);
-        let way = self.buckets[at].used.trailing_ones();
-        (way < WAYS as u32).then_some(at as u32 * WAYS as u32 + way)
+        let way = self.buckets[at].page.iter().position(|&page| page == FREE)?;
+        Some((at * WAYS + way) as u32)
     }
 
     /// Enters a page in the first free slot from the key's home on. There must be one.
     pub fn insert(&mut self, key: Key, page: u32) -> u32 {
-        let home = self.home(key.word);
-        let mut at = home;
-        while self.buckets[at].used == FULL {
-            let passed = &mut self.buckets[at].passed;
-            *passed = passed.saturating_add(1);
-            at = self.behind(at);
+        let mut at = self.home(key.word);
+        let mut away = 0;
+        loop {
+            let behind = self.behind(at);
+            let bucket = &mut self.buckets[at];
+            if let Some(way) = bucket.page.iter().position(|&page| page == FREE) {
+                (bucket.sign[way], bucket.page[way], bucket.state[way]) = (key.sign, page, away);
+                return (at * WAYS + way) as u32;
+            }
+            bucket.passed = bucket.passed.saturating_add(1);
+            away = (away + 1).min(AWAY_MAX);
+            at = behind;
         }
-        let bucket = &mut self.buckets[at];
-        let way = bucket.used.trailing_ones();
-        bucket.sign[way as usize] = key.sign;
-        bucket.used |= 1 << way;
-        bucket.away = bucket.away & !(1 << way) | u8::from(at != home) << way;
-        let slot = at as u32 * WAYS as u32 + way;
-        self.pages[slot as usize] = page;
-        slot
     }
 
-    /// Frees a slot in use; `word` is asked for its key's word if it does not lie at home.
+    /// Frees a slot in use; `word` is asked for its key's word if it lies too far from home.
     pub fn remove(&mut self, slot: u32, word: impl FnOnce(u32) -> u64) {
-        let (end, way) = (slot as usize / WAYS, slot as usize % WAYS);
+        let (end, way) = Self::split(slot);
         let bucket = &mut self.buckets[end];
-        bucket.used &= !(1 << way);
-        if bucket.away & 1 << way == 0 {
+        bucket.page[way] = FREE;
+        let away = bucket.state[way] & AWAY_MAX;
+        if away == 0 {
             return;
         }
         let sign = bucket.sign[way];
-        let mut at = self.home(word(sign));
+        let mut at = if away == AWAY_MAX {
+            self.home(word(sign))
+        } else {
+            (end + self.buckets.len() - usize::from(away)) % self.buckets.len()
+        };
         while at != end {
             let passed = &mut self.buckets[at].passed;
             // A count that reached its end has lost count.
@@ -174,20 +164,31 @@ impl Slots {
     /// The page of a slot.
     #[inline]
     pub fn page(&self, slot: u32) -> u32 {
-        let (at, way) = (slot as usize / WAYS, slot as usize % WAYS);
-        if self.buckets[at].used & 1 << way == 0 { FREE } else { self.pages[slot as usize] }
-    }
-
-    /// The page of a slot in use.
-    #[inline]
-    pub fn page_in_use(&self, slot: u32) -> u32 {
-        self.pages[slot as usize]
+        let (at, way) = Self::split(slot);
+        self.buckets[at].page[way]
     }
 
     /// Puts another page into a slot in use.
     #[inline]
     pub fn set_page(&mut self, slot: u32, page: u32) {
-        self.pages[slot as usize] = page;
+        let (at, way) = Self::split(slot);
+        self.buckets[at].page[way] = page;
+    }
+
+    /// Counts a hit of a slot.
+    pub fn hit(&mut self, slot: u32) {
+        let (at, way) = Self::split(slot);
+        let state = &mut self.buckets[at].state[way];
+        *state += HIT * u8::from(*state / HIT < HITS_MAX);
+    }
+
+    /// Halves the hits of a slot; the answer is what they were.
+    pub fn halve(&mut self, slot: u32) -> u8 {
+        let (at, way) = Self::split(slot);
+        let state = &mut self.buckets[at].state[way];
+        let hits = *state / HIT;
+        *state = *state % HIT + hits / 2 * HIT;
+        hits
     }
 }
 
@@ -238,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn signs_may_be_the_same() {
+    fn signs_may_be_the_same_and_hits_end_somewhere() {
         let mut slots = Slots::new(20);
         let same = Key { word: 0, sign: 7 };
         let (first, second) = (slots.insert(same, 1), slots.insert(same, 2));
         assert_eq!(slots.find(same, |slot| slots.page(slot) == 2), Some(second));
         assert_eq!(slots.find(same, |_| false), None);
-        slots.remove(first, |_| 0);
-        assert_eq!((slots.page(first), slots.page(second)), (FREE, 2));
+        (0..1000).for_each(|_| slots.hit(first));
+        assert_eq!([slots.halve(first), slots.halve(first), slots.halve(second)], [15, 7, 0]);
     }
 }

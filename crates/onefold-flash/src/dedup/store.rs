@@ -22,8 +22,6 @@ pub(crate) struct Store {
     fingerprints: Vec<u128>,
     /// The slot that a page is named in.
     slot_of: Vec<u32>,
-    /// Hits of each slot in use since the hand came by, halved every time.
-    hits: Vec<u8>,
     used: u64,
     capacity: u64,
     hand: u32,
@@ -46,7 +44,6 @@ impl Store {
         let slots = Slots::new(capacity);
         Self {
             fingerprints: table_of(slots.len() as usize, 0),
-            hits: table_of(slots.len() as usize, 0),
             slots,
             slot_of: table_of(pages as usize, NONE),
             used: 0,
@@ -65,14 +62,14 @@ impl Store {
 
     /// A fingerprint will be looked up soon.
     pub fn expect(&self, fingerprint: u128) {
-        self.slots.expect(key(fingerprint).word);
+        self.slots.prefetch(key(fingerprint).word);
     }
 
     /// These pages will soon die.
     pub fn expect_deaths(&self, ppns: &[u32]) {
         if self.used > 0 {
             ppns.iter().for_each(|&ppn| prefetch(&self.slot_of, ppn as usize));
-            ppns.iter().for_each(|&ppn| self.slots.expect_removal(self.slot_of[ppn as usize]));
+            ppns.iter().for_each(|&ppn| self.slots.prefetch_slot(self.slot_of[ppn as usize]));
         }
     }
 
@@ -80,7 +77,7 @@ impl Store {
     #[inline]
     pub fn expect_move(&self, ppn: u32) {
         if self.used > 0 {
-            self.slots.expect_page(self.slot_of[ppn as usize]);
+            self.slots.prefetch_slot(self.slot_of[ppn as usize]);
             prefetch(&self.slot_of, (ppn + PAGES_PER_LINE) as usize);
         }
     }
@@ -91,13 +88,11 @@ impl Store {
             self.absent = Some(fingerprint);
             if let Some(slot) = self.slots.free_at_home(key(fingerprint).word) {
                 prefetch(&self.fingerprints, slot as usize);
-                self.slots.expect_page(slot);
             }
             return None;
         };
-        let hits = &mut self.hits[slot as usize];
-        *hits = hits.saturating_add(1);
-        Some(self.slots.page_in_use(slot))
+        self.slots.hit(slot);
+        Some(self.slots.page(slot))
     }
 
     /// Enters a page, unless its content has an entry.
@@ -110,7 +105,6 @@ impl Store {
         }
         let slot = self.slots.insert(key(fingerprint), ppn);
         self.fingerprints[slot as usize] = fingerprint;
-        self.hits[slot as usize] = 0;
         self.slot_of[ppn as usize] = slot;
         self.used += 1;
     }
@@ -121,15 +115,10 @@ impl Store {
             let slot = self.hand;
             self.hand = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
             let page = self.slots.page(slot);
-            if page == FREE {
-                continue;
-            }
-            let hits = &mut self.hits[slot as usize];
-            if *hits == 0 {
+            if page != FREE && self.slots.halve(slot) == 0 {
                 self.evicted += 1;
                 return self.remove(page);
             }
-            *hits /= 2;
         }
     }
 
