@@ -297,3 +297,57 @@ impl Source {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::SpecBuilder;
+
+    /// A source of reads of one page each, of which number `wrong` is an error.
+    fn source(wrong: u64, limit: u64) -> Source {
+        let spec = SpecBuilder::preset("ses-slc").and_then(SpecBuilder::build).expect("a drive");
+        let requests = (0..).map(move |number: u64| {
+            if number == wrong {
+                return Err(format!("number {number}"));
+            }
+            assert!(number < limit, "request {number} is beyond the limit");
+            Ok(Request {
+                time_ns: number,
+                op: Op::Read,
+                offset: number * 8192,
+                length: 8192,
+                identity: None,
+                stream: None,
+                pid: None,
+            })
+        });
+        let mut source = Source::new(&spec, Some(Box::new(requests))).expect("a source");
+        source.limit(limit);
+        source
+    }
+
+    #[test]
+    fn requests_drawn_ahead_come_in_their_turn_and_so_do_errors() {
+        for wrong in [0, 1, 31, 32, 50, 64] {
+            let mut source = source(wrong, u64::MAX);
+            for number in 0..wrong {
+                assert_eq!(source.draw_ahead(), number % AHEAD as u64 == 0);
+                assert!(source.drawn().any(|request| request.number == number));
+                let request = source.next().expect("no error yet").expect("there are more");
+                assert_eq!((request.number, u64::from(request.lpn)), (number, number));
+            }
+            assert!(matches!(source.next(), Err(RunError::Trace(_))), "number {wrong}");
+            assert_eq!(source.made(), wrong);
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_beyond_the_limit() {
+        for limit in [0, 1, 32, 33, 100] {
+            let mut source = source(u64::MAX, limit);
+            let made = std::iter::from_fn(|| source.next().expect("no error")).count();
+            assert_eq!(made as u64, limit);
+            assert!(source.is_exhausted() && source.next().expect("no error").is_none());
+        }
+    }
+}
