@@ -96,8 +96,12 @@ impl Buckets {
 
     /// These pages will soon die.
     pub fn expect_deaths(&self, ppns: &[u32]) {
-        ppns.iter().for_each(|&ppn| prefetch(&self.slot_of, ppn as usize));
-        ppns.iter().for_each(|&ppn| self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND));
+        for &ppn in ppns {
+            prefetch(&self.slot_of, ppn as usize);
+        }
+        for &ppn in ppns {
+            self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND);
+        }
     }
 
     /// This page will soon move.

@@ -187,7 +187,7 @@ impl Slots {
         let (at, way) = Self::split(slot);
         let state = &mut self.buckets[at].state[way];
         let hits = *state / HIT;
-        *state = *state % HIT + hits / 2 * HIT;
+        *state = *state % HIT + (hits / 2) * HIT;
         hits
     }
 }
@@ -199,7 +199,7 @@ mod tests {
 
     /// Keys of few words meet in few buckets, so that most entries are displaced.
     fn key(number: u32, words: u64) -> Key {
-        Key { word: u64::from(number) % words << 58, sign: number }
+        Key { word: (u64::from(number) % words) << 58, sign: number }
     }
 
     #[test]

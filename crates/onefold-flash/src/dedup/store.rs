@@ -68,8 +68,12 @@ impl Store {
     /// These pages will soon die.
     pub fn expect_deaths(&self, ppns: &[u32]) {
         if self.used > 0 {
-            ppns.iter().for_each(|&ppn| prefetch(&self.slot_of, ppn as usize));
-            ppns.iter().for_each(|&ppn| self.slots.prefetch_slot(self.slot_of[ppn as usize]));
+            for &ppn in ppns {
+                prefetch(&self.slot_of, ppn as usize);
+            }
+            for &ppn in ppns {
+                self.slots.prefetch_slot(self.slot_of[ppn as usize]);
+            }
         }
     }
 

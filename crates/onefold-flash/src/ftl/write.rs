@@ -74,7 +74,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// several times as fast, because their cache misses overlap.
     pub fn announce(&self, lpns: &[u32]) {
         for part in lpns.chunks(ANNOUNCED) {
-            part.iter().for_each(|&lpn| self.map.prefetch(lpn));
+            for &lpn in part {
+                self.map.prefetch(lpn);
+            }
             let mut dying = [0; ANNOUNCED];
             let mut count = 0;
             for &lpn in part {

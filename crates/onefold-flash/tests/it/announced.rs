@@ -37,7 +37,7 @@ fn outcome(name: &str, announced: Option<bool>) -> (Counters, Vec<u32>, Vec<(&'s
     let mut d = Untimed;
     for _ in 0..300 {
         let content = |random: &mut SplitMix64| Identity::of_number(1 + random.below(300));
-        let batch: Vec<(u32, Identity)> = (0..1 + random.below(40))
+        let batch: Vec<(u32, Identity)> = (0..=random.below(40))
             .map(|_| (random.below(u64::from(LOGICAL)) as u32, content(&mut random)))
             .collect();
         match announced {
