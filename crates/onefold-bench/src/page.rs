@@ -54,7 +54,10 @@ fn page(old: &str, rows: &[Row], rounds: usize, machine: &str) -> String {
         }
     }
     let mut page = HEAD.to_owned();
-    for (_, title) in GROUPS {
+    let measured = GROUPS.map(|(_, title)| title);
+    // What people wrote by hand follows in the order in which it stood.
+    let by_hand = old.split("\n## ").skip(1).filter_map(|section| section.lines().next());
+    for title in measured.into_iter().chain(by_hand.filter(|title| !measured.contains(title))) {
         if let Some(body) = sections.get(title) {
             page.extend(["\n## ", title, "\n\n", body, "\n"]);
         }
@@ -96,6 +99,8 @@ mod tests {
             !second.contains("1.50x") && second.contains("bench stored --rounds 5` on another")
         );
         assert_eq!(page(&second, &[], 5, "x"), second, "nothing measured, nothing changed");
+        let by_hand = format!("{second}\n## Z\n\nfirst\n\n## A\n\nlast\n");
+        assert_eq!(page(&by_hand, &[], 5, "x"), by_hand, "and what is written by hand stays");
     }
 
     #[test]
