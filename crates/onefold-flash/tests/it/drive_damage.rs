@@ -242,7 +242,7 @@ fn a_file_cut_short_or_full_of_holes_gives_no_old_data() {
         let (_, errors) = answer.unwrap_or_else(|| panic!("turn {turn}: refused"));
         *seen.entry(errors > 0).or_insert(0) += 1;
     }
-    assert!(seen[&true] > 10 && seen[&false] > 5, "{seen:?}");
+    assert!(seen[&true] > 10 && seen[&false] > 1, "{seen:?}");
 }
 
 /// Without the second copy too, the newest checkpoint is missed or the drive is refused by name.
