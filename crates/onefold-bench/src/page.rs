@@ -59,6 +59,12 @@ fn page(old: &str, rows: &[Row], rounds: usize, machine: &str) -> String {
             page.extend(["\n## ", title, "\n\n", body, "\n"]);
         }
     }
+    // What is not measured here was written by hand, and stays as it is.
+    let is_group =
+        |section: &&str| GROUPS.iter().any(|(_, title)| section.lines().next() == Some(title));
+    for section in old.split("\n## ").skip(1).filter(|section| !is_group(section)) {
+        page.extend(["\n## ", section.trim_end(), "\n"]);
+    }
     page
 }
 
@@ -96,6 +102,8 @@ mod tests {
             !second.contains("1.50x") && second.contains("bench stored --rounds 5` on another")
         );
         assert_eq!(page(&second, &[], 5, "x"), second, "nothing measured, nothing changed");
+        let by_hand = format!("{second}\n## By hand\n\ntext\n\n## Another\n\nmore\n");
+        assert_eq!(page(&by_hand, &[], 5, "x"), by_hand, "nor what was written by hand");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::sample::{BYTES, COLD_BYTES, DUPLICATED, FPS, HOT, STORED, Sample};
 use crate::table::{Entry, Table, is_known};
 
 /// Memory of a pool's index per distinct chunk, in bytes.
-pub const INDEX_BYTES_PER_CHUNK: u64 = 13;
+pub const INDEX_BYTES_PER_CHUNK: u64 = 10;
 /// Metadata of a pool per distinct chunk: its entry in a container.
 pub const CONTAINER_ENTRY_BYTES: u64 = 48;
 /// Metadata of a pool per chunk that is not zero: its entry in a volume's map.

@@ -17,6 +17,7 @@ pub mod dedup;
 pub mod drive;
 pub mod ftl;
 pub mod geometry;
+mod memory;
 pub mod nand;
 pub mod op;
 pub mod run;

@@ -92,12 +92,11 @@ impl Inner {
                 next.next().expect("one fingerprint per chunk that is not zero");
             let strong = self.settings.fingerprint.is_strong();
             let same = |other: usize| strong || writes[other].data == write.data;
-            let plan = match seen.find_or_insert(fingerprint, number, same) {
-                Some(first) => Plan::SameAs(first),
-                None => {
-                    let named = Named { number, chunk: write.data, fingerprint };
-                    self.plan_one(&named, found, &mut batch.drafts, scratch)
-                }
+            let plan = if let Some(first) = seen.find_or_insert(fingerprint, number, same) {
+                Plan::SameAs(first)
+            } else {
+                let named = Named { number, chunk: write.data, fingerprint };
+                self.plan_one(&named, found, &mut batch.drafts, scratch)
             };
             batch.plans.push(plan);
         }

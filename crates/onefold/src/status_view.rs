@@ -79,7 +79,12 @@ fn memory_table(status: &PoolStatus) -> Table {
         ("maps", status.map_memory_bytes, limit(map_limit), ""),
         ("read cache", status.cache_memory_bytes, cache_limit, ""),
         ("buffers", status.buffer_memory_bytes, String::new(), "containers being filled"),
-        ("tables", status.table_memory_bytes, String::new(), "of containers; journal to be"),
+        (
+            "tables",
+            status.table_memory_bytes,
+            String::new(),
+            "of containers, and changes not yet in the journal",
+        ),
     ];
     if let Some(other) = other_memory(status) {
         rows.push(("other", other, String::new(), "the rest of what this process has in memory"));

@@ -105,7 +105,7 @@ fn check_size(row: &SizeReport, counted: &Counted, bytes: u64) {
     assert_eq!(row.unique_chunks, counted.distinct.len() as u64, "{what} unique chunks");
     assert_eq!(row.unique_bytes, unique, "{what} unique bytes");
     assert_eq!(row.duplicate_bytes, bytes - row.zero_bytes - unique, "{what} duplicates");
-    assert_eq!(row.index_memory_bytes, 13 * row.unique_chunks);
+    assert_eq!(row.index_memory_bytes, 10 * row.unique_chunks);
     if unique > 0 {
         assert_eq!(row.dedup_ratio, Some(bytes as f64 / unique as f64));
     }

@@ -74,9 +74,8 @@ impl<F> BlockSeparation<F> {
             self.undetermined += 1;
             self.first.add(ppn);
             // The page that it may equal was not hashed when it seemed to be alone.
-            let partner = self.buckets.first(bucket, None, false);
-            if let Some(partner) = partner
-                && !self.hash_unique
+            if !self.hash_unique
+                && let Some(partner) = self.buckets.first(bucket, None, false)
                 && !self.store.names(partner)
             {
                 self.first.add(partner);
@@ -105,7 +104,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
         if tag != 0 {
-            self.enter(ppn, tag as u32, self.buckets.has(tag as u32));
+            let apart = self.buckets.has(tag as u32);
+            self.enter(ppn, tag as u32, apart);
         }
     }
 
@@ -136,6 +136,22 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
     }
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
+
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.buckets.expect(self.fingerprints.light(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.buckets.expect_deaths(ppns);
+        self.store.expect_deaths(ppns);
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.buckets.expect_move(ppn);
+        self.store.expect_move(ppn);
+    }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.store.dram().to_vec();

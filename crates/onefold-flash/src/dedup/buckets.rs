@@ -1,20 +1,29 @@
 //! The CRC-32 table: a bucket for each value, holding the live pages that have it.
 //! Room: onefold-flash.   Source: seed 002 sec. III, fig. 2.
 //! A page of a bucket is undetermined (ND) or unique (U); a bucket counts the duplicates that were
-//! found in it. Pages are linked in the order in which they came.
-//! Invariants: a page is in at most one bucket; a bucket without pages is gone, and its count.
-//! Cost: 12 bytes a page and about 30 a bucket here; the drive is charged 9 bytes an entry (4 of
-//! CRC, 4 of location, a flag, as facts about seed 002 assume) and 4 of count.
+//! found in it. Pages are linked in the order in which they came. A bucket is its slot, which names
+//! its only page, or else a list.
+//! Invariants: a page is in at most one bucket; a bucket without pages is gone, and its count; a
+//! list has two pages or a count.
+//! Cost: 12 bytes a page and 12 an entry here, and 16 a list; the drive is charged 9 bytes an entry
+//! (4 of CRC, 4 of location, a flag, as facts about seed 002 assume) and 4 of count. A look-up and
+//! a move of a page that is alone take one cache line, a death two.
 
 use crate::dedup::fingerprints::mix64;
+use crate::dedup::slots::{FREE, Key, Slots};
+use crate::memory::{prefetch, table_of};
 
 const NONE: u32 = u32::MAX;
-/// Marks an undetermined page in `bucket_of`.
+/// Marks an undetermined page in `slot_of`.
 const ND: u32 = 1 << 31;
+/// Marks a list in the place of a page.
+const LIST: u32 = 1 << 31;
+/// Slots of pages in a line of a processor's cache.
+const PAGES_PER_LINE: u32 = 16;
 
+/// The pages of a bucket, but for one that is alone.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
-    crc: u32,
+struct List {
     first: u32,
     last: u32,
     undetermined: u32,
@@ -22,20 +31,32 @@ struct Bucket {
     found: u32,
 }
 
+/// Neighbours of a page in its list.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    previous: u32,
+    next: u32,
+}
+
 /// The table.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
-    /// CRC in the upper half, bucket + 1 in the lower; 0 for a free place.
-    index: Vec<u64>,
-    entries: Vec<Bucket>,
-    free: Vec<u32>,
-    next: Vec<u32>,
-    previous: Vec<u32>,
-    bucket_of: Vec<u32>,
+    slots: Slots,
+    slot_of: Vec<u32>,
+    /// Of pages in lists.
+    links: Vec<Links>,
+    lists: Vec<List>,
+    free_lists: Vec<u32>,
     used: u64,
     capacity: u64,
     hand: u32,
+    /// The CRC that was looked up last and not found, until another one is entered.
+    absent: Option<u32>,
     pub evicted: u64,
+}
+
+fn key(crc: u32) -> Key {
+    Key { word: mix64(u64::from(crc) + 1), sign: crc }
 }
 
 impl Buckets {
@@ -43,96 +64,111 @@ impl Buckets {
     pub fn new(pages: u32, share: f64) -> Self {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
         Self {
-            index: vec![0; (capacity + capacity / 2 + 1) as usize],
-            entries: Vec::new(),
-            free: Vec::new(),
-            next: vec![NONE; pages as usize],
-            previous: vec![NONE; pages as usize],
-            bucket_of: vec![NONE; pages as usize],
+            slots: Slots::new(capacity),
+            slot_of: table_of(pages as usize, NONE),
+            links: table_of(pages as usize, Links { previous: NONE, next: NONE }),
+            lists: Vec::new(),
+            free_lists: Vec::new(),
             used: 0,
             capacity,
             hand: 0,
+            absent: None,
             evicted: 0,
         }
     }
 
-    fn home(&self, crc: u32) -> usize {
-        ((u128::from(mix64(u64::from(crc) + 1)) * self.index.len() as u128) >> 64) as usize
-    }
-
-    fn behind(&self, at: usize) -> usize {
-        if at + 1 == self.index.len() { 0 } else { at + 1 }
-    }
-
-    fn find(&self, crc: u32) -> Result<usize, usize> {
-        let mut at = self.home(crc);
-        loop {
-            let place = self.index[at];
-            if place == 0 {
-                return Err(at);
-            }
-            if (place >> 32) as u32 == crc {
-                return Ok(at);
-            }
-            at = self.behind(at);
-        }
-    }
-
     /// The bucket of a CRC.
-    #[cfg(test)]
     pub fn bucket(&self, crc: u32) -> Option<u32> {
-        self.find(crc).ok().map(|at| self.index[at] as u32 - 1)
+        self.slots.find(key(crc), |_| true)
     }
 
     /// Whether a live page has this CRC.
-    pub fn has(&self, crc: u32) -> bool {
-        self.find(crc).is_ok()
+    pub fn has(&mut self, crc: u32) -> bool {
+        let has = self.bucket(crc).is_some();
+        self.absent = (!has).then_some(crc);
+        has
+    }
+
+    /// A CRC will be looked up soon.
+    pub fn expect(&self, crc: u32) {
+        self.slots.prefetch(key(crc).word);
+    }
+
+    /// These pages will soon die.
+    pub fn expect_deaths(&self, ppns: &[u32]) {
+        for &ppn in ppns {
+            prefetch(&self.slot_of, ppn as usize);
+        }
+        for &ppn in ppns {
+            self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND);
+        }
+    }
+
+    /// This page will soon move.
+    #[inline]
+    pub fn expect_move(&self, ppn: u32) {
+        self.slots.prefetch_slot(self.slot_of[ppn as usize] & !ND);
+        prefetch(&self.slot_of, (ppn + PAGES_PER_LINE) as usize);
     }
 
     /// The bucket that a page is in.
     pub fn bucket_of(&self, ppn: u32) -> Option<u32> {
-        let entry = self.bucket_of[ppn as usize];
+        let entry = self.slot_of[ppn as usize];
         (entry != NONE).then_some(entry & !ND)
     }
 
     /// Whether a page is in a bucket and undetermined.
     pub fn is_undetermined(&self, ppn: u32) -> bool {
-        let entry = self.bucket_of[ppn as usize];
+        let entry = self.slot_of[ppn as usize];
         entry != NONE && entry & ND != 0
+    }
+
+    /// The list of a bucket, if it has one.
+    fn list(&self, bucket: u32) -> Option<u32> {
+        let page = self.slots.page(bucket);
+        (page != FREE && page & LIST != 0).then_some(page & !LIST)
+    }
+
+    /// The list of a bucket with a page, made if it has none.
+    fn make_list(&mut self, bucket: u32) -> u32 {
+        if let Some(list) = self.list(bucket) {
+            return list;
+        }
+        let ppn = self.slots.page(bucket);
+        let undetermined = u32::from(self.is_undetermined(ppn));
+        let new = List { first: ppn, last: ppn, undetermined, found: 0 };
+        let list = self.free_lists.pop().unwrap_or(self.lists.len() as u32);
+        if list as usize == self.lists.len() {
+            self.lists.push(new);
+        } else {
+            self.lists[list as usize] = new;
+        }
+        self.links[ppn as usize] = Links { previous: NONE, next: NONE };
+        self.slots.set_page(bucket, list | LIST);
+        list
     }
 
     /// Enters a page; the answer is its bucket.
     pub fn insert(&mut self, crc: u32, ppn: u32, undetermined: bool) -> u32 {
-        assert_eq!(self.bucket_of[ppn as usize], NONE, "page {ppn} is entered already");
+        assert_eq!(self.slot_of[ppn as usize], NONE, "page {ppn} is entered already");
         if self.used == self.capacity {
             self.evict();
         }
-        let bucket = match self.find(crc) {
-            Ok(at) => self.index[at] as u32 - 1,
-            Err(at) => {
-                let new = Bucket { crc, first: NONE, last: NONE, undetermined: 0, found: 0 };
-                let bucket = self.free.pop().unwrap_or(self.entries.len() as u32);
-                if bucket as usize == self.entries.len() {
-                    self.entries.push(new);
-                } else {
-                    self.entries[bucket as usize] = new;
-                }
-                self.index[at] = u64::from(crc) << 32 | u64::from(bucket + 1);
-                bucket
-            }
-        };
-        let entry = &mut self.entries[bucket as usize];
-        let last = std::mem::replace(&mut entry.last, ppn);
-        if last == NONE {
-            entry.first = ppn;
-        } else {
-            self.next[last as usize] = ppn;
-        }
-        self.previous[ppn as usize] = last;
-        self.next[ppn as usize] = NONE;
-        entry.undetermined += u32::from(undetermined);
-        self.bucket_of[ppn as usize] = bucket | if undetermined { ND } else { 0 };
+        let nd = if undetermined { ND } else { 0 };
         self.used += 1;
+        let known = if self.absent.take() == Some(crc) { None } else { self.bucket(crc) };
+        let Some(bucket) = known else {
+            let bucket = self.slots.insert(key(crc), ppn);
+            self.slot_of[ppn as usize] = bucket | nd;
+            return bucket;
+        };
+        let list = self.make_list(bucket);
+        let list = &mut self.lists[list as usize];
+        let last = std::mem::replace(&mut list.last, ppn);
+        list.undetermined += u32::from(undetermined);
+        self.links[last as usize].next = ppn;
+        self.links[ppn as usize] = Links { previous: last, next: NONE };
+        self.slot_of[ppn as usize] = bucket | nd;
         bucket
     }
 
@@ -140,43 +176,32 @@ impl Buckets {
     pub fn remove(&mut self, ppn: u32) {
         let Some(bucket) = self.bucket_of(ppn) else { return };
         let undetermined = self.is_undetermined(ppn);
-        let (before, after) = (self.previous[ppn as usize], self.next[ppn as usize]);
-        let entry = &mut self.entries[bucket as usize];
-        entry.undetermined -= u32::from(undetermined);
-        match before {
-            NONE => entry.first = after,
-            before => self.next[before as usize] = after,
-        }
-        match after {
-            NONE => entry.last = before,
-            after => self.previous[after as usize] = before,
-        }
-        self.bucket_of[ppn as usize] = NONE;
+        self.slot_of[ppn as usize] = NONE;
         self.used -= 1;
-        if self.entries[bucket as usize].first == NONE {
+        let Some(number) = self.list(bucket) else { return self.close(bucket) };
+        let Links { previous, next } = self.links[ppn as usize];
+        let list = &mut self.lists[number as usize];
+        list.undetermined -= u32::from(undetermined);
+        match previous {
+            NONE => list.first = next,
+            previous => self.links[previous as usize].next = next,
+        }
+        match next {
+            NONE => list.last = previous,
+            next => self.links[next as usize].previous = previous,
+        }
+        if list.first == NONE {
+            self.free_lists.push(number);
             self.close(bucket);
+        } else if list.first == list.last && list.found == 0 {
+            self.free_lists.push(number);
+            self.slots.set_page(bucket, list.first);
         }
     }
 
-    /// Takes an empty bucket out of the index and closes the gap.
+    /// Takes a bucket without pages out.
     fn close(&mut self, bucket: u32) {
-        self.free.push(bucket);
-        let mut gap = self.find(self.entries[bucket as usize].crc).expect("open buckets are found");
-        let mut at = gap;
-        loop {
-            at = self.behind(at);
-            let place = self.index[at];
-            if place == 0 {
-                self.index[gap] = 0;
-                return;
-            }
-            let home = self.home((place >> 32) as u32);
-            let stays = if gap <= at { gap < home && home <= at } else { gap < home || home <= at };
-            if !stays {
-                self.index[gap] = place;
-                gap = at;
-            }
-        }
+        self.slots.remove(bucket, |crc| key(crc).word);
     }
 
     /// Makes room: takes out the next page that is alone in a bucket, or the 64th at the latest.
@@ -184,11 +209,10 @@ impl Buckets {
         let mut seen = 0;
         loop {
             let ppn = self.hand;
-            self.hand = if ppn + 1 == self.bucket_of.len() as u32 { 0 } else { ppn + 1 };
+            self.hand = if ppn + 1 == self.slot_of.len() as u32 { 0 } else { ppn + 1 };
             let Some(bucket) = self.bucket_of(ppn) else { continue };
             seen += 1;
-            let entry = &self.entries[bucket as usize];
-            if (entry.first == entry.last && entry.found == 0) || seen == 64 {
+            if self.list(bucket).is_none() || seen == 64 {
                 self.evicted += 1;
                 return self.remove(ppn);
             }
@@ -197,62 +221,74 @@ impl Buckets {
 
     /// A page moved.
     pub fn relocate(&mut self, from: u32, to: u32) {
-        let entry = std::mem::replace(&mut self.bucket_of[from as usize], NONE);
+        let entry = std::mem::replace(&mut self.slot_of[from as usize], NONE);
         if entry == NONE {
             return;
         }
-        self.bucket_of[to as usize] = entry;
-        let (before, after) = (self.previous[from as usize], self.next[from as usize]);
-        self.previous[to as usize] = before;
-        self.next[to as usize] = after;
-        let bucket = &mut self.entries[(entry & !ND) as usize];
-        match before {
-            NONE => bucket.first = to,
-            before => self.next[before as usize] = to,
+        self.slot_of[to as usize] = entry;
+        let Some(list) = self.list(entry & !ND) else {
+            return self.slots.set_page(entry & !ND, to);
+        };
+        let Links { previous, next } = self.links[from as usize];
+        self.links[to as usize] = Links { previous, next };
+        match previous {
+            NONE => self.lists[list as usize].first = to,
+            previous => self.links[previous as usize].next = to,
         }
-        match after {
-            NONE => bucket.last = to,
-            after => self.previous[after as usize] = to,
+        match next {
+            NONE => self.lists[list as usize].last = to,
+            next => self.links[next as usize].previous = to,
         }
     }
 
     /// An undetermined page turned out to be unique.
     pub fn determine(&mut self, ppn: u32) {
         if self.is_undetermined(ppn) {
-            self.bucket_of[ppn as usize] &= !ND;
-            self.entries[(self.bucket_of[ppn as usize]) as usize].undetermined -= 1;
+            self.slot_of[ppn as usize] &= !ND;
+            if let Some(list) = self.list(self.slot_of[ppn as usize]) {
+                self.lists[list as usize].undetermined -= 1;
+            }
         }
     }
 
     /// Undetermined pages of a bucket.
     pub fn undetermined(&self, bucket: u32) -> u32 {
-        let entry = &self.entries[bucket as usize];
-        if entry.first == NONE { 0 } else { entry.undetermined }
+        match (self.list(bucket), self.slots.page(bucket)) {
+            (Some(list), _) => self.lists[list as usize].undetermined,
+            (None, FREE) => 0,
+            (None, page) => u32::from(self.is_undetermined(page)),
+        }
     }
 
     /// Duplicates found in a bucket.
     pub fn found(&self, bucket: u32) -> u32 {
-        self.entries[bucket as usize].found
+        self.list(bucket).map_or(0, |list| self.lists[list as usize].found)
     }
 
-    /// One more duplicate was found in the bucket of a page.
+    /// One more duplicate was found in a bucket with a page.
     pub fn count(&mut self, bucket: u32) {
-        self.entries[bucket as usize].found += 1;
+        let list = self.make_list(bucket);
+        self.lists[list as usize].found += 1;
     }
 
     /// The first page of a bucket from `from` on (from its beginning with `None`) that is
     /// undetermined, or unique.
     pub fn first(&self, bucket: u32, from: Option<u32>, undetermined: bool) -> Option<u32> {
-        let mut at = from.unwrap_or(self.entries[bucket as usize].first);
+        let Some(list) = self.list(bucket) else {
+            let page = from.unwrap_or(self.slots.page(bucket));
+            return (page != FREE && self.is_undetermined(page) == undetermined).then_some(page);
+        };
+        let mut at = from.unwrap_or(self.lists[list as usize].first);
         while at != NONE && self.is_undetermined(at) != undetermined {
-            at = self.next[at as usize];
+            at = self.links[at as usize].next;
         }
         (at != NONE).then_some(at)
     }
 
     /// The page behind this one in its bucket.
     pub fn after(&self, ppn: u32) -> Option<u32> {
-        let next = self.next[ppn as usize];
+        self.list(self.bucket_of(ppn)?)?;
+        let next = self.links[ppn as usize].next;
         (next != NONE).then_some(next)
     }
 

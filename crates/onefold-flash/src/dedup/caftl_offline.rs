@@ -145,6 +145,14 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOffline<F> {
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
 
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.store.expect_deaths(ppns);
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.store.expect_move(ppn);
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.store.dram().to_vec();
         all.push(("pages to hash", self.scanner.bytes()));

@@ -135,7 +135,8 @@ impl<F> CaftlOnline<F> {
             self.light = self.fingerprints.light(page);
         }
         let sampled = self.sample == 1 || self.light.is_multiple_of(self.sample);
-        if !sampled || self.known.as_ref().is_some_and(|known| !known.has(self.light)) {
+        let light = self.light;
+        if !sampled || self.known.as_mut().is_some_and(|known| !known.has(light)) {
             return false;
         }
         let late = self.budget_ns > 0 && look.work_ns(Work::Hash) > self.budget_ns;
@@ -208,6 +209,26 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
     }
 
     fn settled(&mut self, _pair: Pair, _merged: bool) {}
+
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.store.expect(self.fingerprints.strong(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.store.expect_deaths(ppns);
+        if let Some(known) = &self.known {
+            known.expect_deaths(ppns);
+        }
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.store.expect_move(ppn);
+        if let Some(known) = &self.known {
+            known.expect_move(ppn);
+        }
+    }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.store.dram().to_vec();

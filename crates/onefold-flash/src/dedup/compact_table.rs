@@ -7,6 +7,7 @@
 //! Cost: one cache line for any look-up.
 
 use crate::dedup::fingerprints::mix64;
+use crate::memory::{prefetch, table_of};
 
 const WAYS: usize = 8;
 const SIGN_BITS: u32 = 14;
@@ -44,7 +45,7 @@ impl CompactTable {
     pub fn new(entries: u64) -> Self {
         let sets = (entries / WAYS as u64).max(1) as usize;
         Self {
-            sets: vec![Set { ppn: [0; WAYS], sign: [0; WAYS], hand: 0 }; sets],
+            sets: table_of(sets, Set { ppn: [0; WAYS], sign: [0; WAYS], hand: 0 }),
             used: 0,
             evicted: 0,
         }
@@ -65,6 +66,12 @@ impl CompactTable {
         // The lower half is what the choice of the set has not used up.
         let sign = ((product as u64) >> (64 - SIGN_BITS)) as u16;
         ((product >> 64) as usize, sign.max(1))
+    }
+
+    /// A fingerprint will be looked up soon.
+    #[inline]
+    pub fn expect(&self, fingerprint: u64) {
+        prefetch(&self.sets, self.place(fingerprint).0);
     }
 
     /// The entries that may be of this fingerprint, the one that was entered last first.

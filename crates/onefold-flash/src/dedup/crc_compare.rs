@@ -209,7 +209,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
         if tag != 0 {
-            self.enter(tag as u32, ppn, self.buckets.has(tag as u32));
+            let undetermined = self.buckets.has(tag as u32);
+            self.enter(tag as u32, ppn, undetermined);
         }
     }
 
@@ -259,6 +260,20 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
                 self.advance(bucket);
             }
         }
+    }
+
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.buckets.expect(self.fingerprints.light(page));
+        }
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        self.buckets.expect_deaths(ppns);
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        self.buckets.expect_move(ppn);
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {

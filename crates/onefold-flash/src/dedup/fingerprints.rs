@@ -11,6 +11,9 @@ use crate::dedup::engine::{Engine, PageCompressor};
 
 /// Makes fingerprints of pages.
 pub trait Fingerprinting<Page> {
+    /// Whether fingerprints cost so little that they may be made to ask for memory ahead.
+    const FREE: bool = false;
+
     /// A light one, which says nothing for sure: CRC-32.
     fn light(&mut self, page: &Page) -> u32;
 
@@ -54,6 +57,8 @@ const fn not_zero(fingerprint: u64) -> u64 {
 }
 
 impl<Page: Copy + Into<u128>> Fingerprinting<Page> for Identities {
+    const FREE: bool = true;
+
     fn light(&mut self, page: &Page) -> u32 {
         let whole: u128 = (*page).into();
         (mix64(whole as u64 ^ mix64((whole >> 64) as u64)) >> 32) as u32

@@ -183,6 +183,12 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         }
     }
 
+    fn expect_write(&mut self, page: &Page) {
+        if F::FREE {
+            self.table.expect(self.fingerprints.plain_parity(page));
+        }
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("fingerprint table", self.table.dram()),

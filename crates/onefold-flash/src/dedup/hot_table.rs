@@ -8,6 +8,7 @@
 //! Cost: two cache lines per look-up that misses and inserts.
 
 use crate::dedup::fingerprints::mix64;
+use crate::memory::{prefetch, table_of};
 
 const WAYS: usize = 8;
 /// Rounds of the hand that an entry can save up.
@@ -50,8 +51,8 @@ impl HotTable {
     pub fn new(entries: u64, retain: bool) -> Self {
         let sets = (entries / WAYS as u64).max(1) as usize;
         Self {
-            tags: vec![Tags([0; WAYS]); sets],
-            ways: vec![Ways { ppn: [0; WAYS], count: [0; WAYS], hand: 0 }; sets],
+            tags: table_of(sets, Tags([0; WAYS])),
+            ways: table_of(sets, Ways { ppn: [0; WAYS], count: [0; WAYS], hand: 0 }),
             retain,
             used: 0,
             evicted: 0,
@@ -70,6 +71,14 @@ impl HotTable {
 
     fn set_of(&self, fingerprint: u64) -> usize {
         ((u128::from(mix64(fingerprint)) * self.tags.len() as u128) >> 64) as usize
+    }
+
+    /// A fingerprint will be looked up soon.
+    #[inline]
+    pub fn expect(&self, fingerprint: u64) {
+        let set = self.set_of(fingerprint);
+        prefetch(&self.tags, set);
+        prefetch(&self.ways, set);
     }
 
     /// The entry of a fingerprint, which is not 0.

@@ -22,6 +22,7 @@ mod registry;
 mod ses;
 mod ses_device;
 mod ses_host;
+mod slots;
 mod store;
 
 pub use block_separation::BlockSeparation;
@@ -168,6 +169,16 @@ pub trait Policy<Page> {
     /// The host's word on pages written from now on: deduplicate them or not, whatever their
     /// address; `None` goes by address again. Only `ses-host` asks the host.
     fn set_request(&mut self, _deduplicate: Option<bool>) {}
+
+    /// Such a page will be looked at soon: the policy may ask for the memory that this takes. Like
+    /// all that is expected, it is a hint, may be wrong, and changes no answer.
+    fn expect_write(&mut self, _page: &Page) {}
+
+    /// These pages will soon die.
+    fn expect_deaths(&self, _ppns: &[u32]) {}
+
+    /// This page will soon be moved.
+    fn expect_move(&self, _ppn: u32) {}
 
     /// Bytes of controller DRAM that the policy's tables take, by name.
     fn dram(&self) -> Vec<(&'static str, u64)>;

@@ -23,16 +23,23 @@ impl PageSet {
     pub fn insert(&mut self, ppn: u32) {
         let (at, bit) = (ppn as usize / 64, 1_u64 << (ppn % 64));
         self.len += u64::from(self.words[at] & bit == 0);
+        if self.words[at] == 0 {
+            self.filled[at / 64] |= 1 << (at % 64);
+        }
         self.words[at] |= bit;
-        self.filled[at / 64] |= 1 << (at % 64);
     }
 
     /// Takes a page out; whether it was in.
     pub fn remove(&mut self, ppn: u32) -> bool {
+        if self.len == 0 {
+            return false;
+        }
         let (at, bit) = (ppn as usize / 64, 1_u64 << (ppn % 64));
         let was = self.words[at] & bit != 0;
         self.words[at] &= !bit;
-        self.filled[at / 64] &= !(u64::from(self.words[at] == 0) << (at % 64));
+        if was && self.words[at] == 0 {
+            self.filled[at / 64] &= !(1 << (at % 64));
+        }
         self.len -= u64::from(was);
         was
     }

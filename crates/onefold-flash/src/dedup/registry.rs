@@ -253,6 +253,18 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
         inside!(self, policy => Policy::<Page>::set_request(&mut **policy, deduplicate));
     }
 
+    fn expect_write(&mut self, page: &Page) {
+        inside!(self, policy => policy.expect_write(page));
+    }
+
+    fn expect_deaths(&self, ppns: &[u32]) {
+        inside!(self, policy => Policy::<Page>::expect_deaths(&**policy, ppns));
+    }
+
+    fn expect_move(&self, ppn: u32) {
+        inside!(self, policy => Policy::<Page>::expect_move(&**policy, ppn));
+    }
+
     fn dram(&self) -> Vec<(&'static str, u64)> {
         inside!(self, policy => Policy::<Page>::dram(&**policy))
     }

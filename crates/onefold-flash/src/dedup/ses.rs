@@ -77,6 +77,11 @@ pub trait Design<Page> {
     /// Digests of the parts of a page that have a codeword each, if parts are known.
     fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128));
 
+    /// The fingerprint that such a page will have, where knowing it costs nothing.
+    fn foreseen(&mut self, _page: &Page) -> Option<u64> {
+        None
+    }
+
     /// The host's word on the pages written from now on: see [`Policy::set_request`].
     fn set_request(&mut self, _deduplicate: Option<bool>) {}
 }
@@ -276,6 +281,14 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
 
     fn set_request(&mut self, deduplicate: Option<bool>) {
         self.design.set_request(deduplicate);
+    }
+
+    fn expect_write(&mut self, page: &Page) {
+        if self.inline
+            && let Some(fingerprint) = self.design.foreseen(page)
+        {
+            self.table.expect(fingerprint);
+        }
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {

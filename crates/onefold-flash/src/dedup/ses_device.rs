@@ -79,4 +79,8 @@ impl<Page, F: Fingerprinting<Page>> Design<Page> for DeviceSide<F> {
     fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128)) {
         self.fingerprints.codewords(page, each);
     }
+
+    fn foreseen(&mut self, page: &Page) -> Option<u64> {
+        F::FREE.then(|| self.fingerprints.plain_parity(page))
+    }
 }

@@ -125,4 +125,8 @@ impl<Page, F: Fingerprinting<Page>> Design<Page> for HostSide<F> {
     fn set_request(&mut self, deduplicate: Option<bool>) {
         self.wanted.set_request(deduplicate);
     }
+
+    fn foreseen(&mut self, page: &Page) -> Option<u64> {
+        F::FREE.then(|| self.fingerprints.plain_parity(page))
+    }
 }

@@ -2,33 +2,38 @@
 //! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II describes it.
 //! Invariants: an entry names a live page, and the fingerprint is that of its content: entries
 //! leave when their page dies and follow it when it moves, so a hit needs no comparison.
-//! Cost: open addressing, at most three quarters full: 24 bytes a place and 4 a page here; the
-//! drive would keep whole digests, and is charged for them.
+//! Cost: about 9 bytes a slot of which a quarter is free, 16 a slot and 4 a page here; the drive
+//! would keep whole digests, and is charged for them. A look-up that finds nothing and a move take
+//! one cache line, a death two.
 
 use crate::dedup::fingerprints::mix64;
-
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    fingerprint: u128,
-    /// `NONE` for a free place.
-    ppn: u32,
-    hits: u32,
-}
+use crate::dedup::slots::{FREE, Key, Slots};
+use crate::memory::{prefetch, table_of};
 
 const NONE: u32 = u32::MAX;
-const FREE: Place = Place { fingerprint: 0, ppn: NONE, hits: 0 };
+/// Slots of pages in a line of a processor's cache.
+const PAGES_PER_LINE: u32 = 16;
 
 /// The store.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    places: Vec<Place>,
-    /// The place that a page is named in.
-    place_of: Vec<u32>,
+    slots: Slots,
+    /// The whole fingerprint of each slot in use: signs alone would not do.
+    fingerprints: Vec<u128>,
+    /// The slot that a page is named in.
+    slot_of: Vec<u32>,
     used: u64,
     capacity: u64,
-    hand: usize,
+    hand: u32,
+    /// The fingerprint that was looked up last and not found, until another one is entered.
+    absent: Option<u128>,
     digest_bytes: u64,
     pub evicted: u64,
+}
+
+fn key(fingerprint: u128) -> Key {
+    let word = mix64(fingerprint as u64 ^ (fingerprint >> 64) as u64);
+    Key { word, sign: word as u32 }
 }
 
 impl Store {
@@ -36,121 +41,119 @@ impl Store {
     /// digest.
     pub fn new(pages: u32, share: f64, digest_bytes: u64) -> Self {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
-        let places = (capacity + capacity / 3 + 1) as usize;
+        let slots = Slots::new(capacity);
         Self {
-            places: vec![FREE; places],
-            place_of: vec![NONE; pages as usize],
+            fingerprints: table_of(slots.len() as usize, 0),
+            slots,
+            slot_of: table_of(pages as usize, NONE),
             used: 0,
             capacity,
             hand: 0,
+            absent: None,
             digest_bytes,
             evicted: 0,
         }
     }
 
-    fn home(&self, fingerprint: u128) -> usize {
-        let word = mix64(fingerprint as u64 ^ (fingerprint >> 64) as u64);
-        ((u128::from(word) * self.places.len() as u128) >> 64) as usize
+    #[inline]
+    fn find(&self, fingerprint: u128) -> Option<u32> {
+        self.slots.find(key(fingerprint), |slot| self.fingerprints[slot as usize] == fingerprint)
     }
 
-    fn behind(&self, at: usize) -> usize {
-        if at + 1 == self.places.len() { 0 } else { at + 1 }
+    /// A fingerprint will be looked up soon.
+    pub fn expect(&self, fingerprint: u128) {
+        self.slots.prefetch(key(fingerprint).word);
     }
 
-    fn find(&self, fingerprint: u128) -> Result<usize, usize> {
-        let mut at = self.home(fingerprint);
-        loop {
-            let place = &self.places[at];
-            if place.ppn == NONE {
-                return Err(at);
+    /// These pages will soon die.
+    pub fn expect_deaths(&self, ppns: &[u32]) {
+        if self.used > 0 {
+            for &ppn in ppns {
+                prefetch(&self.slot_of, ppn as usize);
             }
-            if place.fingerprint == fingerprint {
-                return Ok(at);
+            for &ppn in ppns {
+                self.slots.prefetch_slot(self.slot_of[ppn as usize]);
             }
-            at = self.behind(at);
+        }
+    }
+
+    /// This page will soon move.
+    #[inline]
+    pub fn expect_move(&self, ppn: u32) {
+        if self.used > 0 {
+            self.slots.prefetch_slot(self.slot_of[ppn as usize]);
+            prefetch(&self.slot_of, (ppn + PAGES_PER_LINE) as usize);
         }
     }
 
     /// The page with this fingerprint; counts the hit.
     pub fn look_up(&mut self, fingerprint: u128) -> Option<u32> {
-        let at = self.find(fingerprint).ok()?;
-        self.places[at].hits = self.places[at].hits.saturating_add(1);
-        Some(self.places[at].ppn)
+        let Some(slot) = self.find(fingerprint) else {
+            self.absent = Some(fingerprint);
+            if let Some(slot) = self.slots.free_at_home(key(fingerprint).word) {
+                prefetch(&self.fingerprints, slot as usize);
+            }
+            return None;
+        };
+        self.slots.hit(slot);
+        Some(self.slots.page(slot))
     }
 
     /// Enters a page, unless its content has an entry.
     pub fn insert(&mut self, fingerprint: u128, ppn: u32) {
-        if self.find(fingerprint).is_ok() {
+        if self.absent.take() != Some(fingerprint) && self.find(fingerprint).is_some() {
             return;
         }
         if self.used == self.capacity {
             self.evict();
         }
-        let at = self.find(fingerprint).expect_err("it was not there");
-        self.places[at] = Place { fingerprint, ppn, hits: 0 };
-        self.place_of[ppn as usize] = at as u32;
+        let slot = self.slots.insert(key(fingerprint), ppn);
+        self.fingerprints[slot as usize] = fingerprint;
+        self.slot_of[ppn as usize] = slot;
         self.used += 1;
     }
 
     /// Takes out the first entry behind the hand that had no hit since the hand last came by.
     fn evict(&mut self) {
         loop {
-            let at = self.hand;
-            self.hand = self.behind(at);
-            let place = &mut self.places[at];
-            if place.ppn == NONE {
-                continue;
-            }
-            if place.hits == 0 {
+            let slot = self.hand;
+            self.hand = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+            let page = self.slots.page(slot);
+            if page != FREE && self.slots.halve(slot) == 0 {
                 self.evicted += 1;
-                return self.free(at);
-            }
-            place.hits /= 2;
-        }
-    }
-
-    /// Frees a place and closes the gap, so that no probe ends early.
-    fn free(&mut self, at: usize) {
-        self.place_of[self.places[at].ppn as usize] = NONE;
-        self.used -= 1;
-        let (mut gap, mut at) = (at, at);
-        loop {
-            at = self.behind(at);
-            let place = self.places[at];
-            if place.ppn == NONE {
-                self.places[gap] = FREE;
-                return;
-            }
-            let home = self.home(place.fingerprint);
-            let stays = if gap <= at { gap < home && home <= at } else { gap < home || home <= at };
-            if !stays {
-                self.places[gap] = place;
-                self.place_of[place.ppn as usize] = gap as u32;
-                gap = at;
+                return self.remove(page);
             }
         }
     }
 
     /// A page moved.
     pub fn relocate(&mut self, from: u32, to: u32) {
-        let place = std::mem::replace(&mut self.place_of[from as usize], NONE);
-        if place != NONE {
-            self.places[place as usize].ppn = to;
-            self.place_of[to as usize] = place;
+        if self.used == 0 {
+            return;
+        }
+        let slot = std::mem::replace(&mut self.slot_of[from as usize], NONE);
+        if slot != NONE {
+            self.slots.set_page(slot, to);
+            self.slot_of[to as usize] = slot;
         }
     }
 
     /// A page died.
     pub fn remove(&mut self, ppn: u32) {
-        let place = self.place_of[ppn as usize];
-        if place != NONE {
-            self.free(place as usize);
+        if self.used == 0 {
+            return;
+        }
+        let slot = std::mem::replace(&mut self.slot_of[ppn as usize], NONE);
+        if slot != NONE {
+            let fingerprints = &self.fingerprints;
+            self.slots.remove(slot, |_| key(fingerprints[slot as usize]).word);
+            self.used -= 1;
         }
     }
 
     /// Whether an entry names this page.
     pub fn names(&self, ppn: u32) -> bool {
-        self.place_of[ppn as usize] != NONE
+        self.slot_of[ppn as usize] != NONE
     }
 
     /// Entries.
@@ -158,13 +161,14 @@ impl Store {
         self.used
     }
 
-    /// Bytes in the controller: digest, location and a byte of hits an entry, and the places of
-    /// the entries by page, which a bounded store keeps in a table of as many places.
+    /// Bytes in the controller: digest, location and a byte of hits an entry, a quarter of their
+    /// places free, and the places of the entries by page, which a bounded store keeps in a table
+    /// of as many places.
     pub fn dram(&self) -> [(&'static str, u64); 2] {
-        let places = self.places.len() as u64;
+        let places = self.capacity + self.capacity / 3 + 1;
         [
             ("fingerprint store", places * (self.digest_bytes + 4 + 1)),
-            ("fingerprint store by page", places.min(self.place_of.len() as u64) * 4),
+            ("fingerprint store by page", places.min(self.slot_of.len() as u64) * 4),
         ]
     }
 }
@@ -189,22 +193,22 @@ mod tests {
                     }
                     1 => {
                         let to = random.below(64) as u32;
-                        if store.place_of[to as usize] == NONE {
+                        if store.slot_of[to as usize] == NONE {
                             store.relocate(ppn, to);
                             let moved = by_page.remove(&ppn);
                             moved.map(|moved| by_page.insert(to, moved));
                         }
                     }
-                    _ if store.place_of[ppn as usize] == NONE => {
+                    _ if store.slot_of[ppn as usize] == NONE => {
                         store.insert(fingerprint, ppn);
-                        if store.place_of[ppn as usize] != NONE {
+                        if store.slot_of[ppn as usize] != NONE {
                             by_page.insert(ppn, fingerprint);
                         }
                     }
                     _ => {}
                 }
                 assert!(store.used() <= store.capacity);
-                by_page.retain(|&ppn, _| store.place_of[ppn as usize] != NONE);
+                by_page.retain(|&ppn, _| store.slot_of[ppn as usize] != NONE);
                 assert_eq!(store.used(), by_page.len() as u64);
                 for (&ppn, &fingerprint) in &by_page {
                     assert_eq!(store.look_up(fingerprint), Some(ppn));

@@ -150,7 +150,8 @@ impl OpenDrive {
         let channel = spec.channel()?;
         let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
         nand.set_time(clock.unix_s());
-        let (ftl, recovered) = Ftl::open(nand, spec.bytes_policy()?, settings(&spec))?;
+        let (mut ftl, recovered) = Ftl::open(nand, spec.bytes_policy()?, settings(&spec))?;
+        ftl.nand().prove_found().map_err(crate::FtlError::from)?;
         if recovered.lost_entries > 0 {
             remarks.push(Remark::PagesLost(recovered.lost_entries));
         }
@@ -304,8 +305,8 @@ impl std::fmt::Display for Remark {
             ),
             Self::CopiesMadeAnew => write!(
                 f,
-                "there is no {COPIES_FILE} that can be read: it is made anew, and until the drive \
-                 is closed damage to what was written before may bring back older data"
+                "there is no {COPIES_FILE} that can be read: it is made anew; if {NAND_FILE} was \
+                 damaged too, older data may have come back"
             ),
             Self::HeaderRepaired => {
                 write!(f, "the header of {NAND_FILE} was damaged and is written anew")

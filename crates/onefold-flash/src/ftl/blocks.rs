@@ -5,6 +5,7 @@
 //! Cost: about 24 B per block.
 
 use crate::geometry::{Divider, Geometry};
+use crate::memory::prefetch;
 
 /// Free blocks that are looked at to find the least worn one: a drive in use has fewer.
 const FREE_LOOKED_AT: usize = 64;
@@ -83,6 +84,13 @@ impl Blocks {
     /// Live pages of a block.
     pub fn live(&self, block: u32) -> u32 {
         self.live[block as usize]
+    }
+
+    /// A page of the block will soon die.
+    #[inline]
+    pub fn prefetch(&self, block: u32) {
+        prefetch(&self.live, block as usize);
+        prefetch(&self.score, block as usize);
     }
 
     /// Pages programmed in a block since it was erased.

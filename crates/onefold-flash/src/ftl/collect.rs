@@ -6,7 +6,7 @@
 
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
-use crate::ftl::map::{Owner, Place};
+use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
 use crate::ftl::settings::{Pacing, VictimRule};
 use crate::ftl::{Ftl, FtlError, Stream, victim};
 use crate::nand::{Nand, NandError, PageKey};
@@ -20,7 +20,14 @@ pub(crate) struct Collection {
     /// Live pages to move with each host page.
     quota: u32,
     cause: Cause,
+    /// The page up to which what a move changes has been asked for.
+    ahead: u32,
+    /// Live pages between `next` and `ahead`, but for those that died since.
+    asked: u32,
 }
+
+/// Most live pages that are asked for ahead of being moved.
+const AHEAD_MAX: u32 = 8;
 
 /// Live pages of a block out of the ordinary that are moved with each host page.
 const QUOTA: u32 = 8;
@@ -131,20 +138,37 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.blocks.state(block) == BlockState::Full {
             self.blocks.begin_collection(block);
         }
-        self.collecting[plane as usize] = Some(Collection { block, next: 0, quota, cause });
-        self.announce_victim(block);
+        let mut collection = Collection { block, next: 0, quota, cause, ahead: 0, asked: 0 };
+        self.ask_ahead(&mut collection);
+        self.collecting[plane as usize] = Some(collection);
     }
 
-    /// Brings the entries of a victim's live pages into the processor's cache, all misses at once.
-    fn announce_victim(&self, block: u32) {
-        let first = self.geometry.first_page(block);
-        let mut known = 0;
-        for ppn in first..first + self.geometry.pages_per_block {
-            if let Owner::Data(lpn) = self.owners.get(ppn) {
-                known += u32::from(self.map.is_absent(lpn));
-            }
+    /// Asks for what moving the next live pages will change: as many as one host page moves, so
+    /// that it has come by the time of the next one on this plane.
+    #[inline]
+    fn ask_ahead(&self, collection: &mut Collection) {
+        let first = self.geometry.first_page(collection.block);
+        if collection.ahead <= collection.next {
+            (collection.ahead, collection.asked) = (collection.next, 0);
         }
-        std::hint::black_box(known);
+        let wanted = collection.quota.min(AHEAD_MAX);
+        while collection.asked < wanted && collection.ahead < self.geometry.pages_per_block {
+            let ppn = first + collection.ahead;
+            if ppn.is_multiple_of(OWNERS_PER_LINE) {
+                self.owners.prefetch(ppn + OWNERS_PER_LINE);
+            }
+            match self.owners.get(ppn) {
+                Owner::None => {}
+                owner => {
+                    if let Owner::Data(lpn) = owner {
+                        self.map.prefetch(lpn);
+                    }
+                    self.policy.expect_move(ppn);
+                    collection.asked += 1;
+                }
+            }
+            collection.ahead += 1;
+        }
     }
 
     /// Moves up to `quota` live pages out of the plane's victim, and erases it if none is left.
@@ -158,8 +182,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             if owner != Owner::None {
                 self.move_page(from, owner, plane, collection.cause, d)?;
                 moved += 1;
+                collection.asked = collection.asked.saturating_sub(1);
             }
             collection.next += 1;
+            self.ask_ahead(&mut collection);
             self.collecting[plane as usize] = Some(collection);
         }
         if self.blocks.live(collection.block) == 0 {

@@ -4,6 +4,8 @@
 //! among its references.
 //! Cost: 4 B per logical page, 4 B per physical page.
 
+use crate::memory::{prefetch, table_of};
+
 /// A logical page's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -34,7 +36,7 @@ pub struct PageMap {
 impl PageMap {
     /// A map in which nothing is written.
     pub fn new(logical_pages: u32) -> Self {
-        Self { entries: vec![NONE; logical_pages as usize] }
+        Self { entries: table_of(logical_pages as usize, NONE) }
     }
 
     /// Logical pages.
@@ -52,6 +54,12 @@ impl PageMap {
         let entry = self.entries[lpn as usize];
         debug_assert_ne!(entry, ABSENT, "the mapping page of LPN {lpn} is not in DRAM");
         decode(entry)
+    }
+
+    /// The entry of a logical page, if there is such a page, will be wanted soon.
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        prefetch(&self.entries, lpn as usize);
     }
 
     /// Whether the entry of a logical page is in flash only.
@@ -127,6 +135,9 @@ pub enum Owner {
     Meta(u32),
 }
 
+/// Owners in a line of a processor's cache.
+pub(super) const OWNERS_PER_LINE: u32 = 16;
+
 const KIND: u32 = 0b11 << 30;
 const SHARED: u32 = 0b01 << 30;
 const META: u32 = 0b10 << 30;
@@ -140,7 +151,7 @@ pub struct Owners {
 impl Owners {
     /// All pages without owner.
     pub fn new(pages: u32) -> Self {
-        Self { entries: vec![NONE; pages as usize] }
+        Self { entries: table_of(pages as usize, NONE) }
     }
 
     /// The owner of a page.
@@ -165,6 +176,12 @@ impl Owners {
             Owner::Shared(vpn) => vpn | SHARED,
             Owner::Meta(slot) => slot | META,
         };
+    }
+
+    /// The owner of a page will be wanted soon.
+    #[inline]
+    pub fn prefetch(&self, ppn: u32) {
+        prefetch(&self.entries, ppn as usize);
     }
 
     /// Whether a page holds something that is wanted.

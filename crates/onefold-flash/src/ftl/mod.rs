@@ -180,6 +180,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
     }
 
+    /// Whether a physical page holds data that is wanted.
+    pub fn holds_data(&self, ppn: u32) -> bool {
+        matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_))
+    }
+
     /// Whether a logical page was written and not trimmed, even if it was lost since; its mapping
     /// page must be in DRAM.
     pub fn is_written(&self, lpn: u32) -> bool {

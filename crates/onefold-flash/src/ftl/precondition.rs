@@ -14,9 +14,13 @@ use crate::dedup::Policy;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::VictimRule;
 use crate::ftl::{Counters, Ftl, FtlError, Stream};
+use crate::memory::{prefetch, table_of};
 use crate::nand::{Nand, Oob, PageKey, Payload};
 use crate::op::Untimed;
 use crate::theory;
+
+/// Random places that are asked for together.
+const SHUFFLED: usize = 32;
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Fills an empty drive with the steady state of uniform random writes over all its logical
@@ -40,10 +44,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return Err(FtlError::Settings(message));
         }
         let mut random = SplitMix64::new(self.settings.seed ^ 0x5eed_57ea_d700_0000);
-        let mut lpns: Vec<u32> = (0..self.settings.logical_pages).collect();
-        for at in (1..lpns.len()).rev() {
-            lpns.swap(at, random.below(at as u64 + 1) as usize);
-        }
+        let mut lpns = table_of(self.settings.logical_pages as usize, 0);
+        (0..).zip(&mut lpns).for_each(|(lpn, entry)| *entry = lpn);
+        shuffle(&mut lpns, &mut random);
         let plan = self.plan_planes(&mut random);
         let deepest = plan.iter().map(Vec::len).max().unwrap_or(0);
         let first_seq = self.seq + 1;
@@ -125,6 +128,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let lpn = if is_live {
                 live -= 1;
                 *placed += 1;
+                if let Some(&soon) = lpns.get(*placed + SHUFFLED) {
+                    self.map.prefetch(soon);
+                }
                 lpns[*placed - 1]
             } else {
                 lpns[random.below(newer as u64) as usize]
@@ -143,6 +149,24 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             None => self.blocks.close(block, seq),
         }
         Ok(())
+    }
+}
+
+/// Puts elements into a random order. Places are drawn some at a time, so that they have come by
+/// the time of the exchange.
+fn shuffle(elements: &mut [u32], random: &mut SplitMix64) {
+    let mut partners = [0; SHUFFLED];
+    let mut left = elements.len();
+    while left > 1 {
+        let count = (left - 1).min(SHUFFLED);
+        for (partner, at) in partners[..count].iter_mut().zip((0..left).rev()) {
+            *partner = random.below(at as u64 + 1) as usize;
+            prefetch(elements, *partner);
+        }
+        for (&partner, at) in partners[..count].iter().zip((0..left).rev()) {
+            elements.swap(at, partner);
+        }
+        left -= count;
     }
 }
 

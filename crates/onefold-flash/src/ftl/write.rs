@@ -3,7 +3,7 @@
 
 use crate::dedup::{Policy, Verdict, Verified};
 use crate::ftl::journal::Record;
-use crate::ftl::map::{Owner, Place};
+use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
 use crate::ftl::settings::Temperature;
 use crate::ftl::{Ftl, FtlError, Stream, view};
 use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
@@ -51,6 +51,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         d.work(Work::Lookup, true);
+        self.map.prefetch(lpn);
         if self.meta.on {
             self.tend(lpn, d)?;
         }
@@ -68,26 +69,53 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
     }
 
-    /// Brings what the next writes will change into the processor's cache; nothing else happens.
-    /// On drives whose tables do not fit there, a few dozen writes announced at a time go several
-    /// times as fast, because their cache misses overlap.
+    /// Brings what the next writes or trims will change into the processor's cache; nothing else
+    /// happens. On drives whose tables do not fit there, a few dozen announced at a time go
+    /// several times as fast, because their cache misses overlap.
     pub fn announce(&self, lpns: &[u32]) {
-        let mut sum = 0;
         for part in lpns.chunks(ANNOUNCED) {
-            let mut places = [Place::None; ANNOUNCED];
-            for (place, &lpn) in places.iter_mut().zip(part) {
-                if lpn < self.map.len() && !self.map.is_absent(lpn) {
-                    *place = self.map.get(lpn);
+            for &lpn in part {
+                self.map.prefetch(lpn);
+            }
+            let mut dying = [0; ANNOUNCED];
+            let mut count = 0;
+            for &lpn in part {
+                if lpn < self.map.len()
+                    && !self.map.is_absent(lpn)
+                    && let Place::Own(ppn) = self.map.get(lpn)
+                {
+                    self.owners.prefetch(ppn);
+                    self.blocks.prefetch(self.block_of(ppn));
+                    dying[count] = ppn;
+                    count += 1;
                 }
             }
-            for place in places {
-                if let Place::Own(ppn) = place {
-                    sum += u32::from(self.owners.is_live(ppn));
-                    sum += self.blocks.live(self.block_of(ppn));
-                }
-            }
+            self.policy.expect_deaths(&dying[..count]);
         }
-        std::hint::black_box(sum);
+    }
+
+    /// The same for writes of which the pages are known.
+    pub fn announce_writes(&mut self, writes: &[(u32, N::Page)]) {
+        for part in writes.chunks(ANNOUNCED) {
+            let mut lpns = [0; ANNOUNCED];
+            for (lpn, (of, page)) in lpns.iter_mut().zip(part) {
+                *lpn = *of;
+                self.policy.expect_write(page);
+            }
+            self.announce(&lpns[..part.len()]);
+        }
+    }
+
+    /// The page that holds a logical one is about to die.
+    #[inline]
+    fn expect_death(&self, lpn: u32) {
+        if !self.map.is_absent(lpn)
+            && let Place::Own(ppn) = self.map.get(lpn)
+        {
+            self.owners.prefetch(ppn);
+            self.blocks.prefetch(self.block_of(ppn));
+            self.policy.expect_deaths(&[ppn]);
+        }
     }
 
     /// Declares a logical page unused.
@@ -180,6 +208,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<Written, FtlError> {
         let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
         let plane = self.choose_plane(d)?;
+        // Collection gives what the old page's death changes time to come.
+        self.expect_death(lpn);
         self.make_room(plane, d)?;
         // Collection may have needed the place of the entry's mapping page.
         self.touch(lpn, true, d)?;
@@ -306,6 +336,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// A programmed page has an owner now.
     pub(super) fn settle(&mut self, ppn: u32, owner: Owner) {
         self.owners.set(ppn, owner);
+        if ppn.is_multiple_of(OWNERS_PER_LINE) {
+            self.owners.prefetch(ppn + OWNERS_PER_LINE);
+        }
         self.blocks.gain(self.block_of(ppn));
     }
 

@@ -133,17 +133,18 @@ where
     N: Nand<Page: SimPage>,
     P: Policy<N::Page>,
 {
-    let lpns = 0..ftl.settings().logical_pages;
-    let mut stored: Vec<u32> = lpns.filter_map(|lpn| ftl.locate(lpn)).collect();
-    stored.sort_unstable();
-    stored.dedup();
-    let mut keys = Vec::with_capacity(stored.len());
-    for &ppn in &stored {
-        let page = ftl.nand().read(ppn).map_err(|error| RunError::Idle { error: error.into() })?;
-        let Some(key) = page.key() else { return Ok(None) };
-        keys.push(key);
+    if !N::Page::HAS_CONTENT {
+        return Ok(None);
     }
+    let mut keys = Vec::new();
+    for ppn in 0..ftl.geometry().pages() {
+        if ftl.holds_data(ppn) {
+            let page = ftl.nand().read(ppn);
+            keys.push(page.map_err(|error| RunError::Idle { error: error.into() })?.key());
+        }
+    }
+    let stored = keys.len();
     keys.sort_unstable();
     keys.dedup();
-    Ok(Some((stored.len() - keys.len()) as u64))
+    Ok(Some((stored - keys.len()) as u64))
 }

@@ -1,6 +1,8 @@
 //! Requests of the host in pages, from a generator or a trace.
 //! Room: onefold-flash.   In: byte ranges.   Out: [`HostRequest`]s.
 
+use std::collections::VecDeque;
+
 use onefold_sim::SimSpan;
 use onefold_workload::content::UniformContent;
 use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
@@ -35,18 +37,23 @@ pub struct HostRequest {
 
 /// What a page holds in a simulation.
 pub trait SimPage: Clone + PartialEq {
+    /// Whether pages can be told apart.
+    const HAS_CONTENT: bool;
+
     /// The content of page `index` of a request; `number` is fresh for every page.
     fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self;
 
-    /// What tells it from other content, where there is content at all.
-    fn key(&self) -> Option<u128>;
+    /// What tells it from other content; 0 where there is none.
+    fn key(&self) -> u128;
 }
 
 impl SimPage for () {
+    const HAS_CONTENT: bool = false;
+
     fn of(_identity: Option<ContentIdentity>, _index: u32, _number: u64) -> Self {}
 
-    fn key(&self) -> Option<u128> {
-        None
+    fn key(&self) -> u128 {
+        0
     }
 }
 
@@ -54,6 +61,8 @@ impl SimPage for () {
 const FRESH: u128 = 1 << 120;
 
 impl SimPage for Identity {
+    const HAS_CONTENT: bool = true;
+
     fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self {
         match identity {
             None => Self(FRESH + u128::from(number)),
@@ -65,19 +74,24 @@ impl SimPage for Identity {
         }
     }
 
-    fn key(&self) -> Option<u128> {
-        Some(self.0)
+    fn key(&self) -> u128 {
+        self.0
     }
 }
 
 /// The requests of a trace.
 pub type TraceRequests = Box<dyn Iterator<Item = Result<Request, String>> + Send>;
 
+/// Requests that are drawn together, so that what they will change can be asked for before.
+const AHEAD: usize = 32;
+
 /// Where requests come from.
 pub(crate) struct Source {
     kind: Kind,
     /// Made so far.
     made: u64,
+    /// Drawn and not made yet; an error is the last of them.
+    ahead: VecDeque<Result<HostRequest, RunError>>,
     limit: u64,
     page_bytes: u64,
     logical_pages: u64,
@@ -131,6 +145,7 @@ impl Source {
                 Some(requests) => Kind::Trace { requests, think: generator, closed },
             },
             made: 0,
+            ahead: VecDeque::with_capacity(AHEAD),
             limit,
             page_bytes: u64::from(spec.geometry.page_bytes),
             logical_pages: u64::from(spec.logical_pages()),
@@ -180,7 +195,40 @@ impl Source {
 
     /// The next request, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<HostRequest>, RunError> {
-        if self.made == self.limit {
+        if self.ahead.is_empty() {
+            self.draw_ahead();
+        }
+        let request = self.ahead.pop_front().transpose()?;
+        self.made += u64::from(request.is_some());
+        Ok(request)
+    }
+
+    /// Draws the next requests if all drawn ones were made; whether there are any.
+    pub(crate) fn draw_ahead(&mut self) -> bool {
+        if !self.ahead.is_empty() {
+            return false;
+        }
+        while self.ahead.len() < AHEAD {
+            let Some(request) = self.draw(self.made + self.ahead.len() as u64).transpose() else {
+                break;
+            };
+            let failed = request.is_err();
+            self.ahead.push_back(request);
+            if failed {
+                break;
+            }
+        }
+        !self.ahead.is_empty()
+    }
+
+    /// Requests drawn and not made yet.
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = &HostRequest> {
+        self.ahead.iter().flatten()
+    }
+
+    /// Draws request `number`, if there is one.
+    fn draw(&mut self, number: u64) -> Result<Option<HostRequest>, RunError> {
+        if number == self.limit {
             return Ok(None);
         }
         let request = match &mut self.kind {
@@ -195,13 +243,11 @@ impl Source {
                 Content::Set(set) => set.next(),
             };
         }
-        let request = self.in_pages(&request)?;
-        self.made += 1;
-        Ok(Some(request))
+        self.in_pages(number, &request).map(Some)
     }
 
-    fn in_pages(&self, request: &Request) -> Result<HostRequest, RunError> {
-        let (number, arrival_ns, op) = (self.made, request.time_ns, request.op);
+    fn in_pages(&self, number: u64, request: &Request) -> Result<HostRequest, RunError> {
+        let (arrival_ns, op) = (request.time_ns, request.op);
         let whole = HostRequest {
             number,
             arrival_ns,
@@ -249,5 +295,59 @@ impl Source {
             partial_tail: tail && pages > 1,
             ..whole
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::SpecBuilder;
+
+    /// A source of reads of one page each, of which number `wrong` is an error.
+    fn source(wrong: u64, limit: u64) -> Source {
+        let spec = SpecBuilder::preset("ses-slc").and_then(SpecBuilder::build).expect("a drive");
+        let requests = (0..).map(move |number: u64| {
+            if number == wrong {
+                return Err(format!("number {number}"));
+            }
+            assert!(number < limit, "request {number} is beyond the limit");
+            Ok(Request {
+                time_ns: number,
+                op: Op::Read,
+                offset: number * 8192,
+                length: 8192,
+                identity: None,
+                stream: None,
+                pid: None,
+            })
+        });
+        let mut source = Source::new(&spec, Some(Box::new(requests))).expect("a source");
+        source.limit(limit);
+        source
+    }
+
+    #[test]
+    fn requests_drawn_ahead_come_in_their_turn_and_so_do_errors() {
+        for wrong in [0, 1, 31, 32, 50, 64] {
+            let mut source = source(wrong, u64::MAX);
+            for number in 0..wrong {
+                assert_eq!(source.draw_ahead(), number % AHEAD as u64 == 0);
+                assert!(source.drawn().any(|request| request.number == number));
+                let request = source.next().expect("no error yet").expect("there are more");
+                assert_eq!((request.number, u64::from(request.lpn)), (number, number));
+            }
+            assert!(matches!(source.next(), Err(RunError::Trace(_))), "number {wrong}");
+            assert_eq!(source.made(), wrong);
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_beyond_the_limit() {
+        for limit in [0, 1, 32, 33, 100] {
+            let mut source = source(u64::MAX, limit);
+            let made = std::iter::from_fn(|| source.next().expect("no error")).count();
+            assert_eq!(made as u64, limit);
+            assert!(source.is_exhausted() && source.next().expect("no error").is_none());
+        }
     }
 }

@@ -59,6 +59,9 @@ impl Verdict {
 /// Requests between two looks of whoever watches.
 const PROGRESS_EVERY: u64 = 1 << 12;
 
+/// Most pages that are announced at a time.
+const SOON_MAX: usize = 64;
+
 /// Told about every answered request.
 pub type Observer<'a> = dyn FnMut(&Completion) -> Result<(), RunError> + Send + 'a;
 
@@ -69,6 +72,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     pub(crate) tally: Tally,
     pub(crate) host: Host,
     source: Source,
+    /// Pages that were announced last.
+    soon: Vec<(u32, N::Page)>,
     underway: Vec<Option<Underway>>,
     observer: Option<&'a mut Observer<'a>>,
     progress: Option<&'a AtomicU64>,
@@ -123,6 +128,7 @@ where
             tally: Tally::default(),
             host: Host::new(spec),
             source,
+            soon: Vec::with_capacity(SOON_MAX),
             underway: Vec::new(),
             observer,
             progress,
@@ -198,7 +204,7 @@ where
 
     /// Open loop: the next request and the event of its coming.
     fn fetch(&mut self) -> Result<(), RunError> {
-        self.next = self.source.next()?;
+        self.next = self.draw()?;
         match &mut self.next {
             None => self.exhausted = true,
             Some(request) => {
@@ -208,6 +214,36 @@ where
             }
         }
         Ok(())
+    }
+
+    /// The next request; those that follow are drawn some at a time, and announced.
+    fn draw(&mut self) -> Result<Option<HostRequest>, RunError> {
+        if self.source.draw_ahead() {
+            self.announce();
+        }
+        self.source.next()
+    }
+
+    /// Tells the FTL which pages the drawn requests will write, as far as can be told.
+    fn announce(&mut self) {
+        let logical_pages = self.ftl.settings().logical_pages;
+        self.soon.clear();
+        let mut fresh = self.fresh;
+        for request in self.source.drawn() {
+            if request.op != Op::Write {
+                continue;
+            }
+            for index in 0..request.pages {
+                if self.soon.len() == SOON_MAX {
+                    break;
+                }
+                let lpn = request.lpn + index;
+                let lpn = if lpn < logical_pages { lpn } else { lpn - logical_pages };
+                self.soon.push((lpn, N::Page::of(request.identity, index, fresh)));
+                fresh += 1;
+            }
+        }
+        self.ftl.announce_writes(&self.soon);
     }
 
     /// Works off what happens at this instant.
@@ -252,7 +288,7 @@ where
     }
 
     fn closed_arrival(&mut self) -> Result<(), RunError> {
-        match self.source.next()? {
+        match self.draw()? {
             None => self.exhausted = true,
             Some(mut request) => {
                 request.arrival_ns = self.controller.time_ns();

@@ -170,7 +170,7 @@ pub const KEYS: &[Key] = &[
     key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
-        "How raw bit errors grow with erases, age and reads; in the emulated drive, how blocks fail",
+        "How raw bit errors grow with erases, age and reads; emulated drive: how blocks fail",
     ),
     key(
         "media.read_retries",

@@ -129,7 +129,7 @@ fn every(policy: &str, seed: u64, file: &str, places: &[(u64, Harm)]) -> Sums {
 fn wiped_out_of_band_bytes_of_a_killed_drive_cost_nothing() {
     for (seed, policy) in ["none", "caftl-online", "ses-device"].into_iter().enumerate() {
         let places: Vec<(u64, Harm)> = (seed as u64..PAGES)
-            .step_by(3)
+            .step_by(5)
             .map(|page| {
                 let at = OOBS_AT + page * OOB;
                 let harm = match page % 4 {
@@ -142,7 +142,27 @@ fn wiped_out_of_band_bytes_of_a_killed_drive_cost_nothing() {
             .collect();
         let sums = every(policy, seed as u64, NAND_FILE, &places);
         assert_eq!((sums.refused, sums.errors), (0, 0), "{policy}");
-        assert!(sums.right > 3_000, "{policy}");
+        assert!(sums.right > 1_500, "{policy}");
+    }
+}
+
+/// What the process left to its host's cache and was flushed by the next one is proven too.
+#[test]
+fn what_was_flushed_after_a_restart_is_not_taken_for_torn() {
+    for seed in 0..2 {
+        let (folder, mut model) = killed("none", 80 + seed, 700);
+        let drive = open(&folder).expect("opened");
+        model.check(&drive, "restarted");
+        drive.device().flush().expect("flushed");
+        drop(drive);
+        for page in (0..PAGES).step_by(4) {
+            let left = folder.after_crash(page, CrashMode::KeepEverything);
+            hurt(&left, NAND_FILE, OOBS_AT + page * OOB, Harm::Wipe(OOB));
+            let seen = survive(&left, &model, page, &format!("seed {seed}, page {page}"));
+            assert_eq!(seen.expect("opened").1, 0, "seed {seed}, page {page}");
+        }
+        let left = folder.after_crash(seed, CrashMode::KeepNothing);
+        look(&open(&left).expect("opened"), &mut model, "flushed means durable");
     }
 }
 
@@ -150,7 +170,7 @@ fn wiped_out_of_band_bytes_of_a_killed_drive_cost_nothing() {
 fn wiped_pages_of_a_killed_drive_are_errors_that_name_them() {
     for (seed, policy) in ["none", "caftl-online"].into_iter().enumerate() {
         let places: Vec<(u64, Harm)> = (seed as u64..PAGES)
-            .step_by(4)
+            .step_by(7)
             .map(|page| {
                 let at = DATA_AT + page * PAGE as u64;
                 (at, if page % 3 == 0 { Harm::Noise(3000) } else { Harm::Wipe(1024) })
@@ -158,14 +178,14 @@ fn wiped_pages_of_a_killed_drive_are_errors_that_name_them() {
             .collect();
         let sums = every(policy, 10 + seed as u64, NAND_FILE, &places);
         assert_eq!(sums.refused, 0, "{policy}: the drive's own pages have second copies");
-        assert!(sums.errors > 15 && sums.right > 3_000, "{policy}: {} errors", sums.errors);
+        assert!(sums.errors > 8 && sums.right > 1_500, "{policy}: {} errors", sums.errors);
     }
 }
 
 #[test]
 fn flipped_bits_are_corrected() {
     let mut random = SplitMix64::new(3);
-    let places: Vec<(u64, Harm)> = (0..80)
+    let places: Vec<(u64, Harm)> = (0..40)
         .map(|turn| {
             let at = DATA_AT + random.below(PAGES * (PAGE as u64 + OOB));
             (at, Harm::Flip(turn))
@@ -190,11 +210,11 @@ fn headers_and_block_tables_have_second_copies() {
 #[test]
 fn damage_to_second_copies_alone_changes_nothing() {
     let mut places: Vec<(u64, Harm)> = (0..PAGES)
-        .step_by(5)
+        .step_by(11)
         .map(|page| (RECORDS_AT + page * RECORD, Harm::Noise(5 * RECORD)))
         .collect();
     places.extend(
-        (0..PAGES).step_by(7).map(|p| (OWN_AT + p * (PAGE as u64 + OOB), Harm::Noise(2000))),
+        (0..PAGES).step_by(13).map(|p| (OWN_AT + p * (PAGE as u64 + OOB), Harm::Noise(2000))),
     );
     places.extend([(0, Harm::Wipe(TABLE)), (0, Harm::Noise(1 << 20)), (9000, Harm::Flip(1))]);
     places.extend((0..BLOCKS).step_by(4).map(|block| (TABLE + 32 * block, Harm::Noise(64))));
@@ -207,7 +227,7 @@ fn a_file_cut_short_or_full_of_holes_gives_no_old_data() {
     let (folder, model) = killed("caftl-online", 50, 700);
     let mut seen = BTreeMap::new();
     let end = OOBS_AT + PAGES * OOB;
-    for turn in 0..60 {
+    for turn in 0..40 {
         let left = folder.after_crash(turn, CrashMode::KeepEverything);
         let media = left.open(NAND_FILE).expect("there");
         let mut random = SplitMix64::new(turn);
@@ -222,7 +242,7 @@ fn a_file_cut_short_or_full_of_holes_gives_no_old_data() {
         let (_, errors) = answer.unwrap_or_else(|| panic!("turn {turn}: refused"));
         *seen.entry(errors > 0).or_insert(0) += 1;
     }
-    assert!(seen[&true] > 10 && seen[&false] > 5, "{seen:?}");
+    assert!(seen[&true] > 10 && seen[&false] > 1, "{seen:?}");
 }
 
 /// Without the second copy too, the newest checkpoint is missed or the drive is refused by name.
@@ -259,7 +279,7 @@ fn closed_drives_stand_the_same() {
         model.durable[lpn as usize] = 1000 + lpn;
     }
     drive.close().expect("closed");
-    for page in (0..PAGES).step_by(2) {
+    for page in (0..PAGES).step_by(4) {
         let left = folder.after_crash(page, CrashMode::KeepEverything);
         let len = if page % 4 == 0 { 10 * OOB } else { OOB };
         hurt(&left, NAND_FILE, OOBS_AT + page * OOB, Harm::Wipe(len));

@@ -2,6 +2,7 @@
 //! Room: onefold-flash.
 
 mod amplification;
+mod announced;
 mod bytes_files;
 mod bytes_laws;
 mod conservation;

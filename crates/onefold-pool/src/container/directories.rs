@@ -2,12 +2,11 @@
 //! Room: onefold-pool.
 //! In: a candidate (container, ordinal). Out: its full fingerprint and location, or none.
 //! Cost: 36 bytes per chunk of each cached container. A whole directory is loaded at the second
-//! miss on a container in a short while, if the first found a duplicate; a lone miss reads one entry
-//! of 40 bytes. Duplicates that
-//! come in the order in which they were first written therefore cost one read per container, and
-//! scattered ones do not drag in what nobody asks for. Those of new containers are at hand without a
-//! read, but may never be of use: until a duplicate is found with one, they share an eighth of the
-//! budget.
+//! miss on a container in a short while, if the first found a duplicate; a lone miss reads one
+//! entry of 40 bytes. Duplicates that come in the order in which they were first written therefore
+//! cost one read per container, and scattered ones do not drag in what nobody asks for. Those of
+//! new containers are at hand without a read, but may never be of use: until a duplicate is found
+//! with one, they share an eighth of the budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

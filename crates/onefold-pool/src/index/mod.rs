@@ -168,8 +168,8 @@ impl Tables {
         (number, &self.shards[number])
     }
 
-    /// Bring the first slots of these hashes into the cache: reads that do not depend on each other,
-    /// so that the processor makes many of them at the same time.
+    /// Bring the buckets of these hashes into the cache: reads that do not depend on each other, so
+    /// that the processor makes many of them at the same time.
     fn ask_for(&self, hashes: impl Iterator<Item = u64>) {
         let first = |hash| self.shard(hash).1.ask_for(&self.arena, tag_of_hash(hash));
         std::hint::black_box(hashes.fold(0, |all, hash| all ^ first(hash)));

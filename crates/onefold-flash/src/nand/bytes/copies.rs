@@ -1,5 +1,5 @@
 //! Second copies of what cells say of themselves, in a file beside them.
-//! Room: onefold-flash.   In: what is durable in the first file.   Out: the same, when that is hurt.
+//! Room: onefold-flash.   In: what is durable in the first file.   Out: that, when it is hurt.
 //! Layout: docs/ssd-format.md.
 //! Invariants: the copy of a page is written after the page is durable, so that a copy proves that
 //! its page was there: a page that has one and cannot be read was damaged, not torn. Nothing here

@@ -532,6 +532,9 @@ impl<S: Store> Nand for ByteNand<S> {
             Some(Found::Record(record))
                 if record.erases == erases && (!may_be_torn || self.is_whole(record.page_crc)) =>
             {
+                if may_be_torn {
+                    self.note_found(ppn, &record)?;
+                }
                 Ok(record.oob)
             }
             _ => match self.proven_record(ppn) {

@@ -96,6 +96,8 @@ impl<S: Store> ByteNand<S> {
         wear: WearModel,
     ) -> Result<Self, OpenError> {
         let mut this = Self::assemble(store, geometry, channel, wear)?;
+        // What a process left to its host's cache is relied on from here on.
+        this.store.sync()?;
         let entries = this.store.read_entries()?;
         let second =
             this.store.copies().map_or_else(|| vec![0; entries.len()], CopyFile::read_entries);

@@ -13,6 +13,9 @@ use super::store::Store;
 use super::{ByteNand, kind_bit};
 use crate::nand::{NandError, PageKey};
 
+/// Found pages that wait for their second copies at most.
+const UNPROVEN_MAX: usize = 1 << 16;
+
 /// A programmed page that is not known to be durable yet.
 #[derive(Debug)]
 pub(super) struct Unproven {
@@ -76,6 +79,28 @@ impl<S: Store> ByteNand<S> {
         self.unproven.push(Unproven { ppn, erases: record.erases, record: *bytes, own });
     }
 
+    /// A page that was there when the array was opened, and was made durable then, is in hand and
+    /// whole.
+    pub(super) fn note_found(&mut self, ppn: u32, record: &Record) -> Result<(), NandError> {
+        let mut bytes = [0; RECORD_BYTES];
+        self.records.encode(record, &mut bytes);
+        let parity = self.parity_bytes();
+        self.oob[parity..parity + RECORD_BYTES].copy_from_slice(&bytes);
+        self.note_unproven(ppn, record, &bytes);
+        if self.unproven.len() > UNPROVEN_MAX && self.dirty == 0 {
+            self.prove()?;
+        }
+        Ok(())
+    }
+
+    /// Writes second copies of what was found whole since the array was opened.
+    ///
+    /// # Errors
+    /// [`NandError::Io`].
+    pub fn prove_found(&mut self) -> Result<(), NandError> {
+        if self.dirty == 0 { self.prove() } else { self.sync_store() }
+    }
+
     /// Everything programmed so far is durable.
     pub(super) fn prove(&mut self) -> Result<(), NandError> {
         let mut pages = std::mem::take(&mut self.unproven);
@@ -84,6 +109,8 @@ impl<S: Store> ByteNand<S> {
         // Some were erased since.
         pages.retain(|page| blocks[geometry.block_of(page.ppn) as usize].erases == page.erases);
         pages.sort_unstable_by_key(|page| page.ppn);
+        // A page may have been looked at twice.
+        pages.dedup_by_key(|page| page.ppn);
         let written = write_copies(copies, &pages);
         self.stored(written)?;
         for page in &pages {
