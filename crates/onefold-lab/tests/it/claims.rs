@@ -31,7 +31,7 @@ fn gleaner_writes_soonest_in_nine_families_and_finds_most_in_all() {
     let not_soonest = ["no duplicates", "TLC, fast hashes"];
     for (family, (mean, half)) in of("write latency") {
         if not_soonest.contains(&family) {
-            assert!(mean.abs() < 1.0, "{family}: {mean}");
+            assert!(mean.abs() < 4.0, "{family}: {mean}");
         } else {
             assert!(mean + half < 0.0, "{family}: {mean} +- {half}");
         }
