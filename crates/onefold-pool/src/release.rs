@@ -27,11 +27,12 @@ impl Inner {
         let mut done = 0;
         while done < count {
             let from = Lba::new(first.get() + done);
-            done += match self.fill_turn(volume, from, count - done, entry) {
+            done += match self.fill_turn(volume, from, count - done, entry, LEAVES_PER_TURN) {
                 Err(error) if error.is_no_space() => {
-                    // A checkpoint empties the journal and frees map pages.
+                    // A checkpoint empties the journal and frees map pages; a leaf at a time needs
+                    // the fewest.
                     self.checkpoint()?;
-                    self.fill_turn(volume, from, count - done, entry)?
+                    self.fill_turn(volume, from, count - done, entry, 1)?
                 }
                 turn => turn?,
             };
@@ -49,18 +50,19 @@ impl Inner {
         first: Lba,
         count: u64,
         entry: MapEntry,
+        leaves: usize,
     ) -> Result<u64, PoolError> {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
         let height = usize::from(self.map.root(volume.number)?.height);
-        self.map.reserve(LEAVES_PER_TURN.min(count as usize) + 2 * (height + 1))?;
+        self.map.reserve(leaves.min(count as usize) + 2 * (height + 1))?;
         engine.space.journal(FILL_BYTES, Purpose::Release)?;
         let mut tally = Tally::default();
         let lost = &mut |old| tally.lost(old);
         let turn = self
             .map
-            .fill(volume.number, first, count, entry, LEAVES_PER_TURN, lost)
+            .fill(volume.number, first, count, entry, leaves, lost)
             .and_then(|done| tally.release(engine, volume).map(|()| done))
             .map_err(|error| self.poison_unless_no_space(error))?;
         engine.entries.fill(volume.number, first, turn, entry);

@@ -15,6 +15,8 @@ const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
 const JOURNAL_STEP_BYTES: u64 = 1 << 20;
 /// Checkpoint space is set aside in steps of this.
 const SUPER_STEP_BYTES: u64 = 64 << 10;
+/// What file systems give out.
+const PAGE_BYTES: u64 = 4096;
 /// Most that a frame adds to its entries.
 const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as u64;
 /// A checkpoint without containers and volumes, generously, with the page of its witness.
@@ -31,6 +33,23 @@ pub enum Purpose {
     Data,
     /// Giving data up, which must still be possible then.
     Release,
+}
+
+/// What is asked of a medium: to have bytes up to a place set aside.
+type Reserve<'a> = &'a dyn Fn(u64) -> Result<(), PoolError>;
+
+/// Sets `needed` aside in a whole step, or if that does not fit, in whole pages: on a disk that is
+/// nearly full, giving data up must not fail for want of more than it needs. Says how much it is.
+fn stepwise(needed: u64, step: u64, reserve: Reserve<'_>) -> Result<u64, PoolError> {
+    let upto = needed.next_multiple_of(step);
+    match reserve(upto) {
+        Ok(()) => Ok(upto),
+        Err(error) if error.is_no_space() => {
+            let least = needed.next_multiple_of(PAGE_BYTES);
+            reserve(least).map(|()| least)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Space set aside for journal and checkpoints.
@@ -54,9 +73,10 @@ impl Space {
         let slack = if purpose == Purpose::Data { JOURNAL_SLACK_BYTES } else { 0 };
         let needed = self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack;
         if needed > self.journal_reserved {
-            let upto = needed.next_multiple_of(JOURNAL_STEP_BYTES);
-            self.journal.reserve(self.journal_reserved, upto - self.journal_reserved)?;
-            self.journal_reserved = upto;
+            let from = self.journal_reserved;
+            self.journal_reserved = stepwise(needed, JOURNAL_STEP_BYTES, &|upto| {
+                Ok(self.journal.reserve(from, upto - from)?)
+            })?;
         }
         Ok(())
     }
@@ -82,11 +102,9 @@ impl Space {
             + containers as u64 * SUPER_CONTAINER_BYTES
             + volumes as u64 * SUPER_VOLUME_BYTES;
         if needed > self.super_reserved {
-            let upto = needed.next_multiple_of(SUPER_STEP_BYTES);
-            for media in &self.supers {
-                media.reserve(0, upto)?;
-            }
-            self.super_reserved = upto;
+            self.super_reserved = stepwise(needed, SUPER_STEP_BYTES, &|upto| {
+                self.supers.iter().try_for_each(|media| Ok(media.reserve(0, upto)?))
+            })?;
         }
         Ok(())
     }

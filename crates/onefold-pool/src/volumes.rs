@@ -48,14 +48,21 @@ impl Inner {
         Err(PoolError::NoVolume { name: name.to_owned(), known })
     }
 
-    /// Go on with deletions that a stop interrupted.
+    /// Go on with deletions that a stop interrupted. For want of space they wait for the next
+    /// opening: nobody else's data is to be out of reach for that.
     pub fn finish_deletions(&self) -> Result<(), PoolError> {
         let all: Vec<_> = {
             let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
             volumes.values().cloned().collect()
         };
         for volume in all.iter().filter(|volume| volume.deleting.load(Ordering::Acquire)) {
-            self.delete_blocks(volume)?;
+            match self.delete_blocks(volume) {
+                Err(error) if error.is_no_space() => tracing::warn!(
+                    "the space of deleted volume '{}' cannot be given back yet: {error}",
+                    volume.name
+                ),
+                done => done?,
+            }
         }
         Ok(())
     }
@@ -226,7 +233,17 @@ impl Pool {
         let volume = inner.volume_by_name(name)?;
         volume.deleting.store(true, Ordering::Release);
         inner.engine().generation += 1;
-        inner.checkpoint()?;
-        inner.delete_blocks(&volume)
+        if let Err(error) = inner.checkpoint() {
+            // Nothing of it is durable, so it is there still.
+            volume.deleting.store(false, Ordering::Release);
+            return Err(error);
+        }
+        inner.delete_blocks(&volume).map_err(|error| match error {
+            PoolError::NoSpace(what) => PoolError::NoSpace(format!(
+                "{what}; volume '{name}' is deleted, and its space comes back when the pool is \
+                 next opened with room"
+            )),
+            error => error,
+        })
     }
 }

@@ -143,7 +143,8 @@ impl Shard {
             return Inserted::Yes;
         }
         let emptier = if in_first.used <= in_second.used { first } else { second };
-        let put = !full && (emptier.put(entry) || self.put_by_moving(arena, homes, entry));
+        // Once it cannot grow, what is free in its own buckets is of use to the last slot.
+        let put = emptier.put(entry) || (!full && self.put_by_moving(arena, homes, entry));
         if put {
             self.len.fetch_add(1, Ordering::Relaxed);
             return Inserted::Yes;

@@ -315,12 +315,20 @@ impl Map {
         let mut state = self.state();
         let needed = (state.cache.dirty() + more) as u32;
         while state.slots.free() < needed {
-            let from = state.slots.reserved();
-            let upto = from
-                .checked_add(RESERVE_SLOTS.max(needed - state.slots.free()))
-                .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
-            let (at, len) = (u64::from(from), u64::from(upto - from));
-            self.media.reserve(at * PAGE_BYTES as u64, len * PAGE_BYTES as u64)?;
+            let (from, least) = (state.slots.reserved(), needed - state.slots.free());
+            let reserve = |slots: u32| -> Result<u32, PoolError> {
+                let upto = from
+                    .checked_add(slots)
+                    .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
+                let page = PAGE_BYTES as u64;
+                self.media.reserve(u64::from(from) * page, u64::from(slots) * page)?;
+                Ok(upto)
+            };
+            // A nearly full disk may have room for what is needed, if not for a whole step.
+            let upto = match reserve(RESERVE_SLOTS.max(least)) {
+                Err(error) if error.is_no_space() && least < RESERVE_SLOTS => reserve(least)?,
+                upto => upto?,
+            };
             state.slots.grow_reserved(upto);
         }
         Ok(())
