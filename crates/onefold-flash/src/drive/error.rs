@@ -5,7 +5,7 @@ use onefold_block::{BlockError, MediaError};
 use onefold_code::CodeError;
 use thiserror::Error;
 
-use super::folder::{NAND_FILE, SPEC_FILE};
+use super::folder::{COPIES_FILE, NAND_FILE, SPEC_FILE};
 use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::nand::bytes::{FileError, OpenError};
@@ -45,6 +45,13 @@ pub enum DriveError {
         /// What depends on it.
         why: &'static str,
     },
+    /// Files of two drives.
+    #[error(
+        "{nand} and {copies} are of different drives: put back the one that belongs here, or \
+         remove {copies} if that is the other drive's",
+        nand = NAND_FILE, copies = COPIES_FILE
+    )]
+    Mixed,
     /// What is to be changed is no specification.
     #[error(transparent)]
     Words(ParseError),

@@ -4,6 +4,7 @@
 //! one process at a time; counters are saved when it is opened, now and then, and when it is
 //! closed.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -87,12 +88,12 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
         return Err(DriveError::NotEmpty(other));
     }
     let channel = spec.channel()?;
-    spec.bytes_policy()?;
     check_settings(spec)?;
     folder.create(MAKING_FILE)?;
     folder.sync_names()?;
     let text = spec.to_commented_toml();
-    let description = Description::new(spec.geometry, &channel, &text);
+    let description =
+        Description { id: new_id(), ..Description::new(spec.geometry, &channel, &text) };
     let copies = CopyFile::create(folder.create(COPIES_FILE)?, &description)?;
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?.with_copies(copies);
     let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
@@ -259,9 +260,19 @@ fn open_store(
     spec: &DriveSpec,
     remarks: &mut Vec<Remark>,
 ) -> Result<FileStore, DriveError> {
-    let description = Description::new(spec.geometry, &spec.channel()?, &spec.to_commented_toml());
+    let text = spec.to_commented_toml();
+    let mut description = Description::new(spec.geometry, &spec.channel()?, &text);
     let media = folder.open(NAND_FILE)?;
-    let copies = match folder.open(COPIES_FILE) {
+    let copies = folder.open(COPIES_FILE);
+    let of_nand = FileStore::describe(&*media).ok();
+    let of_copies = copies.as_ref().ok().and_then(|copies| CopyFile::describe(&**copies));
+    if let (Some(nand), Some(copies)) = (&of_nand, &of_copies)
+        && nand.id != copies.id
+    {
+        return Err(DriveError::Mixed);
+    }
+    description.id = of_nand.or(of_copies).map(|said| said.id).unwrap_or_default();
+    let copies = match copies {
         Ok(copies) if CopyFile::describes(&*copies, &description) => {
             // Two witnesses say what the array is: the specification and the copies.
             if FileStore::repair_header(&*media, &description)? {
@@ -321,9 +332,20 @@ impl std::fmt::Display for Remark {
 
 /// Refuses, before anything is made or changed, what could not be opened.
 pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
+    spec.bytes_policy()?;
     ByteNand::in_memory(spec.geometry, &spec.channel()?, WearModel::none())?;
     Ftl::format(BlankNand::new(spec.geometry), NoDedup, settings(spec))?;
     Ok(())
+}
+
+/// A number that no other drive has. Only that matters of it: nothing else depends on it.
+fn new_id() -> [u8; 16] {
+    // Every one of these is keyed anew from the system's random numbers.
+    let half = || RandomState::new().build_hasher().finish().to_le_bytes();
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&half());
+    id[8..].copy_from_slice(&half());
+    id
 }
 
 /// The FTL's settings. A process that is killed has no capacitor: what the specification counts

@@ -81,7 +81,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let plan = |plane: u32| {
             let logical = share + u32::from(plane < more);
             // Planes are at different points of their blocks, as they are after a while.
-            let part = |random: &mut SplitMix64| 1 + random.below(u64::from(pages) - 1) as u32;
+            let part =
+                |random: &mut SplitMix64| 1 + random.below(u64::from(pages - 1).max(1)) as u32;
             let streams = [Stream::Host, Stream::Moved];
             let mut left = logical;
             let mut blocks = Vec::new();

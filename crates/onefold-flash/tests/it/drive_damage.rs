@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use onefold_block::{BlockDevice as _, BlockError, CrashMode, Folder as _, SimFolder, SplitMix64};
-use onefold_flash::drive::{COPIES_FILE, NAND_FILE, OpenDrive, Remark};
+use onefold_flash::drive::{COPIES_FILE, DriveError, NAND_FILE, OpenDrive, Remark};
 
 use crate::drive_power::{Model, PAGE, content, made, open};
 
@@ -300,4 +300,32 @@ fn a_drive_without_second_copies_gets_them() {
     drive.close().expect("closed");
     let drive = open(&folder).expect("opened");
     assert_eq!(drive.remarks(), []);
+}
+
+/// Puts a file of another drive in the place of one's own.
+fn swap(folder: &SimFolder, other: &SimFolder, file: &str) -> Vec<u8> {
+    let read = |folder: &SimFolder| {
+        let media = folder.open(file).expect("there");
+        let mut bytes = vec![0; media.len().expect("known") as usize];
+        media.read(0, &mut bytes).expect("read");
+        bytes
+    };
+    let own = read(folder);
+    folder.open(file).expect("there").write(0, &read(other)).expect("written");
+    own
+}
+
+#[test]
+fn files_of_two_drives_of_one_kind_are_never_mixed() {
+    let (folder, mut model) = killed("none", 81, 300);
+    let (other, _) = killed("none", 82, 300);
+    for file in [NAND_FILE, COPIES_FILE] {
+        let own = swap(&folder, &other, file);
+        assert!(matches!(open(&folder), Err(DriveError::Mixed)), "{file}");
+        folder.open(file).expect("there").write(0, &own).expect("put back");
+        assert_eq!(look(&open(&folder).expect("opened"), &mut model, file).1, 0);
+    }
+    swap(&folder, &other, COPIES_FILE);
+    folder.remove(COPIES_FILE).expect("removed");
+    assert_eq!(look(&open(&folder).expect("opened"), &mut model, "no copies").1, 0);
 }

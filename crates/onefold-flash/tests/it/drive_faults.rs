@@ -134,3 +134,17 @@ fn a_change_of_settings_that_is_cut_short_is_made_or_not() {
     let refused = drive::revise(&whole, &fixed, None).expect_err("fixed");
     assert!(matches!(refused, DriveError::Fixed { .. }), "{refused}");
 }
+
+#[test]
+fn a_change_that_the_policy_does_not_take_leaves_the_drive_as_it_was() {
+    for (policy, change) in [
+        ("gleaner", "dedup.lba_ranges=[]"),
+        ("none", "dedup.lba_ranges=[[0, 9]]"),
+        ("ses-host", "dedup.lba_ranges=[[9, 3]]"),
+    ] {
+        let (folder, drive, _) = made(policy);
+        drive.close().expect("closed");
+        drive::revise(&folder, &[change.to_owned()], None).expect_err(change);
+        open(&folder).unwrap_or_else(|error| panic!("{policy}, {change}: {error}"));
+    }
+}

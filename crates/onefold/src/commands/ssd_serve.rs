@@ -292,6 +292,7 @@ pub fn failure(folder: &Path, error: DriveError) -> Failure {
             Failure::nothing_done(format!("'{at}': {error}"))
         }
         DriveError::Locked { .. }
+        | DriveError::Mixed
         | DriveError::Spec(_)
         | DriveError::Code(_)
         | DriveError::Policy(_) => Failure::nothing_done(format!("'{at}': {error}")),

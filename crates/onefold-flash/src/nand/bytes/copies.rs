@@ -67,9 +67,14 @@ impl CopyFile {
 
     /// Whether a file holds copies of the array that is asked for.
     pub fn describes(media: &dyn Media, wanted: &Description) -> bool {
+        Self::describe(media).is_some_and(|said| said.must_be(wanted).is_ok())
+    }
+
+    /// What a file of copies says of itself, if it is one.
+    pub fn describe(media: &dyn Media) -> Option<Description> {
         let mut header = vec![0; HEADER_BYTES];
-        media.read(0, &mut header).is_ok()
-            && Description::decode(&header, MAGIC).is_ok_and(|said| said.must_be(wanted).is_ok())
+        media.read(0, &mut header).ok()?;
+        Description::decode(&header, MAGIC).ok()
     }
 
     fn of(media: Arc<dyn Media>, geometry: Geometry) -> Self {

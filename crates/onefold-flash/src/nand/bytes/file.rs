@@ -30,6 +30,7 @@ const CRC_AT: usize = VERSION_AT + 4;
 const GEOMETRY_AT: usize = CRC_AT + 4;
 const LENGTHS_AT: usize = GEOMETRY_AT + 8 * 4;
 const TEXTS_AT: usize = LENGTHS_AT + 3 * 4;
+const ID_AT: usize = HEADER_BYTES - 16;
 
 /// Why a file cannot be used.
 #[derive(Debug, Error)]
@@ -78,6 +79,8 @@ pub struct Description {
     pub scrambler: String,
     /// The drive's spec as it was when the file was made, for people; nothing depends on it.
     pub spec: String,
+    /// The number of the drive: its files have it in common with no other drive's.
+    pub id: [u8; 16],
 }
 
 impl Description {
@@ -92,13 +95,14 @@ impl Description {
                 .map(onefold_code::ScramblerSpec::to_toml)
                 .unwrap_or_default(),
             spec: spec.to_owned(),
+            id: [0; 16],
         }
     }
 
     pub(super) fn encode(&self, magic: [u8; 8]) -> Result<Vec<u8>, FileError> {
         let texts = [&self.code, &self.scrambler, &self.spec];
         let bytes = texts.iter().map(|text| text.len()).sum();
-        let limit = HEADER_BYTES - TEXTS_AT;
+        let limit = ID_AT - TEXTS_AT;
         if bytes > limit {
             return Err(FileError::TooLong { bytes, limit });
         }
@@ -115,7 +119,8 @@ impl Description {
         for text in texts {
             out.extend_from_slice(text.as_bytes());
         }
-        out.resize(HEADER_BYTES, 0);
+        out.resize(ID_AT, 0);
+        out.extend_from_slice(&self.id);
         let crc = crc32fast::hash(&out[GEOMETRY_AT..]);
         out[CRC_AT..GEOMETRY_AT].copy_from_slice(&crc.to_le_bytes());
         Ok(out)
@@ -156,7 +161,8 @@ impl Description {
             at = end;
             String::from_utf8(bytes.to_vec()).map_err(|_| FileError::Damaged)
         };
-        Ok(Self { geometry, code: text(0)?, scrambler: text(1)?, spec: text(2)? })
+        let id = header.get(ID_AT..).and_then(|id| id.try_into().ok()).ok_or(FileError::Damaged)?;
+        Ok(Self { geometry, code: text(0)?, scrambler: text(1)?, spec: text(2)?, id })
     }
 
     /// Whether this is the array that is asked for; the specs may differ.
