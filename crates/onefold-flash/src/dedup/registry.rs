@@ -31,52 +31,61 @@ pub struct PolicyInfo {
     pub source: &'static str,
     /// Its options.
     pub options: &'static [OptionInfo],
+    /// Whether it keeps some pages in blocks apart, so that each plane fills one more.
+    pub apart: bool,
 }
 
 /// Every policy.
 pub const POLICIES: &[PolicyInfo] = &[
-    PolicyInfo { name: "none", summary: "the baseline", source: "", options: &[] },
+    PolicyInfo { name: "none", summary: "the baseline", source: "", options: &[], apart: false },
     PolicyInfo {
         name: "caftl-online",
         summary: "inline, by a strong hash on the hash engine",
         source: "CAFTL (FAST'11); seed 002 sec. II",
         options: caftl_online::OPTIONS,
+        apart: false,
     },
     PolicyInfo {
         name: "caftl-offline",
         summary: "idle, by a strong hash of every page read back",
         source: "CAFTL (FAST'11); seed 002 sec. II",
         options: caftl_offline::OPTIONS,
+        apart: false,
     },
     PolicyInfo {
         name: "block-separation",
         summary: "idle, by a strong hash; CRC-32 inline keeps likely duplicates in blocks apart",
         source: "Ahn & Shin (FAST'13); seed 002 sec. II",
         options: block_separation::OPTIONS,
+        apart: true,
     },
     PolicyInfo {
         name: "crc-compare",
         summary: "idle, by comparison of pages with the same CRC-32, in blocks apart",
         source: "Park & Shin (JSTS 2015), seed 002 sec. III",
         options: crc_compare::OPTIONS,
+        apart: true,
     },
     PolicyInfo {
         name: "ses-host",
         summary: "inline and idle, by parity of plain data that the host scrambled ahead",
         source: "SES-Dedup (MSST 2019), seed 000 sec. III",
         options: ses_host::OPTIONS,
+        apart: false,
     },
     PolicyInfo {
         name: "ses-device",
         summary: "inline and idle, by parity corrected for the scrambler",
         source: "SES-Dedup (MSST 2019), seed 000 sec. III",
         options: ses_device::OPTIONS,
+        apart: false,
     },
     PolicyInfo {
         name: "gleaner",
         summary: "inline whenever comparing ends before programming would, and idle, by parity",
         source: "this project",
         options: gleaner::OPTIONS,
+        apart: false,
     },
 ];
 

@@ -100,7 +100,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn check_space(&self) -> Result<(), FtlError> {
         let (geometry, settings) = (&self.geometry, &self.settings);
         let good = geometry.blocks() - self.blocks.bad();
-        let streams = 3 + u32::from(settings.wear_spread > 0);
+        // Blocks being filled by host and collection, and the victim; then those of settings.
+        let pools = match settings.temperature {
+            Temperature::OnePool => u32::from(settings.apart),
+            Temperature::HotRange { .. } => 2,
+        };
+        let streams = 3 + pools + u32::from(settings.wear_spread > 0);
         let kept =
             (settings.gc_reserve_blocks + streams) * geometry.planes() + u32::from(self.meta.on);
         let usable = u64::from(good.saturating_sub(kept)) * u64::from(geometry.pages_per_block);

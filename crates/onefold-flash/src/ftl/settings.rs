@@ -85,6 +85,8 @@ pub struct FtlSettings {
     pub checkpoint_pages: u32,
     /// Pools by temperature.
     pub temperature: Temperature,
+    /// Whether the policy keeps some pages in blocks apart.
+    pub apart: bool,
 }
 
 impl Default for FtlSettings {
@@ -101,6 +103,7 @@ impl Default for FtlSettings {
             map_cache_bytes: 0,
             checkpoint_pages: 0,
             temperature: Temperature::default(),
+            apart: false,
         }
     }
 }

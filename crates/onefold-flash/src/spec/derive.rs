@@ -7,6 +7,7 @@ use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
+use crate::dedup::policy_info;
 use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::parse::one_of;
@@ -148,6 +149,7 @@ impl DriveSpec {
             map_cache_bytes: self.ftl.map_cache_bytes,
             checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
+            apart: policy_info(&self.dedup.policy).is_ok_and(|policy| policy.apart),
         }
     }
 

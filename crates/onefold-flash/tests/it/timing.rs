@@ -502,3 +502,27 @@ fn a_drive_that_keeps_its_own_pages_in_flash_counts_them() {
     let parts = [got.waf.host, got.waf.gc, got.waf.wear, got.waf.map].map(Option::unwrap);
     close(parts.iter().sum(), got.waf.total.expect("writes"), 1e-9);
 }
+
+#[test]
+fn blocks_of_one_page_and_drives_that_are_too_tight() {
+    let one = report(&["pages_per_block=1", "precondition=steady", "over_provisioning=0.8"]);
+    assert_eq!(one.requests.generated, one.requests.completed);
+    // Two planes fill a block more each for what is kept apart: it has to come from somewhere.
+    let tight = [
+        "planes_per_die=2",
+        "blocks_per_plane=16",
+        "pages_per_block=4",
+        "workload.content=profile",
+        "requests=3840",
+    ];
+    for info in POLICIES {
+        let policy = format!("dedup.policy={}", info.name);
+        let spec = small(&[&tight[..], &[policy.as_str()]].concat());
+        match run(&spec, RunOptions::default()) {
+            Ok(done) => assert_eq!(done.report.requests.completed, 3840, "{}", info.name),
+            Err(error) => {
+                assert!(info.apart && error.to_string().contains("do not fit"), "{error}");
+            }
+        }
+    }
+}
