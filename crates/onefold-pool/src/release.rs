@@ -1,6 +1,8 @@
 //! Giving blocks up: trim, write zeroes, and the tail of a shrunk volume.
 //! Room: onefold-pool.
 
+use std::sync::PoisonError;
+
 use onefold_block::{Lba, WriteRequest};
 
 use crate::commit::Tally;
@@ -55,6 +57,9 @@ impl Inner {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
+        // First what the checkpoint takes that gives the space back, before others take whole steps.
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
+        engine.space.supers(engine.table.len(), volumes)?;
         let height = usize::from(self.map.root(volume.number)?.height);
         self.map.reserve(leaves.min(count as usize) + 2 * (height + 1))?;
         engine.space.journal(FILL_BYTES, Purpose::Release)?;
