@@ -1,6 +1,8 @@
 //! Sick and full disks.
 
-use onefold_block::{BlockDevice, BlockError, ByteSize, FaultKind, OpKind, SplitMix64};
+use onefold_block::{
+    BlockDevice, BlockError, ByteSize, CrashMode, FaultKind, OpKind, SimFolder, SplitMix64,
+};
 use onefold_pool::Pool;
 
 use crate::model::{CHUNK, Model, main_volume, step};
@@ -183,4 +185,52 @@ fn read_errors_are_errors_and_pass() {
     volume.read_at(0, &mut found).unwrap();
     assert!(found == data);
     volume.write_at(0, &[1; 4096], true).expect("a read error is no reason to refuse writes");
+}
+
+/// Fills a volume until the disk is full, after which so many bytes are free, and ends without a
+/// clean stop.
+fn filled(free: u64) -> SimFolder {
+    let (folder, pool) = new_pool(&small());
+    let keep = pool.create_volume("keep", ByteSize(1 << 20)).unwrap();
+    keep.write_at(0, &content(1, 1 << 18), true).unwrap();
+    let volume = pool.create_volume("full", ByteSize(64 << 20)).unwrap();
+    folder.set_capacity(Some(folder.used_bytes() + (4 << 20)));
+    let mut seed = 2;
+    while volume.write_at(seed * 4096, &content(seed, 4096), false).is_ok() {
+        seed += 1;
+    }
+    volume.flush().unwrap();
+    drop((volume, keep, pool));
+    let left = folder.after_crash(0, CrashMode::KeepEverything);
+    left.set_capacity(Some(left.used_bytes() + free));
+    left
+}
+
+#[test]
+fn a_full_disk_gets_its_space_back_however_little_is_left() {
+    let mut gave = 0;
+    for free in (0..24).map(|pages| pages * 8192) {
+        let folder = filled(free);
+        let context = format!("{free} bytes free");
+        let open = || Pool::open(&folder, &options());
+        // Without any room at all not even what recovery writes can be stored.
+        let Ok(pool) = open() else {
+            assert!(free < 64 << 10, "{context}");
+            continue;
+        };
+        let deleted = pool.delete_volume("full");
+        assert!(deleted.is_ok() || free < 64 << 10, "{context}: {deleted:?}");
+        gave += u32::from(deleted.is_ok());
+        drop(pool);
+        let pool = open().unwrap_or_else(|error| panic!("{context}, again: {error}"));
+        let mut kept = vec![0; 1 << 18];
+        pool.volume("keep").unwrap().read_at(0, &mut kept).unwrap();
+        assert!(kept == content(1, 1 << 18), "{context}");
+        if deleted.is_ok() {
+            pool.volume("keep").unwrap().write_at(0, &content(9, 1 << 18), true).unwrap();
+        }
+        pool.close().unwrap();
+        assert_sound(&folder, &context);
+    }
+    assert!(gave >= 16, "{gave}");
 }
