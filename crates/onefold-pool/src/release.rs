@@ -57,7 +57,7 @@ impl Inner {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
-        // First what the checkpoint takes that gives the space back, before others take whole steps.
+        // First what the checkpoint takes that gives space back, before others take whole steps.
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
         engine.space.supers(engine.table.len(), volumes)?;
         let height = usize::from(self.map.root(volume.number)?.height);
