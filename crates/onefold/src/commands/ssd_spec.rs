@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use onefold_flash::DriveSpec;
+use onefold_flash::dedup::check_policy;
 use onefold_flash::spec::{PRESET_NAMES, ParseError, SpecBuilder};
 
 use crate::args::{DriveChoice, SsdSpecArgs};
@@ -13,6 +14,8 @@ use crate::output::Printer;
 /// Print it.
 pub fn run(args: &SsdSpecArgs, printer: &Printer) -> Result<()> {
     let spec = builder(None, &args.drive)?.build().map_err(|error| refused(&error))?;
+    check_policy(&spec.dedup.policy, &spec.dedup.options)
+        .map_err(|error| Failure::nothing_done(error.to_string()))?;
     printer.data(&spec.to_commented_toml())
 }
 

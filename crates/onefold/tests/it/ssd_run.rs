@@ -46,6 +46,9 @@ fn a_specification_that_is_printed_gives_the_same_run() {
     assert_ne!(once["result_hash"], json(&["small.toml", "--seed", "2"])["result_hash"]);
     // A printed preset, cut down in the same way.
     let printed = sandbox.ok(&["ssd", "spec", "--preset", "ses-slc"]).text().to_owned();
+    let said = sandbox.onefold(&["ssd", "spec", "--set", "dedup.policy=gleener"]);
+    assert_eq!((said.code, said.text()), (Some(2), ""), "{}", said.err);
+    assert!(said.err.contains("gleaner"), "{}", said.err);
     fs::write(sandbox.path("printed.toml"), printed).unwrap();
     let sets = SMALL.lines().filter(|line| !line.starts_with("precondition"));
     let sets: Vec<&str> = sets.flat_map(|line| ["--set", line]).collect();
