@@ -14,8 +14,10 @@ use onefold_flash::drive::{
 };
 use onefold_flash::nand::bytes::{ByteNand, Channel, FileStore, RECORD_BYTES, Store as _};
 use onefold_flash::nand::{Nand as _, PageKey};
-use onefold_flash::spec::{BlockCount, DriveSpec};
-use onefold_flash::{Ftl, FtlSettings, Geometry};
+use onefold_flash::spec::DriveSpec;
+use onefold_flash::{Ftl, FtlSettings};
+
+use crate::drive_power;
 
 const PAGE: usize = 1024;
 
@@ -36,20 +38,7 @@ impl Clock for Unhurried {
 }
 
 fn spec(options: &str) -> DriveSpec {
-    let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
-    spec.geometry = Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 2,
-        blocks_per_plane: 20,
-        pages_per_block: 8,
-        page_bytes: PAGE as u32,
-        oob_bytes: 96,
-    };
-    spec.ftl.over_provisioning = 2.0;
-    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
-    "ses-host".clone_into(&mut spec.dedup.policy);
+    let mut spec = drive_power::spec("ses-host");
     spec.dedup.options = options.parse().expect("TOML");
     spec
 }
