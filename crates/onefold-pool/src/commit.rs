@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use onefold_block::{ContainerId, Lba};
 
 use crate::container::open::OpenContainer;
+use crate::container::table::ContainerTable;
 use crate::counters::count;
 use crate::engine::{Engine, Inner, Scratch, VolumeState};
 use crate::error::PoolError;
@@ -36,13 +37,12 @@ impl Inner {
     /// Commit a planned batch.
     pub fn commit(
         &self,
+        engine: &mut Engine,
         volume: &VolumeState,
         writes: &[ChunkWrite<'_>],
         batch: &Batch,
         scratch: &mut Scratch,
     ) -> Result<Committed, PoolError> {
-        let mut engine = self.engine();
-        let engine = &mut *engine;
         self.check_writable()?;
         // A deletion sets the mark and then takes this lock once: after that nothing is added.
         if volume.deleting.load(Ordering::Acquire) {
@@ -58,27 +58,29 @@ impl Inner {
                 committed.conflicts.push(number);
                 continue;
             }
+            let plan = match plan {
+                Plan::SameAs(first) => &batch.plans[*first],
+                own => own,
+            };
             let entry = match plan {
-                Plan::Hole => Some(MapEntry::Hole),
-                Plan::Shared(verified) => Some(MapEntry::Stored(verified.pba())),
-                Plan::Draft(draft) => Some(MapEntry::Stored(stored[*draft])),
-                Plan::SameAs(first) => match batch.plans[*first] {
-                    Plan::Shared(verified) => Some(MapEntry::Stored(verified.pba())),
-                    Plan::Draft(draft) => Some(MapEntry::Stored(stored[draft])),
-                    Plan::Hole | Plan::SameAs(_) => unreachable!("a first chunk is stored"),
-                },
+                Plan::Hole => MapEntry::Hole,
+                Plan::Shared(verified) => MapEntry::Stored(verified.pba()),
+                Plan::Draft(draft) => MapEntry::Stored(stored[*draft]),
+                Plan::SameAs(_) => unreachable!("a first chunk is stored"),
             };
             // A container may have been reclaimed since its chunk was verified.
-            if let Some(pba) = entry.and_then(MapEntry::pba)
-                && known != Some(pba.container)
+            if let Plan::Shared(verified) = plan
+                && known != Some(verified.pba().container)
             {
-                known = engine.table.get(pba.container).map(|_| pba.container);
+                known =
+                    engine.table.get(verified.pba().container).map(|_| verified.pba().container);
+                if known.is_none() {
+                    self.forget(*verified);
+                    committed.conflicts.push(number);
+                    continue;
+                }
             }
-            let there = |entry: &MapEntry| entry.pba().is_none_or(|p| known == Some(p.container));
-            entries[number] = entry.filter(there);
-            if entries[number].is_none() {
-                committed.conflicts.push(number);
-            }
+            entries[number] = Some(entry);
         }
         self.apply(engine, volume, writes, &entries)?;
         engine.generation += 1;
@@ -122,7 +124,7 @@ impl Inner {
     ) -> Result<Vec<Pba>, PoolError> {
         let mut stored: Vec<Option<Pba>> = vec![None; batch.drafts.len()];
         if batch.stores != self.stores.load(Ordering::Acquire) {
-            self.find_all_just_stored(writes, batch, scratch, &mut stored);
+            self.find_all_just_stored(&engine.table, writes, batch, scratch, &mut stored);
         }
         let waiting: Vec<usize> =
             (0..stored.len()).filter(|&number| stored[number].is_none()).collect();
@@ -152,6 +154,7 @@ impl Inner {
     /// Give drafts that another thread has stored meanwhile their addresses.
     fn find_all_just_stored(
         &self,
+        table: &ContainerTable,
         writes: &[ChunkWrite<'_>],
         batch: &Batch,
         scratch: &mut Scratch,
@@ -165,7 +168,7 @@ impl Inner {
         for ((draft, found), stored) in batch.drafts.iter().zip(&found).zip(stored) {
             let chunk = writes[draft.chunk].data;
             *stored = self
-                .find_just_stored(found, chunk, &draft.fingerprint, scratch)
+                .find_just_stored(table, found, chunk, &draft.fingerprint, scratch)
                 .map(crate::verify::Verified::pba);
         }
         scratch.candidates = found;

@@ -20,6 +20,15 @@ use crate::verify::Verified;
 /// 4 KiB chunks stays in a second-level cache between hashing and compressing.
 pub(crate) const BATCH_CHUNKS: usize = 64;
 
+/// Whether chunks may share what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Where the same chunk is found.
+    Wanted,
+    /// Not with what was stored before the batch: such a plan never meets a container that is gone.
+    Off,
+}
+
 /// One chunk to be written.
 #[derive(Clone, Copy)]
 pub(crate) struct ChunkWrite<'a> {
@@ -61,7 +70,12 @@ pub(crate) struct Batch {
 
 impl Inner {
     /// Hash, look up and compress a batch of at most [`BATCH_CHUNKS`].
-    pub fn plan(&self, writes: &[ChunkWrite<'_>], scratch: &mut Scratch) -> Batch {
+    pub fn plan(
+        &self,
+        writes: &[ChunkWrite<'_>],
+        sharing: Sharing,
+        scratch: &mut Scratch,
+    ) -> Batch {
         assert!(writes.len() <= BATCH_CHUNKS);
         let zero: Vec<bool> = writes.iter().map(|write| is_zero(write.data)).collect();
         let blocks: Vec<&[u8]> =
@@ -80,7 +94,10 @@ impl Inner {
         scratch.hashes.extend(fingerprints.iter().map(Fingerprint::prefix64));
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.clear();
-        self.index.lookup_many(&scratch.hashes, &mut candidates);
+        match sharing {
+            Sharing::Wanted => self.index.lookup_many(&scratch.hashes, &mut candidates),
+            Sharing::Off => candidates.resize(scratch.hashes.len(), Candidates::default()),
+        }
         let mut seen = Seen::default();
         let mut next = fingerprints.iter().zip(&candidates);
         for (number, write) in writes.iter().enumerate() {

@@ -5,9 +5,10 @@
 use onefold_block::{Lba, StoreError};
 
 use crate::counters::count;
-use crate::engine::{Inner, Scratch, VolumeState};
+use crate::engine::{Engine, Inner, Scratch, VolumeState};
 use crate::error::{PoolError, RecordError};
 use crate::format::record;
+use crate::open::CONTAINER_FOLDER;
 use crate::pba::{MapEntry, Pba};
 
 /// Chunks looked up and fetched together.
@@ -15,6 +16,11 @@ const BATCH_CHUNKS: usize = 64;
 /// Bytes between two records that are read along rather than skipped: about what a separate read
 /// costs.
 const GAP_BYTES_MAX: usize = 16 << 10;
+/// Attempts to read what others overwrite; then they wait for it.
+const READ_PASSES: usize = 8;
+/// Attempts while nothing can be overwritten: a container on its way from memory to the store may
+/// be missed once.
+const STILL_PASSES: usize = 3;
 
 /// Why a record could not be had.
 pub(crate) enum FetchError {
@@ -91,14 +97,8 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Result<MapEntry, PoolError> {
         let mut entries = Vec::with_capacity(1);
-        loop {
-            entries.clear();
-            self.map.entries(volume.number, lba, 1, &mut entries)?;
-            match self.read_entries(&entries, chunk, scratch) {
-                Ok(()) => return Ok(entries[0]),
-                Err(error) => self.explain(volume, lba, &entries, error)?,
-            }
-        }
+        self.read_mapped(volume, lba, &mut entries, chunk, scratch)?;
+        Ok(entries[0])
     }
 
     fn read_batch(
@@ -108,15 +108,66 @@ impl Inner {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
-        let count = (out.len() / self.chunk_bytes()) as u64;
-        let mut entries = Vec::with_capacity(count as usize);
-        loop {
-            entries.clear();
-            self.map.entries(volume.number, first, count, &mut entries)?;
-            match self.read_entries(&entries, out, scratch) {
-                Ok(()) => return Ok(()),
-                Err(error) => self.explain(volume, first, &entries, error)?,
+        let mut entries = Vec::with_capacity(out.len() / self.chunk_bytes());
+        self.read_mapped(volume, first, &mut entries, out, scratch)
+    }
+
+    /// Fill `out` with the chunks from `first`; `entries` are those that they were read under.
+    fn read_mapped(
+        &self,
+        volume: &VolumeState,
+        first: Lba,
+        entries: &mut Vec<MapEntry>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), PoolError> {
+        for _ in 0..READ_PASSES {
+            if self.read_pass(volume, first, entries, out, scratch)? {
+                return Ok(());
             }
+        }
+        // Others overwrite it, and containers go, faster than it can be read.
+        let engine = self.engine();
+        self.read_still(&engine, volume, first, entries, out, scratch)
+    }
+
+    /// The same while the engine's lock is held: no map entry changes, and so nothing that it
+    /// refers to goes.
+    pub fn read_still(
+        &self,
+        _held: &Engine,
+        volume: &VolumeState,
+        first: Lba,
+        entries: &mut Vec<MapEntry>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), PoolError> {
+        for _ in 0..STILL_PASSES {
+            if self.read_pass(volume, first, entries, out, scratch)? {
+                return Ok(());
+            }
+        }
+        let named = entries.iter().find_map(|entry| entry.pba()).map(|pba| pba.container);
+        let what = named.map_or_else(|| CONTAINER_FOLDER.to_owned(), |id| id.to_string());
+        let problem = "the store has it and cannot find it, time and again";
+        Err(PoolError::corrupt(what, 0, problem))
+    }
+
+    /// One attempt; false if what it was to read went away meanwhile.
+    fn read_pass(
+        &self,
+        volume: &VolumeState,
+        first: Lba,
+        entries: &mut Vec<MapEntry>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<bool, PoolError> {
+        entries.clear();
+        let count = (out.len() / self.chunk_bytes()) as u64;
+        self.map.entries(volume.number, first, count, entries)?;
+        match self.read_entries(entries, out, scratch) {
+            Ok(()) => Ok(true),
+            Err(error) => self.explain(volume, first, entries, error).map(|()| false),
         }
     }
 

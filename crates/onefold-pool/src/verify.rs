@@ -4,21 +4,32 @@
 //! that is not collision resistant, with the same bytes. Nothing else can be shared.
 //! Source: facts on dm-vdo's index ("advice is verified"); DESIGN section 3, step 5.
 
+use std::sync::Arc;
+
+use onefold_block::ContainerId;
 use onefold_content::Fingerprint;
 
+use crate::container::directories::Looked;
+use crate::container::table::ContainerTable;
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
+use crate::format::container::DirectoryEntry;
 use crate::index::{Candidates, Place};
 use crate::pba::Pba;
 
 /// The address of a chunk that was compared with the one at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verified(Pba);
+pub(crate) struct Verified {
+    pba: Pba,
+    /// What the index was asked, and the answer that led here.
+    hash: u64,
+    place: Place,
+}
 
 impl Verified {
     /// The address.
     pub const fn pba(self) -> Pba {
-        self.0
+        self.pba
     }
 }
 
@@ -32,16 +43,17 @@ impl Inner {
         fingerprint: &Fingerprint,
         scratch: &mut Scratch,
     ) -> Option<Verified> {
+        let hash = fingerprint.prefix64();
         for place in found.iter() {
             match self.place_of(self.newest(), place, fingerprint) {
-                Outcome::Stale => self.index.remove(fingerprint.prefix64(), place),
+                Outcome::Stale => self.index.remove(hash, place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
                 Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
                     self.directories.was_of_use(pba.container);
-                    return Some(Verified(pba));
+                    return Some(Verified { pba, hash, place });
                 }
                 Outcome::Same(pba) => match self.holds(pba, chunk, scratch) {
-                    Some(true) => return Some(Verified(pba)),
+                    Some(true) => return Some(Verified { pba, hash, place }),
                     Some(false) => count(&self.counters.collisions, 1),
                     None => {}
                 },
@@ -51,16 +63,18 @@ impl Inner {
     }
 
     /// A chunk with this fingerprint that another thread has just stored, looked for only in
-    /// memory: this runs under the engine's lock.
+    /// memory: this runs under the engine's lock, which guards `table`.
     pub fn find_just_stored(
         &self,
+        table: &ContainerTable,
         found: &Candidates,
         chunk: &[u8],
         fingerprint: &Fingerprint,
         scratch: &mut Scratch,
     ) -> Option<Verified> {
         for place in found.iter() {
-            let Some(id) = place.container(self.newest()) else { continue };
+            let known = place.container(self.newest()).filter(|&id| table.get(id).is_some());
+            let Some(id) = known else { continue };
             let entry = match self.live(id) {
                 Some(container) => container.entry(place.ordinal()),
                 None => self.directories.cached(id).and_then(|d| d.get(place.ordinal()).copied()),
@@ -72,19 +86,31 @@ impl Inner {
             if self.settings.fingerprint.is_strong()
                 || self.holds(pba, chunk, scratch) == Some(true)
             {
-                return Some(Verified(pba));
+                return Some(Verified { pba, hash: fingerprint.prefix64(), place });
             }
         }
         None
     }
 
+    /// The commit refused this address, because its container is gone: nobody else shall be led
+    /// there.
+    pub fn forget(&self, refused: Verified) {
+        self.index.remove(refused.hash, refused.place);
+        self.directories.remove(refused.pba.container);
+    }
+
+    /// Keep a directory that was read without any lock, if its container is still there. A
+    /// container leaves the table before its directory leaves the memory, so that what is put there
+    /// under the table's lock never stays behind.
+    fn keep_directory(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
+        let engine = self.engine();
+        if engine.table.get(id).is_some() {
+            self.directories.insert(id, entries);
+        }
+    }
+
     /// What is at a candidate's place.
-    fn place_of(
-        &self,
-        newest: onefold_block::ContainerId,
-        place: Place,
-        fingerprint: &Fingerprint,
-    ) -> Outcome {
+    fn place_of(&self, newest: ContainerId, place: Place, fingerprint: &Fingerprint) -> Outcome {
         let Some(id) = place.container(newest) else { return Outcome::Stale };
         let entry = if let Some(entries) = self.directories.cached(id) {
             entries.get(place.ordinal()).copied()
@@ -93,8 +119,17 @@ impl Inner {
         } else {
             let info = self.engine().table.get(id).copied();
             let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
-            match self.directories.entry(&*self.plain, (id, &info), place.ordinal(), fingerprint) {
-                Ok(entry) => entry,
+            let looked =
+                self.directories.entry(&*self.plain, (id, &info), place.ordinal(), fingerprint);
+            match looked {
+                Ok(Looked { entry, whole }) => {
+                    if let Some(whole) = whole {
+                        self.keep_directory(id, whole);
+                    }
+                    entry
+                }
+                // It was removed in the midst of it.
+                Err(_) if self.engine().table.get(id).is_none() => return Outcome::Stale,
                 Err(error) => {
                     // The write goes on without sharing; a read of that container will say so.
                     tracing::warn!("cannot verify a duplicate: {error}");

@@ -2,8 +2,6 @@
 //! Room: onefold-pool.
 //! Source: ARCHITECTURE.md, life of a write.
 
-use std::sync::PoisonError;
-
 use onefold_block::{Lba, WriteRequest};
 
 use crate::commit::Committed;
@@ -11,10 +9,16 @@ use crate::counters::count;
 use crate::engine::{Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
-use crate::plan::{BATCH_CHUNKS, ChunkWrite};
+use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
 
 /// Entries that no flush has taken: beyond this a write flushes.
 const ENTRIES_BYTES_MAX: usize = 1 << 20;
+/// Passes in which a chunk may be shared; after these it is stored, whoever else has it.
+const SHARING_PASSES: usize = 3;
+/// Attempts to complete a chunk that others overwrite; then they wait for it.
+const PIECE_PASSES: usize = 8;
+/// Checkpoints for want of space, for one batch.
+const SPACE_PASSES: usize = 3;
 
 /// A piece of a request inside one chunk.
 struct Piece<'a> {
@@ -22,6 +26,13 @@ struct Piece<'a> {
     /// First byte in the chunk.
     within: usize,
     data: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// Put it into its chunk.
+    fn complete(&self, chunk: &mut [u8]) {
+        chunk[self.within..self.within + self.data.len()].copy_from_slice(self.data);
+    }
 }
 
 impl Inner {
@@ -65,19 +76,20 @@ impl Inner {
         writes: &[ChunkWrite<'_>],
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let mut again: Vec<ChunkWrite<'_>>;
-        let mut todo = writes;
-        loop {
-            let conflicts = self.write_once(volume, todo, scratch)?;
-            if conflicts.is_empty() {
+        let mut todo: Vec<ChunkWrite<'_>>;
+        let mut left = writes;
+        for pass in 0..=SHARING_PASSES {
+            if left.is_empty() {
                 return Ok(());
             }
-            again = conflicts.iter().map(|&number| todo[number]).collect();
-            todo = &again;
+            // What could not be shared so often is simply stored.
+            let sharing = if pass < SHARING_PASSES { Sharing::Wanted } else { Sharing::Off };
+            let conflicts = self.write_once(volume, left, sharing, scratch)?;
+            todo = conflicts.iter().map(|&number| left[number]).collect();
+            left = &todo;
         }
+        assert!(left.is_empty(), "what shares nothing and expects nothing is stored");
+        Ok(())
     }
 
     /// Write part of a chunk: complete it from what is stored, and start again if that changed
@@ -89,15 +101,27 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
         let mut chunk = vec![0; self.chunk_bytes()];
-        loop {
+        for _ in 0..PIECE_PASSES {
             let entry = self.read_chunk(volume, piece.lba, &mut chunk, scratch)?;
-            chunk[piece.within..piece.within + piece.data.len()].copy_from_slice(piece.data);
+            piece.complete(&mut chunk);
             count(&self.counters.completed, 1);
             let write = ChunkWrite { lba: piece.lba, data: &chunk, expected: Some(entry) };
-            if self.write_once(volume, &[write], scratch)?.is_empty() {
+            if self.write_once(volume, &[write], Sharing::Wanted, scratch)?.is_empty() {
                 return Ok(());
             }
         }
+        // Others overwrite the chunk faster than it can be completed: now they wait for it.
+        self.with_space(|| {
+            let mut engine = self.engine();
+            let mut entries = Vec::with_capacity(1);
+            self.read_still(&engine, volume, piece.lba, &mut entries, &mut chunk, scratch)?;
+            piece.complete(&mut chunk);
+            count(&self.counters.completed, 1);
+            let write = [ChunkWrite { lba: piece.lba, data: &chunk, expected: None }];
+            let batch = self.plan(&write, Sharing::Off, scratch);
+            self.commit(&mut engine, volume, &write, &batch, scratch)
+        })
+        .map(drop)
     }
 
     /// One pass of a batch; returns the numbers of the chunks that must start again.
@@ -105,23 +129,42 @@ impl Inner {
         &self,
         volume: &VolumeState,
         writes: &[ChunkWrite<'_>],
+        sharing: Sharing,
         scratch: &mut Scratch,
     ) -> Result<Vec<usize>, PoolError> {
-        let batch = self.plan(writes, scratch);
-        // Map pages are read now, so that the commit need not wait for the media.
-        self.prefault(volume, writes)?;
-        let committed = match self.commit(volume, writes, &batch, scratch) {
-            Err(error) if error.is_no_space() && self.engine().table.dead() > 0 => {
-                self.checkpoint()?;
-                return Ok((0..writes.len()).collect());
+        self.with_space(|| {
+            let batch = self.plan(writes, sharing, scratch);
+            // Map pages are read now, so that the commit need not wait for the media.
+            self.prefault(volume, writes)?;
+            self.commit(&mut self.engine(), volume, writes, &batch, scratch)
+        })
+    }
+
+    /// Commit and write out what became full. Where there is no space, what is dead is given back
+    /// and `commit` called again, until there is nothing dead or others are always faster to take
+    /// what came back. Returns the conflicts.
+    fn with_space(
+        &self,
+        mut commit: impl FnMut() -> Result<Committed, PoolError>,
+    ) -> Result<Vec<usize>, PoolError> {
+        let mut passes = 0;
+        let committed = loop {
+            match commit() {
+                Err(error)
+                    if error.is_no_space()
+                        && passes < SPACE_PASSES
+                        && self.engine().table.dead() > 0 =>
+                {
+                    passes += 1;
+                    self.checkpoint()?;
+                }
+                other => break other?,
             }
-            other => other?,
         };
-        let Committed { conflicts, sealed } = committed;
-        for container in sealed {
+        for container in committed.sealed {
             self.write_out(&container)?;
         }
-        Ok(conflicts)
+        Ok(committed.conflicts)
     }
 
     fn prefault(&self, volume: &VolumeState, writes: &[ChunkWrite<'_>]) -> Result<(), PoolError> {
@@ -143,10 +186,18 @@ impl Inner {
         container: &crate::container::open::OpenContainer,
     ) -> Result<(), PoolError> {
         container.write_out(&*self.store).map_err(|error| self.poison_unless_no_space(error))?;
-        if let Some(directory) = container.directory() {
-            self.directories.insert_new(container.id(), directory);
+        let directory = container.directory();
+        // A flush and the writer that filled it may both be here. The directory is kept by the one
+        // that takes the container out of memory, before the other goes on: the container may be
+        // removed right after, and its directory must not appear later than that.
+        let mut live = self.live_mut();
+        if live.contains_key(&container.id()) {
+            if let Some(directory) = directory {
+                self.directories.insert_new(container.id(), directory);
+            }
+            live.remove(&container.id());
         }
-        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&container.id());
+        drop(live);
         self.give_buffer(container.release_memory());
         Ok(())
     }

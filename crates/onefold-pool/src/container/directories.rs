@@ -49,6 +49,15 @@ struct Cached {
     referenced: bool,
 }
 
+/// What [`Directories::entry`] found.
+pub struct Looked {
+    /// The entry, if there is one.
+    pub entry: Option<DirectoryEntry>,
+    /// The whole directory, if it was read and is worth keeping: it is for [`Directories::insert`],
+    /// once the container is known to be there still.
+    pub whole: Option<Arc<[DirectoryEntry]>>,
+}
+
 impl Directories {
     /// A cache of at most `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Self {
@@ -93,20 +102,18 @@ impl Directories {
         (id, info): (ContainerId, &ContainerInfo),
         ordinal: usize,
         wanted: &Fingerprint,
-    ) -> Result<Option<DirectoryEntry>, PoolError> {
+    ) -> Result<Looked, PoolError> {
         if let Some(entries) = self.cached(id) {
-            return Ok(entries.get(ordinal).copied());
+            return Ok(Looked { entry: entries.get(ordinal).copied(), whole: None });
         }
         if ordinal >= info.chunks as usize {
-            return Ok(None);
+            return Ok(Looked { entry: None, whole: None });
         }
         let slot = id.get() as usize % RECENT_MISSES;
         let again = self.state().recent_misses[slot] == id.get();
         if again && info.chunks as usize * size_of::<DirectoryEntry>() <= self.budget_bytes {
             let entries: Arc<[DirectoryEntry]> = load(store, id, info.len_bytes.into())?.into();
-            let entry = entries.get(ordinal).copied();
-            self.insert(id, entries);
-            return Ok(entry);
+            return Ok(Looked { entry: entries.get(ordinal).copied(), whole: Some(entries) });
         }
         let directory_at =
             info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
@@ -116,11 +123,12 @@ impl Directories {
         if entry.is_some_and(|entry| entry.fingerprint == *wanted) {
             self.state().recent_misses[slot] = id.get();
         }
-        Ok(entry)
+        Ok(Looked { entry, whole: None })
     }
 
-    /// Keep a directory that was loaded because it was asked for.
-    fn insert(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
+    /// Keep a directory that was read because it was asked for. The caller sees to it that the
+    /// container is not removed meanwhile.
+    pub fn insert(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
         let mut state = self.state();
         if state.make_room(bytes_of(&entries), self.budget_bytes) && !state.cached.contains_key(&id)
         {
@@ -130,7 +138,8 @@ impl Directories {
         }
     }
 
-    /// Keep the directory of a new container, which is at hand anyway.
+    /// Keep the directory of a new container, which is at hand anyway. The caller sees to it that
+    /// the container is not removed meanwhile.
     pub fn insert_new(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
         let mut state = self.state();
         let bytes = bytes_of(&entries);
@@ -146,7 +155,7 @@ impl Directories {
         }
     }
 
-    /// Drop the directory of a container that is gone.
+    /// Drop the directory of a container that has left the table.
     pub fn remove(&self, id: ContainerId) {
         let mut state = self.state();
         if let Some(cached) = state.cached.remove(&id) {
