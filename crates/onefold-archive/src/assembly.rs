@@ -1,9 +1,8 @@
 //! The forward assembly area: chunks in the order of the output, containers read once per area.
 //! Room: onefold-archive.   In: references and marks, in order.   Out: chunks and marks, in order.
-//! Source: Lillibridge et al., "Improving Restore Speed for Backup Systems that Use Inline
-//! Chunk-Based Deduplication", FAST 2013, sec. 4.2, in its rolling form: when the first chunk of
-//! the area is missing, its container is read, and every chunk of the area that lies in it is
-//! filled in; what is complete leaves at the front, and the area moves on.
+//! Source: [capping-13] sec. 4.2, in its rolling form: when the first chunk of the area is missing,
+//! its container is read, and every chunk of the area that lies in it is filled in; what is
+//! complete leaves at the front, and the area moves on.
 //! Cost: memory of the area (the chunks in it) and of one read (at most a container).
 
 use std::collections::{HashMap, VecDeque};

@@ -1,9 +1,8 @@
 //! Which duplicates are stored again, so that restores touch fewer containers.
 //! Room: onefold-archive.   In: where a segment's chunks already lie.   Out: containers to leave.
-//! Source: capping is Lillibridge et al., FAST 2013, sec. 4.1; HAR is Fu et al., "Accelerating
-//! Restore and Garbage Collection in Deduplication-based Backup Systems via Exploiting Historical
-//! Information", USENIX ATC 2014, sec. 4. Differs: HAR's utilization counts stored bytes referred
-//! to, repeated references again, so that no set of references need be kept.
+//! Source: capping is [capping-13] sec. 4.1; HAR is [har-14] sec. 4. Differs: HAR's utilization
+//! counts stored bytes referred to, repeated references again, so that no set of references need be
+//! kept.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -1,6 +1,6 @@
 //! Which containers a run of file reads touches: the input of cache experiments.
 //! Room: onefold-archive.
-//! Source: seed 004 sec. V: whole containers are cached, files are read in Zipf order.
+//! Source: [plc-cache] sec. V: whole containers are cached, files are read in Zipf order.
 
 use std::collections::{HashMap, HashSet};
 

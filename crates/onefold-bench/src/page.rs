@@ -49,7 +49,7 @@ fn page(old: &str, rows: &[Row], rounds: usize, machine: &str) -> String {
     for (group, title) in GROUPS {
         let ours: Vec<Row> = rows.iter().filter(|row| row.group == group).cloned().collect();
         if !ours.is_empty() {
-            let command = format!("`cargo xtask bench {group} --rounds {rounds}` on {machine}.");
+            let command = format!("`cargo xtask bench {group} --rounds {rounds}` on\n{machine}.");
             sections.insert(title, format!("{command}\n\n{}", table(&ours).trim_end()));
         }
     }

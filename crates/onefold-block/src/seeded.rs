@@ -1,7 +1,6 @@
 //! A small generator of repeatable random numbers for simulated media, faults and tests.
 //! Room: onefold-block.
-//! Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014
-//! (`SplitMix64`, with the constants of its variant 13). Not for secrets.
+//! Source: [splitmix-14] (`SplitMix64`, with the constants of its variant 13). Not for secrets.
 
 /// A stream of numbers fixed by its seed: the same on every machine and in every version.
 #[derive(Clone, Debug)]

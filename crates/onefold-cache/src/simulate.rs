@@ -143,8 +143,8 @@ pub struct CurvePoint {
     pub fills: f64,
 }
 
-/// Miss-ratio curves from one of `one_in` containers (SHARDS: Waldspurger et al., FAST'15, as
-/// miniature simulation, which holds for every policy): the cache is as much smaller as the trace.
+/// Miss-ratio curves from one of `one_in` containers (SHARDS [shards-15], as miniature simulation,
+/// which holds for every policy): the cache is as much smaller as the trace.
 pub fn sampled_curves(
     trace: &Trace,
     plan: &Plan,

@@ -1,8 +1,7 @@
 //! A count-min sketch with aging: how often a key was seen lately, in a few bytes per object.
 //! Room: onefold-cache.
-//! Source: Cormode and Muthukrishnan 2005; aging as in `TinyLFU` (Einziger, Friedman and Manes,
-//! "`TinyLFU`: a highly efficient cache admission policy", ACM TOS 2017): after a sample of
-//! additions every counter is halved. Of a key's counters only the lowest ones are raised.
+//! Source: [count-min-05]; aging as in `TinyLFU` [tiny-lfu-17]: after a sample of additions every
+//! counter is halved. Of a key's counters only the lowest ones are raised.
 //! Cost: four lines of memory per key; 4 rows of at least two counters of a byte per object.
 
 /// Rows, each with its own hash.

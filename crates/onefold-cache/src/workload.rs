@@ -1,8 +1,8 @@
 //! Reads of a deduplicated store: files drawn by Zipf, each a run of containers and shared ones.
 //! Room: onefold-cache.   In: [`WorkloadSpec`].   Out: [`Trace`].
-//! Source: seed 004 sec. V.A and formula (1); how files share containers is not given there.
-//! A file has a run of bytes of its own, in order of ingest, and with some probability a run that
-//! it shares with others. Where shared runs lie is drawn uniformly (`sharing_exponent` 0: sharing
+//! Source: [plc-cache] sec. V.A and formula (1); how files share containers is not given there. A
+//! file has a run of bytes of its own, in order of ingest, and with some probability a run that it
+//! shares with others. Where shared runs lie is drawn uniformly (`sharing_exponent` 0: sharing
 //! tells nothing of popularity) or by Zipf (a few runs are in very many files). Popularity ranks
 //! are scattered over the files. Positions are bytes, so that the container size can change alone.
 //! Invariant: same spec, same trace, whatever the container size does to it.

@@ -1,6 +1,6 @@
 //! Carry-less multiplication of words, and the two sums of products that encoders are made of.
 //! Room: onefold-code.
-//! Source: Gueron and Kounavis (CLMUL); products are summed unreduced and reduced once at the end.
+//! Source: [clmul-14]; products are summed unreduced and reduced once at the end.
 //! Invariants: every kernel gives the same words.
 
 use crate::cpu::{Kernel, Level};

@@ -1,6 +1,6 @@
 //! CRC-64 with the ECMA-182 polynomial, no preset and no final complement, so it is linear.
 //! Room: onefold-code.
-//! Source: ECMA-182 generator 0x42F0E1EBA9EA3693, most significant bit first.
+//! Source: [ecma-182] generator 0x42F0E1EBA9EA3693, most significant bit first.
 //! Invariants: crc(a xor b) = crc(a) xor crc(b) for equal lengths.
 //! Cost: 8 table look-ups per 8 bytes, tables of 16 KiB.
 

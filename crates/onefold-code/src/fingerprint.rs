@@ -1,9 +1,9 @@
 //! Fingerprints from parity that see through the scrambler.
 //! Room: onefold-code.   In: parity of a scrambled page, its seed.   Out: the parity and the
 //! fingerprint that the page would have unscrambled.
-//! Source: seed 000 sec. III eq. 2, `(V_data xor V_scr) M = ECC`; the look-up table `V_scr M` of
-//! the slides (seed 001) is linear in the seed, so a basis of one page parity per seed bit replaces
-//! one entry per address.
+//! Source: [ses-dedup] sec. III eq. 2, `(V_data xor V_scr) M = ECC`; the look-up table `V_scr M` of
+//! [ses-talk] is linear in the seed, so a basis of one page parity per seed bit
+//! replaces one entry per address.
 //! Invariants: same data, any seed, same fingerprint.
 //! Cost: basis of seed bits * page parity bytes (3.75 KiB for 15 bits and 8 KiB pages); a
 //! fingerprint xors 32 bytes per four seed bits and takes one CRC-64 of 32 bytes.
@@ -13,7 +13,7 @@ use crate::error::CodeError;
 use crate::page_code::PageCode;
 use crate::scramble::Scrambler;
 
-/// Bytes kept of each codeword's parity (seed 000 sec. V.B).
+/// Bytes kept of each codeword's parity ([ses-dedup] sec. V.B).
 pub const KEPT_BYTES: usize = 4;
 /// Most codewords of a page.
 const MAX_CODEWORDS: usize = 64;

@@ -1,6 +1,6 @@
 //! A small seeded generator for code design, error injection and tests.
 //! Room: onefold-code.
-//! Source: xoshiro256** and splitmix64 (Blackman and Vigna, public domain algorithms).
+//! Source: xoshiro256** [xoshiro-21], seeded by splitmix64 [splitmix-14].
 //! Invariants: same seed, same stream, on every machine.
 
 /// Seeded random stream (xoshiro256**). Not for secrets.

@@ -1,6 +1,6 @@
 //! BLAKE3 of many equal-length blocks at once: the vector lanes run across blocks.
 //! Room: onefold-content.   In: blocks of one length.   Out: their BLAKE3 digests.
-//! Source: the BLAKE3 paper, sec. 2 (chunks, parents, root, keyed mode) and sec. 5.3 (lanes).
+//! Source: [blake3-20] sec. 2 (chunks, parents, root, keyed mode) and sec. 5.3 (lanes).
 //! Invariants: equal to `blake3::hash` or `blake3::keyed_hash` of each block.
 //! Cost: a 4 KiB block has only 4 chunks, so hashing it alone leaves 12 of 16 lanes idle, and
 //! its 3 parents run one by one; across 16 blocks every level of the tree fills the lanes.

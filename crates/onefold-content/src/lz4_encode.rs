@@ -1,7 +1,7 @@
 //! An encoder of the LZ4 block format for blocks up to 64 KiB; longer ones go to the C library.
 //! Room: onefold-content.   In: one block.   Out: its LZ4 block, if short enough.
-//! Source: the LZ4 block format description (sequences; end-of-block rules). The greedy search
-//! with a growing step on misses is that of the C library's fast mode.
+//! Source: [lz4-block] (sequences; end-of-block rules). The greedy search with a growing step on
+//! misses is that of the C library's fast mode.
 //! Invariants: (1) any LZ4 decoder gives the block back  (2) the encoding depends on the block
 //! alone: the table is cleared every time.
 //! Cost, against `LZ4_compress_default` in one run (`benches/kernels`): at 4 KiB 1.25x on half

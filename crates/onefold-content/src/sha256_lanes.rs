@@ -1,6 +1,6 @@
 //! SHA-256 of many equal-length blocks at once, on the fastest kernel of this machine.
 //! Room: onefold-content.   In: blocks of one length.   Out: their SHA-256 digests.
-//! Source: FIPS 180-4 sec. 5.1.1 (padding), 6.2.2 (compression).
+//! Source: [fips-180-4] sec. 5.1.1 (padding), 6.2.2 (compression).
 //! Invariants: equal to the `sha2` crate on each block, whichever kernel runs.
 //! Cost: one SHA-256 is a chain of 64 dependent rounds per 64 bytes, which leaves vectors idle;
 //! 16 blocks in the 16 lanes of AVX-512 run the same chain 16 times. On a core with SHA
@@ -135,7 +135,7 @@ impl Sha256Lanes {
 #[cfg(target_arch = "x86_64")]
 pub(crate) type States<const LANES: usize> = [[u32; LANES]; 8];
 
-/// The initial state (FIPS 180-4 sec. 5.3.3).
+/// The initial state ([fips-180-4] sec. 5.3.3).
 #[cfg(target_arch = "x86_64")]
 const INITIAL: [u32; 8] = [
     0x6A09_E667,

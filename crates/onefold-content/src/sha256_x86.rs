@@ -1,6 +1,6 @@
 //! SHA-256 compression of 8 (AVX2) or 16 (AVX-512) messages in parallel.
 //! Room: onefold-content.   In: one message per lane.   Out: the lanes' states, advanced.
-//! Source: FIPS 180-4 sec. 4.1.2 (functions), 4.2.2 (constants), 6.2.2 (rounds).
+//! Source: [fips-180-4] sec. 4.1.2 (functions), 4.2.2 (constants), 6.2.2 (rounds).
 //! Cost: AVX-512 has a rotate and a three-input logic instruction, which halve the work per
 //! round; the loads are transposed in registers, 4 % of the time.
 

@@ -2,8 +2,8 @@
 //! Room: onefold-estimate.   In: bytes.   Out: 64 well-mixed bits.
 //! Source: folded multiplication (the upper half of a 128-bit product added onto the lower
 //! without carry), as
-//! in Wang Yi's wyhash; the arrangement here is our own. Not proof against malice, and not meant
-//! to be: it serves counting, and no data is ever shared because of it.
+//! in [wyhash-19]; the arrangement here is our own. Not proof against malice, and not meant to be:
+//! it serves counting, and no data is ever shared because of it.
 //! Cost: four multiplications per 64 bytes, about the speed of memory.
 
 /// Digits of pi.

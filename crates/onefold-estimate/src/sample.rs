@@ -1,11 +1,11 @@
 //! From the distinct chunks of a sample to totals and their 95 % intervals.
 //! Room: onefold-estimate.   In: entries kept with probability `2^-level`.   Out: estimates.
-//! Source: Horvitz and Thompson (JASA 1952) for totals: sum over the sample divided by the
-//! probability. Intervals: delete-a-group jackknife (Kott, 2001) over 64 groups made by other
-//! bits of the fingerprint, with the finite-population factor `1 - 2^-level`. It serves ratios of
-//! totals as well as totals. Every distinct chunk weighs about the same here, however often it
-//! occurs, so no single chunk can throw the estimate off: what depends on how often chunks occur
-//! (all bytes, zero bytes) is counted exactly aside.
+//! Source: [horvitz-thompson-52] for totals: sum over the sample divided by the probability.
+//! Intervals: delete-a-group jackknife ([kott-01]) over 64 groups made by other bits of the
+//! fingerprint, with the finite-population factor `1 - 2^-level`. It serves ratios of totals as
+//! well as totals. Every distinct chunk weighs about the same here, however often it occurs, so no
+//! single chunk can throw the estimate off: what depends on how often chunks occur (all bytes, zero
+//! bytes) is counted exactly aside.
 //! Invariants: at level 0 estimates are exact and there are no intervals.
 
 use std::array;

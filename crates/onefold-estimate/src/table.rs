@@ -1,8 +1,8 @@
 //! A compact table of fingerprints: how often each was seen, within a fixed number of entries.
 //! Room: onefold-estimate.   In: [`Seen`] in any order from any thread.   Out: [`Entry`]s.
-//! Source: adaptive sampling of distinct values (Flajolet, Computing 43, 1990): an entry is kept
-//! if the `level` low bits of its fingerprint are zero, and the level rises by one whenever more
-//! distinct fingerprints are kept than the capacity allows.
+//! Source: adaptive sampling of distinct values ([flajolet-90]): an entry is kept if the `level`
+//! low bits of its fingerprint are zero, and the level rises by one whenever more distinct
+//! fingerprints are kept than the capacity allows.
 //! Invariants: (1) level and entries are a function of the set of things seen, whatever the order,
 //! the threads or the detour through partial results: the level is the least at which what was
 //! seen fits  (2) a kept entry has been counted from its first sighting on, so its count is exact.

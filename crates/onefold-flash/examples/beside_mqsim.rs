@@ -1,7 +1,6 @@
 //! The same drive and requests in `MQSim` and here: mean responses, and requests per CPU second.
 //! Room: onefold-flash.
-//! Source: `MQSim` (Tavakkol et al., FAST'18), <https://github.com/CMU-SAFARI/MQSim>, built by its
-//! own Makefile; nothing of it is part of this project.
+//! Source: `MQSim` [mqsim-18], built by its own Makefile; nothing of it is part of this project.
 //! `cargo run --release -p onefold-flash --example beside_mqsim -- PATH/TO/MQSim [REQUESTS]`
 //!
 //! 64 chips of one plane on 8 channels of 333 MB/s, SLC, no cache, mapping in memory. Writes are

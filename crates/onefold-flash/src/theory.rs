@@ -1,9 +1,7 @@
 //! Closed forms of write amplification and deduplication that the FTL is measured against.
 //! Room: onefold-flash.
-//! Source: Desnoyers, "Analytic modeling of SSD write performance", SYSTOR'12 (FIFO, greedy);
-//! Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
-//! SSDs", SIGMETRICS'13 (random and d choices); Poisson occupancy (deduplication).
-//! In all of them `alpha` is usable physical pages over mapped logical pages.
+//! Source: [desnoyers-12] (FIFO, greedy); [van-houdt-13] (random and d choices); Poisson occupancy
+//! (deduplication). In all of them `alpha` is usable physical pages over mapped logical pages.
 
 /// The principal branch of Lambert's W on `[-1/e, 0]`: the `w >= -1` with `w e^w = x`.
 pub fn lambert_w0(x: f64) -> f64 {

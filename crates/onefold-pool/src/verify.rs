@@ -2,7 +2,7 @@
 //! Room: onefold-pool.
 //! Invariant: a [`Verified`] address holds a chunk with the full fingerprint asked for and, where
 //! that is not collision resistant, with the same bytes. Nothing else can be shared.
-//! Source: facts on dm-vdo's index ("advice is verified"); DESIGN section 3, step 5.
+//! Source: ARCHITECTURE.md, life of a write, step 4; [dm-vdo] verifies its index's advice likewise.
 
 use std::sync::Arc;
 

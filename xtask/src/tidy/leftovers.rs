@@ -24,6 +24,24 @@ const WORDS: [(&str, &str); 8] = [
     ("://pro", "xy."),
 ];
 
+/// Words for papers and notes that a reader of the repository does not have: sources are cited by
+/// their keys in docs/bibliography.md.
+const REFERENCES: [(&str, &str); 13] = [
+    ("seed 0", "0"),
+    ("Seed 0", "0"),
+    ("facts", " on "),
+    ("facts", " of "),
+    ("facts", " about "),
+    ("facts", " gathered"),
+    ("founding", " design"),
+    ("DESIGN", " section"),
+    ("DESIGN", ".md"),
+    ("STYLE", ".md"),
+    ("POOL", ".md"),
+    ("PAPERS", ".md"),
+    ("the seed", " paper"),
+];
+
 /// Leftovers in Rust code.
 pub fn code(text: &str) -> Vec<(usize, String)> {
     find(text, &CODE, "left over")
@@ -32,6 +50,11 @@ pub fn code(text: &str) -> Vec<(usize, String)> {
 /// Words that mean nothing on another machine.
 pub fn words(text: &str) -> Vec<(usize, String)> {
     find(text, &WORDS, "belongs to one machine")
+}
+
+/// References to what a reader does not have.
+pub fn references(text: &str) -> Vec<(usize, String)> {
+    find(text, &REFERENCES, "points at what a reader does not have")
 }
 
 fn find(text: &str, banned: &[(&str, &str)], why: &str) -> Vec<(usize, String)> {
@@ -71,6 +94,10 @@ mod tests {
         }
         for (left, right) in WORDS {
             assert_eq!(words(&format!("see \"{left}{right}x\"\n")).len(), 1, "{left}{right}");
+        }
+        for (left, right) in REFERENCES {
+            let found = references(&format!("Source: {left}{right}\n"));
+            assert_eq!(found.len(), 1, "{left}{right}");
         }
     }
 

@@ -1,10 +1,12 @@
-//! What the compiler does not see: sizes, headers, dead files, leftovers, words, big files.
+//! What the compiler does not see: sizes, headers, dead files and links, leftovers, words, sources.
 //! Room: xtask.
 //! Source: the project's style: 100 columns, 70 lines a function, 800 lines a file, ASCII.
 //! All checks are simple and by line; they rely on rustfmt's layout. Tests may have long
 //! functions: a table of cases is best read in one piece.
 
+mod bibliography;
 mod dependencies;
+mod documents;
 mod functions;
 mod leftovers;
 mod lines;
@@ -35,6 +37,15 @@ pub fn check() -> Result<Vec<String>> {
         };
         if tree::is_written_here(&file.path) {
             add(leftovers::words(text));
+            add(leftovers::references(text));
+        }
+        // The tests of this check make pages up.
+        if tree::is_written_here(&file.path) && !file.path.starts_with("xtask/src/tidy/") {
+            add(documents::dead_mentions(&tree, text));
+        }
+        if documents::is_document(&file.path) {
+            add(documents::wide(&file.path, text));
+            add(documents::dead_links(&tree, file, text));
         }
         if tree::is_rust(&file.path) {
             add(lines::sizes(text));
@@ -45,6 +56,7 @@ pub fn check() -> Result<Vec<String>> {
         }
     }
     found.extend(modules::dead(&tree));
+    found.extend(bibliography::loose(&tree));
     found.extend(dependencies::undocumented(&tree));
     found.sort();
     Ok(found)

@@ -1,6 +1,6 @@
 //! Dynamic random: admits by chance, with a probability that keeps to a budget of writes.
 //! Room: onefold-cache.
-//! Source: `CacheLib`'s `DynamicRandomAP`: a target of bytes per period, the
+//! Source: [cachelib-20], `CacheLib`'s `DynamicRandomAP`: a target of bytes per period, the
 //! probability corrected at intervals by target over observed rate, at most by a factor per step.
 //! Differs: time is counted in requests, and sizes do not change the probability.
 

@@ -1,8 +1,7 @@
 //! LARC: only an object that was missed twice within a queue of ghosts is written.
 //! Room: onefold-cache.
-//! Source: Huang et al., "Improving flash-based disk cache with lazy adaptive replacement",
-//! MSST'13: the queue has C/10 to 9C/10 ghosts; each hit in the cache takes C / (C - Cr) off it,
-//! each miss adds C / Cr.
+//! Source: [larc-13]: the queue has C/10 to 9C/10 ghosts; each hit in the cache takes C / (C - Cr)
+//! off it, each miss adds C / Cr.
 //! Cost: 11 bytes per ghost.
 
 use crate::ghost::Ghost;

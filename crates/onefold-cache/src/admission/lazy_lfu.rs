@@ -1,7 +1,7 @@
 //! Lazy LFU: a newcomer is written if its count clearly exceeds the lowest count in the cache.
 //! Room: onefold-cache.
-//! Source: facts on rival policies (docs/cache.md): admit on count > m * min + d, counts of all
-//! containers, never aged. Goes with [`crate::eviction::lfu`] ordered by the same counts.
+//! Source: ours, as a rival to the filters: admit on count > m * min + d, counts of all containers,
+//! never aged. Goes with [`crate::eviction::lfu`] ordered by the same counts.
 //! Cost: 4 bytes per container that was ever seen.
 
 use crate::counts::Counts;

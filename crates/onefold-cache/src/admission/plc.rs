@@ -1,9 +1,9 @@
 //! PLC-Cache's popularity filter and in-out comparison.
 //! Room: onefold-cache.
-//! Source: seed 004 sec. IV.B.1 and IV.B.3, lines 5, 6 and 22 to 24 of the pseudo code, Table 3.
+//! Source: [plc-cache] sec. IV.B.1 and IV.B.3, lines 5, 6 and 22 to 24 of the pseudo code, Table 3.
 //! Differs: f(x) is not given there; see [`Popularity`]. The text says that 9 replaces at
 //! 1.8 times 5 where the pseudo code says that it does not: the pseudo code is followed.
-//! Cost: 8 bytes per container that was ever seen (seed: 12, with the number).
+//! Cost: 8 bytes per container that was ever seen (there: 12, with the number).
 
 use crate::counts::Counts;
 use crate::policy::{Admission, Incoming, Parts};

@@ -1,6 +1,6 @@
 //! Reject-first: an object is written when it is missed again while it is still remembered.
 //! Room: onefold-cache.
-//! Source: `CacheLib`'s `RejectFirstAP`, documented in its flash cache guide.
+//! Source: [cachelib-20], `CacheLib`'s `RejectFirstAP`, documented in its flash cache guide.
 //! Differs: a queue of ghosts instead of a ring of Bloom filters, so that memory ends exactly and
 //! no object is admitted by collision.
 //! Cost: 11 bytes per object remembered.

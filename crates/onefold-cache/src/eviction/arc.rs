@@ -1,7 +1,7 @@
 //! ARC: recency and frequency lists whose sizes follow the hits among what each let go.
 //! Room: onefold-cache.
-//! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST'03,
-//! Fig. 4. T1 is `recent`, T2 `frequent`, B1 and B2 the ghosts of each, p `target`.
+//! Source: [arc-03] Fig. 4. T1 is `recent`, T2 `frequent`, B1 and B2 the ghosts of each, p
+//! `target`.
 //! Differs: sizes count objects; c is the number of objects cached when room is first needed.
 //! Cost: three nodes touched per hit.
 

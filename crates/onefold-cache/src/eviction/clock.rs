@@ -1,7 +1,7 @@
 //! CLOCK: a FIFO in which an object that was asked for gets another round.
 //! Room: onefold-cache.
-//! Source: Corbato, "A paging experiment with the Multics system", 1968; as FIFO with
-//! reinsertion, which lets go the same objects as the ring with a hand.
+//! Source: [clock-68]; as FIFO with reinsertion, which lets go the same objects as the ring with a
+//! hand.
 //! Cost: one word per hit.
 
 use crate::objects::{Id, List, Objects};

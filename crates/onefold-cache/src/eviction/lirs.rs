@@ -1,8 +1,7 @@
 //! LIRS: keeps the objects that were asked for twice within the shortest distance.
 //! Room: onefold-cache.
-//! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement
-//! policy", SIGMETRICS'02. The stack S holds objects by their last request, among them some that
-//! are no longer cached; the queue Q holds the few cached ones with a long distance (1 %).
+//! Source: [lirs-02]. The stack S holds objects by their last request, among them some that are no
+//! longer cached; the queue Q holds the few cached ones with a long distance (1 %).
 //! Differs: the stack holds at most twice the objects that fit; the longest absent go first.
 //! Cost: 90 bytes per cached object.
 

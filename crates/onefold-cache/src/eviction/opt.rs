@@ -1,6 +1,6 @@
 //! Belady's OPT: the object that will be asked for last goes first. A bound, not a policy.
 //! Room: onefold-cache.
-//! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
+//! Source: [belady-66].
 //! Differs: by default a newcomer that would be the victim itself is not written, which is the
 //! bound for policies that may refuse; with sizes that differ it is a heuristic, no bound.
 //! Cost: O(log n) per request; 8 bytes per request of the trace.

@@ -1,7 +1,7 @@
 //! The clock of PLC-Cache with delayed eviction: a victim has to be chosen several times over.
 //! Room: onefold-cache.
-//! Source: seed 004 sec. IV.B.2 and lines 10 to 21 of its pseudo code. The front of the list is the
-//! container under the hand; what the hand has passed moves to the back.
+//! Source: [plc-cache] sec. IV.B.2 and lines 10 to 21 of its pseudo code. The front of the list is
+//! the container under the hand; what the hand has passed moves to the back.
 //! Differs: the pseudo code acts on a delay of exactly 0 and says nothing of a comparison that
 //! fails, after which the next decrement gives -1, no case matches, and the cache freezes. By
 //! default a failed comparison therefore arms the delay again and moves the hand on; the text to

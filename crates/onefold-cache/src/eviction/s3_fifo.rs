@@ -1,7 +1,7 @@
 //! S3-FIFO: a small FIFO that most objects leave at once, a main FIFO with reinsertion, ghosts.
 //! Room: onefold-cache.
-//! Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP'23: small queue
-//! 10 %, ghosts 90 %, two further requests move an object to the main queue.
+//! Source: [s3-fifo-23]: small queue 10 %, ghosts 90 %, two further requests move an object to the
+//! main queue.
 //! Differs: as in libCacheSim, the small queue gives way unless the main queue is over its size,
 //! and an object starts anew with frequency 0 in the main queue.
 //! Cost: one word per hit.

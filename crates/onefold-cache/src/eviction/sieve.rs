@@ -1,7 +1,7 @@
 //! SIEVE: a FIFO queue with a hand that lets go the next object nobody asked for, where it stands.
 //! Room: onefold-cache.
-//! Source: Zhang et al., "SIEVE is simpler than LRU", NSDI'24. Unlike CLOCK's, survivors stay
-//! where they are, so that newcomers are judged sooner than old favourites.
+//! Source: [sieve-24]. Unlike CLOCK's, survivors stay where they are, so that newcomers are judged
+//! sooner than old favourites.
 //! Cost: one word per hit.
 
 use crate::objects::{Id, List, NONE, Objects};

@@ -1,7 +1,6 @@
 //! 2Q: a short FIFO for newcomers, a ghost queue behind it, and LRU for those that came back.
 //! Room: onefold-cache.
-//! Source: Johnson and Shasha, "2Q: a low overhead high performance buffer management replacement
-//! algorithm", VLDB'94, full version: Kin 25 %, Kout 50 %.
+//! Source: [two-q-94], full version: Kin 25 %, Kout 50 %.
 //! Cost: three nodes touched per hit in the LRU part.
 
 use crate::cache::Capacity;

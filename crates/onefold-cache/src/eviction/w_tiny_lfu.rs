@@ -1,7 +1,7 @@
 //! W-TinyLFU: a small LRU window, a segmented LRU, and a sketch that judges who passes between.
 //! Room: onefold-cache.
-//! Source: Einziger, Friedman and Manes, "`TinyLFU`", ACM TOS 2017: window 1 %, protected segment
-//! 80 % of the rest, counters of 4 bits, sample of 10 times the objects.
+//! Source: [tiny-lfu-17]: window 1 %, protected segment 80 % of the rest, counters of 4 bits,
+//! sample of 10 times the objects.
 //! Differs: the window may lie in memory, so that only what passes the judgement is written to
 //! flash; without a window, newcomers are judged at once (`TinyLFU`).
 //! Cost: four counters per request and three nodes per hit.

@@ -3,7 +3,7 @@
 //! One reader asks for one file after the other. A miss reads the whole container from the disk; a
 //! container that is admitted goes to the SSD in the background, through a buffer. While the
 //! buffer drains, SSD reads have a share of its bandwidth, and so have the writes; a full buffer
-//! makes the reader wait. Source: seed 004 sec. V.A names the devices, no model.
+//! makes the reader wait. Source: [plc-cache] sec. V.A names the devices, no model.
 //! Differs: times and bandwidths are those of data sheets of such devices, not measured ones.
 
 use onefold_sim::{SimSpan, SimTime};
@@ -71,7 +71,7 @@ pub struct Latency {
 }
 
 /// Days until `tbw_gib` are written at `mib_s`; infinite for no writes. Binary units, as in Table 1
-/// of seed 004.
+/// of [plc-cache].
 pub fn lifetime_days(tbw_gib: f64, mib_s: f64) -> f64 {
     tbw_gib * 1024.0 / mib_s / 86_400.0
 }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((clock.now.ns(), clock.backlog), (25_000_000 + 5_000_000, 0));
     }
 
-    /// Seed 004 Table 1.
+    /// [plc-cache] Table 1.
     #[test]
     fn lifetimes_are_those_of_table_1() {
         for (mib_s, days) in [(56.7, 7.6), (50.7, 8.5), (53.1, 8.1)] {

@@ -1,7 +1,8 @@
 //! The four quadrants of what is written: popular or not, written once or again and again.
 //! Room: onefold-cache.
-//! Source: seed 004 sec. III.A and Fig. 1. A: popular, rarely written; B: popular, written often;
-//! C: unpopular, written often; D: unpopular, rarely written. Thresholds 5 and 5 (sec. III.B).
+//! Source: [plc-cache] sec. III.A and Fig. 1. A: popular, rarely written; B: popular, written
+//! often; C: unpopular, written often; D: unpopular, rarely written. Thresholds 5 and 5 (sec.
+//! III.B).
 //! Differs: a container is popular if it is read more often than the threshold over the whole run,
 //! and repeated if it is written more often; shares are of bytes written.
 

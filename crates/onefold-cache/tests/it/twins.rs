@@ -116,7 +116,7 @@ fn clock(keys: &[u64], size: usize) -> usize {
     misses
 }
 
-/// NSDI'24, Algorithm 1: the head of the queue is the newest; here the last of the vector.
+/// [sieve-24] Algorithm 1: the head of the queue is the newest; here the last of the vector.
 fn sieve(keys: &[u64], size: usize) -> usize {
     let (mut queue, mut hand, mut misses): (Vec<(u64, bool)>, Option<u64>, _) =
         (Vec::new(), None, 0);
@@ -170,7 +170,7 @@ fn two_q(keys: &[u64], size: usize) -> usize {
     misses
 }
 
-/// FAST'03, Fig. 4, case by case.
+/// [arc-03] Fig. 4, case by case.
 fn arc(keys: &[u64], c: usize) -> usize {
     let [mut t1, mut t2, mut b1, mut b2] = [(); 4].map(|()| VecDeque::new());
     let (mut p, mut misses) = (0.0_f64, 0);
@@ -265,7 +265,7 @@ fn s3_fifo(keys: &[u64], size: usize) -> usize {
     misses
 }
 
-/// SIGMETRICS'02 with a stack of at most twice the cache; states by key: L, H (cached), N.
+/// [lirs-02] with a stack of at most twice the cache; states by key: L, H (cached), N.
 fn lirs(keys: &[u64], size: usize) -> usize {
     let hirs = (size / 100).max(1);
     let lirs = size - hirs;
@@ -346,8 +346,8 @@ pub fn belady(keys: &[u64], size: usize) -> usize {
     misses
 }
 
-/// Seed 004, lines 0 to 24 of the pseudo code, with a ring and a hand; a failed comparison arms the
-/// delay again and moves on, f(x) = x / 4 from 1 to 2.
+/// [plc-cache] lines 0 to 24 of the pseudo code, with a ring and a hand; a failed comparison arms
+/// the delay again and moves on, f(x) = x / 4 from 1 to 2.
 fn plc(keys: &[u64], size: usize) -> usize {
     struct Cached {
         key: u64,

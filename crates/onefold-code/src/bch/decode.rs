@@ -1,6 +1,6 @@
 //! BCH decoding: syndromes of the remainder, Berlekamp-Massey, search for the roots.
 //! Room: onefold-code.   In: received data and parity.   Out: corrected in place, and how many.
-//! Source: Berlekamp 1968 (binary form, odd steps only); Chien 1964.
+//! Source: [berlekamp-68] (binary form, odd steps only); [chien-64].
 
 use super::code::Bch;
 use super::field::Field;

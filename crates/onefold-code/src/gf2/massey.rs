@@ -1,6 +1,6 @@
 //! Berlekamp-Massey: the shortest linear recurrence behind a bit sequence.
 //! Room: onefold-code.   In: bits.   Out: length and characteristic polynomial.
-//! Source: Massey 1969. The polynomial here is the reciprocal of his connection polynomial:
+//! Source: [massey-69]. The polynomial here is the reciprocal of his connection polynomial:
 //! `s[t+L] = sum over i < L of c_i s[t+i]`.
 //! Cost: O(n L / 64).
 

@@ -1,6 +1,6 @@
 //! Polynomials over GF(2) of degree up to 64, one bit per coefficient.
 //! Room: onefold-code.   In: text or bits.   Out: arithmetic, irreducible, primitive.
-//! Source: Lidl and Niederreiter, ch. 3 (Rabin's irreducibility test, order of x).
+//! Source: [lidl-niederreiter] ch. 3 (Rabin's irreducibility test, order of x).
 
 use core::fmt;
 use core::str::FromStr;

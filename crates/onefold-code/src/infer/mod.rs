@@ -1,7 +1,7 @@
 //! Recovery of a scrambler from a raw dump: register, bit layout, restarts and seed rule.
 //! Room: onefold-code.   In: dump, what was written, first address.   Out: `Inference`.
-//! Source: seed 000 sec. III (write known data, dump the chips, infer); van Zandwijk, Digital
-//! Investigation 2015, for unknown data; the steps and their limits are in docs/scramblers.md.
+//! Source: [ses-dedup] sec. III (write known data, dump the chips, infer); [zandwijk-15] for
+//! unknown data; the steps and their limits are in docs/scramblers.md.
 //! Invariants: nothing is reported that was not checked on pages that it was not derived from.
 
 mod generator;

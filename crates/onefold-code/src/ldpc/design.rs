@@ -1,8 +1,8 @@
 //! Design of quasi-cyclic parity-check matrices: column by column, never closing a 4-cycle,
 //! avoiding codewords of weight 4, and closing as few 6-cycles as can be found.
 //! Room: onefold-code.   In: `Shape`.   Out: entries of every block column.
-//! Source: progressive edge growth in the spirit of Hu et al. 2005, with the difference tables of
-//! Fossorier 2004; all columns have nearly one weight, so fewest 6-cycles is also best ACE.
+//! Source: progressive edge growth in the spirit of [peg-05], with the difference tables of
+//! [qc-ldpc-04]; all columns have nearly one weight, so fewest 6-cycles is also best ACE.
 //! Invariants: (1) no difference of shifts occurs twice for a pair of block rows, hence girth at
 //! least 6; (2) same shape, same matrix.
 

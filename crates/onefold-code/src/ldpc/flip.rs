@@ -1,6 +1,6 @@
 //! Parallel bit flipping on bit-sliced counters.
 //! Room: onefold-code.
-//! Source: Gallager's second algorithm in its majority form: flip the bits with the most
+//! Source: the second algorithm of [gallager-62] in its majority form: flip the bits with the most
 //! unsatisfied checks, as long as that is a majority of their checks; with trials where a
 //! majority is not all.
 

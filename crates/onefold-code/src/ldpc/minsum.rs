@@ -1,8 +1,8 @@
 //! Normalized min-sum, layer by layer, one byte lane per check of a block row.
 //! Room: onefold-code.   In: signed reliabilities.   Out: hard decisions, and whether they are a
 //! codeword.
-//! Source: Chen and Fossorier 2002 (factor 0.75); layered schedule of Hocevar 2004. Two entries
-//! of a column in one block row are handled by adding the change of each message, not the message.
+//! Source: [min-sum-02] (factor 0.75); layered schedule of [layered-04]. Two entries of a column in
+//! one block row are handled by adding the change of each message, not the message.
 //! Invariants: |channel| + weight * |message| stays below 128, so totals never saturate.
 
 use super::code::QcLdpc;

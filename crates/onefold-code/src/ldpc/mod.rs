@@ -1,6 +1,6 @@
 //! Quasi-cyclic LDPC codes: construction, encoding, decoding, and what they are worth.
 //! Room: onefold-code.   In: data bytes.   Out: parity bytes, corrected data.
-//! Source: seed 000 sec. IV (1 KiB codeword, rate 32/33); construction in `design`.
+//! Source: [ses-dedup] sec. IV (1 KiB codeword, rate 32/33); construction in `design`.
 
 mod code;
 mod decoder;

@@ -1,6 +1,6 @@
 //! The codes that have names.
 //! Room: onefold-code.
-//! Source: `ses-33x256` is the form of seed 000 sec. IV: 33 circulants of 256 bits in one row,
+//! Source: `ses-33x256` is the form of [ses-dedup] sec. IV: 33 circulants of 256 bits in one row,
 //! weight 3; the others are designed here. The seeds were picked by the example `design`, which
 //! prints the table in docs/codes.md.
 

@@ -1,7 +1,7 @@
 //! Where a page lies, and how its seed follows from that.
 //! Room: onefold-code.
-//! Source: facts gathered in docs/scramblers.md: LBA (SES-Dedup), page in block (Allwinner,
-//! Samsung), page + column + erase count (US20160139827), the page itself (US11327884).
+//! Source: docs/scramblers.md: LBA ([ses-dedup]), page in block (Allwinner, Samsung), page, column
+//! and erase count (US20160139827), the page itself (US11327884).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Scramblers of known controllers, by name.
 //! Room: onefold-code.
-//! Source: the seeds, polynomials and rules below are facts read in public drivers and sample
-//! code; docs/scramblers.md says where each comes from and what is known of its layout.
+//! Source: the seeds, polynomials and rules below were read in public drivers and sample code;
+//! docs/scramblers.md says where each comes from and what is known of its layout.
 
 use super::address::{SeedMap, SeedSource};
 use super::generator::{BitOrder, GeneratorSpec, LfsrSpec};

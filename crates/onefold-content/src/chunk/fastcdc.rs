@@ -1,8 +1,8 @@
 //! `FastCDC`: content-defined chunking with the gear hash and normalised chunk sizes.
 //! Room: onefold-content.   In: a byte stream.   Out: cut points that move with the content.
-//! Source: Xia et al., `FastCDC`, IEEE TPDS 31(9), 2020, sec. 3: minimum-size skip (3.3) and
-//! normalised chunking at level 2 (3.4). Differs: the gear table and the masks are generated
-//! here, since the paper prints neither in full.
+//! Source: [fastcdc-20] sec. 3: minimum-size skip (3.3) and normalised chunking at level 2 (3.4).
+//! Differs: the gear table and the masks are generated here, since the paper prints neither in
+//! full.
 //! Invariants: a cut depends on the 64 bytes before it and its distance from the last cut only.
 //! Cost: one table look-up, shift and add per byte after the skipped minimum.
 

@@ -1,7 +1,7 @@
 //! Rabin: content-defined chunking by a polynomial fingerprint of a sliding window.
 //! Room: onefold-content.   In: a byte stream.   Out: cut points that move with the content.
-//! Source: Rabin, Fingerprinting by Random Polynomials, 1981; window and cut rule as in LBFS
-//! (Muthitacharoen et al., SOSP 2001, sec. 3.1), window 64 bytes rather than 48.
+//! Source: [rabin-81]; window and cut rule as in LBFS ([lbfs-01] sec. 3.1), window 64 bytes rather
+//! than 48.
 //! Invariants: a cut depends on the 64 bytes before it and its distance from the last cut only.
 //! Cost: two table look-ups per byte from `min - 64` on.
 

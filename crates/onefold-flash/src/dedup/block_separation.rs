@@ -1,11 +1,11 @@
 //! `block-separation`: CRC-32 when writing decides on the block, a strong hash follows when idle.
-//! Room: onefold-flash.   Source: seed 002 sec. II on Ahn & Shin (FAST'13 poster, not read).
+//! Room: onefold-flash.   Source: [park-shin] sec. II on [ahn-shin-13], not read.
 //! 1. The CRC-32 of a page is looked up among those of the live pages.
 //! 2. Known: the page may be a duplicate and goes to the ND blocks; unknown: to the U blocks. So
 //!    what deduplication invalidates lies together, and collecting it moves little.
 //! 3. Idle moments hash the ND pages first, then (`hash_unique`) all others, as CAFTL does, and
-//!    merge pages of equal hash. Seed 002 says that this costs more than CAFTL's own offline pass,
-//!    which is so only if the U pages are hashed too.
+//!    merge pages of equal hash. [park-shin] says that this costs more than CAFTL's own offline
+//!    pass, which is so only if the U pages are hashed too.
 //!
 //! Invariants: see [`Store`] and [`Buckets`].
 

@@ -1,13 +1,13 @@
 //! The CRC-32 table: a bucket for each value, holding the live pages that have it.
-//! Room: onefold-flash.   Source: seed 002 sec. III, fig. 2.
+//! Room: onefold-flash.   Source: [park-shin] sec. III, fig. 2.
 //! A page of a bucket is undetermined (ND) or unique (U); a bucket counts the duplicates that were
 //! found in it. Pages are linked in the order in which they came. A bucket is its slot, which names
 //! its only page, or else a list.
 //! Invariants: a page is in at most one bucket; a bucket without pages is gone, and its count; a
 //! list has two pages or a count.
 //! Cost: 12 bytes a page and 12 an entry here, and 16 a list; the drive is charged 9 bytes an entry
-//! (4 of CRC, 4 of location, a flag, as facts about seed 002 assume) and 4 of count. A look-up and
-//! a move of a page that is alone take one cache line, a death two.
+//! (4 of CRC, 4 of location, a flag, as is assumed of [park-shin]) and 4 of count. A look-up and a
+//! move of a page that is alone take one cache line, a death two.
 
 use crate::dedup::fingerprints::mix64;
 use crate::dedup::slots::{FREE, Key, Slots};

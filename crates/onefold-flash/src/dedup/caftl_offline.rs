@@ -1,5 +1,5 @@
 //! `caftl-offline`: pages are written as they come and hashed in idle moments.
-//! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II describes it.
+//! Room: onefold-flash.   Source: [caftl-11] as [park-shin] sec. II describes it.
 //! 1. A page is programmed and noted as not hashed (one bit a page).
 //! 2. In an idle moment the next such page is read and hashed (SHA-1 or SHA-256).
 //! 3. If the fingerprint store names a live page with that hash, the two are merged: the page

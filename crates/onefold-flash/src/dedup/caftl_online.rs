@@ -1,5 +1,5 @@
 //! `caftl-online`: every page is hashed before it is written, and shared if its hash is known.
-//! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II and facts there describe it.
+//! Room: onefold-flash.   Source: [caftl-11] as [park-shin] sec. II describes it.
 //! 1. A page is hashed (SHA-1 or SHA-256) on the hash engine; the host waits.
 //! 2. The fingerprint store in memory names a live page with that hash: the page is shared at
 //!    once. Indirect mapping begins with the second reference. With SHA-1 the two are compared

@@ -1,5 +1,5 @@
 //! Counts what deduplication by codeword would find beyond whole pages: the papers' future work.
-//! Room: onefold-flash.   Source: seed 000 sec. IV, last paragraph.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. IV, last paragraph.
 //! Counted are the live pages that were written, or found equal to a written page, since the drive
 //! was opened, each content once, as if pages were deduplicated without a miss; of their codewords,
 //! those that are not the first of their content, wherever in a page they lie.

@@ -1,5 +1,5 @@
 //! `crc-compare`: light fingerprints when writing, byte comparison when idle (Park & Shin).
-//! Room: onefold-flash.   Source: seed 002 sec. III.
+//! Room: onefold-flash.   Source: [park-shin] sec. III.
 //! 1. The CRC-32 of a page in the buffer is looked up in the bucket table.
 //! 2. No bucket: the page is unique (U) as far as anybody knows, goes to the U blocks and opens
 //!    one. A bucket: the page is undetermined (ND), goes to the ND blocks and joins it.

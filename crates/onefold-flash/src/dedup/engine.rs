@@ -1,5 +1,5 @@
 //! The drive's compression engine, as far as fingerprints are concerned: which bytes have a parity.
-//! Room: onefold-flash.   Source: seed 000 sec. IV.   In: pages.   Out: what the engine puts out.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. IV.   In: pages.   Out: its output.
 //! Not modelled: the room that compressed pages would save, and the engine's time.
 
 use onefold_content::{Compression, Compressor};

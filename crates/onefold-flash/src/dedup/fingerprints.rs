@@ -1,6 +1,6 @@
 //! How pages are fingerprinted: real bytes by CRC, digest and parity, identities by themselves.
 //! Room: onefold-flash.   In: pages.   Out: fingerprints of 32, 64 and 128 bits.
-//! Source: seed 000 sec. III eq. 2 (parity), seed 002 sec. III (CRC-32), CAFTL (SHA-1).
+//! Source: [ses-dedup] sec. III eq. 2 (parity), [park-shin] sec. III (CRC-32), [caftl-11] (SHA-1).
 //! Invariants: equal content, equal fingerprint, under any logical page number; a parity
 //! fingerprint is never 0.
 

@@ -1,8 +1,8 @@
 //! A bounded table of fingerprints that keeps the hot ones.
 //! Room: onefold-flash.
-//! Source: seed 000 sec. V.B: 15 % of all fingerprints, 8 bytes each; how hot ones are kept is not
-//! said there. Here: sets of eight ways with a clock hand each; a hit counts an entry up, the hand
-//! counts it down, and replaces the first entry that it finds at 0 (second chance by count).
+//! Source: [ses-dedup] sec. V.B: 15 % of all fingerprints, 8 bytes each; how hot ones are kept is
+//! not said there. Here: sets of eight ways with a clock hand each; a hit counts an entry up, the
+//! hand counts it down, and replaces the first entry that it finds at 0 (second chance by count).
 //! Invariants: never more than `entries` entries; an entry is a hint and may name a page that has
 //! died or holds other content by now.
 //! Cost: two cache lines per look-up that misses and inserts.

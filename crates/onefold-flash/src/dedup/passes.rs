@@ -6,7 +6,7 @@
 //! during which pages were stored, or moved past the reader, is followed by another one.
 //! Incremental rounds put only pages that came since the last round into parts, and read the tags
 //! of the others once for each part: pages that one round has compared differ from each other.
-//! Source: seed 000 sec. IV asks for a periodic scan; how is not said there.
+//! Source: [ses-dedup] sec. IV asks for a periodic scan; how is not said there.
 //! Invariants: the scratch table never holds more than its entries; a round that nothing disturbed
 //! leaves no two live tagged pages of one content, unless more different contents have one
 //! fingerprint than the table has entries.

@@ -1,6 +1,6 @@
 //! SES-Dedup: the bounded table, the inline budget, the offline pass. Its two designs differ in
 //! where a fingerprint comes from: [`Design`].
-//! Room: onefold-flash.   Source: seed 000 sec. III to V.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. III to V.
 //! 1. A page about to be written has a fingerprint from its parity.
 //! 2. The bounded table names a page with the same one, or none: then the page is programmed and
 //!    its fingerprint entered.

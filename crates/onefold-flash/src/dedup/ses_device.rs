@@ -1,5 +1,5 @@
 //! `ses-device`: SES-Dedup inside the drive, by parity corrected for the scrambler.
-//! Room: onefold-flash.   Source: seed 000 sec. III (device side), seed 001.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. III (device side), [ses-talk].
 //! 1. The drive scrambles a page with the seed of its logical page and encodes it, as always.
 //! 2. Parity is linear: taking the scrambler's own parity out leaves the parity of the data. The
 //!    controller needs time for that (`correction`); a page for which it would take too long

@@ -1,5 +1,5 @@
 //! `ses-host`: SES-Dedup with a software scrambler in the host.
-//! Room: onefold-flash.   Source: seed 000 sec. III (host side) and IV.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. III (host side) and IV.
 //! 1. The host scrambles what it wants deduplicated as the drive is going to: the drive's own
 //!    scrambler undoes it, plain data lands on flash, and the parity there is that of the data.
 //!    On a drive of bytes that is done by [`crate::drive`]'s host side; identities stand for it.

@@ -1,5 +1,5 @@
 //! CAFTL's fingerprint store: one entry per content with a strong fingerprint, in memory.
-//! Room: onefold-flash.   Source: CAFTL (FAST'11) as seed 002 sec. II describes it.
+//! Room: onefold-flash.   Source: [caftl-11] as [park-shin] sec. II describes it.
 //! Invariants: an entry names a live page, and the fingerprint is that of its content: entries
 //! leave when their page dies and follow it when it moves, so a hit needs no comparison.
 //! Cost: about 9 bytes a slot of which a quarter is free, 16 a slot and 4 a page here; the drive

@@ -1,6 +1,6 @@
 //! The host side of `ses-host`: the software scrambler between the host and the emulated drive.
 //! Room: onefold-flash.   In: pages of the host.   Out: pages as they cross to the drive, and back.
-//! Source: seed 000 sec. III, fig. 3: what the host scrambles with the page's seed, the drive's
+//! Source: [ses-dedup] sec. III, fig. 3: what the host scrambles with the page's seed, the drive's
 //! scrambler undoes, and plain data lies on flash with the parity of plain data.
 //! Invariants: a page is undone as it was sent, whatever the host wants by now, because the drive
 //! keeps the request's word in the page's out-of-band area and gives it back with the page.

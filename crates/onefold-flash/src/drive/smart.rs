@@ -1,7 +1,7 @@
 //! The health of a drive in the field names of `smartctl -j` and the SMART log of NVM Express.
 //! Room: onefold-flash.   In: an `Inspection`.   Out: a report to print or serialise.
-//! Source: NVM Express base specification 2.0, SMART / Health Information log page; smartctl 7.
-//! What an emulated drive has not (temperatures, busy time) is left out and not made up.
+//! Source: [nvme-20] SMART / Health Information log page; smartctl 7. What an emulated drive has
+//! not (temperatures, busy time) is left out and not made up.
 
 use std::collections::BTreeMap;
 

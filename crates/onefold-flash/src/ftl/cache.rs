@@ -1,5 +1,5 @@
 //! The mapping pages that are in DRAM, if not all of them are.
-//! Room: onefold-flash.   Source: demand-based mapping as in DFTL (ASPLOS'09), whole mapping pages
+//! Room: onefold-flash.   Source: demand-based mapping as in [dftl-09], whole mapping pages
 //! at a time; second chance for eviction.
 //! Invariants: entries of a segment are looked at or changed only while it is in DRAM; a changed
 //! segment is stored before it leaves.

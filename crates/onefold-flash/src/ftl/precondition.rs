@@ -1,9 +1,9 @@
 //! The steady state of endless uniform random writes, without writing them.
 //! Room: onefold-flash.   In: an empty drive.   Out: a full one.
-//! Source: Desnoyers (SYSTOR'12): under greedy cleaning a block spends a time proportional to
-//! `1/j` with `j` live pages, down to the count at which it is collected; under FIFO a block of
-//! age `a` has a binomial number of live pages of mean `e^(-a)`. Van Houdt (SIGMETRICS'13) for
-//! d choices. Which pages of a block are live, and which LPN is where, is uniform.
+//! Source: [desnoyers-12]: under greedy cleaning a block spends a time proportional to `1/j` with
+//! `j` live pages, down to the count at which it is collected; under FIFO a block of age `a` has a
+//! binomial number of live pages of mean `e^(-a)`. [van-houdt-13] for d choices. Which pages of a
+//! block are live, and which LPN is where, is uniform.
 //! Invariants: a dead page carries the LPN of a page that is live in a younger block, so that
 //! recovery finds the same drive.
 //! Cost: one pass over the physical pages.

@@ -1,6 +1,6 @@
 //! Power is back: the drive as its array remembers it.
 //! Room: onefold-flash.   In: an array.   Out: an `Ftl`.
-//! Source: checkpoint, journal and out-of-band scan as in seed 002's drive; the rule per segment
+//! Source: checkpoint, journal and out-of-band scan as in [park-shin]'s drive; the rule per segment
 //! is ours.
 //! Invariants: before the drive is whole again nothing is programmed, and only blocks that hold
 //! nothing readable are erased, so that a power cut during recovery changes nothing. Changed

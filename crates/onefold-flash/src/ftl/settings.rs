@@ -34,7 +34,7 @@ pub enum Durability {
     #[default]
     Volatile,
     /// Mapping pages and checkpoints, but no journal: sharing and TRIM are lost back to the last
-    /// checkpoint, and with them data. The mode that seed 002 argues from.
+    /// checkpoint, and with them data. The mode that [park-shin] argues from.
     NoJournal,
     /// Mapping pages, checkpoints and a journal of what no page's out-of-band area says.
     Journal,

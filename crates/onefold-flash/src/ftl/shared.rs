@@ -1,5 +1,5 @@
 //! Virtual pages: the indirection between logical pages that share one physical page.
-//! Room: onefold-flash.   Source: CAFTL (FAST'11), seed 002 sec. III; aliases are ours.
+//! Room: onefold-flash.   Source: [caftl-11], [park-shin] sec. III; aliases are ours.
 //! Invariants: the count of a virtual page is the number of map entries that name it plus the
 //! virtual pages in use that are an alias of it; a virtual page is given out only at the second
 //! reference, and again only after what it freed it is durable.

@@ -1,7 +1,7 @@
 //! Which full block of a plane is collected next.
 //! Room: onefold-flash.
-//! Source: greedy and FIFO as analysed by Desnoyers (SYSTOR'12); d-choices by Van Houdt
-//! (SIGMETRICS'13); cost-benefit by Rosenblum and Ousterhout (SOSP'91).
+//! Source: greedy and FIFO as analysed in [desnoyers-12]; d-choices in [van-houdt-13]; cost-benefit
+//! in [lfs-91].
 //! Cost: a scan of the plane's blocks, once per block collected.
 
 use onefold_block::SplitMix64;

@@ -1,11 +1,11 @@
 //! How flash wears: raw bit errors by cycles, time and reads; blocks that are or go bad.
 //! Room: onefold-flash.   In: what a block has been through.   Out: error rates, error positions.
 //! Source, for the forms: errors of write, retention and read disturb add up and grow as a power
-//! of the cycles (Mielke et al., IRPS 2008); retention errors grow with the logarithm of time
-//! (Cai et al., HPCA 2015; Luo et al., SIGMETRICS 2018); read disturb is linear in the reads of
-//! the block, some 1e-9 to 1e-8 a read for MLC (Cai et al., DSN 2015); shifted read thresholds
-//! take back what drifted, not what was written wrong (read retry, Cai et al., DATE 2013).
-//! The constants are round figures of the orders that those papers report, not a fit to a chip.
+//! of the cycles ([mielke-08]); retention errors grow with the logarithm of time ([retention-15],
+//! [luo-18]); read disturb is linear in the reads of the block, some 1e-9 to 1e-8 a read for MLC
+//! ([read-disturb-15]); shifted read thresholds take back what drifted, not what was written wrong
+//! (read retry, [thresholds-13]). The constants are round figures of the orders that those papers
+//! report, not a fit to a chip.
 //! Invariants: the same seed and history give the same errors; at a lower rate a subset of them.
 
 use onefold_block::SplitMix64;

@@ -5,9 +5,9 @@
 //! use, each with probability 1 - 1/A a page that was not written yet (it stands for a survivor),
 //! else one drawn as the workload draws. What is left unwritten then follows
 //! m' = -(1 - a) - a m / U with a = 1/A, which reaches 0 just when the drive is full: that is the
-//! fixed point of Desnoyers (SYSTOR'12) itself, so the blocks hold live pages in the shares of the
-//! steady state, exactly for FIFO and nearly for greedy collection, which then settles.
-//! Uniform writes to a drive without deduplication need none of this: the FTL builds their state.
+//! fixed point of [desnoyers-12] itself, so the blocks hold live pages in the shares of the steady
+//! state, exactly for FIFO and nearly for greedy collection, which then settles. Uniform writes to
+//! a drive without deduplication need none of this: the FTL builds their state.
 //! Cost: one write per physical page, and a turn of the log more for other than FIFO collection to
 //! settle.
 

@@ -1,17 +1,17 @@
 //! Drives that the literature describes, and one of today.
 //! Room: onefold-flash.
-//! Source: `ses-*`: seed 000 (SES-Dedup) Tables I and II, 64 MiB of DRAM, garbage collection at
-//! 5 %, SHA-256 of 8 KiB 226.5 us, parity correction 14.5 us. The paper states no over-provisioning
-//! (7 % of the physical pages, as its references have it), no bus (Table I is taken to include the
-//! transfer) and no endurance (100,000, 10,000 and 3,000 erases, as such cells are sold for).
-//! `park-shin`: seed 002, section IV, for page, read, program, SHA-1, CRC-32 and comparison; block,
-//! plane, erase and reserve from the simulator it used (Agrawal et al., USENIX ATC'08: 64 pages of
-//! 4 KiB a block, 2,048 blocks a plane, 8 planes a package, 1.5 ms, 15 %).
-//! `tlc`: Cho et al., ISSCC'21, a 176-layer die that programs 184 MB/s in four planes of 16 KiB
-//! (356 us a page) and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000
-//! erases and one 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
-//! Energy of all: 3.3 V and 25 mA (the active current that data sheets name) for the array time,
-//! 82.5 mW; transfers are left out.
+//! Source: `ses-*`: [ses-dedup] Tables I and II, 64 MiB of DRAM, garbage collection at 5 %, SHA-256
+//! of 8 KiB 226.5 us, parity correction 14.5 us. The paper states no over-provisioning (7 % of the
+//! physical pages, as its references have it), no bus (Table I is taken to include the transfer)
+//! and no endurance (100,000, 10,000 and 3,000 erases, as such cells are sold for).
+//! `park-shin`: [park-shin] section IV, for page, read, program, SHA-1, CRC-32 and comparison;
+//! block, plane, erase and reserve from the simulator it used ([agrawal-08]: 64 pages of 4 KiB a
+//! block, 2,048 blocks a plane, 8 planes a package, 1.5 ms, 15 %).
+//! `tlc`: [tlc-21], a 176-layer die that programs 184 MB/s in four planes of 16 KiB (356 us a page)
+//! and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000 erases and one
+//! 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
+//! Energy of all: 3.3 V and 25 mA (the active current that
+//! data sheets name) for the array time, 82.5 mW; transfers are left out.
 
 use crate::geometry::Geometry;
 use crate::spec::{

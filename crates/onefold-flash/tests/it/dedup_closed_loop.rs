@@ -1,6 +1,6 @@
 //! Given time, inline and idle work together find what there is to find: the duplicate ratio of the
 //! data, on a timed drive under a closed loop.
-//! Room: onefold-flash.   Source: seed 000 Table IV, whose rows add up to the ratio of the data.
+//! Room: onefold-flash.   Source: [ses-dedup] Table IV, whose rows add up to the ratio of the data.
 
 use onefold_flash::run::{Report, RunOptions, run};
 use onefold_flash::spec::SpecBuilder;

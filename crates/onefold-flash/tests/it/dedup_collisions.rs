@@ -1,7 +1,7 @@
 //! Pages made to have the same fingerprint, as an enemy would make them, with real bytes.
 //! Room: onefold-flash.
-//! Source: the SHA-1 pair is the one published in 2017 ("The first collision for full SHA-1",
-//! appendix); the others are solved for here, because CRC and parity are affine.
+//! Source: the SHA-1 pair is the one published in [sha1-17], appendix; the others are solved for
+//! here, because CRC and parity are affine.
 
 use onefold_code::{ParityFingerprint, Truncation};
 use onefold_flash::dedup::{AnyPolicy, Bytes, Fingerprinting, POLICIES};

@@ -1,6 +1,6 @@
 //! What policies promise beside being maps: closed forms, hot fingerprints, agreement of bytes and
 //! identities, options, refusals.
-//! Room: onefold-flash.   Source: docs/ssd-validation.md, V5; seed 000 sec. III and IV.
+//! Room: onefold-flash.   Source: docs/ssd-validation.md, V5; [ses-dedup] sec. III and IV.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! The host side of `ses-host` on the emulated drive: what lies in the cells, and what comes back.
-//! Room: onefold-flash.   Source: seed 000 sec. III and IV.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. III and IV.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

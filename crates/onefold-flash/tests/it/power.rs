@@ -24,7 +24,7 @@ fn with_power_loss_protection_nothing_that_was_written_is_lost() {
 
 #[test]
 fn without_a_journal_shared_and_trimmed_pages_are_lost() {
-    // Seed 002, section II: deduplication makes the mapping the only witness of where data is.
+    // [park-shin] section II: deduplication makes the mapping the only witness of where data is.
     let lost = (0..50).filter(|&seed| power::check(seed, Durability::NoJournal).is_err());
     assert!(lost.count() > 25);
 }

@@ -1,5 +1,5 @@
 //! A shared page keeps the seed of its first writer through every collection.
-//! Room: onefold-flash.   Source: facts of SES-Dedup that the paper is silent about.
+//! Room: onefold-flash.   Source: what [ses-dedup] is silent about.
 
 use onefold_block::SplitMix64;
 use onefold_flash::nand::bytes::PageBytes;

@@ -1,7 +1,7 @@
 //! Hit rate of a read cache within a budget of flash writes: Toll and its rivals.
 //! Room: onefold-lab.
-//! Source: ours; the rivals as in seed 004, `LazyLFU` and W-TinyLFU. Workloads are those that Toll
-//! was not tuned on.
+//! Source: ours; the rivals as in [plc-cache], `LazyLFU` and W-TinyLFU. Workloads are those that
+//! Toll was not tuned on.
 
 use onefold_cache::Choice;
 use onefold_cache::simulate::{Run, run_one};

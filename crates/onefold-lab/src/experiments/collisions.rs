@@ -1,6 +1,6 @@
 //! How often pages that are nearly alike get the same shortened fingerprint.
 //! Room: onefold-lab.
-//! Source: ours. Seed 000 sec. V.B keeps a quarter of a fingerprint without saying which; every
+//! Source: ours. [ses-dedup] sec. V.B keeps a quarter of a fingerprint without saying which; every
 //! collision costs a byte comparison that finds a difference. Pages of 8 KiB under the paper's
 //! rate of 32/33: eight codewords of 1 KiB, four bytes of each parity.
 

@@ -1,6 +1,6 @@
 //! Drives of the papers as the simulator takes them, and running one.
 //! Room: onefold-lab.
-//! Source: seed 000 Tables I and II, seed 002 sec. IV: the presets of `onefold ssd run`.
+//! Source: [ses-dedup] Tables I and II, [park-shin] sec. IV: the presets of `onefold ssd run`.
 
 use onefold_flash::run::{Report, RunOptions, run};
 use onefold_flash::spec::{

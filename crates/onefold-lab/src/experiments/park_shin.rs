@@ -1,6 +1,6 @@
 //! Park & Shin Figs. 3 to 5: write response, offline overhead and page copies of four schemes.
 //! Room: onefold-lab.
-//! Source: seed 002 sec. IV. The two traces are not to be had: writes in bursts with idle gaps,
+//! Source: [park-shin] sec. IV. The two traces are not to be had: writes in bursts with idle gaps,
 //! with the paper's duplicate ratios, take their place, on a drive filled to 90 %.
 
 use onefold_flash::run::Report;

@@ -1,7 +1,7 @@
 //! SES-Dedup: what follows from the parameters that the paper prints, without any simulation.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. II, IV and V with Tables I and II; the write path is taken to be serial,
-//! one page at a time, wherever a time is computed.
+//! Source: [ses-dedup] sec. II, IV and V with Tables I and II; the write path is taken to be
+//! serial, one page at a time, wherever a time is computed.
 
 use crate::error::Result;
 use crate::published::Published;

@@ -1,6 +1,6 @@
 //! SES-Dedup Fig. 1: how much redundancy fixed chunks of each size find.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. II, Fig. 1, a picture with two numbers in the text. Data of the user is
+//! Source: [ses-dedup] sec. II, Fig. 1, a picture with two numbers in the text. Data of the user is
 //! scanned as it is. Generated data: half original units, then units that are copies of them in
 //! runs; a run ends after each unit with probability 1/L, so that a chunk of m units is a copy
 //! with probability (1 - 1/L)^(m - 1) times that of a unit.

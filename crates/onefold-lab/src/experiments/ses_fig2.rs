@@ -1,7 +1,8 @@
 //! SES-Dedup Fig. 2: what SHA-256 on the write path costs by flash and read share.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. II: data without duplicates, random reads and writes mixed; and the data
-//! with the most duplicates, through the bounded table and the comparison of the paper's scheme.
+//! Source: [ses-dedup] sec. II: data without duplicates, random reads and writes mixed; and the
+//! data with the most duplicates, through the bounded table and the comparison of the paper's
+//! scheme.
 
 use onefold_flash::spec::{ArrivalKind, DriveSpec, ThinkKind};
 use onefold_workload::{ContentProfile, Request};

@@ -1,6 +1,6 @@
 //! SES-Dedup Fig. 4: what tables of different size gain on SLC.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. V.B, Fig. 4; the closed loop is that of Table IV.
+//! Source: [ses-dedup] sec. V.B, Fig. 4; the closed loop is that of Table IV.
 
 use onefold_workload::content::PRESETS;
 

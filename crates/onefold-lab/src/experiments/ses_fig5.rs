@@ -1,7 +1,7 @@
 //! SES-Dedup Fig. 5: duplicates found inline by parity and by SHA-256, by read share.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. V.C, Fig. 5. Both go through the same table, the same engine and the same
-//! budget; the engine needs 14.5 us to correct a parity and 226.5 us for SHA-256.
+//! Source: [ses-dedup] sec. V.C, Fig. 5. Both go through the same table, the same engine and the
+//! same budget; the engine needs 14.5 us to correct a parity and 226.5 us for SHA-256.
 
 use onefold_workload::ContentProfile;
 use onefold_workload::content::PRESETS;

@@ -1,6 +1,6 @@
 //! SES-Dedup Table III: whether generated data has the skew that the table states.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. V, Tables III and IV. The three numbers per data set are inputs of the
+//! Source: [ses-dedup] sec. V, Tables III and IV. The three numbers per data set are inputs of the
 //! generator; they are measured on what it made, by counting every page.
 
 use onefold_workload::ContentProfile;

@@ -1,6 +1,6 @@
 //! SES-Dedup Table IV: which duplicates are found inline and which are left for idle moments.
 //! Room: onefold-lab.
-//! Source: seed 000 sec. V.C, Table IV. A closed loop of Q clients that think for Z on average
+//! Source: [ses-dedup] sec. V.C, Table IV. A closed loop of Q clients that think for Z on average
 //! writes each page of a data set once; a candidate is compared if its package is idle.
 
 use onefold_flash::spec::{ArrivalKind, DriveSpec, ThinkKind};

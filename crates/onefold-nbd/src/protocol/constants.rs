@@ -1,6 +1,6 @@
 //! The numbers of the protocol and the limits this server sets.
 //! Room: onefold-nbd.
-//! Source: the `NetworkBlockDevice` project's `doc/proto.md`, whose names these are.
+//! Source: [nbd-proto], whose names these are.
 
 /// First eight bytes of a server.
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;

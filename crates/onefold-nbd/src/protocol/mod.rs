@@ -1,6 +1,6 @@
 //! The NBD protocol as pure functions and one state machine: bytes in, bytes and verdicts out.
 //! Room: onefold-nbd.
-//! Source: the `NetworkBlockDevice` project's `doc/proto.md`; differs: see `docs/nbd.md`.
+//! Source: [nbd-proto]; differs: see `docs/nbd.md`.
 //! Invariants: (1) nothing here reads, writes, waits or logs; (2) no input makes it panic or
 //! hold more than [`constants::MAX_OPTION_BYTES`] of a client's bytes plus the piece just fed.
 

@@ -1,10 +1,10 @@
 //! Data-set profiles: content with a duplicate ratio, a hot-fingerprint ratio and a hot share.
 //! Room: onefold-workload.
-//! Source: seed 000 (SES-Dedup) Tables III and IV. "Hot" is a content with more than two copies.
-//! The paper does not say of what the hot ratio is a ratio: of all contents it cannot be, since
-//! four of its six data sets have too few duplicates for that, so it is of the duplicated ones.
-//! Then the three numbers fix two classes: cold contents have two copies each, hot ones share
-//! the rest of the redundant pages, here as evenly as integers allow.
+//! Source: [ses-dedup] Tables III and IV. "Hot" is a content with more than two copies. The paper
+//! does not say of what the hot ratio is a ratio: of all contents it cannot be, since four of its
+//! six data sets have too few duplicates for that, so it is of the duplicated ones. Then the three
+//! numbers fix two classes: cold contents have two copies each, hot ones share the rest of the
+//! redundant pages, here as evenly as integers allow.
 //! Cost: 4 bytes per page of the data set.
 
 use onefold_sim::{RandomStreams, Ratio};
@@ -43,7 +43,7 @@ const fn preset(name: &'static str, duplicates: u64, fingerprints: u64, share: u
     }
 }
 
-/// The data sets of seed 000: duplicate ratio from Table IV, the other two from Table III.
+/// The data sets of [ses-dedup]: duplicate ratio from Table IV, the other two from Table III.
 pub const PRESETS: [Preset; 6] = [
     preset("laptop1", 126, 176, 741),
     preset("laptop2", 299, 138, 863),

@@ -1,6 +1,6 @@
 //! The way of a page between the host and the cells: scrambler, then code, and back.
 //! Room: onefold-flash.   In: a page's bytes and its address.   Out: stored bytes, parity, CRC.
-//! Source: seed 000 fig. 3: LFSR scrambler seeded by the address, then LDPC.
+//! Source: [ses-dedup] fig. 3: LFSR scrambler seeded by the address, then LDPC.
 //! Invariants: what was stored with a seed comes back with that seed, wherever it was moved to.
 
 use onefold_code::{

@@ -1,7 +1,7 @@
 //! Write amplification inside the SSD under a cache's writes, by unit of caching.
 //! Room: onefold-lab.   In: a trace, a policy, a size.   Out: [`Amplified`].
-//! Source: seed 004 sec. V.C.3: containers instead of chunks save 54.4 %. The drive is the untimed
-//! FTL of onefold-flash; its logical pages are the cache's slots, all of them.
+//! Source: [plc-cache] sec. V.C.3: containers instead of chunks save 54.4 %. The drive is the
+//! untimed FTL of onefold-flash; its logical pages are the cache's slots, all of them.
 //! Differs: a newcomer takes the place of the unit that left, so that trimming what left frees its
 //! pages only just before they are overwritten.
 

@@ -1,6 +1,6 @@
 //! PLC-Cache: what follows from printed numbers alone, and Table 1.
 //! Room: onefold-lab.
-//! Source: seed 004 Table 1, sec. I, IV.B, V.A.
+//! Source: [plc-cache] Table 1, sec. I, IV.B, V.A.
 
 use onefold_cache::simulate::lifetime_days;
 

@@ -1,7 +1,7 @@
 //! PLC-Cache: its tables and figures, run on workloads that stand in for its authors' data.
 //! Room: onefold-lab.
-//! Source: seed 004 sec. III to V. What is stored and read is the simulator's own workload: files
-//! by Zipf over containers that they share. Volumes are those of 16 GiB after deduplication;
+//! Source: [plc-cache] sec. III to V. What is stored and read is the simulator's own workload:
+//! files by Zipf over containers that they share. Volumes are those of 16 GiB after deduplication;
 //! smaller runs shrink data and reads alike, and bytes are multiplied back.
 
 pub mod amplification;

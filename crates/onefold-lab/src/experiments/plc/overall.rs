@@ -1,6 +1,6 @@
 //! PLC-Cache Fig. 6 to 8: latency, bytes written and hit rate at a cache of 20 %.
 //! Room: onefold-lab.
-//! Source: seed 004 sec. V.B.
+//! Source: [plc-cache] sec. V.B.
 
 use onefold_cache::simulate::Run;
 

@@ -1,6 +1,6 @@
 //! PLC-Cache Fig. 3 and 9: how popular is what a policy writes, and how often it writes it.
 //! Room: onefold-lab.
-//! Source: seed 004 sec. III and V.B; Table 2, whose traces are not public.
+//! Source: [plc-cache] sec. III and V.B; Table 2, whose traces are not public.
 
 use onefold_cache::simulate::Run;
 

@@ -1,6 +1,6 @@
 //! PLC-Cache Fig. 10 to 24: size of the cache, popularity, size of a container, threshold, delay.
 //! Room: onefold-lab.
-//! Source: seed 004 sec. V.C and V.D.
+//! Source: [plc-cache] sec. V.C and V.D.
 
 use onefold_cache::simulate::Run;
 use onefold_cache::workload::WorkloadSpec;
