@@ -96,7 +96,7 @@ fn main() -> Result<ExitCode> {
     };
     let cpu = cpu_seconds() - cpu;
     if let Some(path) = &args.partial {
-        partial.write(path)?;
+        partial.write(std::fs::File::create(path)?)?;
     }
     let report = partial.report(args.rows);
     let text = match (args.json, args.csv) {

@@ -4,7 +4,7 @@
 //! covers its number, its kind and its bytes, and the last frame says how many there are.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use onefold_content::{Compression, FingerprintKind, Fingerprinter};
@@ -65,17 +65,8 @@ impl<W: Write> Writer<W> {
 }
 
 impl Partial {
-    /// Write this result to a file, for [`Partial::merge`]. The same result gives the same bytes.
-    pub fn write(&self, path: &Path) -> Result<(), EstimateError> {
-        let write = || {
-            let mut to = BufWriter::new(File::create(path)?);
-            self.write_to(&mut to)?;
-            to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-        };
-        write().map_err(|source| EstimateError::PartialIo { path: path.to_owned(), source })
-    }
-
-    fn write_to(&self, to: impl Write) -> io::Result<()> {
+    /// Write this result, for [`Partial::merge`]. The same result gives the same bytes.
+    pub fn write(&self, to: impl Write) -> io::Result<()> {
         let mut writer = Writer { to, frames: 0 };
         writer.to.write_all(MAGIC)?;
         writer.to.write_all(&VERSION.to_le_bytes())?;

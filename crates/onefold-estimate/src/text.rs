@@ -240,9 +240,12 @@ impl Report {
         }
         if !self.exact {
             let memory = ByteSize(self.memory_bytes);
+            let sampled = self.chunk_sizes.iter().filter(|size| size.sampled_one_in > 1);
+            let names: Vec<String> = sampled.map(|size| size.method.to_string()).collect();
             out.push(format!(
-                "note: more distinct chunks than {memory} of memory hold: \
-                 sampled by fingerprint, see the intervals"
+                "note: the tables of {} are full, each with its share of --memory {memory}: \
+                 their numbers come from a sample, see the intervals",
+                names.join(", ")
             ));
         }
         if let Some(shard) = self.shard {
@@ -345,7 +348,8 @@ fn plural(count: u64, what: &str) -> String {
 }
 
 fn percent(fraction: f64) -> String {
-    format!("{:.1} %", fraction * 100.0)
+    // Rounded first: what rounds to nothing has no sign.
+    format!("{:.1} %", (fraction * 1000.0).round() / 10.0 + 0.0)
 }
 
 fn ratio(value: Option<f64>) -> String {

@@ -271,7 +271,7 @@ fn check_references(
             if good.binary_search(&pba.location).is_err() {
                 report.found(format!(
                     "volume '{}' {lba} refers to {} byte {}, where no good record is",
-                    volume.name,
+                    volume.name(),
                     pba.container,
                     pba.location.offset_bytes()
                 ));
@@ -281,7 +281,7 @@ fn check_references(
         if first_pass && mapped != expected {
             report.found(format!(
                 "volume '{}' maps {mapped} chunks, but {expected} were expected",
-                volume.name
+                volume.name()
             ));
         }
     }

@@ -100,7 +100,8 @@ pub(crate) struct Flusher {
 /// A volume, shared by all who have it open.
 pub(crate) struct VolumeState {
     pub number: u32,
-    pub name: String,
+    /// Read by [`VolumeState::name`]; changes under the engine's lock.
+    pub name: RwLock<String>,
     pub size_bytes: AtomicU64,
     /// Blocks with stored data; changes under the engine's lock.
     pub mapped_chunks: AtomicU64,
@@ -240,6 +241,10 @@ impl Scratch {
 }
 
 impl VolumeState {
+    pub fn name(&self) -> String {
+        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
     }

@@ -135,7 +135,7 @@ impl Inner {
             let root = self.map.root(volume.number)?;
             Ok(VolumeRecord {
                 number: volume.number,
-                name: volume.name.clone(),
+                name: volume.name(),
                 size_bytes: volume.size_bytes(),
                 height: root.height,
                 root: root.reference,

@@ -45,4 +45,4 @@ pub use rescue::{RescuePoint, RescueReport};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};
 pub use status::{Activity, PoolStatus, VolumeStatus};
 pub use volume::Volume;
-pub use volumes::VOLUME_BYTES_MAX_AT_4K;
+pub use volumes::{VOLUME_BYTES_MAX_AT_4K, check_volume_name};

@@ -281,7 +281,7 @@ pub(crate) fn assemble(
 pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
     Arc::new(VolumeState {
         number: record.number,
-        name: record.name.clone(),
+        name: RwLock::new(record.name.clone()),
         size_bytes: AtomicU64::new(record.size_bytes),
         mapped_chunks: AtomicU64::new(record.mapped_chunks),
         deleting: AtomicBool::new(record.deleting),

@@ -277,7 +277,7 @@ impl Inner {
         let named = |pba: Pba, problem: String| {
             let number = entries.iter().position(|entry| entry.pba() == Some(pba)).unwrap_or(0);
             PoolError::CorruptChunk {
-                volume: volume.name.clone(),
+                volume: volume.name(),
                 lba: Lba::new(first.get() + number as u64),
                 id: pba.container,
                 offset: pba.location.offset_bytes() as u64,

@@ -339,7 +339,7 @@ fn follow(
 
 fn volume_name(inner: &Inner, number: u32) -> String {
     match inner.volume_by_number(number) {
-        Some(volume) => format!("volume '{}'", volume.name),
+        Some(volume) => format!("volume '{}'", volume.name()),
         None => format!("volume number {number}, whose name is not known"),
     }
 }

@@ -74,6 +74,11 @@ pub struct PoolStatus {
     pub containers: u64,
     /// Containers that nothing refers to any more.
     pub dead_containers: u64,
+    /// Containers that a process left unfinished when it ended: no checkpoint and no journal frame
+    /// knows them, and opening the pool for writing removes them.
+    pub unfinished_containers: u64,
+    /// Bytes of their files.
+    pub unfinished_bytes: u64,
     /// Mean fill of a sealed container, from 0 to 1.
     pub container_fill: f64,
     /// Fingerprint index.
@@ -146,7 +151,7 @@ impl Pool {
             .visible_volumes()
             .iter()
             .map(|volume| VolumeStatus {
-                name: volume.name.clone(),
+                name: volume.name(),
                 size_bytes: volume.size_bytes(),
                 mapped_bytes: volume.mapped_chunks.load(Ordering::Relaxed) * chunk,
             })
@@ -161,10 +166,12 @@ impl Pool {
             volumes,
             unique_bytes: stored.chunks * chunk,
             compressed_bytes: stored.record_bytes,
-            stored_bytes: stored.container_bytes + stored.file_bytes,
+            stored_bytes: stored.container_bytes + stored.file_bytes + stored.unfinished_bytes,
             chunks: stored.chunks,
             containers: stored.containers,
             dead_containers: stored.dead,
+            unfinished_containers: stored.unfinished,
+            unfinished_bytes: stored.unfinished_bytes,
             container_fill: if stored.sealed == 0 {
                 0.0
             } else {
@@ -199,6 +206,8 @@ struct Stored {
     sealed_bytes: u64,
     container_bytes: u64,
     file_bytes: u64,
+    unfinished: u64,
+    unfinished_bytes: u64,
     journal_bytes: u64,
 }
 
@@ -228,6 +237,15 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
         } else if let Ok(len) = inner.store.len(id) {
             stored.container_bytes += len;
             stored.record_bytes += len;
+        }
+    }
+    // Who opens a pool for writing removes them first, and makes new ones before others know them.
+    if inner.read_only {
+        let listed = inner.plain.list()?;
+        let engine = inner.engine();
+        for id in listed.into_iter().filter(|&id| engine.table.get(id).is_none()) {
+            stored.unfinished += 1;
+            stored.unfinished_bytes += inner.plain.len(id)?;
         }
     }
     let files = &inner.files;

@@ -26,9 +26,9 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.state.name
+    /// Its name now.
+    pub fn name(&self) -> String {
+        self.state.name()
     }
 
     /// Where to go on after [`BlockDevice::block_status`] failed at `offset` for damage: everything

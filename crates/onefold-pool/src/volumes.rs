@@ -1,4 +1,4 @@
-//! Making, finding, resizing and deleting volumes.
+//! Making, finding, renaming, resizing and deleting volumes.
 //! Room: onefold-pool.
 //! Invariant: what these report as done is durable.
 
@@ -40,10 +40,10 @@ impl Inner {
 
     fn volume_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
         let volumes = self.visible_volumes();
-        if let Some(volume) = volumes.iter().find(|volume| volume.name == name) {
+        if let Some(volume) = volumes.iter().find(|volume| volume.name() == name) {
             return Ok(Arc::clone(volume));
         }
-        let known: Vec<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let known: Vec<String> = volumes.iter().map(|volume| volume.name()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(PoolError::NoVolume { name: name.to_owned(), known })
     }
@@ -59,7 +59,7 @@ impl Inner {
             match self.delete_blocks(volume) {
                 Err(error) if error.is_no_space() => tracing::warn!(
                     "the space of deleted volume '{}' cannot be given back yet: {error}",
-                    volume.name
+                    volume.name()
                 ),
                 done => done?,
             }
@@ -93,7 +93,8 @@ impl Inner {
     }
 }
 
-fn check_name(name: &str) -> Result<(), PoolError> {
+/// Refuse what cannot be the name of a volume.
+pub fn check_volume_name(name: &str) -> Result<(), PoolError> {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
     if starts_well && name.len() <= NAME_BYTES_MAX && name.chars().all(fine) {
@@ -108,12 +109,12 @@ impl Pool {
     pub fn create_volume(&self, name: &str, size: ByteSize) -> Result<Volume, PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
-        check_name(name)?;
+        check_volume_name(name)?;
         let blocks = inner.check_size(size)?;
         let record = {
             let mut engine = inner.engine();
             let mut volumes = inner.volumes.write().unwrap_or_else(PoisonError::into_inner);
-            if volumes.values().any(|v| v.name == name && !v.deleting.load(Ordering::Acquire)) {
+            if volumes.values().any(|v| v.name() == name && !v.deleting.load(Ordering::Acquire)) {
                 return Err(PoolError::VolumeExists(name.to_owned()));
             }
             if engine.next_volume > VOLUME_NUMBER_MAX {
@@ -152,6 +153,31 @@ impl Pool {
     pub fn volumes(&self) -> Vec<Volume> {
         let handle = |state| Volume { inner: Arc::clone(&self.inner), state };
         self.inner.visible_volumes().into_iter().map(handle).collect()
+    }
+
+    /// Give a volume another name. Handles of it stay what they are; clients that come by name find
+    /// it under the new one only.
+    pub fn rename_volume(&self, name: &str, to: &str) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        check_volume_name(to)?;
+        let volume = inner.volume_by_name(name)?;
+        let set = |name: &str| {
+            name.clone_into(&mut volume.name.write().unwrap_or_else(PoisonError::into_inner));
+        };
+        {
+            let mut engine = inner.engine();
+            let volumes = inner.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            if volumes.values().any(|v| v.name() == to && !v.deleting.load(Ordering::Acquire)) {
+                return Err(PoolError::VolumeExists(to.to_owned()));
+            }
+            let containers = engine.table.len();
+            engine.space.supers(containers, volumes.len())?;
+            set(to);
+            engine.generation += 1;
+        }
+        // Nothing of a checkpoint that failed is durable, so the volume has its old name still.
+        inner.checkpoint().inspect_err(|_| set(name))
     }
 
     /// Change a volume's size. A shrink that would lose stored data is refused unless `discard`.

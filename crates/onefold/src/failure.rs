@@ -32,6 +32,20 @@ impl Failure {
         Self { status: 1, message: message.into(), hints: Vec::new() }
     }
 
+    /// A signal ended it; `left` says what there is now. Exit status 128 and the signal's number.
+    pub fn interrupted(signal: i32, left: &str) -> Self {
+        let message = if left.is_empty() { String::new() } else { format!("; {left}") };
+        let status = u8::try_from(128 + signal).unwrap_or(1);
+        Self { status, message: format!("interrupted{message}"), hints: Vec::new() }
+    }
+
+    /// With what there is now.
+    #[must_use]
+    pub fn left(mut self, what: &str) -> Self {
+        self.message = format!("{}; {what}", self.message);
+        self
+    }
+
     /// With what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

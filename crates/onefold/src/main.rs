@@ -7,8 +7,10 @@
 mod args;
 mod commands;
 mod failure;
+mod interrupt;
 mod make_pool;
 mod open_pool;
+mod out_file;
 mod output;
 mod pool_cache;
 mod progress;
@@ -49,6 +51,10 @@ fn main() -> ExitCode {
 
 fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<ExitCode> {
     use commands as c;
+    // Servers hear of signals in their own way.
+    if !matches!(&parsed.args.command, Command::Serve(_) | Command::Ssd(SsdCommand::Serve(_))) {
+        interrupt::watch()?;
+    }
     match &parsed.args.command {
         Command::Serve(args) => return c::serve::run(parsed, args, printer),
         Command::Archive(command) => return c::archive::run(command, printer),

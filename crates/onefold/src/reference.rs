@@ -18,11 +18,15 @@ long name without the dashes (docs/settings.md). Flags overrule the environment,
 settings files. Sizes are written like 4096, 64K, 1.5G or 1TiB (powers of 1024), or 500GB (powers
 of 1000).
 
+A file that a command writes appears under its name when it is whole. Until then it is called
+`.NAME.XXXXXX.partial`, and a command that fails or is interrupted removes it.
+
 | exit status | meaning |
 |---|---|
 | 0 | done |
 | 1 | what was asked about is bad (corruption found, files unreadable), or work failed half-way |
 | 2 | nothing was done: usage, or input that cannot be used |
+| 129, 130, 143 | interrupted by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what is left is named |
 | other | `serve --run` ends with the status of its command, 128 and the signal if one killed it |
 ";
 

@@ -112,6 +112,14 @@ fn containers_line(status: &PoolStatus) -> String {
     if status.dead_containers > 0 {
         parts.push(format!("{} without use and soon gone", count(status.dead_containers)));
     }
+    if status.unfinished_containers > 0 {
+        let containers = plural(status.unfinished_containers, "container", "containers");
+        let bytes = ByteSize(status.unfinished_bytes);
+        parts.push(format!(
+            "{containers} ({bytes}) of a write that was cut off, removed when the pool is next \
+             opened for writing"
+        ));
+    }
     format!("{}; journal {}", parts.join(", "), ByteSize(status.journal_bytes))
 }
 
@@ -270,6 +278,8 @@ struct SettingsJson {
 struct ContainersJson {
     total: u64,
     dead: u64,
+    unfinished: u64,
+    unfinished_bytes: u64,
     fill: f64,
 }
 
@@ -320,6 +330,8 @@ impl StatusJson {
             containers: ContainersJson {
                 total: status.containers,
                 dead: status.dead_containers,
+                unfinished: status.unfinished_containers,
+                unfinished_bytes: status.unfinished_bytes,
                 fill: status.container_fill,
             },
             index: IndexJson { entries: status.index_entries, let_go: status.index_let_go },

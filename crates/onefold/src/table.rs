@@ -66,7 +66,8 @@ pub fn count(number: u64) -> String {
 
 /// A share from 0 to 1 as a percentage.
 pub fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    // Rounded first: what rounds to nothing has no sign.
+    format!("{:.1} %", (share * 1000.0).round() / 10.0 + 0.0)
 }
 
 /// A number of things with the right word.
@@ -90,6 +91,7 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(percent(0.7695), "77.0 %");
+        assert_eq!([-0.000_4, -0.0, -0.0123].map(percent), ["0.0 %", "0.0 %", "-1.2 %"]);
         assert_eq!(plural(1, "problem", "problems"), "1 problem");
     }
 }

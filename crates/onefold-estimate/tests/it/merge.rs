@@ -10,7 +10,7 @@ use crate::tree::{Tree, mixed, noise, options, report, run, timeless};
 
 fn save(partial: &Partial, folder: &Tree, name: &str) -> PathBuf {
     let path = folder.at(name);
-    partial.write(&path).expect("the folder takes it");
+    partial.write(fs::File::create(&path).expect("a file")).expect("the folder takes it");
     path
 }
 

@@ -71,7 +71,7 @@ fn sampled_numbers_stay_near_the_exact_ones_and_say_how_near() {
     assert!(sampled.answer.line.contains("+-"), "{}", sampled.answer.line);
     let relative = |r: &Report| r.answer.total_ratio.expect("the test set it up");
     assert!((relative(&sampled) / relative(&truth) - 1.0).abs() < 0.05);
-    assert!(sampled.to_text(5).contains("sampled by fingerprint"));
+    assert!(sampled.to_text(5).contains("are full, each with its share of --memory"));
     // Threads change nothing, though they may raise the level at other moments.
     assert_eq!(report(&[&tree.path()], &Options { threads: 5, ..finest }), sampled);
 }

@@ -27,6 +27,29 @@ fn names_and_sizes_are_checked() {
 }
 
 #[test]
+fn a_new_name_is_durable_and_takes_the_data_along() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v.incomplete", ByteSize(1 << 20)).unwrap();
+    pool.create_volume("w", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &content(1, 8192), false).unwrap();
+    for (from, to) in [("v", "x"), ("v.incomplete", "w"), ("v.incomplete", "../x")] {
+        assert!(pool.rename_volume(from, to).is_err(), "{from} to {to}");
+    }
+    pool.rename_volume("v.incomplete", "v").unwrap();
+    assert_eq!(volume.name(), "v");
+    volume.write_at(8192, &content(2, 4096), true).unwrap();
+    let folder = folder.after_crash(1, CrashMode::KeepNothing);
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let names: Vec<String> = pool.volumes().iter().map(|volume| volume.name()).collect();
+    assert_eq!(names, ["v", "w"]);
+    let mut found = vec![0; 12_288];
+    pool.volume("v").unwrap().read_at(0, &mut found).unwrap();
+    assert!(found == [content(1, 8192), content(2, 4096)].concat());
+    pool.close().unwrap();
+    assert_sound(&folder, "after renaming");
+}
+
+#[test]
 fn ranges_outside_are_refused_without_overflow() {
     let (_, pool) = new_pool(&small());
     let volume = pool.create_volume("v", ByteSize(10_000)).unwrap();
@@ -100,7 +123,7 @@ fn deleting_gives_back_what_only_that_volume_held() {
         .unwrap()
         .volumes()
         .iter()
-        .map(|volume| volume.name().to_owned())
+        .map(|volume| volume.name())
         .collect();
     assert_eq!(names, ["b"]);
 }

@@ -8,6 +8,11 @@ use onefold_block::ByteSize;
 
 use super::{MemoryArgs, RescueArgs};
 
+const IMPORT_NOTES: &str = "\
+A new volume is called NAME.incomplete until all of FILE is stored. An import that fails or is
+interrupted removes it; one that was killed leaves it under that name, and `onefold volume delete`
+removes it. An import over a volume that exists changes it as it goes.";
+
 /// Make, list, resize, delete, fill and read out volumes.
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
@@ -20,6 +25,7 @@ pub enum VolumeCommand {
     /// Delete a volume and give back what only it held
     Delete(VolumeDeleteArgs),
     /// Copy a file, block device or pipe into a volume
+    #[command(after_help = IMPORT_NOTES)]
     Import(VolumeImportArgs),
     /// Copy a volume into a file, block device or pipe
     Export(VolumeExportArgs),

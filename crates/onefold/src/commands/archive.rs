@@ -3,15 +3,13 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
-use signal_hook::consts::SIGINT;
 
 use super::{archive_add, archive_read, archive_restore};
 use crate::args::{ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::make_pool;
 use crate::output::Printer;
 
@@ -68,18 +66,9 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
         error @ ArchiveError::Setting(_) => Failure::nothing_done(error.to_string()),
         error if error.is_corruption() => Failure::bad(format!("archive '{at}': {error}"))
             .hint(format!("for a list of all damage: onefold archive verify {at}")),
-        ArchiveError::Interrupted => Failure::bad("interrupted"),
+        ArchiveError::Interrupted => interrupt::failure(""),
         error => Failure::bad(format!("archive '{at}': {error}")),
     }
-}
-
-/// A flag that the first Ctrl-C raises; the second one ends the process.
-pub fn interrupt_flag() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))
-        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&flag)))
-        .map_err(|e| Failure::nothing_done(format!("cannot handle signals: {e}")))?;
-    Ok(flag)
 }
 
 fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {

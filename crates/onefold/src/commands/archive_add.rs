@@ -13,9 +13,10 @@ use onefold_archive::{
 use onefold_block::ByteSize;
 use serde::Serialize;
 
-use super::archive::{failure, interrupt_flag, open};
+use super::archive::{failure, open};
 use crate::args::ArchiveAddArgs;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::plural;
@@ -46,7 +47,7 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
     };
     let added = add(&mut archive, options, &roots, &scan_options, printer);
     let (info, notes, report) = added.map_err(|error| match error {
-        ArchiveError::Interrupted => Failure::bad("interrupted; no version was added")
+        ArchiveError::Interrupted => interrupt::failure("no version was added")
             .hint("what was stored so far is made use of by the next addition"),
         error => failure(&args.store, error),
     })?;
@@ -66,7 +67,7 @@ fn add(
     scan_options: &ScanOptions,
     printer: &Printer,
 ) -> std::result::Result<(VersionInfo, AddNotes, ScanReport), ArchiveError> {
-    let interrupted = interrupt_flag().map_err(|failure| ArchiveError::Setting(failure.message))?;
+    interrupt::heed();
     let mut adder = archive.add(options)?;
     let bar = progress::bytes(printer, "adding", Some(0));
     let (total, measured) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -83,7 +84,7 @@ fn add(
         let report = scan::add_trees(&mut adder, roots, scan_options, &mut |report| {
             bar.set_length(total.load(Ordering::Relaxed).max(report.bytes));
             bar.set_position(report.bytes);
-            !interrupted.load(Ordering::Relaxed)
+            !interrupt::asked()
         });
         measured.store(true, Ordering::Relaxed);
         report

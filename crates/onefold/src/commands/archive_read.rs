@@ -5,7 +5,6 @@ use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use onefold_archive::tree::restore::read_file;
 use onefold_archive::{
@@ -16,13 +15,14 @@ use onefold_block::ByteSize;
 use onefold_workload::CsvWriter;
 use serde::Serialize;
 
-use super::archive::{failure, interrupt_flag, open, utc_text};
+use super::archive::{failure, open, utc_text};
 use super::archive_add::TotalsJson;
 use super::archive_restore::stored_path;
 use crate::args::{
     ArchiveCatArgs, ArchiveListArgs, ArchiveLsArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
 use crate::failure::{Failure, Result};
+use crate::out_file::Listed;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::{Align, Table, count, plural};
@@ -223,6 +223,7 @@ pub fn cat(args: &ArchiveCatArgs) -> Result<()> {
         return Err(Failure::nothing_done(format!("'{path}' is a {kind}, not a file")));
     }
     let mut out = std::io::stdout().lock();
+    let _listed = Listed::in_place(Path::new("stdout"));
     let memory = CAT_BYTES.max(ASSEMBLY_BYTES_MIN);
     let mut closed = false;
     let read = read_file(&archive, &version, &entry, memory, &mut |piece| {
@@ -262,12 +263,11 @@ struct VerifyJson {
 /// Read and check everything.
 pub fn verify(args: &ArchiveVerifyArgs, printer: &Printer) -> Result<ExitCode> {
     let archive = open(&args.store, LockKind::Read, printer)?;
-    let interrupted = interrupt_flag()?;
     let bar = progress::bytes(printer, "reading", Some(0));
     let report = archive.verify(&mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);
-        !interrupted.load(Ordering::Relaxed)
+        true
     });
     bar.finish_and_clear();
     let report = report.map_err(|error| failure(&args.store, error))?;

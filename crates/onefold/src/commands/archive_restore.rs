@@ -3,17 +3,17 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
-use onefold_archive::{LockKind, Version};
+use onefold_archive::{ArchiveError, LockKind, Version};
 use onefold_block::ByteSize;
 use serde::Serialize;
 
-use super::archive::{failure, interrupt_flag, open};
+use super::archive::{failure, open};
 use super::archive_add::ProblemJson;
 use crate::args::ArchiveRestoreArgs;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::plural;
@@ -29,15 +29,22 @@ pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
         overwrite: args.overwrite,
         sparse: args.sparse,
     };
-    let interrupted = interrupt_flag()?;
+    // The file that is being written is taken away again.
+    interrupt::heed();
     let total = paths.is_empty().then_some(version.info().totals.logical_bytes);
     let bar = progress::bytes(printer, "restoring", total);
     let report = restore(&archive, &version, &paths, &args.target, &options, &mut |bytes| {
         bar.set_position(bytes);
-        !interrupted.load(Ordering::Relaxed)
+        !interrupt::asked()
     });
     bar.finish_and_clear();
-    let report = report.map_err(refused)?;
+    let report = report.map_err(|error| match error {
+        ArchiveError::Interrupted => interrupt::failure(&format!(
+            "what is in '{}' is restored whole, the rest is missing",
+            args.target.display()
+        )),
+        error => refused(error),
+    })?;
     for problem in &report.problems {
         printer.warning(&format!("'{}': {}", problem.path, problem.problem));
     }
@@ -46,13 +53,12 @@ pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
     } else {
         let totals = report.totals;
         printer.note(&format!(
-            "restored {} of version {}, {}: {} turned to, {} read, {:.2} MiB restored a container",
+            "restored {} of version {}, {}: {} read from {}",
             plural(report.entries, "path", "paths"),
             version.info().number,
             ByteSize(totals.bytes),
-            plural(totals.container_reads, "container", "containers"),
             ByteSize(totals.read_bytes),
-            totals.speed_factor()
+            plural(totals.container_reads, "container", "containers")
         ));
     }
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,19 +1,20 @@
 //! `onefold estimate`: what reduction would save, before anyone commits to anything.
 //! Room: onefold.
 
+use std::io::BufWriter;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use onefold_block::ByteSize;
 use onefold_estimate::{EstimateError, Partial, Progress, scan};
-use signal_hook::consts::SIGINT;
 
 use crate::args::{EstimateArgs, EstimateMergeArgs, ReportArgs};
 use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::out_file::OutFile;
 use crate::output::Printer;
 use crate::progress;
 
@@ -24,11 +25,8 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
     let options = args.options()?;
     let counters = Arc::new(Progress::new());
-    let interrupted = Arc::new(AtomicBool::new(false));
-    // The first Ctrl-C ends the reading, the second one the process.
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))
-        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&interrupted)))
-        .map_err(|e| Failure::nothing_done(format!("cannot handle signals: {e}")))?;
+    // The first signal ends the reading: what is known by then is reported.
+    interrupt::heed();
     let partial = std::thread::scope(|scope| {
         let (done, is_done) = channel::<()>();
         let work = scope.spawn(|| {
@@ -38,7 +36,7 @@ pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
         let bar = progress::bytes(printer, "reading", Some(0));
         // The scan's end of the channel closes when it returns.
         while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
-            if interrupted.load(Ordering::Relaxed) {
+            if interrupt::asked() {
                 counters.cancel();
             }
             let now = counters.snapshot();
@@ -53,7 +51,11 @@ pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
     if let Some(path) = &args.partial {
         keep(&partial, path, printer)?;
     }
-    print(&partial, args.report, printer)
+    let code = print(&partial, args.report, printer)?;
+    if interrupt::asked() {
+        return Err(interrupt::failure("the report is about what was read until then"));
+    }
+    Ok(code)
 }
 
 /// Combine partial results, and report.
@@ -71,7 +73,10 @@ fn refused(error: &EstimateError) -> Failure {
 }
 
 fn keep(partial: &Partial, path: &Path, printer: &Printer) -> Result<()> {
-    partial.write(path).map_err(|error| Failure::bad(error.to_string()))?;
+    let broke = |error: &dyn std::fmt::Display| Failure::broke("write", path, error);
+    let mut to = BufWriter::new(OutFile::create(path, true)?);
+    partial.write(&mut to).map_err(|error| broke(&error))?;
+    to.into_inner().map_err(|error| broke(error.error()))?.finish()?;
     printer.note(&format!("kept in {}, for: onefold estimate merge FILE...", path.display()));
     Ok(())
 }

@@ -3,17 +3,31 @@
 
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
 
 use crate::args::Args;
 use crate::failure::{Failure, Result};
+use crate::out_file;
 use crate::output::Printer;
 
 /// Write a page for each command.
 pub fn run(folder: &Path, printer: &Printer) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|e| Failure::unusable("make", folder, e))?;
-    clap_mangen::generate_to(Args::command(), folder)
-        .map_err(|e| Failure::broke("write manual pages into", folder, e))?;
+    let mut command = Args::command();
+    command.build();
+    pages(&command, folder)?;
     printer.note(&format!("wrote the manual pages into {}", folder.display()));
     Ok(())
+}
+
+/// The page of a command, and those of all commands below it.
+fn pages(command: &Command, folder: &Path) -> Result<()> {
+    let page = Man::new(command.clone());
+    let path = folder.join(page.get_filename());
+    let mut text = Vec::new();
+    page.render(&mut text).map_err(|error| Failure::broke("write", &path, error))?;
+    out_file::write(&path, &text, true)?;
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+    below.into_iter().try_for_each(|command| pages(command, folder))
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::ReproduceArgs;
 use crate::failure::{Failure, Result};
+use crate::out_file;
 use crate::output::Printer;
 use crate::progress;
 use crate::table::{Align, Table};
@@ -65,7 +66,7 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     bar.finish_and_clear();
     if let Some(path) = &args.compare {
         let page = report::full_page(&pairs);
-        std::fs::write(path, page).map_err(|e| Failure::broke("write", path, e))?;
+        out_file::write(path, &page, true)?;
         printer.note(&format!("written: {}", path.display()));
     }
     if args.json { printer.json(&rows) } else { Ok(()) }
@@ -117,7 +118,7 @@ fn list(experiments: &[&'static Experiment], json: bool, printer: &Printer) -> R
 fn plot(outcome: &Outcome, folder: &Path, printer: &Printer) -> Result<()> {
     for (name, chart) in outcome.charts() {
         let path = folder.join(format!("{name}.svg"));
-        std::fs::write(&path, chart.svg()).map_err(|e| Failure::broke("write", &path, e))?;
+        out_file::write(&path, chart.svg(), true)?;
         printer.note(&format!("drawn: {}", path.display()));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `onefold scrambler infer`: the scrambler behind a dump of raw pages.
 //! Room: onefold.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
 use onefold_code::infer::{InferError, InferOptions, Inference, Known, SeedRuleKind, infer};
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::args::ScramblerInferArgs;
 use crate::failure::{Failure, Result};
+use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count, plural};
-use crate::transfer::target::Target;
 
 #[derive(Serialize)]
 struct FoundJson<'a> {
@@ -82,17 +82,16 @@ pub fn run(args: &ScramblerInferArgs, printer: &Printer) -> Result<()> {
         seed_source: SeedSource::Lba,
     };
     check_last_address(args, dump.len())?;
+    let output =
+        args.output.as_deref().map(|path| OutFile::create(path, args.force)).transpose()?;
     let found = match infer(&dump, options) {
         Ok(found) => found,
         Err(error) => return Err(refused(args, &error, printer)?),
     };
-    if let Some(path) = &args.output {
-        let text = found.spec.to_toml();
-        let target = Target::open(path, text.len() as u64, args.force)?;
-        if let Err(failure) = target.write(0, text.as_bytes()).and_then(|()| target.finish()) {
-            target.give_up();
-            return Err(failure);
-        }
+    if let (Some(mut file), Some(path)) = (output, &args.output) {
+        file.write_all(found.spec.to_toml().as_bytes())
+            .map_err(|error| Failure::broke("write", path, error))?;
+        file.finish()?;
     }
     if args.json {
         printer.json(&json(args, &found))?;

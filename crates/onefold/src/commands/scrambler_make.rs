@@ -33,10 +33,7 @@ pub fn run(args: &ScramblerMakeArgs, printer: &Printer) -> Result<()> {
     let bar = progress::bytes(printer, "making", Some(total));
     let made = write(args, &data, &mut maker, &target, &bar);
     bar.finish_and_clear();
-    if let Err(failure) = made.and_then(|()| target.finish()) {
-        target.give_up();
-        return Err(failure);
-    }
+    made.and_then(|()| target.finish())?;
     let made = plural(args.count, "page", "pages");
     printer.note(&format!("made {made} with {}, {}", spec.name, ByteSize(total)));
     Ok(())

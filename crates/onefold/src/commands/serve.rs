@@ -255,7 +255,7 @@ fn export_table(pool: &Pool, path: &Path) -> Result<(ExportTable, Names)> {
     let mut table = ExportTable::new();
     let mut names = Vec::new();
     for volume in volumes {
-        let (name, size) = (volume.name().to_owned(), volume.size_bytes());
+        let (name, size) = (volume.name(), volume.size_bytes());
         table = table.with(&name, &format!("{} thin volume", ByteSize(size)), Arc::new(volume));
         names.push((name, size));
     }

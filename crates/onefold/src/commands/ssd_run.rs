@@ -1,8 +1,7 @@
 //! `onefold ssd run`: a drive and a workload in virtual time.
 //! Room: onefold.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,13 +12,14 @@ use onefold_flash::run::{
     Completion, OpenTrace, Outcome, Report, RunError, RunOptions, TraceRequests, run as simulate,
     sweep,
 };
+use onefold_sim::ChromeTrace;
 use onefold_workload::{LoggedRequest, RequestLog};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use super::{ssd_report, ssd_spec, trace_open};
 use crate::args::SsdRunArgs;
 use crate::failure::{Failure, Result};
+use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 
@@ -106,9 +106,7 @@ fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> 
     let mut log =
         args.request_log.as_deref().map(|path| Log::create(path, args.force)).transpose()?;
     let chrome = args.chrome_trace.as_deref();
-    if let Some(path) = chrome {
-        refuse_existing(path, args.force)?;
-    }
+    let mut chrome_file = chrome.map(|path| OutFile::create(path, args.force)).transpose()?;
     let answered = AtomicU64::new(0);
     let total = if trace.is_some() { args.requests } else { Some(spec.workload.requests) };
     let outcome = {
@@ -131,8 +129,8 @@ fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> 
     if let Some(log) = log {
         log.finish()?;
     }
-    if let (Some(path), Some(trace)) = (chrome, &outcome.chrome) {
-        write_whole(path, |to| trace.write(to))?;
+    if let (Some(path), Some(file), Some(trace)) = (chrome, chrome_file.take(), &outcome.chrome) {
+        write_chrome(path, file, trace)?;
         if trace.left_out() > 0 {
             let operations = args.chrome_operations;
             printer.note(&format!("kept the first {operations} operations in the Chrome trace"));
@@ -247,47 +245,23 @@ fn json_value(text: &str) -> serde_json::Value {
 
 // ---- files ------------------------------------------------------------------------------------
 
-fn refuse_existing(path: &Path, force: bool) -> Result<()> {
-    if path.exists() && !force {
-        let message = format!("'{}' exists already", path.display());
-        return Err(Failure::nothing_done(message).hint("--force overwrites it"));
-    }
-    Ok(())
-}
-
-fn beside(path: &Path) -> Result<NamedTempFile<File>> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    tempfile::Builder::new()
-        .prefix(".onefold-ssd-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| Failure::unusable("write", path, error))
-}
-
-/// A file that appears when it is whole, or not at all.
-fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<NamedTempFile<File>>) -> std::io::Result<()>,
-) -> Result<()> {
-    let mut to = BufWriter::new(beside(path)?);
+fn write_chrome(path: &Path, file: OutFile, trace: &ChromeTrace) -> Result<()> {
     let broke = |error: &dyn std::fmt::Display| Failure::broke("write", path, error);
-    write(&mut to).and_then(|()| to.flush()).map_err(|error| broke(&error))?;
-    let file = to.into_inner().map_err(|error| broke(error.error()))?;
-    file.persist(path).map_err(|error| broke(&error.error))?;
-    Ok(())
+    let mut to = BufWriter::new(file);
+    trace.write(&mut to).map_err(|error| broke(&error))?;
+    to.into_inner().map_err(|error| broke(error.error()))?.finish()
 }
 
 /// The log of a run, which appears when it is whole.
 struct Log {
     path: std::path::PathBuf,
-    log: RequestLog<BufWriter<NamedTempFile<File>>>,
+    log: RequestLog<BufWriter<OutFile>>,
 }
 
 impl Log {
     fn create(path: &Path, force: bool) -> Result<Self> {
-        refuse_existing(path, force)?;
         let extension = path.extension().and_then(|extension| extension.to_str());
-        let to = BufWriter::with_capacity(1 << 18, beside(path)?);
+        let to = BufWriter::with_capacity(1 << 18, OutFile::create(path, force)?);
         let log = match extension {
             Some("csv") => RequestLog::csv(to),
             Some("parquet" | "pq") => RequestLog::parquet(to),
@@ -327,9 +301,7 @@ impl Log {
         let Self { path, log } = self;
         let broke = |error: &dyn std::fmt::Display| Failure::broke("write", &path, error);
         let to = log.finish().map_err(|error| broke(&error))?;
-        let file = to.into_inner().map_err(|error| broke(error.error()))?;
-        file.persist(&path).map_err(|error| broke(&error.error))?;
-        Ok(())
+        to.into_inner().map_err(|error| broke(error.error()))?.finish()
     }
 }
 

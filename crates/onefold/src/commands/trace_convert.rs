@@ -2,16 +2,15 @@
 //! Room: onefold.
 //! Invariant: OUT appears when it is whole, or not at all.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use onefold_workload::{Trace, TraceWriter};
-use tempfile::NamedTempFile;
 
 use super::trace_open;
 use crate::args::{TraceConvertArgs, Written};
 use crate::failure::{Failure, Result};
+use crate::out_file::OutFile;
 use crate::output::Printer;
 
 /// Convert, and say what was read and skipped.
@@ -27,16 +26,10 @@ pub fn run(args: &TraceConvertArgs, printer: &Printer) -> Result<()> {
         let out = BufWriter::new(std::io::stdout());
         copy(&mut trace, args, to, out, printer)?;
     } else {
-        if args.output.exists() && !args.force {
-            let message = format!("'{}' exists already", args.output.display());
-            return Err(Failure::nothing_done(message).hint("--force overwrites it"));
-        }
-        let temporary = beside(&args.output)?;
-        let out = BufWriter::with_capacity(1 << 18, temporary);
+        let out = BufWriter::with_capacity(1 << 18, OutFile::create(&args.output, args.force)?);
         let out = copy(&mut trace, args, to, out, printer)?;
         let broke = |error: &dyn std::fmt::Display| Failure::broke("write", &args.output, error);
-        let temporary = out.into_inner().map_err(|error| broke(error.error()))?;
-        temporary.persist(&args.output).map_err(|error| broke(&error.error))?;
+        out.into_inner().map_err(|error| broke(error.error()))?.finish()?;
     }
     printer.note(&format!("{format}: {}", trace.report()));
     Ok(())
@@ -56,16 +49,6 @@ fn written(args: &TraceConvertArgs) -> Result<Written> {
             Err(Failure::nothing_done(message).hint("say --to csv or --to parquet"))
         }
     }
-}
-
-/// A file in the same folder that goes away unless it is kept.
-fn beside(path: &Path) -> Result<NamedTempFile<File>> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let made = tempfile::Builder::new()
-        .prefix(".onefold-trace-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")));
-    made.map_err(|error| Failure::unusable("write", path, error))
 }
 
 fn copy<W: Write + Send>(

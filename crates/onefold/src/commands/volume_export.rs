@@ -75,13 +75,10 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     let bar = progress::bytes(printer, "exporting", total);
     let moved = copy(args, &volume, &target, &bar);
     bar.finish_and_clear();
-    let (moved, damage) = match moved.and_then(|moved| target.finish().map(|()| moved)) {
-        Ok(moved) => moved,
-        Err(failure) => {
-            target.give_up();
-            return Err(failure);
-        }
-    };
+    let left = target.left_over();
+    let (moved, damage) = moved
+        .and_then(|moved| target.finish().map(|()| moved))
+        .map_err(|failure| left.into_iter().fold(failure, Failure::hint))?;
     printer.note(&summary("exported", moved, started));
     if args.json {
         printer.json(&json(args, moved, &damage, rescue.as_ref()))?;

@@ -4,10 +4,11 @@
 use std::time::Instant;
 
 use onefold_block::{BlockDevice as _, ByteSize};
-use onefold_pool::{Pool, PoolError, Volume};
+use onefold_pool::{Pool, PoolError, Volume, check_volume_name};
 
 use crate::args::VolumeImportArgs;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::open_pool;
 use crate::output::Printer;
 use crate::progress;
@@ -16,15 +17,23 @@ use crate::transfer::{self, Moved, source::Source};
 /// Volumes are made in whole sectors: clients expect that.
 const SECTOR_BYTES: u64 = 512;
 
+/// What the name of a volume ends in while it is being filled.
+const INCOMPLETE: &str = ".incomplete";
+/// Longest name of a volume in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
 /// Import, and say what it came to.
 pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let failed = |error| Failure::pool(&args.pool, error);
+    check_volume_name(&args.name).map_err(failed)?;
     let source = Source::open(&args.file)?;
     let pool = open_pool::to_write(&args.pool, args.memory.budgets()?)?;
-    let (volume, made) = find_or_make(&pool, args, &source, printer)?;
-    let mapped = mapped_bytes(&pool, args)?;
+    // What was made is taken away again when the command is interrupted.
+    interrupt::heed();
+    let (volume, made) = find_or_make(&pool, args, &source)?;
+    let mapped = mapped_bytes(&pool, &volume.name(), args)?;
     let size = ByteSize(volume.size_bytes());
-    if !made && mapped > 0 {
+    if mapped > 0 {
         printer.note(&format!(
             "volume '{}' holds {} of data already; its beginning is overwritten",
             args.name,
@@ -36,27 +45,39 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let bar = progress::bytes(printer, "importing", source.data_bytes());
     let moved = transfer::import(source, &volume, &args.name, mapped == 0, &bar);
     bar.finish_and_clear();
-    let moved = moved.map_err(|failure| incomplete(failure, args, made))?;
-    pool.checkpoint().map_err(failed)?;
+    drop(volume);
+    let whole = moved.and_then(|moved| {
+        pool.checkpoint().map_err(failed)?;
+        if made {
+            if interrupt::asked() {
+                return Err(interrupt::failure(""));
+            }
+            pool.rename_volume(&incomplete(&args.name), &args.name).map_err(failed)?;
+        }
+        Ok(moved)
+    });
+    let moved = match whole {
+        Ok(moved) => moved,
+        Err(failure) => return Err(give_up(failure, pool, args, made)),
+    };
     let after = pool.status().map_err(failed)?.stored_bytes;
     pool.close().map_err(failed)?;
     printer.note(&summary("imported", moved, started));
-    let grown = after.saturating_sub(before);
-    printer.note(&format!(
-        "volume '{}' of {size}; the pool grew by {}",
-        args.name,
-        ByteSize(grown)
-    ));
+    let (did, grown) = (if made { "made volume" } else { "volume" }, after.saturating_sub(before));
+    let (name, grown) = (&args.name, ByteSize(grown));
+    printer.note(&format!("{did} '{name}' of {size}; the pool grew by {grown}"));
     Ok(())
 }
 
+/// The name of a volume while it is being filled.
+fn incomplete(name: &str) -> String {
+    // Names of volumes are ASCII.
+    let name = name.get(..NAME_BYTES_MAX - INCOMPLETE.len()).unwrap_or(name);
+    format!("{name}{INCOMPLETE}")
+}
+
 /// The volume to fill, and whether it was made for this.
-fn find_or_make(
-    pool: &Pool,
-    args: &VolumeImportArgs,
-    source: &Source,
-    printer: &Printer,
-) -> Result<(Volume, bool)> {
+fn find_or_make(pool: &Pool, args: &VolumeImportArgs, source: &Source) -> Result<(Volume, bool)> {
     let failed = |error| Failure::pool(&args.pool, error);
     let (name, file) = (&args.name, args.file.display());
     let len = source.len();
@@ -87,12 +108,45 @@ fn find_or_make(
                         .hint("say how large the volume shall be: --size 64G"));
                 }
             };
-            let volume = pool.create_volume(name, size).map_err(failed)?;
-            printer.note(&format!("made volume '{name}' of {size}"));
-            Ok((volume, true))
+            match pool.create_volume(&incomplete(name), size) {
+                Ok(volume) => Ok((volume, true)),
+                Err(PoolError::VolumeExists(left)) => {
+                    let at = args.pool.display();
+                    let message = format!("volume '{left}' is there: an import that did not end");
+                    Err(Failure::nothing_done(message)
+                        .hint(format!("remove it with: onefold volume delete {at} {left}")))
+                }
+                Err(error) => Err(failed(error)),
+            }
         }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Leave no volume that looks whole.
+fn give_up(failure: Failure, pool: Pool, args: &VolumeImportArgs, made: bool) -> Failure {
+    let name = &args.name;
+    if !made {
+        // What came before the failure is as good as it was; the pool says so if not.
+        let closed = pool.close();
+        let failure = failure.left(&format!(
+            "volume '{name}' holds the beginning of '{}' now, and what it held before behind that",
+            args.file.display()
+        ));
+        return match closed {
+            Ok(()) => failure,
+            Err(error) => failure.hint(Failure::pool(&args.pool, error).message),
+        };
+    }
+    let left = incomplete(name);
+    // The one that was made for this, or what a rename that failed has left of it.
+    if pool.delete_volume(&left).and_then(|()| pool.close()).is_ok() {
+        return failure.left(&format!("volume '{name}' was not made"));
+    }
+    let at = args.pool.display();
+    failure
+        .left(&format!("volume '{left}' holds the beginning of it"))
+        .hint(format!("remove that with: onefold volume delete {at} {left}"))
 }
 
 fn too_large(args: &VolumeImportArgs, len: u64, size: u64) -> Failure {
@@ -116,15 +170,10 @@ fn exact(bytes: u64) -> String {
     }
 }
 
-fn mapped_bytes(pool: &Pool, args: &VolumeImportArgs) -> Result<u64> {
+fn mapped_bytes(pool: &Pool, name: &str, args: &VolumeImportArgs) -> Result<u64> {
     let status = pool.status().map_err(|error| Failure::pool(&args.pool, error))?;
-    let volume = status.volumes.iter().find(|volume| volume.name == args.name);
+    let volume = status.volumes.iter().find(|volume| volume.name == name);
     Ok(volume.map_or(0, |volume| volume.mapped_bytes))
-}
-
-fn incomplete(failure: Failure, args: &VolumeImportArgs, made: bool) -> Failure {
-    let made = if made { ", which was made for this," } else { "" };
-    failure.hint(format!("volume '{}'{made} holds only a part of it now", args.name))
 }
 
 /// What was moved, how fast.

@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use source::{Content, Source};
 use target::Target;
 
@@ -67,7 +68,7 @@ pub fn import(
     let state = Mutex::new((source, Moved::default()));
     in_parallel(workers(), |stop| {
         let mut buf = Vec::with_capacity(PIECE_BYTES);
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !interrupt::asked() {
             let (offset, content) = {
                 let (source, moved) = &mut *state.lock().expect("no worker panics with the source");
                 let offset = moved.bytes;
@@ -93,6 +94,10 @@ pub fn import(
         }
         Ok(())
     })?;
+    // Also where the source has ended: the same signal may have ended whoever wrote it.
+    if interrupt::asked() {
+        return Err(interrupt::failure(""));
+    }
     let (_, moved) = state.into_inner().expect("no worker panics with the source");
     Ok(moved)
 }

@@ -78,7 +78,7 @@ struct Salvage<'a> {
 
 impl Salvage<'_> {
     fn failed(&self, error: &BlockError) -> Failure {
-        Failure::volume(self.volume.name(), error)
+        Failure::volume(&self.volume.name(), error)
     }
 
     /// Zeroes for a range that cannot be read.

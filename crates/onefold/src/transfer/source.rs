@@ -3,14 +3,17 @@
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Read, Seek as _, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
 use onefold_block::ByteSize;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 
 /// What comes next in a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +43,8 @@ pub struct Source {
 enum Kind {
     /// Length known, holes perhaps told.
     File { file: File, len: u64, at: u64, data_until: u64 },
-    /// Bytes until they end.
-    Stream(Box<dyn Read + Send>),
+    /// Bytes until they end; where to wait for more, if a system call would wait.
+    Stream(Box<dyn Read + Send>, Option<OwnedFd>),
 }
 
 impl Source {
@@ -52,7 +55,10 @@ impl Source {
                 return Err(Failure::nothing_done("stdin is a terminal, not data")
                     .hint("pipe the data in, or name a file"));
             }
-            return Ok(Self::stream(Box::new(std::io::stdin())));
+            let path = PathBuf::from("stdin");
+            let fd = rustix::io::dup(std::io::stdin());
+            let fd = fd.map_err(|error| Failure::unusable("read", &path, error))?;
+            return Self::pipe(path, fd.into());
         }
         let unusable = |error| Failure::unusable("read", path, error);
         let mut file = File::open(path).map_err(unusable)?;
@@ -67,19 +73,26 @@ impl Source {
             let len = len.map_err(|e| Failure::unusable("find the length of", &path, e))?;
             return Ok(Self { path, kind: Kind::File { file, len, at: 0, data_until: 0 } });
         }
-        Ok(Self { path, kind: Kind::Stream(Box::new(file)) })
+        Self::pipe(path, file)
+    }
+
+    /// A pipe, or what else gives bytes when it has some.
+    fn pipe(path: PathBuf, file: File) -> Result<Self> {
+        let wait = rustix::io::dup(&file).map_err(|e| Failure::unusable("read", &path, e))?;
+        Ok(Self { path, kind: Kind::Stream(Box::new(file), Some(wait)) })
     }
 
     /// Bytes from any reader.
+    #[cfg(test)]
     pub fn stream(reader: Box<dyn Read + Send>) -> Self {
-        Self { path: PathBuf::from("stdin"), kind: Kind::Stream(reader) }
+        Self { path: PathBuf::from("stdin"), kind: Kind::Stream(reader, None) }
     }
 
     /// Its length in bytes, unless only the end will tell.
     pub const fn len(&self) -> Option<u64> {
         match self.kind {
             Kind::File { len, .. } => Some(len),
-            Kind::Stream(_) => None,
+            Kind::Stream(..) => None,
         }
     }
 
@@ -117,9 +130,14 @@ impl Source {
                 *at += n as u64;
                 Ok(Some(Content::Data(n)))
             }
-            Kind::Stream(reader) => {
+            Kind::Stream(reader, wait) => {
                 let mut n = 0;
                 while n < max {
+                    if let Some(fd) = wait
+                        && !readable(fd).map_err(broke)?
+                    {
+                        return Ok(None);
+                    }
                     match reader.read(&mut buf[n..]) {
                         Ok(0) => break,
                         Ok(more) => n += more,
@@ -141,6 +159,19 @@ impl Source {
         );
         Failure::bad(message).hint("the volume holds its beginning now; make it larger, and retry")
     }
+}
+
+/// Wait until there is something to read, or the end; `false` if the command is interrupted.
+fn readable(fd: &OwnedFd) -> std::io::Result<bool> {
+    let look_again = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    while !interrupt::asked() {
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&look_again)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
 }
 
 /// The run at `at`: bytes of hole, then bytes of data. A file that cannot tell is all data.

@@ -10,6 +10,7 @@ use onefold_block::ByteSize;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use crate::failure::{Failure, Result};
+use crate::out_file::{Listed, OutFile};
 
 /// Zeroes written at once where they cannot be left out.
 static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
@@ -17,18 +18,16 @@ static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 /// An open target.
 pub struct Target {
     path: PathBuf,
-    file: File,
     kind: Kind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A file of this export's own: what is not written reads as zeroes.
-    Fresh,
+    Fresh(OutFile),
     /// A block device, with old data everywhere.
-    Device,
+    Device { file: File, _listed: Listed },
     /// In order only.
-    Stream,
+    Stream { file: File, _listed: Listed },
 }
 
 impl Target {
@@ -39,50 +38,46 @@ impl Target {
             return Self::stdout();
         }
         let unusable = |error| Failure::unusable("write", path, error);
-        let existing = match std::fs::metadata(path) {
+        let kind = match std::fs::metadata(path) {
             Ok(metadata) => Some(metadata.file_type()),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(unusable(error)),
         };
-        let at = path.display();
-        let kind = match existing {
-            None => Kind::Fresh,
-            Some(kind) if kind.is_dir() => {
-                return Err(
-                    Failure::nothing_done(format!("'{at}' is a folder")).hint("name a file in it")
-                );
+        let kind = match kind {
+            Some(kind) if kind.is_block_device() => Kind::Device {
+                file: Self::device(path, size_bytes, force)?,
+                _listed: Listed::in_place(path),
+            },
+            Some(kind) if !kind.is_file() && !kind.is_dir() => {
+                let file = OpenOptions::new().write(true).open(path).map_err(unusable)?;
+                Kind::Stream { file, _listed: Listed::in_place(path) }
             }
-            Some(kind) if !kind.is_file() && !kind.is_block_device() => Kind::Stream,
-            Some(_) if !force => {
-                return Err(Failure::nothing_done(format!("'{at}' exists already"))
-                    .hint("--force overwrites it"));
+            _ => {
+                let file = OutFile::create(path, force)?;
+                file.file().set_len(size_bytes).map_err(unusable)?;
+                Kind::Fresh(file)
             }
-            Some(kind) if kind.is_file() => Kind::Fresh,
-            Some(_) => Kind::Device,
         };
+        Ok(Self { path: path.to_owned(), kind })
+    }
+
+    fn device(path: &Path, size_bytes: u64, force: bool) -> Result<File> {
+        let (at, unusable) = (path.display(), |error| Failure::unusable("write", path, error));
+        if !force {
+            return Err(Failure::nothing_done(format!("'{at}' exists already"))
+                .hint("--force overwrites it"));
+        }
         let mut options = OpenOptions::new();
-        options.write(true).create_new(existing.is_none());
-        if kind == Kind::Device {
-            // The system refuses a device that is mounted.
-            options.custom_flags(OFlags::EXCL.bits().cast_signed());
-        }
+        // The system refuses a device that is mounted.
+        options.write(true).custom_flags(OFlags::EXCL.bits().cast_signed());
         let mut file = options.open(path).map_err(unusable)?;
-        match kind {
-            Kind::Fresh => {
-                // Emptied first: what is not written must read as zeroes.
-                file.set_len(0).and_then(|()| file.set_len(size_bytes)).map_err(unusable)?;
-            }
-            Kind::Device => {
-                let room = file.seek(SeekFrom::End(0)).map_err(unusable)?;
-                if room < size_bytes {
-                    let (room, size) = (ByteSize(room), ByteSize(size_bytes));
-                    let message = format!("'{at}' has {room}, but the volume has {size}");
-                    return Err(Failure::nothing_done(message));
-                }
-            }
-            Kind::Stream => {}
+        let room = file.seek(SeekFrom::End(0)).map_err(unusable)?;
+        if room < size_bytes {
+            let (room, size) = (ByteSize(room), ByteSize(size_bytes));
+            let message = format!("'{at}' has {room}, but the volume has {size}");
+            return Err(Failure::nothing_done(message));
         }
-        Ok(Self { path: path.to_owned(), file, kind })
+        Ok(file)
     }
 
     fn stdout() -> Result<Self> {
@@ -93,12 +88,13 @@ impl Target {
         }
         let path = PathBuf::from("stdout");
         let fd = rustix::io::dup(&out).map_err(|e| Failure::unusable("write", &path, e))?;
-        Ok(Self { path, file: fd.into(), kind: Kind::Stream })
+        let kind = Kind::Stream { file: fd.into(), _listed: Listed::in_place(&path) };
+        Ok(Self { path, kind })
     }
 
     /// Whether pieces must come in order.
     pub fn is_stream(&self) -> bool {
-        self.kind == Kind::Stream
+        matches!(self.kind, Kind::Stream { .. })
     }
 
     fn broke(&self, error: std::io::Error) -> Failure {
@@ -107,24 +103,28 @@ impl Target {
 
     /// Store a piece.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let written = match self.kind {
-            Kind::Stream => (&self.file).write_all(data),
-            Kind::Fresh | Kind::Device => self.file.write_all_at(data, offset),
+        let written = match &self.kind {
+            Kind::Stream { file, .. } => {
+                let mut file = file;
+                file.write_all(data)
+            }
+            Kind::Fresh(file) => file.file().write_all_at(data, offset),
+            Kind::Device { file, .. } => file.write_all_at(data, offset),
         };
         written.map_err(|e| self.broke(e))
     }
 
     /// Make a piece read as zeroes.
     pub fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        match self.kind {
-            Kind::Fresh => return Ok(()),
-            Kind::Device => {
+        match &self.kind {
+            Kind::Fresh(_) => return Ok(()),
+            Kind::Device { file, .. } => {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                if fallocate(&self.file, flags, offset, len).is_ok() {
+                if fallocate(file, flags, offset, len).is_ok() {
                     return Ok(());
                 }
             }
-            Kind::Stream => {}
+            Kind::Stream { .. } => {}
         }
         let mut at = offset;
         while at < offset + len {
@@ -135,26 +135,24 @@ impl Target {
         Ok(())
     }
 
-    /// Make it durable, and its name.
-    pub fn finish(&self) -> Result<()> {
-        if self.kind == Kind::Stream {
-            return Ok(());
+    /// Make it durable, and give a file its name. A file that is dropped without this is gone.
+    pub fn finish(self) -> Result<()> {
+        match self.kind {
+            Kind::Fresh(file) => file.finish(),
+            Kind::Device { file, .. } => {
+                file.sync_all().map_err(|e| Failure::broke("write", &self.path, e))
+            }
+            Kind::Stream { .. } => Ok(()),
         }
-        self.file.sync_all().map_err(|e| self.broke(e))?;
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|e| Failure::broke("sync names in", folder, e))
     }
 
-    /// Take a file away that could not be finished.
-    pub fn give_up(self) {
-        if self.kind == Kind::Fresh {
-            // The failure that led here is the one to tell.
-            let _ = std::fs::remove_file(&self.path);
+    /// What a failure leaves behind; nothing if it was a file.
+    pub fn left_over(&self) -> Option<String> {
+        let at = self.path.display();
+        match self.kind {
+            Kind::Fresh(_) => None,
+            Kind::Device { .. } => Some(format!("'{at}' holds only a part of it now")),
+            Kind::Stream { .. } => Some(format!("{at} got only a part of it")),
         }
     }
 }

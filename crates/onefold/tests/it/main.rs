@@ -12,6 +12,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod interrupted;
 mod pool_cache;
 mod pool_tier;
 mod reproduce;
