@@ -334,8 +334,7 @@ impl Report {
         let elapsed_ns = tally.end_ns;
         let per_s = |count: u64| per(count, elapsed_ns).map(|rate| rate * 1e9);
         let page = u64::from(spec.geometry.page_bytes);
-        let hits = &at_end.usage.buffer_hits;
-        let requests = requests(tally, simulation.generated(), hits.iter().sum());
+        let requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
         let waf = host_time.waf();
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
@@ -358,7 +357,7 @@ impl Report {
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
             flash_operations: [
-                ("read", host_time.by_cause(OpKind::Read).less(hits)),
+                ("read", host_time.by_cause(OpKind::Read).less(&at_end.usage.buffer_hits)),
                 ("program", host_time.by_cause(OpKind::Program)),
                 ("erase", host_time.by_cause(OpKind::Erase)),
             ]
@@ -383,7 +382,7 @@ impl Report {
     }
 }
 
-fn requests(tally: &Tally, generated: u64, buffer_hits: u64) -> RequestsReport {
+fn requests(tally: &Tally, generated: u64, hits: &[u64; 5]) -> RequestsReport {
     let count = |op| tally.of(op).latency_ns.count();
     RequestsReport {
         generated,
@@ -395,7 +394,7 @@ fn requests(tally: &Tally, generated: u64, buffer_hits: u64) -> RequestsReport {
         pages_read: tally.of(Op::Read).pages,
         pages_written: tally.of(Op::Write).pages,
         partial_pages: tally.partial_pages,
-        buffer_hits,
+        buffer_hits: hits.iter().sum(),
     }
 }
 
