@@ -30,8 +30,6 @@ struct State {
     /// Sealed by this process, as far as their files are still open: an append to one of these is
     /// a mistake of the caller's.
     sealed: HashSet<ContainerId>,
-    /// How many were removed: a file opened before one of these may be the one that is gone.
-    removals: u64,
 }
 
 impl FolderContainerStore {
@@ -45,27 +43,16 @@ impl FolderContainerStore {
     }
 
     fn media(&self, id: ContainerId) -> Result<Arc<dyn Media>, StoreError> {
-        let removals = {
-            let state = self.state();
-            if let Some(media) = state.open.get(&id) {
-                return Ok(Arc::clone(media));
-            }
-            state.removals
-        };
-        let media = self.folder.open(&file_name(id)).map_err(|e| wrap(id, e))?;
-        let mut state = self.state();
-        // It may have been removed since: its space would stay taken as long as it is remembered.
-        if state.removals == removals {
-            state.remember(id, &media);
+        if let Some(media) = self.state().open.get(&id) {
+            return Ok(Arc::clone(media));
         }
-        drop(state);
+        let media = self.folder.open(&file_name(id)).map_err(|e| wrap(id, e))?;
+        self.remember(id, &media);
         Ok(media)
     }
-}
 
-impl State {
-    fn remember(&mut self, id: ContainerId, media: &Arc<dyn Media>) {
-        let state = self;
+    fn remember(&self, id: ContainerId, media: &Arc<dyn Media>) {
+        let mut state = self.state();
         if state.open.insert(id, Arc::clone(media)).is_none() {
             state.order.push_back(id);
         }
@@ -107,9 +94,8 @@ impl ContainerStore for FolderContainerStore {
             let _ = self.folder.remove(&name);
             return Err(wrap(id, error));
         }
-        let mut state = self.state();
-        state.unnamed.insert(id);
-        state.remember(id, &media);
+        self.state().unnamed.insert(id);
+        self.remember(id, &media);
         Ok(())
     }
 
@@ -157,18 +143,16 @@ impl ContainerStore for FolderContainerStore {
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        let result = match self.folder.remove(&file_name(id)) {
-            Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(wrap(id, error)),
-        };
-        // After the file: who opens it before this and remembers it later sees the count.
         let mut state = self.state();
-        state.removals += 1;
         state.open.remove(&id);
         state.sealed.remove(&id);
         state.order.retain(|&other| other != id);
         state.unnamed.remove(&id);
-        result
+        drop(state);
+        match self.folder.remove(&file_name(id)) {
+            Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(wrap(id, error)),
+        }
     }
 
     fn list(&self) -> Result<Vec<ContainerId>, StoreError> {

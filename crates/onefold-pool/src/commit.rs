@@ -14,13 +14,16 @@ use crate::container::table::ContainerTable;
 use crate::counters::count;
 use crate::engine::{Engine, Inner, Scratch, VolumeState};
 use crate::error::PoolError;
+use crate::format::container::Owner;
 use crate::index::Place;
 use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
-use crate::plan::{Batch, ChunkWrite, Plan};
+use crate::plan::{Batch, ChunkWrite, Draft, Plan};
 use crate::space::Purpose;
 
-/// Map pages that data writes leave for trims and volume changes.
-const MAP_SLACK_PAGES: usize = 64;
+/// Map pages that data writes leave for moving records, trims and volume changes.
+const MAP_SLACK_PAGES: usize = 192;
+/// Of these, what moving records leaves for trims and volume changes.
+const MAP_TRIM_PAGES: usize = 64;
 /// Journal bytes of one run's head; a batch has at most one run per chunk.
 const RUN_HEAD_BYTES: u64 = 24;
 
@@ -48,10 +51,10 @@ impl Inner {
         if volume.deleting.load(Ordering::Acquire) {
             return Err(PoolError::VolumeDeleted);
         }
-        self.set_aside(engine, volume, writes.len())?;
+        self.set_aside(engine, volume, writes.len(), Purpose::Data)?;
         let mut committed = Committed::default();
         let mut entries: Vec<Option<MapEntry>> = vec![None; writes.len()];
-        let stored = self.store_drafts(engine, writes, batch, scratch, &mut committed)?;
+        let stored = self.store_drafts(engine, volume, writes, batch, scratch, &mut committed)?;
         let mut known = None;
         for (number, (write, plan)) in writes.iter().zip(&batch.plans).enumerate() {
             if !self.still_expected(volume, write)? {
@@ -68,12 +71,12 @@ impl Inner {
                 Plan::Draft(draft) => MapEntry::Stored(stored[*draft]),
                 Plan::SameAs(_) => unreachable!("a first chunk is stored"),
             };
-            // A container may have been reclaimed since its chunk was verified.
+            // A container may be gone, or about to be emptied, since its chunk was verified.
             if let Plan::Shared(verified) = plan
                 && known != Some(verified.pba().container)
             {
-                known =
-                    engine.table.get(verified.pba().container).map(|_| verified.pba().container);
+                let id = verified.pba().container;
+                known = engine.table.is_shareable(id).then_some(id);
                 if known.is_none() {
                     self.forget(*verified);
                     committed.conflicts.push(number);
@@ -89,16 +92,18 @@ impl Inner {
     }
 
     /// Space for the worst that a batch can need.
-    fn set_aside(
+    pub fn set_aside(
         &self,
         engine: &mut Engine,
         volume: &VolumeState,
         chunks: usize,
+        purpose: Purpose,
     ) -> Result<(), PoolError> {
         let height = usize::from(self.map.root(volume.number)?.height);
         let pages = chunks.min(2 + chunks / 2) * (height + 1);
-        self.map.reserve(pages + MAP_SLACK_PAGES)?;
-        engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), Purpose::Data)
+        let slack = if purpose == Purpose::Data { MAP_SLACK_PAGES } else { MAP_TRIM_PAGES };
+        self.map.reserve(pages + slack)?;
+        engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), purpose)
     }
 
     fn still_expected(
@@ -117,6 +122,7 @@ impl Inner {
     fn store_drafts(
         &self,
         engine: &mut Engine,
+        volume: &VolumeState,
         writes: &[ChunkWrite<'_>],
         batch: &Batch,
         scratch: &mut Scratch,
@@ -133,7 +139,9 @@ impl Inner {
         while drafts.peek().is_some() {
             let container = self.open_container(engine)?;
             scratch.places.clear();
-            container.append(&mut scratch.records, &mut drafts, |draft, ordinal, pba| {
+            let owner =
+                |draft: &Draft| Owner { volume: volume.number, lba: writes[draft.chunk].lba };
+            container.append(&mut scratch.records, &mut drafts, owner, |draft, ordinal, pba| {
                 let place = Place::new(pba.container, ordinal);
                 scratch.places.extend(place.map(|place| (draft.fingerprint.prefix64(), place)));
                 let number = numbers.next().expect("one for each draft");
@@ -143,7 +151,7 @@ impl Inner {
             // After the index knows: a plan that begins with this count misses nothing.
             self.stores.fetch_add(1, Ordering::Release);
             if drafts.peek().is_some() {
-                engine.seal_open(&container);
+                engine.seal(&container);
                 committed.sealed.push(container);
             }
         }
@@ -174,33 +182,52 @@ impl Inner {
         scratch.candidates = found;
     }
 
-    /// The container being filled; a new one if there is none.
+    /// The container being filled with new records; a new one if there is none. First there must be
+    /// room for what winning space back needs.
     fn open_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
         if let Some(open) = &engine.open {
             return Ok(Arc::clone(open));
         }
-        if engine.next_container > CONTAINER_ID_MAX {
-            return Err(PoolError::NoSpace("all container numbers are used up".to_owned()));
-        }
-        let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
-        engine.space.supers(engine.table.len() + 1, volumes + 1)?;
-        let id = ContainerId::new(engine.next_container);
-        let capacity = self.settings.container_bytes as usize;
-        // Nothing acknowledged rests on a container that could not be made: a lack of file handles
-        // or memory passes, and the next write tries again.
-        self.store.create(id, capacity as u64)?;
-        engine.next_container += 1;
-        engine.table.open(id);
-        let open =
-            Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
-        self.live_mut().insert(id, Arc::clone(&open));
-        self.newest.store(id.get(), Ordering::Release);
+        self.keep_reserve(engine)?;
+        let open = self.new_container(engine)?;
         engine.open = Some(Arc::clone(&open));
         Ok(open)
     }
 
+    /// An empty container, made in the store and known to the table.
+    pub fn new_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
+        let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
+        engine.space.supers(engine.table.len() + 2, volumes + 1)?;
+        let id = self.create_next(engine)?;
+        Ok(self.begin_container(engine, id))
+    }
+
+    /// Make the next container in the store.
+    pub fn create_next(&self, engine: &mut Engine) -> Result<ContainerId, PoolError> {
+        if engine.next_container > CONTAINER_ID_MAX {
+            return Err(PoolError::NoSpace("all container numbers are used up".to_owned()));
+        }
+        let id = ContainerId::new(engine.next_container);
+        // Nothing acknowledged rests on a container that could not be made: a lack of file handles
+        // or memory passes, and the next write tries again.
+        self.store.create(id, u64::from(self.settings.container_bytes))?;
+        engine.next_container += 1;
+        self.newest.store(id.get(), Ordering::Release);
+        Ok(id)
+    }
+
+    /// Begin to fill a container that the store has.
+    pub fn begin_container(&self, engine: &mut Engine, id: ContainerId) -> Arc<OpenContainer> {
+        let capacity = self.settings.container_bytes as usize;
+        engine.table.open(id);
+        let open =
+            Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
+        self.live_mut().insert(id, Arc::clone(&open));
+        open
+    }
+
     /// Change map, reference totals and journal.
-    fn apply(
+    pub fn apply(
         &self,
         engine: &mut Engine,
         volume: &VolumeState,
@@ -264,12 +291,16 @@ impl Inner {
 }
 
 impl Engine {
-    /// The container being filled takes no more.
-    pub fn seal_open(&mut self, container: &Arc<OpenContainer>) {
+    /// A container that is being filled takes no more.
+    pub fn seal(&mut self, container: &Arc<OpenContainer>) {
         let (len, chunks) = container.seal();
         self.table.seal(container.id(), len, chunks);
         self.unsynced.push(Arc::clone(container));
-        self.open = None;
+        for filling in [&mut self.open, &mut self.moving] {
+            if filling.as_ref().is_some_and(|open| open.id() == container.id()) {
+                *filling = None;
+            }
+        }
     }
 }
 

@@ -35,4 +35,6 @@ pub(crate) struct Counters {
     pub flushes: AtomicU64,
     /// Checkpoints.
     pub checkpoints: AtomicU64,
+    /// Bytes of records that were moved to win space back.
+    pub moved_bytes: AtomicU64,
 }

@@ -1,7 +1,8 @@
 //! What an open pool consists of, and who may hold which lock.
 //! Room: onefold-pool.
-//! Lock order: flusher, engine, map; nothing else is held across calls. The index, directories,
-//! read cache and live containers have locks of their own that guard single operations.
+//! Lock order: reclaim, flusher, engine, map; nothing else is held across calls. The index,
+//! directories, read cache and live containers have locks of their own that guard single
+//! operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,13 +18,14 @@ use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::error::PoolError;
 use crate::format::frame::Entries;
+use crate::format::superblock::Features;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
 use crate::map::Map;
 use crate::read_cache::ReadCache;
+use crate::reclaim::Reclaim;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
-use crate::sync;
 
 /// Buffers kept for later containers: one is enough for each thread that fills one.
 const BUFFERS_KEPT_MAX: usize = 4;
@@ -32,6 +34,7 @@ const BUFFERS_KEPT_MAX: usize = 4;
 pub(crate) struct Inner {
     pub settings: PoolSettings,
     pub identity: PoolIdentity,
+    pub features: Features,
     pub budgets: Budgets,
     pub read_only: bool,
     /// Where volumes read and write: with a cache before it, if there is one.
@@ -51,6 +54,10 @@ pub(crate) struct Inner {
     pub newest: AtomicU32,
     pub engine: Mutex<Engine>,
     pub flusher: Mutex<Flusher>,
+    /// What winning space back is at.
+    pub reclaim: Mutex<Reclaim>,
+    /// Stored bytes per hundred live ones that writers keep to; 0 if they do not care.
+    pub space_target: AtomicU32,
     pub volumes: RwLock<BTreeMap<u32, Arc<VolumeState>>>,
     pub counters: Counters,
     /// Why nothing is written any more, if so.
@@ -74,8 +81,12 @@ pub(crate) struct Files {
 /// What changes when a write commits.
 pub(crate) struct Engine {
     pub table: ContainerTable,
-    /// The container being filled.
+    /// The container being filled with new records.
     pub open: Option<Arc<OpenContainer>>,
+    /// The container being filled with records that are moved.
+    pub moving: Option<Arc<OpenContainer>>,
+    /// An empty container in the store, set aside so that records can be moved on a full disk.
+    pub spare: Option<ContainerId>,
     /// Sealed containers that are not yet durable.
     pub unsynced: Vec<Arc<OpenContainer>>,
     pub next_container: u32,
@@ -107,6 +118,10 @@ pub(crate) struct VolumeState {
     /// Blocks with stored data; changes under the engine's lock.
     pub mapped_chunks: AtomicU64,
     pub deleting: AtomicBool,
+    /// What its record in the checkpoint says besides.
+    pub origin: u32,
+    pub birth: u64,
+    pub created_seconds: u64,
 }
 
 /// Buffers that a write or read needs, kept from call to call.
@@ -129,13 +144,11 @@ pub(crate) struct Scratch {
 
 impl Inner {
     pub fn engine(&self) -> MutexGuard<'_, Engine> {
-        sync::point("engine");
-        sync::lock(&self.engine)
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn flusher(&self) -> MutexGuard<'_, Flusher> {
-        sync::point("flusher");
-        sync::lock(&self.flusher)
+        self.flusher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn live(&self, id: ContainerId) -> Option<Arc<OpenContainer>> {

@@ -33,6 +33,32 @@ pub enum PoolError {
         /// The newest version that is understood.
         supported: u32,
     },
+    /// Written by a onefold from before the first release.
+    #[error(
+        "{what} has format version {found}; this onefold reads version {supported}: copy the \
+         data out with the onefold that made the pool"
+    )]
+    OlderFormat {
+        /// The file or structure.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// The version that is understood.
+        supported: u32,
+    },
+    /// It has features that this onefold does not know and must not ignore.
+    #[error(
+        "{what} uses features that this onefold does not know (bits {bits:#x}), without which it \
+         cannot be {action}"
+    )]
+    UnknownFeatures {
+        /// The file or structure.
+        what: String,
+        /// The unknown bits of the feature word.
+        bits: u64,
+        /// What must not be done without knowing them: "read" or "changed".
+        action: &'static str,
+    },
     /// A structure is damaged or not what it should be.
     #[error("corrupt {what} at byte {offset}: {problem}")]
     Corrupt {
@@ -136,6 +162,14 @@ impl PoolError {
     /// Whether this is only a lack of space, which passes once there is some.
     pub const fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace(_))
+    }
+
+    /// Whether it is sound, but not of a format that is known here.
+    pub(crate) const fn is_other_format(&self) -> bool {
+        matches!(
+            self,
+            Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::UnknownFeatures { .. }
+        )
     }
 
     /// Whether stored bytes cannot be had, for damage or because the system cannot read them.

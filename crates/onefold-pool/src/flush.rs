@@ -141,12 +141,16 @@ impl Inner {
                 root: root.reference,
                 mapped_chunks: volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed),
                 deleting: volume.deleting.load(std::sync::atomic::Ordering::Relaxed),
+                origin: volume.origin,
+                birth: volume.birth,
+                created_seconds: volume.created_seconds,
             })
         };
         let volumes: Result<Vec<VolumeRecord>, PoolError> = volumes.values().map(record).collect();
         Ok(Superblock {
             sequence,
             identity: self.identity,
+            features: self.features,
             settings: self.settings,
             next_container: engine.next_container,
             next_volume: engine.next_volume,
@@ -164,26 +168,29 @@ impl Inner {
         if self.is_clean() {
             return self.give_back();
         }
-        let unused = {
+        let mut unused = Vec::new();
+        {
             let mut engine = self.engine();
-            match engine.open.take() {
-                Some(open) if open.is_unused() => {
+            let engine = &mut *engine;
+            if let Some(spare) = engine.spare.take() {
+                engine.table.remove(spare);
+                unused.push(spare);
+            }
+            for open in [engine.open.take(), engine.moving.take()].into_iter().flatten() {
+                if open.is_unused() {
                     engine.table.remove(open.id());
                     self.live_mut().remove(&open.id());
-                    Some(open.id())
-                }
-                Some(open) => {
+                    unused.push(open.id());
+                } else {
                     engine.generation += 1;
-                    engine.seal_open(&open);
-                    None
+                    engine.seal(&open);
                 }
-                None => None,
             }
-        };
+        }
         // Twice, so that both files hold this state: whichever is damaged later, the other has it.
         self.checkpoint()?;
         self.checkpoint()?;
-        if let Some(id) = unused {
+        for id in unused {
             self.store.remove(id)?;
         }
         self.give_back()
@@ -212,6 +219,8 @@ impl Inner {
         let flusher = self.flusher();
         let engine = self.engine();
         engine.open.is_none()
+            && engine.moving.is_none()
+            && engine.spare.is_none()
             && engine.entries.is_empty()
             && flusher.pending.is_empty()
             && flusher.journal.is_clean()
@@ -235,6 +244,7 @@ struct Taken {
 fn take(engine: &mut Engine, flusher: &mut Flusher) -> Taken {
     let mut containers = std::mem::take(&mut engine.unsynced);
     containers.extend(engine.open.clone());
+    containers.extend(engine.moving.clone());
     if !engine.entries.is_empty() {
         engine.space.frame_begins();
         flusher.pending.append(&mut engine.entries);
@@ -243,7 +253,7 @@ fn take(engine: &mut Engine, flusher: &mut Flusher) -> Taken {
 }
 
 impl Taken {
-    /// Return sealed containers that did not become durable; the open one was never taken away.
+    /// Return sealed containers that did not become durable; the open ones were never taken away.
     fn put_back(&self, engine: &mut Engine) {
         let sealed = self.containers.iter().filter(|container| container.is_sealed());
         engine.unsynced.extend(sealed.cloned());

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use onefold_block::{Media, MediaError};
 
 use crate::error::PoolError;
-use crate::format::FORMAT_VERSION;
 use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use crate::format::witness::{WITNESS_BYTES, decode_witness, encode_witness, witness_at};
 
@@ -189,7 +188,7 @@ pub fn replay(
         if frame.epoch != epoch || frame.number != found.next_number {
             break;
         }
-        refuse_newer(&frame)?;
+        refuse_other_version(&frame)?;
         let changes = frame::decode_changes(frame.payload).ok_or_else(|| {
             PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
         })?;
@@ -233,7 +232,7 @@ pub fn good_frames(media: &dyn Media, epoch: u64) -> Result<Vec<FoundFrame>, Poo
         };
         let frame = frame::decode(&buffer).expect("it was just verified");
         if frame.epoch >= epoch {
-            refuse_newer(&frame)?;
+            refuse_other_version(&frame)?;
             frames.push(FoundFrame { epoch: frame.epoch, number: frame.number, at });
         }
         at += frame_len;
@@ -268,13 +267,8 @@ fn begins_at(media: &dyn Media, at: u64, len: u64, epoch: u64) -> Result<bool, P
     Ok(frame::has_magic(&header) && header[8..16] == epoch.to_le_bytes())
 }
 
-fn refuse_newer(frame: &frame::Frame<'_>) -> Result<(), PoolError> {
-    if frame.version > FORMAT_VERSION {
-        let what = "journal".to_owned();
-        let (found, supported) = (frame.version, FORMAT_VERSION);
-        return Err(PoolError::NewerFormat { what, found, supported });
-    }
-    Ok(())
+fn refuse_other_version(frame: &frame::Frame<'_>) -> Result<(), PoolError> {
+    crate::format::check_version("journal", frame.version)
 }
 
 /// A good frame of this epoch past the end of the good ones means that one between is damaged.

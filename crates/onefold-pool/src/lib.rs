@@ -4,7 +4,8 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `open`, `recover`, `rescue`, `check` and `status` around them; `format` below them all.
+//! `reclaim` and `relocate`, which win space back; `open`, `recover`, `rescue`, `check` and
+//! `status` around them; `format` below them all.
 
 mod absent;
 mod check;
@@ -16,8 +17,6 @@ mod error;
 mod flush;
 pub mod format;
 mod index;
-#[cfg(test)]
-mod interleavings;
 mod journal;
 mod key_hasher;
 mod lock;
@@ -28,13 +27,14 @@ mod plan;
 mod pool;
 mod read;
 mod read_cache;
+mod reclaim;
 mod recover;
 mod release;
+mod relocate;
 mod rescue;
 mod settings;
 mod space;
 mod status;
-mod sync;
 mod verify;
 mod volume;
 mod volumes;
@@ -44,8 +44,9 @@ pub use check::{CheckReport, Finding};
 pub use error::PoolError;
 pub use open::{OpenOptions, WrapStore};
 pub use pool::Pool;
+pub use reclaim::{BackgroundStep, SpaceTarget};
 pub use rescue::{RescuePoint, RescueReport};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};
-pub use status::{Activity, PoolStatus, VolumeStatus};
+pub use status::{Activity, PoolStatus, SpaceTotals, VolumeStatus};
 pub use volume::Volume;
 pub use volumes::{VOLUME_BYTES_MAX_AT_4K, check_volume_name};

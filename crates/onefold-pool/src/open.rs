@@ -1,6 +1,6 @@
 //! Making a pool and opening it.
 //! Room: onefold-pool.
-//! Source: ARCHITECTURE.md, section 5.
+//! Source: ARCHITECTURE.md, section 6.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -15,9 +15,9 @@ use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::FORMAT_VERSION;
 use crate::format::frame::Entries;
-use crate::format::superblock::{Superblock, VolumeRecord};
+use crate::format::superblock::{Features, Superblock, VolumeRecord};
+use crate::format::{FORMAT_VERSION, check_version};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
 use crate::lock::{LOCK_FILE, PoolLock};
@@ -75,6 +75,7 @@ pub(crate) fn create(
     let superblock = Superblock {
         sequence: 1,
         identity,
+        features: Features::default(),
         settings: *settings,
         next_container: 1,
         next_volume: 1,
@@ -112,9 +113,8 @@ pub(crate) fn check_map_header(
     let (magic, version) = (reader.array::<8>(), reader.u32().unwrap_or(0));
     let (_, check) = (reader.array::<16>(), reader.u32());
     let intact = magic.as_ref() == Some(MAP_MAGIC) && check == Some(crc32fast::hash(&found[..28]));
-    if intact && version > FORMAT_VERSION {
-        let what = MAP_FILE.to_owned();
-        return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
+    if intact {
+        check_version(MAP_FILE, version)?;
     }
     if found != map_header(identity) {
         let problem = "the header is damaged or belongs to another pool";
@@ -138,9 +138,9 @@ pub(crate) fn read_supers(
         });
     }
     let (second, first) = (read.pop().expect("two"), read.pop().expect("two"));
-    let newer = |error: &PoolError| matches!(error, PoolError::NewerFormat { .. });
+    let other = |error: &PoolError| error.is_other_format();
     match (first, second) {
-        (Err(error), _) | (_, Err(error)) if newer(&error) => Err(error),
+        (Err(error), _) | (_, Err(error)) if other(&error) => Err(error),
         (Ok(a), Ok(b)) => Ok((if a.sequence > b.sequence { a } else { b }, None)),
         (Ok(good), Err(error)) | (Err(error), Ok(good)) => {
             Ok((good, (!matches!(error, PoolError::NoPool)).then_some(error)))
@@ -199,6 +199,8 @@ pub(crate) fn open(
     if let Some(error) = &damage {
         tracing::warn!("one checkpoint is unreadable, as after a power cut: {error}");
     }
+    let newest = SUPER_FILES[superblock.sequence as usize % 2];
+    superblock.features.check(newest, !options.read_only)?;
     check_map_header(&*files.map, &superblock.identity)?;
     let containers = existing_containers(folder)?;
     let plain: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
@@ -238,6 +240,8 @@ pub(crate) fn assemble(
     let engine = Engine {
         table: ContainerTable::from_records(&superblock.containers),
         open: None,
+        moving: None,
+        spare: None,
         unsynced: Vec::new(),
         next_container: superblock.next_container,
         next_volume: superblock.next_volume,
@@ -270,6 +274,9 @@ pub(crate) fn assemble(
         flusher: Mutex::new(flusher),
         volumes: RwLock::new(volumes),
         counters: Counters::default(),
+        features: superblock.features,
+        reclaim: Mutex::default(),
+        space_target: AtomicU32::new(0),
         poison: OnceLock::new(),
         scratch: Mutex::default(),
         buffers: Mutex::default(),
@@ -285,5 +292,8 @@ pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
         size_bytes: AtomicU64::new(record.size_bytes),
         mapped_chunks: AtomicU64::new(record.mapped_chunks),
         deleting: AtomicBool::new(record.deleting),
+        origin: record.origin,
+        birth: record.birth,
+        created_seconds: record.created_seconds,
     })
 }

@@ -11,6 +11,7 @@ use onefold_content::{Fingerprint, is_zero};
 
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
+use crate::format::container::kept;
 use crate::format::record;
 use crate::index::Candidates;
 use crate::pba::{MapEntry, UNIT_BYTES};
@@ -83,6 +84,9 @@ impl Inner {
         let mut fingerprints = std::mem::take(&mut scratch.fingerprints);
         fingerprints.resize(blocks.len(), Fingerprint::from_bytes([0; 32]));
         self.fingerprinter.hash_many(&blocks, &mut fingerprints);
+        for fingerprint in &mut fingerprints {
+            *fingerprint = kept(fingerprint);
+        }
 
         scratch.records.clear();
         let mut batch = Batch {

@@ -12,6 +12,9 @@ use crate::lock::PoolLock;
 use crate::open::{self, OpenOptions, WrapStore};
 use crate::settings::{PoolIdentity, PoolSettings};
 
+/// Dead containers are given back while others write once they are one part in this of all.
+const DEAD_SHARE_MAX: u64 = 16;
+
 /// An open pool. Clones are handles of the same one. Dropping the last handle without
 /// [`Pool::close`] is like a power cut: what was flushed is there at the next opening.
 #[derive(Clone)]
@@ -105,15 +108,24 @@ impl Pool {
     }
 
     /// What should happen now and then while the pool is idle or busy: bound what a power cut can
-    /// take, and give dead containers back. Cheap when there is nothing to do.
+    /// take, and give dead containers back, once they are many or nobody writes. Cheap when there
+    /// is nothing to do.
     pub fn maintain(&self) -> Result<(), PoolError> {
         if self.inner.read_only {
             return Ok(());
         }
+        let before = self.inner.flusher().durable;
         self.inner.flush()?;
         self.inner.settle_journal()?;
-        let dead = self.inner.engine().table.dead();
-        if dead > 0 { self.inner.checkpoint() } else { Ok(()) }
+        let (totals, now) = {
+            let engine = self.inner.engine();
+            (engine.table.totals(), engine.generation)
+        };
+        let many = totals.dead_bytes >= totals.stored_bytes / DEAD_SHARE_MAX;
+        if totals.dead > 0 && (many || before == now) {
+            return self.inner.checkpoint();
+        }
+        Ok(())
     }
 
     /// Stop cleanly. Later writes through other handles fail at the next opening's lock or are

@@ -1,23 +1,23 @@
 //! What opening does after the checkpoint is read: the journal, open containers, strays, index.
 //! Room: onefold-pool.
-//! Source: ARCHITECTURE.md, section 5.
+//! Source: ARCHITECTURE.md, section 6.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba};
-use onefold_content::{Decompressor, Fingerprint};
+use onefold_content::Decompressor;
 
 use crate::commit::Tally;
 use crate::container::directories;
 use crate::engine::{Engine, Inner};
 use crate::error::PoolError;
-use crate::format::container::{self, DirectoryEntry};
+use crate::format::container::{self, DirectoryEntry, Owner};
 use crate::format::frame::Change;
 use crate::format::record;
 use crate::index::Place;
 use crate::journal::{self, Journal, Replay};
-use crate::pba::{Pba, UNIT_BYTES};
+use crate::pba::{CONTAINER_ID_MAX, Pba, UNIT_BYTES};
 
 impl Inner {
     /// Bring memory to the state that is durable, and unless read-only the media too.
@@ -48,7 +48,8 @@ impl Inner {
         }
         engine.space.journal_took(replay.end_bytes);
         let sealed = self.seal_left_open(&mut engine)?;
-        self.remove_strays(&engine)?;
+        self.remove_strays(&mut engine)?;
+        self.newest.store(engine.next_container - 1, Ordering::Release);
         drop(engine);
         self.fill_index();
         if replay.next_number == 0 {
@@ -162,7 +163,10 @@ impl Inner {
         let entries = self.walk(id, &bytes)?;
         // It may have been sealed after the checkpoint. A directory alone proves nothing: it may
         // have reached the media when a record before it did not.
-        if directories::load(&*self.plain, id, len).is_ok_and(|found| found == entries) {
+        let what = |entry: &DirectoryEntry| (entry.fingerprint, entry.location);
+        if directories::load(&*self.plain, id, len)
+            .is_ok_and(|found| found.iter().map(what).eq(entries.iter().map(what)))
+        {
             self.store.sync(id)?;
             return Ok((len as usize, entries.len()));
         }
@@ -190,16 +194,17 @@ impl Inner {
             let pba = Pba { container: id, location };
             record::decode(&bytes[at..location.end_bytes()], pba, &mut decompressor, &mut chunk)
                 .map_err(|e| PoolError::corrupt(id.to_string(), at as u64, e.to_string()))?;
-            let fingerprint: Fingerprint = self.fingerprinter.hash(&chunk);
-            entries.push(DirectoryEntry { fingerprint, location });
+            let fingerprint = container::kept(&self.fingerprinter.hash(&chunk));
+            entries.push(DirectoryEntry { fingerprint, location, owner: Owner::UNKNOWN });
             at = location.end_bytes();
         }
         Ok(entries)
     }
 
     /// Remove containers of this pool that nothing refers to: made or given up just before the
-    /// power went.
-    fn remove_strays(&self, engine: &Engine) -> Result<(), PoolError> {
+    /// power went. Their numbers are not given out again: a removal may be undone by a power cut,
+    /// and a container whose number the next checkpoint does not know shows a lost journal.
+    fn remove_strays(&self, engine: &mut Engine) -> Result<(), PoolError> {
         for id in self.plain.list()? {
             if engine.table.get(id).is_some() {
                 continue;
@@ -209,6 +214,9 @@ impl Inner {
             let ours = container::check_header(&header, id, &self.identity.uuid).is_ok();
             let unfinished = !readable || header == [0; container::HEADER_BYTES];
             if ours || unfinished {
+                if id.get() < CONTAINER_ID_MAX {
+                    engine.next_container = engine.next_container.max(id.get() + 1);
+                }
                 self.store.remove(id)?;
             } else {
                 tracing::warn!("{id} is not part of this pool and was left alone");

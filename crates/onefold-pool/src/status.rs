@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use crate::container::table::SpaceTotals;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container;
@@ -49,6 +50,8 @@ pub struct Activity {
     pub flushes: u64,
     /// Checkpoints.
     pub checkpoints: u64,
+    /// Bytes of records that were moved to win space back.
+    pub moved_bytes: u64,
 }
 
 /// What a pool holds and uses.
@@ -62,14 +65,25 @@ pub struct PoolStatus {
     pub volumes: Vec<VolumeStatus>,
     /// Bytes of all volumes' blocks with stored data.
     pub logical_bytes: u64,
-    /// Bytes of the chunks stored, each counted once and before compression.
+    /// Bytes of the chunks that blocks refer to, each counted once and before compression. Where
+    /// many blocks share chunks it may be less, until the maps were last counted.
     pub unique_bytes: u64,
     /// Bytes of these chunks as stored, record headers and padding included.
     pub compressed_bytes: u64,
     /// Bytes of all files of the pool.
     pub stored_bytes: u64,
-    /// Chunks stored.
+    /// Of these, bytes of containers.
+    pub container_bytes: u64,
+    /// Of these, bytes of what blocks refer to, its part of headers and directories included.
+    pub live_bytes: u64,
+    /// The other bytes of containers: what was overwritten or given up.
+    pub dead_bytes: u64,
+    /// Of these, bytes in containers without any reference: the next checkpoint gives them back.
+    pub removable_bytes: u64,
+    /// Chunks that blocks refer to.
     pub chunks: u64,
+    /// Chunks in containers, those among them that nothing refers to any more.
+    pub stored_chunks: u64,
     /// Containers, and of these without any reference, waiting for the next checkpoint.
     pub containers: u64,
     /// Containers that nothing refers to any more.
@@ -123,6 +137,11 @@ impl PoolStatus {
         ratio(self.unique_bytes, self.compressed_bytes)
     }
 
+    /// Bytes of containers per byte of what blocks refer to; 1 if nothing is stored.
+    pub fn stored_over_live(&self) -> f64 {
+        ratio(self.container_bytes, self.live_bytes)
+    }
+
     /// Memory of all parts of the pool together.
     pub fn memory_bytes(&self) -> u64 {
         self.index_memory_bytes
@@ -143,6 +162,16 @@ fn ratio(over: u64, under: u64) -> f64 {
 }
 
 impl Pool {
+    /// What was done since it was opened; cheap.
+    pub fn activity(&self) -> Activity {
+        activity(&self.inner)
+    }
+
+    /// What sealed containers take, and how much of that is alive; cheap.
+    pub fn space(&self) -> SpaceTotals {
+        self.inner.engine().table.totals()
+    }
+
     /// What it holds and uses now.
     pub fn status(&self) -> Result<PoolStatus, PoolError> {
         let inner = &*self.inner;
@@ -164,10 +193,15 @@ impl Pool {
             uuid: inner.identity.uuid,
             logical_bytes: volumes.iter().map(|volume| volume.mapped_bytes).sum(),
             volumes,
-            unique_bytes: stored.chunks * chunk,
+            unique_bytes: stored.live_chunks * chunk,
             compressed_bytes: stored.record_bytes,
             stored_bytes: stored.container_bytes + stored.file_bytes + stored.unfinished_bytes,
-            chunks: stored.chunks,
+            container_bytes: stored.container_bytes,
+            live_bytes: stored.live_bytes,
+            dead_bytes: stored.container_bytes - stored.live_bytes,
+            removable_bytes: stored.removable_bytes,
+            chunks: stored.live_chunks,
+            stored_chunks: stored.chunks,
             containers: stored.containers,
             dead_containers: stored.dead,
             unfinished_containers: stored.unfinished,
@@ -199,6 +233,9 @@ impl Pool {
 #[derive(Default)]
 struct Stored {
     chunks: u64,
+    live_chunks: u64,
+    live_bytes: u64,
+    removable_bytes: u64,
     record_bytes: u64,
     containers: u64,
     dead: u64,
@@ -224,18 +261,29 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
             stored.sealed_bytes += len;
             stored.container_bytes += len;
             stored.chunks += chunks;
-            stored.record_bytes += len - around as u64;
+            stored.live_chunks += u64::from(info.live());
+            stored.record_bytes += part(len - around as u64, info.live().into(), chunks);
         }
-        engine.table.iter().filter(|(_, info)| info.len_bytes == 0).map(|(id, _)| id).collect()
+        let totals = engine.table.totals();
+        stored.live_bytes = totals.live_bytes;
+        stored.removable_bytes = totals.dead_bytes;
+        let open = engine.table.iter().filter(|(_, info)| info.len_bytes == 0);
+        open.map(|(id, info)| (id, info.references)).collect()
     };
-    for id in left_open {
+    for (id, references) in left_open {
         if let Some(open) = inner.live(id) {
             let (bytes, chunks) = open.fill();
-            stored.container_bytes += bytes as u64;
-            stored.record_bytes += (bytes - container::HEADER_BYTES) as u64;
-            stored.chunks += chunks as u64;
+            let (bytes, chunks) = (bytes as u64, chunks as u64);
+            let live = references.min(chunks);
+            stored.container_bytes += bytes;
+            stored.live_bytes += part(bytes, live, chunks);
+            stored.record_bytes +=
+                part(bytes.saturating_sub(container::HEADER_BYTES as u64), live, chunks);
+            stored.chunks += chunks;
+            stored.live_chunks += live;
         } else if let Ok(len) = inner.store.len(id) {
             stored.container_bytes += len;
+            stored.live_bytes += len;
             stored.record_bytes += len;
         }
     }
@@ -256,6 +304,11 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
     Ok(stored)
 }
 
+/// As much of `bytes` as `live` is of `all`.
+fn part(bytes: u64, live: u64, all: u64) -> u64 {
+    (u128::from(bytes) * u128::from(live)).checked_div(all.into()).unwrap_or(0) as u64
+}
+
 fn activity(inner: &Inner) -> Activity {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let counters = &inner.counters;
@@ -272,5 +325,6 @@ fn activity(inner: &Inner) -> Activity {
         completed: get(&counters.completed),
         flushes: get(&counters.flushes),
         checkpoints: get(&counters.checkpoints),
+        moved_bytes: get(&counters.moved_bytes),
     }
 }

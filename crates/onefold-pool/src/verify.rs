@@ -73,7 +73,7 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Option<Verified> {
         for place in found.iter() {
-            let known = place.container(self.newest()).filter(|&id| table.get(id).is_some());
+            let known = place.container(self.newest()).filter(|&id| table.is_shareable(id));
             let Some(id) = known else { continue };
             let entry = match self.live(id) {
                 Some(container) => container.entry(place.ordinal()),

@@ -105,13 +105,26 @@ pub fn check_volume_name(name: &str) -> Result<(), PoolError> {
 }
 
 impl Pool {
-    /// Make a thin volume.
+    /// Make a thin volume whose time of creation nobody tells.
     pub fn create_volume(&self, name: &str, size: ByteSize) -> Result<Volume, PoolError> {
+        self.create_volume_at(name, size, 0)
+    }
+
+    /// Make a thin volume, `created_seconds` after the beginning of 1970.
+    pub fn create_volume_at(
+        &self,
+        name: &str,
+        size: ByteSize,
+        created_seconds: u64,
+    ) -> Result<Volume, PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
         check_volume_name(name)?;
         let blocks = inner.check_size(size)?;
         let record = {
+            // This lock holds the next checkpoint back until the volume is there.
+            let flusher = inner.flusher();
+            let birth = flusher.sequence + 1;
             let mut engine = inner.engine();
             let mut volumes = inner.volumes.write().unwrap_or_else(PoisonError::into_inner);
             if volumes.values().any(|v| v.name() == name && !v.deleting.load(Ordering::Acquire)) {
@@ -131,6 +144,9 @@ impl Pool {
                 root: RAW_HOLE,
                 mapped_chunks: 0,
                 deleting: false,
+                origin: 0,
+                birth,
+                created_seconds,
             };
             let root = Root { height: record.height, reference: record.root };
             inner.map.add(record.number, root, blocks, false)?;

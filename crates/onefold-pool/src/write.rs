@@ -10,7 +10,6 @@ use crate::engine::{Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
-use crate::sync;
 
 /// Entries that no flush has taken: beyond this a write flushes.
 const ENTRIES_BYTES_MAX: usize = 1 << 20;
@@ -18,8 +17,8 @@ const ENTRIES_BYTES_MAX: usize = 1 << 20;
 const SHARING_PASSES: usize = 3;
 /// Attempts to complete a chunk that others overwrite; then they wait for it.
 const PIECE_PASSES: usize = 8;
-/// Checkpoints for want of space, for one batch.
-const SPACE_PASSES: usize = 3;
+/// Attempts to win space back, for one batch: others may take what came back.
+const SPACE_PASSES: usize = 64;
 
 /// A piece of a request inside one chunk.
 struct Piece<'a> {
@@ -67,7 +66,8 @@ impl Inner {
         })();
         self.give_scratch(scratch);
         result?;
-        self.relieve()
+        self.relieve()?;
+        self.keep_pace(requests.iter().map(|request| request.data.len() as u64).sum())
     }
 
     /// Write whole chunks, again where a container vanished under a duplicate.
@@ -141,9 +141,9 @@ impl Inner {
         })
     }
 
-    /// Commit and write out what became full. Where there is no space, what is dead is given back
-    /// and `commit` called again, until there is nothing dead or others are always faster to take
-    /// what came back. Returns the conflicts.
+    /// Commit and write out what became full. Where there is no space, some is won back and
+    /// `commit` called again, until there is none to win or others are always faster to take what
+    /// came back. Returns the conflicts.
     fn with_space(
         &self,
         mut commit: impl FnMut() -> Result<Committed, PoolError>,
@@ -151,13 +151,11 @@ impl Inner {
         let mut passes = 0;
         let committed = loop {
             match commit() {
-                Err(error)
-                    if error.is_no_space()
-                        && passes < SPACE_PASSES
-                        && self.engine().table.dead() > 0 =>
-                {
+                Err(error) if error.is_no_space() && passes < SPACE_PASSES => {
                     passes += 1;
-                    self.checkpoint()?;
+                    if !self.make_room()? {
+                        return Err(error);
+                    }
                 }
                 other => break other?,
             }
@@ -188,7 +186,6 @@ impl Inner {
     ) -> Result<(), PoolError> {
         container.write_out(&*self.store).map_err(|error| self.poison_unless_no_space(error))?;
         let directory = container.directory();
-        sync::point("written out");
         // A flush and the writer that filled it may both be here. The directory is kept by the one
         // that takes the container out of memory, before the other goes on: the container may be
         // removed right after, and its directory must not appear later than that.
@@ -205,7 +202,7 @@ impl Inner {
     }
 
     /// Flush or checkpoint if too much has piled up.
-    fn relieve(&self) -> Result<(), PoolError> {
+    pub fn relieve(&self) -> Result<(), PoolError> {
         let (dirty, dirty_max) = self.map.dirty();
         if dirty > dirty_max {
             return self.checkpoint();

@@ -42,6 +42,8 @@ fn data_table(status: &PoolStatus) -> Table {
     table.row(["unique", &size(status.unique_bytes), &dedup, "after deduplication"]);
     let compression = times(status.compression_ratio());
     table.row(["compressed", &size(status.compressed_bytes), &compression, "after compression"]);
+    let dead = "overwritten or given up, and not yet won back";
+    table.row(["dead", &size(status.dead_bytes), "", dead]);
     let saved = 1.0 - 1.0 / status.total_ratio();
     let all = if status.logical_bytes == 0 {
         "all files of the pool".to_owned()
@@ -108,6 +110,9 @@ fn containers_line(status: &PoolStatus) -> String {
     let mut parts = vec![plural(status.containers, "container", "containers")];
     if status.container_fill > 0.0 {
         parts.push(format!("sealed ones {} full", percent(status.container_fill)));
+    }
+    if status.live_bytes > 0 {
+        parts.push(format!("{:.2} bytes stored for each that is alive", status.stored_over_live()));
     }
     if status.dead_containers > 0 {
         parts.push(format!("{} without use and soon gone", count(status.dead_containers)));
@@ -217,6 +222,7 @@ pub struct StatusJson {
     unique_bytes: u64,
     compressed_bytes: u64,
     stored_bytes: u64,
+    space: SpaceJson,
     dedup_ratio: f64,
     compression_ratio: f64,
     total_ratio: f64,
@@ -275,6 +281,16 @@ struct SettingsJson {
 }
 
 #[derive(Serialize)]
+struct SpaceJson {
+    container_bytes: u64,
+    live_bytes: u64,
+    dead_bytes: u64,
+    removable_bytes: u64,
+    moved_bytes: u64,
+    stored_over_live: f64,
+}
+
+#[derive(Serialize)]
 struct ContainersJson {
     total: u64,
     dead: u64,
@@ -323,6 +339,14 @@ impl StatusJson {
             unique_bytes: status.unique_bytes,
             compressed_bytes: status.compressed_bytes,
             stored_bytes: status.stored_bytes,
+            space: SpaceJson {
+                container_bytes: status.container_bytes,
+                live_bytes: status.live_bytes,
+                dead_bytes: status.dead_bytes,
+                removable_bytes: status.removable_bytes,
+                moved_bytes: status.activity.moved_bytes,
+                stored_over_live: status.stored_over_live(),
+            },
             dedup_ratio: status.dedup_ratio(),
             compression_ratio: status.compression_ratio(),
             total_ratio: status.total_ratio(),

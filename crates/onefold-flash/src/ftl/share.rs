@@ -110,9 +110,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 }
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
-            Some(Offline::Merge { duplicate, original }) => {
-                let merged = self.merge(duplicate, &Verified::by_digest(original), d)?;
-                self.policy.settled(Pair { duplicate, original: original.ppn() }, merged);
+            Some(Offline::Merge(pair)) => {
+                let merged = self.merge(pair, &Verified::by_strong_hash(pair.original), d)?;
+                self.policy.settled(pair, merged);
             }
         }
         Ok(true)
@@ -122,19 +122,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let both_live = self.owners.is_live(pair.duplicate) && self.owners.is_live(pair.original);
         let merged = if both_live && pair.duplicate != pair.original {
             let duplicate = readable(self.nand.read(pair.duplicate))?;
-            let verified = match &duplicate {
-                Some(page) => {
-                    readable(Verified::by_reading(&mut self.nand, pair.original, page))?.flatten()
-                }
-                None => None,
-            };
+            let original = readable(self.nand.read(pair.original))?;
             self.issue(d, OpKind::Read, Cause::Dedup, pair.duplicate, false);
             self.issue(d, OpKind::Read, Cause::Dedup, pair.original, false);
             d.work(Work::Compare, false);
+            let verified = match (original, duplicate) {
+                (Some(original), Some(duplicate)) => {
+                    Verified::by_comparison(&original, &duplicate, pair.original)
+                }
+                _ => None,
+            };
             self.counters.compared_equal += u64::from(verified.is_some());
             self.counters.compared_different += u64::from(verified.is_none());
             match verified {
-                Some(verified) => self.merge(pair.duplicate, &verified, d)?,
+                Some(verified) => self.merge(pair, &verified, d)?,
                 None => false,
             }
         } else {
@@ -147,10 +148,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Everybody who refers to the duplicate refers to the original from now on.
     fn merge(
         &mut self,
-        duplicate: u32,
+        pair: Pair,
         verified: &Verified,
         d: &mut impl Driver,
     ) -> Result<bool, FtlError> {
+        let Pair { duplicate, .. } = pair;
         let original = verified.ppn();
         if duplicate == original {
             return Ok(false);

@@ -3,7 +3,6 @@
 
 mod amplification;
 mod announced;
-mod any_spec;
 mod bytes_files;
 mod bytes_laws;
 mod conservation;

@@ -1,9 +1,9 @@
 //! Container directories in memory, within a budget, for verifying index candidates.
 //! Room: onefold-pool.
 //! In: a candidate (container, ordinal). Out: its full fingerprint and location, or none.
-//! Cost: 36 bytes per chunk of each cached container. A whole directory is loaded at the second
+//! Cost: 56 bytes per chunk of each cached container. A whole directory is loaded at the second
 //! miss on a container in a short while, if the first found a duplicate; a lone miss reads one
-//! entry of 40 bytes. Duplicates that come in the order in which they were first written therefore
+//! entry of 44 bytes. Duplicates that come in the order in which they were first written therefore
 //! cost one read per container, and scattered ones do not drag in what nobody asks for. Those of
 //! new containers are at hand without a read, but may never be of use: until a duplicate is found
 //! with one, they share an eighth of the budget.
@@ -75,12 +75,6 @@ impl Directories {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Containers whose directories are here.
-    #[cfg(test)]
-    pub fn held(&self) -> Vec<ContainerId> {
-        self.state().cached.keys().copied().collect()
     }
 
     /// Bytes in use.
@@ -247,6 +241,7 @@ pub fn load(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::container::Owner;
     use crate::pba::Location;
 
     const EACH: usize = 100 * size_of::<DirectoryEntry>();
@@ -255,6 +250,7 @@ mod tests {
         let entry = DirectoryEntry {
             fingerprint: Fingerprint::from_bytes([1; 32]),
             location: Location::new(2, 1),
+            owner: Owner::UNKNOWN,
         };
         vec![entry; 100].into()
     }

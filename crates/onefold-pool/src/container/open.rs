@@ -4,17 +4,16 @@
 //! has; (3) after sealing, directory and footer follow the last record.
 
 use std::iter::Peekable;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use onefold_block::{ContainerId, ContainerStore};
 
 use super::buffer::Buffer;
 use crate::error::PoolError;
-use crate::format::container::{self, DirectoryEntry};
+use crate::format::container::{self, DirectoryEntry, Owner};
 use crate::format::record;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, Location, Pba, UNIT_BYTES};
 use crate::plan::Draft;
-use crate::sync;
 
 /// A container in memory.
 pub struct OpenContainer {
@@ -62,23 +61,24 @@ impl OpenContainer {
     }
 
     fn content(&self) -> RwLockReadGuard<'_, Content> {
-        sync::read(&self.content)
+        self.content.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn content_mut(&self) -> std::sync::RwLockWriteGuard<'_, Content> {
-        sync::write(&self.content)
+        self.content.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        sync::lock(&self.progress)
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Append drafted records, whose bytes are in `records`, as many as fit; `placed` hears of each
-    /// with its ordinal and its address.
+    /// with its ordinal and its address. `owner` tells for which block each is written.
     pub fn append<'d>(
         &self,
         records: &mut [u8],
         drafts: &mut Peekable<impl Iterator<Item = &'d Draft>>,
+        owner: impl Fn(&Draft) -> Owner,
         mut placed: impl FnMut(&Draft, u16, Pba),
     ) {
         let mut content = self.content_mut();
@@ -97,7 +97,8 @@ impl OpenContainer {
             let bytes = &mut records[draft.range.clone()];
             record::place(bytes, pba);
             content.buffer.extend(bytes);
-            content.directory.push(DirectoryEntry { fingerprint: draft.fingerprint, location });
+            let (fingerprint, owner) = (draft.fingerprint, owner(draft));
+            content.directory.push(DirectoryEntry { fingerprint, location, owner });
             placed(draft, count as u16, pba);
             drafts.next();
         }

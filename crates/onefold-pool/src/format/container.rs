@@ -16,9 +16,11 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 32 | fingerprint |
-//! | 32 | 4 | location |
-//! | 36 | 4 | CRC-32 of bytes 0..36, xor the container number |
+//! | 0 | 24 | fingerprint, its first 24 bytes |
+//! | 24 | 4 | location |
+//! | 28 | 4 | owner: number of the volume that the record was first written for; 0: not known |
+//! | 32 | 8 | owner: the block of that volume |
+//! | 40 | 4 | CRC-32 of bytes 0..40, xor the container number |
 //!
 //! Footer, the last bytes of the file:
 //!
@@ -33,10 +35,10 @@
 //! | 24 | 4 | zero |
 //! | 28 | 4 | CRC-32 of bytes 0..28 |
 
-use onefold_block::ContainerId;
+use onefold_block::{ContainerId, Lba};
 use onefold_content::Fingerprint;
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, check_version};
 use crate::error::PoolError;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, UNIT_BYTES};
 use onefold_block::bytes::{Reader, Writer};
@@ -44,7 +46,7 @@ use onefold_block::bytes::{Reader, Writer};
 /// Bytes before the first record.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes of one directory entry.
-pub const ENTRY_BYTES: usize = 40;
+pub const ENTRY_BYTES: usize = 44;
 /// Bytes after the directory.
 pub const FOOTER_BYTES: usize = 32;
 
@@ -53,13 +55,41 @@ const FOOTER_MAGIC: &[u8; 4] = b"OFCF";
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(UNIT_BYTES));
 
-/// One chunk of a container: what it is and where.
+/// Bytes of a fingerprint that are kept: two different chunks agree in them by chance once in 2^96.
+pub const FINGERPRINT_BYTES: usize = 24;
+
+/// A fingerprint as directories hold it: what lies past the bytes that are kept is zero.
+#[must_use]
+pub fn kept(fingerprint: &Fingerprint) -> Fingerprint {
+    let mut bytes = *fingerprint.as_bytes();
+    bytes[FINGERPRINT_BYTES..].fill(0);
+    Fingerprint::from_bytes(bytes)
+}
+
+/// Which block a record was first written for. Only a hint: the block may hold something else by
+/// now, other blocks may share the record, and the volume may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The volume's number; 0 where the owner is not known.
+    pub volume: u32,
+    /// The block.
+    pub lba: Lba,
+}
+
+impl Owner {
+    /// Nobody knows, as after a crash before the container had a directory.
+    pub const UNKNOWN: Self = Self { volume: 0, lba: Lba::new(0) };
+}
+
+/// One chunk of a container: what it is, where, and for which block it was first written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// The chunk's full fingerprint.
+    /// The chunk's fingerprint, as [`kept`].
     pub fingerprint: Fingerprint,
     /// Its record.
     pub location: Location,
+    /// Whose it was first.
+    pub owner: Owner,
 }
 
 /// The header's bytes.
@@ -93,20 +123,12 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     if check != expected {
         return corrupt(28, format!("header checksum is {check:08x}, not {expected:08x}"));
     }
-    check_version(id, version)?;
+    check_version(&id.to_string(), version)?;
     if number != id.get() {
         return corrupt(8, format!("the header says container {number}"));
     }
     if &found_uuid != uuid {
         return corrupt(12, "the container belongs to another pool".to_owned());
-    }
-    Ok(())
-}
-
-fn check_version(id: ContainerId, found: u32) -> Result<(), PoolError> {
-    if found > FORMAT_VERSION {
-        let what = id.to_string();
-        return Err(PoolError::NewerFormat { what, found, supported: FORMAT_VERSION });
     }
     Ok(())
 }
@@ -125,8 +147,10 @@ pub fn encode_directory(
     let mut writer = Writer(Vec::with_capacity(directory_bytes(entries.len())));
     for entry in entries {
         let start = writer.0.len();
-        writer.bytes(entry.fingerprint.as_bytes());
+        writer.bytes(&entry.fingerprint.as_bytes()[..FINGERPRINT_BYTES]);
         writer.u32(entry.location.raw());
+        writer.u32(entry.owner.volume);
+        writer.u64(entry.owner.lba.get());
         let check = crc32fast::hash(&writer.0[start..]) ^ id.get();
         writer.u32(check);
     }
@@ -190,7 +214,7 @@ pub fn decode_footer(
     if check != expected {
         return corrupt(format!("footer checksum is {check:08x}, not {expected:08x}"));
     }
-    check_version(id, version)?;
+    check_version(&id.to_string(), version)?;
     if number != id.get() {
         return corrupt(format!("the footer says container {number}"));
     }
@@ -245,10 +269,13 @@ pub fn decode_directory(
 /// Verify and read one directory entry by itself.
 pub fn decode_entry(bytes: &[u8], id: ContainerId) -> Option<DirectoryEntry> {
     let mut reader = Reader::new(bytes);
-    let fingerprint = Fingerprint::from_bytes(reader.array()?);
+    let mut fingerprint = [0; Fingerprint::LEN];
+    fingerprint[..FINGERPRINT_BYTES].copy_from_slice(&reader.array::<FINGERPRINT_BYTES>()?);
+    let fingerprint = Fingerprint::from_bytes(fingerprint);
     let location = Location::from_raw(reader.u32()?)?;
+    let owner = Owner { volume: reader.u32()?, lba: Lba::new(reader.u64()?) };
     let expected = crc32fast::hash(bytes.get(..ENTRY_BYTES - 4)?) ^ id.get();
-    (reader.u32()? == expected).then_some(DirectoryEntry { fingerprint, location })
+    (reader.u32()? == expected).then_some(DirectoryEntry { fingerprint, location, owner })
 }
 
 #[cfg(test)]
@@ -264,7 +291,9 @@ mod tests {
             .map(|n| {
                 let location = Location::new(offset, usize::from(n) + 1);
                 offset += usize::from(n) + 1;
-                DirectoryEntry { fingerprint: Fingerprint::from_bytes([n; 32]), location }
+                let fingerprint = kept(&Fingerprint::from_bytes([n; 32]));
+                let owner = Owner { volume: u32::from(n), lba: Lba::new(u64::MAX - u64::from(n)) };
+                DirectoryEntry { fingerprint, location, owner }
             })
             .collect()
     }
@@ -283,8 +312,8 @@ mod tests {
         let bytes = encode_directory(ID, &entries, at);
         assert_eq!(bytes.len(), directory_bytes(entries.len()));
         assert_eq!(decode(&bytes, at).unwrap(), entries);
-        assert_eq!(decode_entry(&bytes[40..80], ID), Some(entries[1]));
-        assert_eq!(decode_entry(&bytes[40..80], ContainerId::new(78)), None);
+        assert_eq!(decode_entry(&bytes[44..88], ID), Some(entries[1]));
+        assert_eq!(decode_entry(&bytes[44..88], ContainerId::new(78)), None);
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -293,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_damaged_or_newer_header_is_named() {
+    fn a_foreign_damaged_newer_or_older_header_is_named() {
         let header = encode_header(ID, &UUID);
         assert_eq!(header.len(), HEADER_BYTES);
         check_header(&header, ID, &UUID).unwrap();
@@ -301,9 +330,13 @@ mod tests {
         assert!(check_header(&header, ID, &[8; 16]).is_err());
         assert!(check_header(&header[..31], ID, &UUID).is_err());
         let mut newer = header;
-        newer[4] = 2;
+        newer[4] = 3;
         let check = crc32fast::hash(&newer[..28]);
         newer[28..].copy_from_slice(&check.to_le_bytes());
         assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::NewerFormat { .. })));
+        newer[4] = 1;
+        let check = crc32fast::hash(&newer[..28]);
+        newer[28..].copy_from_slice(&check.to_le_bytes());
+        assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::OlderFormat { .. })));
     }
 }

@@ -9,5 +9,18 @@ pub mod record;
 pub mod superblock;
 pub mod witness;
 
-/// The format version that this code writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+use crate::error::PoolError;
+
+/// The only format version that this code writes and reads. Version 1 had no owners in directories
+/// and no room for what follows; no release ever wrote it.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// Refuse a structure of another version, whose checksum holds, by name.
+pub(crate) fn check_version(what: &str, found: u32) -> Result<(), PoolError> {
+    let (what, supported) = (what.to_owned(), FORMAT_VERSION);
+    match found {
+        FORMAT_VERSION => Ok(()),
+        0..FORMAT_VERSION => Err(PoolError::OlderFormat { what, found, supported }),
+        _ => Err(PoolError::NewerFormat { what, found, supported }),
+    }
+}

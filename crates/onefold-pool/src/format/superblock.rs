@@ -10,12 +10,12 @@
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
 //! | 32 | 8 | zero |
-//! | 40 | n | payload: settings, counters, volumes, containers |
+//! | 40 | n | payload: features, settings, counters, volumes, containers |
 
 use onefold_block::{ByteSize, ChunkSize, ContainerId};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::{FORMAT_VERSION, container};
+use super::{FORMAT_VERSION, check_version, container};
 use crate::error::PoolError;
 use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
 use crate::pba::CONTAINER_BYTES_MAX;
@@ -24,6 +24,12 @@ use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 40;
+/// Bytes of a container in a checkpoint.
+pub const CONTAINER_BYTES: usize = 28;
+/// A volume that can be written. Snapshots and clones will have other numbers.
+const KIND_VOLUME: u8 = 0;
+/// A container of records. Those that only forward will have another number.
+const KIND_CONTAINER: u32 = 0;
 /// Longest payload that is believed: four million containers.
 pub const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 
@@ -31,6 +37,29 @@ const MAGIC: &[u8; 8] = b"ONEFOLD\n";
 
 /// A map page's place and checksum, or the entry that a whole absent subtree has.
 pub type RawPageRef = u64;
+
+/// What a pool uses that not every onefold of this version knows, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Whoever does not know these may ignore them.
+    pub may_ignore: u64,
+    /// Whoever does not know these may read the pool, and must not change it.
+    pub may_only_read: u64,
+    /// Whoever does not know these must refuse the pool.
+    pub must_refuse: u64,
+}
+
+impl Features {
+    /// Refuse what cannot be done without features that are not known here: all of them, so far.
+    pub fn check(&self, what: &str, to_change: bool) -> Result<(), PoolError> {
+        let refuse = |bits, action| {
+            let what = what.to_owned();
+            if bits == 0 { Ok(()) } else { Err(PoolError::UnknownFeatures { what, bits, action }) }
+        };
+        refuse(self.must_refuse, "read")?;
+        refuse(if to_change { self.may_only_read } else { 0 }, "changed")
+    }
+}
 
 /// A volume as a checkpoint records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +78,12 @@ pub struct VolumeRecord {
     pub mapped_chunks: u64,
     /// The volume was deleted, and its references are still being given up.
     pub deleting: bool,
+    /// The volume that it was made from; 0 if none.
+    pub origin: u32,
+    /// The checkpoint in which it appeared first.
+    pub birth: u64,
+    /// When it was made, in seconds since 1970, as its maker said; 0 if nobody did.
+    pub created_seconds: u64,
 }
 
 /// A container as a checkpoint records it.
@@ -62,6 +97,8 @@ pub struct ContainerRecord {
     pub chunks: u32,
     /// Map entries that point into it.
     pub references: u64,
+    /// At most so many of its records are referred to.
+    pub live_max: u32,
 }
 
 /// A checkpoint.
@@ -71,6 +108,8 @@ pub struct Superblock {
     pub sequence: u64,
     /// Who this pool is.
     pub identity: PoolIdentity,
+    /// What it uses beyond what every version of the format has.
+    pub features: Features,
     /// How it stores.
     pub settings: PoolSettings,
     /// The next container number.
@@ -91,7 +130,10 @@ impl Superblock {
 
     /// The bytes of a `super` file.
     pub fn encode(&self) -> Vec<u8> {
-        let mut payload = Writer(Vec::with_capacity(256 + self.containers.len() * 20));
+        let mut payload = Writer(Vec::with_capacity(256 + self.containers.len() * CONTAINER_BYTES));
+        payload.u64(self.features.may_ignore);
+        payload.u64(self.features.may_only_read);
+        payload.u64(self.features.must_refuse);
         payload.bytes(&self.identity.uuid);
         payload.bytes(&self.identity.key);
         payload.u32(self.settings.chunk_size.get());
@@ -111,6 +153,10 @@ impl Superblock {
             payload.u64(volume.mapped_chunks);
             payload.u8(volume.height);
             payload.u8(u8::from(volume.deleting));
+            payload.u8(KIND_VOLUME);
+            payload.u32(volume.origin);
+            payload.u64(volume.birth);
+            payload.u64(volume.created_seconds);
         }
         payload.u32(self.containers.len() as u32);
         for container in &self.containers {
@@ -118,6 +164,8 @@ impl Superblock {
             payload.u32(container.len_bytes);
             payload.u32(container.chunks);
             payload.u64(container.references);
+            payload.u32(container.live_max);
+            payload.u32(KIND_CONTAINER);
         }
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
@@ -162,18 +210,19 @@ impl Superblock {
             let problem = format!("checksum is {found:08x}, but {check:08x} was expected");
             return corrupt(12, &problem);
         }
-        if version > FORMAT_VERSION {
-            let what = name.to_owned();
-            return Err(PoolError::NewerFormat { what, found: version, supported: FORMAT_VERSION });
-        }
+        check_version(name, version)?;
         let mut fields = Reader::new(payload);
-        Self::decode_payload(sequence, &mut fields).map_or_else(
+        let Some(features) = decode_features(&mut fields) else {
+            return corrupt(HEADER_BYTES, "the payload has no features");
+        };
+        features.check(name, false)?;
+        Self::decode_payload(sequence, features, &mut fields).map_or_else(
             || corrupt(HEADER_BYTES + fields.position(), "a field makes no sense here"),
             Ok,
         )
     }
 
-    fn decode_payload(sequence: u64, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode_payload(sequence: u64, features: Features, reader: &mut Reader<'_>) -> Option<Self> {
         let identity = PoolIdentity { uuid: reader.array()?, key: reader.array()? };
         let chunk_size = ChunkSize::new(ByteSize(u64::from(reader.u32()?))).ok()?;
         let fingerprint = FingerprintKind::from_id(reader.u8()?)?;
@@ -191,6 +240,7 @@ impl Superblock {
         Some(Self {
             sequence,
             identity,
+            features,
             settings,
             next_container,
             next_volume,
@@ -213,21 +263,45 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
     let number = reader.u32()?;
     let name = reader.text()?;
     let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u64()?, reader.u64()?);
-    let (height, deleting) = (reader.u8()?, reader.u8()? != 0);
+    let (height, deleting, kind) = (reader.u8()?, reader.u8()? != 0, reader.u8()?);
+    let (origin, birth, created_seconds) = (reader.u32()?, reader.u64()?, reader.u64()?);
     let blocks = size_bytes.div_ceil(chunk_size.bytes64());
-    if height > HEIGHT_MAX || height < height_for(blocks) || number > VOLUME_NUMBER_MAX {
+    if height > HEIGHT_MAX
+        || height < height_for(blocks)
+        || number > VOLUME_NUMBER_MAX
+        || kind != KIND_VOLUME
+    {
         return None;
     }
-    Some(VolumeRecord { number, name, size_bytes, height, root, mapped_chunks, deleting })
+    Some(VolumeRecord {
+        number,
+        name,
+        size_bytes,
+        height,
+        root,
+        mapped_chunks,
+        deleting,
+        origin,
+        birth,
+        created_seconds,
+    })
 }
 
 fn decode_container(reader: &mut Reader<'_>) -> Option<ContainerRecord> {
     let id = ContainerId::new(reader.u32()?);
     let (len_bytes, chunks, references) = (reader.u32()?, reader.u32()?, reader.u64()?);
+    let (live_max, kind) = (reader.u32()?, reader.u32()?);
     let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);
     let sealed = (around..=CONTAINER_BYTES_MAX).contains(&(len_bytes as usize));
     let plausible = if len_bytes == 0 { chunks == 0 } else { sealed };
-    (id.get() > 0 && plausible).then_some(ContainerRecord { id, len_bytes, chunks, references })
+    let plausible = plausible && id.get() > 0 && live_max <= chunks && kind == KIND_CONTAINER;
+    let record = ContainerRecord { id, len_bytes, chunks, references, live_max };
+    plausible.then_some(record)
+}
+
+fn decode_features(reader: &mut Reader<'_>) -> Option<Features> {
+    let (may_ignore, may_only_read) = (reader.u64()?, reader.u64()?);
+    Some(Features { may_ignore, may_only_read, must_refuse: reader.u64()? })
 }
 
 const fn encode_compression(compression: Compression) -> (u8, i16) {
@@ -255,6 +329,7 @@ mod tests {
         Superblock {
             sequence: 12,
             identity: PoolIdentity { uuid: [1; 16], key: [2; 32] },
+            features: Features { may_ignore: 5, may_only_read: 6, must_refuse: 0 },
             settings: PoolSettings {
                 compression: Compression::Zstd(-3),
                 ..PoolSettings::default()
@@ -269,12 +344,16 @@ mod tests {
                 root: 0x1234_5678_9abc_def0,
                 mapped_chunks: 99,
                 deleting: false,
+                origin: 2,
+                birth: 11,
+                created_seconds: 1_700_000_000,
             }],
             containers: vec![ContainerRecord {
                 id: ContainerId::new(8),
                 len_bytes: 4 << 20,
                 chunks: 2000,
                 references: 5000,
+                live_max: 1500,
             }],
         }
     }
@@ -294,15 +373,26 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_refused_by_name() {
-        let mut bytes = sample().encode();
-        bytes[8] = 2;
-        let check = checksum(&bytes);
-        bytes[12..16].copy_from_slice(&check.to_le_bytes());
-        let error = Superblock::decode("super.0", &bytes).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "super.0 has format version 2; this onefold reads up to version 1"
-        );
+    fn another_version_is_refused_by_name() {
+        for (version, words) in [(3, "reads up to version 2"), (1, "reads version 2: copy")] {
+            let mut bytes = sample().encode();
+            bytes[8] = version;
+            let check = checksum(&bytes);
+            bytes[12..16].copy_from_slice(&check.to_le_bytes());
+            let error = Superblock::decode("super.0", &bytes).unwrap_err().to_string();
+            let start = format!("super.0 has format version {version}; this onefold {words}");
+            assert!(error.starts_with(&start), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_features_are_refused_as_far_as_they_ask() {
+        let mut newer = sample();
+        assert!(newer.features.check("super.0", false).is_ok(), "it may be read");
+        let error = newer.features.check("super.0", true).unwrap_err().to_string();
+        assert!(error.contains("bits 0x6") && error.ends_with("cannot be changed"), "{error}");
+        newer.features.must_refuse = 1 << 63;
+        let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
+        assert!(error.contains("0x8000000000000000") && error.ends_with("be read"), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 //! things up meanwhile. Pages are read from the media without any lock held.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::{Lba, Media};
 
@@ -15,7 +15,6 @@ use super::slots::Slots;
 use crate::error::PoolError;
 use crate::format::superblock::RawPageRef;
 use crate::pba::MapEntry;
-use crate::sync;
 
 /// Slots for which space is set aside at a time: 1 MiB.
 const RESERVE_SLOTS: u32 = 256;
@@ -55,7 +54,7 @@ impl Map {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        sync::lock(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Add a volume's tree. With `claim`, the slots of its pages are marked used, for which its

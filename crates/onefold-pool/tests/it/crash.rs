@@ -5,20 +5,32 @@
 use onefold_block::{CrashMode, SimFolder, SplitMix64};
 use onefold_pool::Pool;
 
-use crate::model::{Model, main_volume, step};
+use crate::model::{Model, main_volume, step_of};
 use crate::support::{IDENTITY, assert_sound, options, small};
 
-/// Three map leaves and the page above them.
-const BLOCKS: usize = 1100;
+/// What is done until the power goes.
+#[derive(Debug)]
+struct Load {
+    blocks: usize,
+    /// Different contents of whole chunks.
+    contents: u64,
+    steps: usize,
+}
+
+/// Three map leaves and the page above them, and much that is stored once.
+const DUPLICATES: Load = Load { blocks: 1100, contents: 40, steps: 150 };
+
+/// Nearly all that is written is new, and overwritten soon: containers fill, and are emptied.
+const CHURN: Load = Load { blocks: 600, contents: 3000, steps: 250 };
 
 /// Run a seeded workload until the power goes at media operation `cut`; true if it went.
-fn run(seed: u64, steps: usize, cut: u64, mode: CrashMode) -> bool {
-    let context = format!("seed {seed}, cut at {cut}, {mode:?}");
+fn run(load: &Load, seed: u64, cut: u64, mode: CrashMode) -> bool {
+    let context = format!("seed {seed}, cut at {cut}, {mode:?}, {load:?}");
     let mut folder = SimFolder::new();
     folder.crash_at(cut);
-    let mut model = Model::new(BLOCKS);
+    let mut model = Model::new(load.blocks);
     let mut random = SplitMix64::new(seed);
-    let reached = drive(&folder, &mut model, &mut random, steps);
+    let reached = drive(load, &folder, &mut model, &mut random);
     if reached == Reached::End {
         return false;
     }
@@ -41,7 +53,7 @@ fn run(seed: u64, steps: usize, cut: u64, mode: CrashMode) -> bool {
         model.adopt(&volume, &context);
         // Life goes on.
         for _ in 0..10 {
-            step(&pool, &volume, &mut model, &mut random)
+            step_of(load.contents, &pool, &volume, &mut model, &mut random)
                 .unwrap_or_else(|e| panic!("{context}: {e}"));
         }
         model.assert_current(&volume, &context);
@@ -63,14 +75,14 @@ enum Reached {
     End,
 }
 
-fn drive(folder: &SimFolder, model: &mut Model, random: &mut SplitMix64, steps: usize) -> Reached {
+fn drive(load: &Load, folder: &SimFolder, model: &mut Model, random: &mut SplitMix64) -> Reached {
     if Pool::create(folder, &small(), IDENTITY).is_err() {
         return Reached::Nothing;
     }
     let Ok(pool) = Pool::open(folder, &options()) else { return Reached::Pool };
-    let Ok(volume) = main_volume(&pool, BLOCKS) else { return Reached::Pool };
-    for _ in 0..steps {
-        if step(&pool, &volume, model, random).is_err() {
+    let Ok(volume) = main_volume(&pool, load.blocks) else { return Reached::Pool };
+    for _ in 0..load.steps {
+        if step_of(load.contents, &pool, &volume, model, random).is_err() {
             return Reached::Volume;
         }
     }
@@ -85,7 +97,7 @@ fn drive(folder: &SimFolder, model: &mut Model, random: &mut SplitMix64, steps: 
 fn cut_everywhere(seeds: std::ops::Range<u64>, mode: CrashMode) {
     for seed in seeds {
         let mut cut = 0;
-        while run(seed, 150, cut, mode) {
+        while run(&DUPLICATES, seed, cut, mode) {
             cut += 1;
         }
         assert!(cut > 100, "the workload has only {cut} operations");
@@ -112,7 +124,29 @@ fn power_cuts_in_long_runs_lose_nothing_that_was_flushed() {
     let mut random = SplitMix64::new(0x00C0_FFEE);
     for seed in 100..140 {
         for _ in 0..5 {
-            run(seed, 300, random.below(1500), CrashMode::Random);
+            run(&Load { steps: 300, ..DUPLICATES }, seed, random.below(1500), CrashMode::Random);
         }
+    }
+}
+
+/// How many cuts of each kind: many in CI, few by default.
+fn dose() -> u64 {
+    std::env::var("ONEFOLD_CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(400)
+}
+
+#[test]
+fn power_cuts_while_space_is_won_back_lose_nothing_that_was_flushed() {
+    let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
+    let mut random = SplitMix64::new(0x5ACE);
+    let mut cuts = 0;
+    for number in 0.. {
+        // Twelve cuts of each seed, spread over its operations.
+        let seed = 1000 + number / 12;
+        let cut = random.below(1600);
+        cuts += u64::from(run(&CHURN, seed, cut, modes[number as usize % 3]));
+        if cuts >= dose() {
+            break;
+        }
+        assert!(number < 4 * dose() + 100, "only {cuts} of {number} runs reached their cut");
     }
 }

@@ -177,11 +177,11 @@ fn losing_the_newest_checkpoint_is_noticed() {
 fn a_newer_format_is_refused_by_name() {
     let folder = used_pool(true);
     for name in ["super.0", "super.1"] {
-        // Version 2, with a checksum that fits.
+        // Version 3, with a checksum that fits.
         let media = folder.open(name).unwrap();
         let mut bytes = vec![0; media.len().unwrap() as usize];
         media.read(0, &mut bytes).unwrap();
-        bytes[8] = 2;
+        bytes[8] = 3;
         let check = crc32fast::hash(&[&bytes[8..12], &bytes[16..]].concat());
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
         media.write(0, &bytes).unwrap();

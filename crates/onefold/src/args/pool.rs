@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use onefold_pool::SpaceTarget;
+
+use super::background::space_target;
 use super::{MemoryArgs, PoolCacheArgs, StoreArgs};
 
 /// Make, inspect and check pools.
@@ -18,6 +21,8 @@ pub enum PoolCommand {
     #[command(after_help = "Exit status: 0 the pool is sound; 1 something is wrong, and named; \
         2 it could not be checked.")]
     Check(PoolCheckArgs),
+    /// Win the space of overwritten data back, now
+    Reclaim(PoolReclaimArgs),
 }
 
 /// `onefold pool create`
@@ -63,4 +68,18 @@ pub struct PoolCheckArgs {
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
+}
+
+/// `onefold pool reclaim`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolReclaimArgs {
+    /// Folder of the pool, which no server has open
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// How many bytes may be stored for each byte that is alive
+    #[arg(long, value_name = "RATIO", default_value = "1.2", value_parser = space_target)]
+    pub to: SpaceTarget,
+    /// What it may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
 }

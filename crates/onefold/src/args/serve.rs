@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{MemoryArgs, PoolCacheArgs, RescueArgs, StoreArgs};
+use super::{BackgroundArgs, MemoryArgs, PoolCacheArgs, RescueArgs, StoreArgs};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
@@ -54,6 +54,9 @@ pub struct ServeArgs {
     /// What the pool may use.
     #[command(flatten)]
     pub memory: MemoryArgs,
+    /// What it does besides.
+    #[command(flatten)]
+    pub background: BackgroundArgs,
     /// What is before the pool.
     #[command(flatten)]
     pub cache: PoolCacheArgs,

@@ -13,6 +13,7 @@ pub mod estimate;
 pub mod man;
 pub mod pool_check;
 pub mod pool_create;
+pub mod pool_reclaim;
 pub mod pool_status;
 pub mod reproduce;
 pub mod scrambler_infer;

@@ -18,6 +18,7 @@ use crate::make_pool;
 use crate::open_pool;
 use crate::output::Printer;
 use crate::pool_cache::{self, Cached};
+use crate::serve::background::Worker;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
@@ -66,8 +67,12 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         introduce(args, &servers, &volumes, printer);
         None
     };
+    let worker = if args.read_only { None } else { Worker::start(&pool, args.background)? };
     let ended = wait(&events, &pool, tier.as_deref(), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    if let Some(worker) = worker {
+        worker.stop();
+    }
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
     if let Some(tier) = tier {
         tier.save();

@@ -1,6 +1,7 @@
 //! What a serving process does besides answering clients: it waits, tidies, and leaves in order.
 //! Room: onefold.
 
+pub mod background;
 pub mod child;
 pub mod connect;
 pub mod events;

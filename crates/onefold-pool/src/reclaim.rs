@@ -1,0 +1,729 @@
+//! Winning space back: what is alive in the emptiest containers is moved together, and they go.
+//! Room: onefold-pool.
+//! In: a budget of bytes, and how much may be stored for what is alive. Out: work done, in steps.
+//! Source: ARCHITECTURE.md, section 5.
+//! Invariants: (1) no clock: steps happen when a caller asks; (2) what is missed costs space, never
+//! data: a container goes only when its reference total is 0, by the rule for all containers;
+//! (3) a container is closed to sharing before its references are looked for; (4) the owner in a
+//! directory is only where a reference is looked for first: what the map says counts.
+//! Cost: one directory and one container read per victim; a pass over the maps for those victims
+//! whose references their owners do not explain.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, TryLockError};
+
+use onefold_block::{ContainerId, Lba};
+
+use crate::container::directories;
+use crate::container::table::{ContainerInfo, ContainerTable, SpaceTotals};
+use crate::counters::count;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::record;
+use crate::map::ENTRIES_PER_PAGE;
+use crate::pba::{MapEntry, Pba};
+use crate::pool::Pool;
+use crate::relocate::{MOVES_PER_COMMIT, Records, Reference};
+
+/// A victim with more references than this is left alone: it is popular, and they take memory.
+const REFERENCES_PER_VICTIM_MAX: u64 = 1 << 16;
+/// References held in memory for one group of victims.
+const REFERENCES_MAX: u64 = 1 << 20;
+/// Live bytes of one group of victims, at most; they are held in memory while they move.
+const GROUP_BYTES_MAX: u64 = 16 << 20;
+/// So many short containers are worth merging.
+const SHORT_CONTAINERS: usize = 8;
+/// A container that would give back less than one part in this is never a victim.
+const DEAD_SHARE_MIN: u64 = 32;
+/// Work owed by writers is done in pieces of at least this.
+const DEBT_BYTES: u64 = 256 << 10;
+/// A pass over the maps, as bytes of budget for each leaf.
+const LEAF_BYTES: u64 = 4096;
+
+/// How much may be stored for what is alive: stored bytes over live bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceTarget {
+    percent: u32,
+}
+
+impl SpaceTarget {
+    /// From 1.05 to 100.
+    pub fn new(stored_over_live: f64) -> Result<Self, PoolError> {
+        if (1.05..=100.0).contains(&stored_over_live) {
+            return Ok(Self { percent: (stored_over_live * 100.0).round() as u32 });
+        }
+        Err(PoolError::Setting(format!(
+            "a space target of {stored_over_live} is not possible: accepted are 1.05 to 100 \
+             stored bytes per live byte"
+        )))
+    }
+
+    /// Stored bytes allowed for so many live ones.
+    fn allowed(self, live_bytes: u64) -> u64 {
+        (u128::from(live_bytes) * u128::from(self.percent) / 100) as u64
+    }
+}
+
+impl std::fmt::Display for SpaceTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:02}x", self.percent / 100, self.percent % 100)
+    }
+}
+
+impl Default for SpaceTarget {
+    fn default() -> Self {
+        Self { percent: 150 }
+    }
+}
+
+/// What a step in the background came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackgroundStep {
+    /// Bytes read and written for it, about.
+    pub work_bytes: u64,
+    /// Of these, records moved.
+    pub moved_bytes: u64,
+    /// Whether nothing is left to do for now.
+    pub done: bool,
+}
+
+/// What is being worked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    /// No more stored than this, and no heap of short containers.
+    Target(SpaceTarget),
+    /// One container, whatever it takes.
+    Room,
+}
+
+/// What winning space back is at.
+#[derive(Default)]
+pub struct Reclaim {
+    work: Option<Work>,
+    /// Containers that could not be emptied, with their references then: they are tried again when
+    /// these have changed.
+    stuck: HashMap<ContainerId, u64>,
+    /// Bytes of work that writers owe.
+    debt_bytes: u64,
+}
+
+enum Work {
+    Empty(Emptying),
+    Count(Counting),
+}
+
+/// A group of victims.
+struct Emptying {
+    victims: Vec<ContainerId>,
+    phase: Phase,
+    references: Vec<Reference>,
+    records: Records,
+}
+
+enum Phase {
+    /// Read the directory of the victim with this number, and ask the owners.
+    AskOwners(usize),
+    /// Walk the maps for references into these victims.
+    Walk(Cursor, Vec<ContainerId>),
+    /// Read what is alive in the victim with this number.
+    Read(usize),
+    /// Move from this reference on.
+    Move(usize),
+}
+
+/// A place in the maps of all volumes.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    volume: u32,
+    lba: u64,
+}
+
+/// A pass over the maps that counts which records are referred to.
+struct Counting {
+    cursor: Cursor,
+    /// Containers of this part of the pass.
+    range: (ContainerId, ContainerId),
+    /// Addresses referred to.
+    found: Vec<Pba>,
+}
+
+impl Pool {
+    /// Do about `budget_bytes` of work in the background, reading and writing, to get to `target`.
+    /// Cheap when there is nothing to do. Nothing is done while another thread is at it.
+    pub fn background(
+        &self,
+        budget_bytes: u64,
+        target: SpaceTarget,
+    ) -> Result<BackgroundStep, PoolError> {
+        let inner = &*self.inner;
+        if inner.read_only {
+            return Ok(BackgroundStep { done: true, ..BackgroundStep::default() });
+        }
+        inner.check_writable()?;
+        match inner.reclaim.try_lock() {
+            Ok(mut reclaim) => inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Target(target)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let mut reclaim = poisoned.into_inner();
+                inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Target(target))
+            }
+            Err(TryLockError::WouldBlock) => Ok(BackgroundStep::default()),
+        }
+    }
+
+    /// Let writers keep to a target themselves: the nearer they come to it, the more work in the
+    /// background each of them does with its write. `None` leaves that to [`Pool::background`] and
+    /// to the moment when the disk is full.
+    pub fn set_space_target(&self, target: Option<SpaceTarget>) {
+        let percent = target.map_or(0, |target| target.percent);
+        self.inner.space_target.store(percent, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    fn lock_reclaim(&self) -> MutexGuard<'_, Reclaim> {
+        self.reclaim.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A writer that stored `written` bytes does its part, if there is a target.
+    pub fn keep_pace(&self, written: u64) -> Result<(), PoolError> {
+        let percent = self.space_target.load(Ordering::Relaxed);
+        if percent == 0 {
+            return Ok(());
+        }
+        let target = SpaceTarget { percent };
+        let totals = self.engine().table.totals();
+        let allowed = target.allowed(totals.live_bytes);
+        // From three quarters of what may be dead on, writers help; past it, they do most of it.
+        let (from, slack) = (allowed - (allowed - totals.live_bytes) / 4, self.slack_bytes());
+        let share = match totals.stored_bytes.saturating_sub(slack) {
+            stored if stored <= from => return Ok(()),
+            stored if stored <= allowed => 4,
+            _ => 16,
+        };
+        let mut reclaim = if share > 4 {
+            self.lock_reclaim()
+        } else {
+            // Somebody is at it, and there is time.
+            let Ok(reclaim) = self.reclaim.try_lock() else { return Ok(()) };
+            reclaim
+        };
+        reclaim.debt_bytes += written * share;
+        if reclaim.debt_bytes < DEBT_BYTES {
+            return Ok(());
+        }
+        let budget = std::mem::take(&mut reclaim.debt_bytes);
+        let helped = SpaceTarget { percent: 100 + (percent - 100) * 3 / 4 };
+        match self.reclaim_step(&mut reclaim, budget, Goal::Target(helped)) {
+            // The write itself had its space; whoever finds none will say so.
+            Err(error) if error.is_no_space() => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    /// Called by a writer that found no space. True if some was won back.
+    pub fn make_room(&self) -> Result<bool, PoolError> {
+        let mut reclaim = self.lock_reclaim();
+        if let Some(work) = reclaim.work.take() {
+            self.abandon(work);
+        }
+        loop {
+            if self.engine().table.dead() > 0 {
+                self.checkpoint()?;
+                return Ok(true);
+            }
+            let step = match self.reclaim_step(&mut reclaim, u64::MAX, Goal::Room) {
+                Err(error) if error.is_no_space() => return Ok(false),
+                step => step?,
+            };
+            if step.done && self.engine().table.dead() == 0 {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// What is neither here nor there: the containers being filled are not full.
+    fn slack_bytes(&self) -> u64 {
+        2 * u64::from(self.settings.container_bytes)
+    }
+
+    fn reclaim_step(
+        &self,
+        reclaim: &mut Reclaim,
+        budget_bytes: u64,
+        goal: Goal,
+    ) -> Result<BackgroundStep, PoolError> {
+        let mut step = BackgroundStep::default();
+        while step.work_bytes < budget_bytes {
+            let Some(mut work) = reclaim.work.take().or_else(|| self.choose(reclaim, goal)) else {
+                self.settle(goal, true)?;
+                step.done = true;
+                return Ok(step);
+            };
+            let finished = match &mut work {
+                Work::Empty(emptying) => self.empty(emptying, budget_bytes, &mut step),
+                Work::Count(counting) => self.count(counting, budget_bytes, &mut step),
+            };
+            match finished {
+                Ok(false) => reclaim.work = Some(work),
+                Ok(true) => {
+                    self.conclude(reclaim, work);
+                    self.settle(goal, false)?;
+                    if goal == Goal::Room {
+                        return Ok(step);
+                    }
+                }
+                Err(error) => {
+                    self.abandon(work);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(step)
+    }
+
+    /// Give dead containers back, once they are worth a checkpoint or nothing else is left to do.
+    fn settle(&self, goal: Goal, at_end: bool) -> Result<(), PoolError> {
+        let SpaceTotals { stored_bytes, dead, dead_bytes, .. } = self.engine().table.totals();
+        let worth = dead_bytes >= (stored_bytes / 16).max(self.slack_bytes());
+        if goal != Goal::Room && dead > 0 && (at_end || worth) {
+            return self.checkpoint();
+        }
+        Ok(())
+    }
+
+    /// What to do next; `None` if the goal is reached as far as it can be.
+    fn choose(&self, reclaim: &mut Reclaim, goal: Goal) -> Option<Work> {
+        let mut engine = self.engine();
+        let table = &mut engine.table;
+        let capacity = u64::from(self.settings.container_bytes);
+        let totals = table.totals();
+        let group_bytes = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
+        let too_much = match goal {
+            Goal::Room => true,
+            Goal::Target(target) => {
+                let stored = totals.stored_bytes - totals.dead_bytes;
+                stored > target.allowed(totals.live_bytes) + capacity
+            }
+        };
+        reclaim.stuck.retain(|&id, at| table.get(id).is_some_and(|i| i.references == *at));
+        let victims = if too_much {
+            let group_bytes = if goal == Goal::Room { 0 } else { group_bytes };
+            emptiest(table, &reclaim.stuck, group_bytes)
+        } else {
+            short(table, &reclaim.stuck, capacity, group_bytes)
+        };
+        if !victims.is_empty() {
+            for &id in &victims {
+                table.set_closing(id, true);
+            }
+            let (references, records) = (Vec::new(), Records::default());
+            let phase = Phase::AskOwners(0);
+            return Some(Work::Empty(Emptying { victims, phase, references, records }));
+        }
+        // Something may be dead that only a count can tell.
+        let chunk = self.chunk_bytes() as u64;
+        let hidden = table.unseen() * chunk;
+        let worth = match goal {
+            Goal::Room => hidden > 0,
+            Goal::Target(_) => hidden > (totals.stored_bytes / 16).max(self.slack_bytes()),
+        };
+        if !worth {
+            return None;
+        }
+        table.begin_count();
+        let range = self.next_range(table, ContainerId::new(0));
+        Some(Work::Count(Counting { cursor: Cursor::default(), range, found: Vec::new() }))
+    }
+
+    /// Containers after `after` whose references fit into memory.
+    fn next_range(&self, table: &ContainerTable, after: ContainerId) -> (ContainerId, ContainerId) {
+        let held_max = (self.budgets.map_bytes / 4 / size_of::<Pba>() as u64).max(1);
+        let (mut held, mut last) = (0, after);
+        for (id, info) in table.iter().filter(|(id, _)| *id > after) {
+            held += info.references;
+            if held > held_max && last > after {
+                break;
+            }
+            last = id;
+        }
+        (after, last)
+    }
+
+    /// Victims that are still referred to may be shared again, and wait until that changes.
+    fn conclude(&self, reclaim: &mut Reclaim, work: Work) {
+        let Work::Empty(Emptying { victims, .. }) = work else { return };
+        let mut engine = self.engine();
+        for id in victims {
+            engine.table.set_closing(id, false);
+            let left = engine.table.get(id).map_or(0, |info| info.references);
+            if left > 0 {
+                reclaim.stuck.insert(id, left);
+            }
+        }
+    }
+
+    fn abandon(&self, work: Work) {
+        let Work::Empty(Emptying { victims, .. }) = work else { return };
+        let mut engine = self.engine();
+        for id in victims {
+            engine.table.set_closing(id, false);
+        }
+    }
+
+    /// Go on with a group; true once it is finished.
+    fn empty(
+        &self,
+        work: &mut Emptying,
+        budget_bytes: u64,
+        step: &mut BackgroundStep,
+    ) -> Result<bool, PoolError> {
+        while step.work_bytes < budget_bytes {
+            let next = match &mut work.phase {
+                Phase::AskOwners(number) if *number < work.victims.len() => {
+                    let id = work.victims[*number];
+                    step.work_bytes += self.ask_owners(id, &mut work.references)?;
+                    Phase::AskOwners(*number + 1)
+                }
+                Phase::AskOwners(_) => {
+                    let rest = self.unexplained(work);
+                    work.references.retain(|found| !rest.contains(&found.pba.container));
+                    Phase::Walk(Cursor::default(), rest)
+                }
+                Phase::Walk(_, rest) if rest.is_empty() => Phase::Read(0),
+                Phase::Walk(cursor, rest) => {
+                    let references = &mut work.references;
+                    let more = self.walk_leaf(cursor, &mut |volume, lba, pba| {
+                        if rest.binary_search(&pba.container).is_ok() {
+                            references.push(Reference { volume, lba, pba });
+                        }
+                    })?;
+                    step.work_bytes += LEAF_BYTES;
+                    if more {
+                        continue;
+                    }
+                    Phase::Read(0)
+                }
+                Phase::Read(number) if *number < work.victims.len() => {
+                    let id = work.victims[*number];
+                    step.work_bytes += self.read_live(id, &work.references, &mut work.records)?;
+                    Phase::Read(*number + 1)
+                }
+                Phase::Read(_) => {
+                    // In the order of owners: what is read together lies together again.
+                    let records = &work.records;
+                    work.references.retain(|reference| records.holds(reference.pba));
+                    work.references.sort_unstable();
+                    Phase::Move(0)
+                }
+                Phase::Move(from) if *from < work.references.len() => {
+                    let batch = batch(&work.references[*from..]);
+                    let moved = self.move_batch(batch, &mut work.records)?;
+                    step.moved_bytes += moved;
+                    step.work_bytes += moved.max(1);
+                    Phase::Move(*from + batch.len())
+                }
+                Phase::Move(_) => return Ok(true),
+            };
+            work.phase = next;
+        }
+        Ok(false)
+    }
+
+    /// Ask the owners of a victim's records whether they still refer to them. Returns the work.
+    fn ask_owners(&self, id: ContainerId, found: &mut Vec<Reference>) -> Result<u64, PoolError> {
+        let info = self.engine().table.get(id).copied();
+        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(1) };
+        let entries = match directories::load(&*self.plain, id, info.len_bytes.into()) {
+            Ok(entries) => entries,
+            Err(error) if error.is_unreadable() => {
+                tracing::error!("its space cannot be won back: {error}");
+                return Ok(1);
+            }
+            Err(error) => return Err(error),
+        };
+        let mut now = Vec::with_capacity(1);
+        for entry in &entries {
+            let Some(volume) = self.volume_by_number(entry.owner.volume) else { continue };
+            if entry.owner.lba.get() >= volume.blocks(self.chunk_bytes()) {
+                continue;
+            }
+            now.clear();
+            let pba = Pba { container: id, location: entry.location };
+            let (volume, lba) = (volume.number, entry.owner.lba);
+            self.map.entries(volume, lba, 1, &mut now).or_else(nothing_there)?;
+            if now == [MapEntry::Stored(pba)] {
+                found.push(Reference { volume, lba: lba.get(), pba });
+            }
+        }
+        Ok(entries.len() as u64 * 64)
+    }
+
+    /// Victims that are referred to more often than their owners explain, in order.
+    fn unexplained(&self, work: &Emptying) -> Vec<ContainerId> {
+        let mut found: BTreeMap<ContainerId, u64> = BTreeMap::new();
+        for reference in &work.references {
+            *found.entry(reference.pba.container).or_default() += 1;
+        }
+        let engine = self.engine();
+        let explained = |id: ContainerId| found.get(&id).copied().unwrap_or(0);
+        let mut rest: Vec<ContainerId> = work.victims.clone();
+        rest.retain(|&id| engine.table.get(id).is_some_and(|i| i.references > explained(id)));
+        rest.sort_unstable();
+        rest
+    }
+
+    /// Visit the addresses in the leaf at the cursor, or skip what is uniform there. False at the
+    /// end of all maps.
+    fn walk_leaf(
+        &self,
+        cursor: &mut Cursor,
+        visit: &mut dyn FnMut(u32, u64, Pba),
+    ) -> Result<bool, PoolError> {
+        let volume = {
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            volumes.range(cursor.volume..).next().map(|(_, volume)| std::sync::Arc::clone(volume))
+        };
+        let Some(volume) = volume else { return Ok(false) };
+        let number = volume.number;
+        if number != cursor.volume {
+            *cursor = Cursor { volume: number, lba: 0 };
+        }
+        let left = volume.blocks(self.chunk_bytes()).saturating_sub(cursor.lba);
+        if left == 0 {
+            *cursor = Cursor { volume: number + 1, lba: 0 };
+            return Ok(true);
+        }
+        let first = Lba::new(cursor.lba);
+        let mut entries = Vec::new();
+        let per_leaf = ENTRIES_PER_PAGE as u64;
+        let whole = (per_leaf - cursor.lba % per_leaf).min(left);
+        let run = self.map.uniform_run(number, first, left).and_then(|(run, _)| {
+            if run == 0 {
+                self.map.entries(number, first, whole, &mut entries)?;
+            }
+            Ok(if run == 0 { whole } else { run })
+        });
+        cursor.lba += match run {
+            Ok(run) => run,
+            // Deleted meanwhile, or damaged there: what is missed costs space.
+            Err(PoolError::VolumeDeleted) => left,
+            Err(error) if error.is_unreadable() => {
+                tracing::error!("space that is referred to from here is not won back: {error}");
+                self.map.past_damage(number, first) - cursor.lba
+            }
+            Err(error) => return Err(error),
+        };
+        for (lba, entry) in (first.get()..).zip(&entries) {
+            if let Some(pba) = entry.pba() {
+                visit(number, lba, pba);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Read and verify the records of a victim that are referred to. Returns the bytes read.
+    fn read_live(
+        &self,
+        id: ContainerId,
+        references: &[Reference],
+        records: &mut Records,
+    ) -> Result<u64, PoolError> {
+        let info = self.engine().table.get(id).copied();
+        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(1) };
+        let read = || -> Result<Vec<u8>, PoolError> {
+            let mut bytes = vec![0; info.len_bytes as usize];
+            self.plain.read(id, 0, &mut bytes)?;
+            Ok(bytes)
+        };
+        let entries = directories::load(&*self.plain, id, info.len_bytes.into());
+        let (bytes, entries) = match read().and_then(|bytes| Ok((bytes, entries?))) {
+            Ok(both) => both,
+            Err(error) if error.is_unreadable() => {
+                tracing::error!("its space cannot be won back: {error}");
+                return Ok(1);
+            }
+            Err(error) => return Err(error),
+        };
+        for reference in references.iter().filter(|reference| reference.pba.container == id) {
+            let location = reference.pba.location;
+            let found = entries.binary_search_by_key(&location, |entry| entry.location);
+            let range = location.offset_bytes()..location.end_bytes();
+            let (Ok(ordinal), Some(bytes)) = (found, bytes.get(range)) else { continue };
+            if records.holds(reference.pba) {
+                continue;
+            }
+            match record::verify(bytes, reference.pba) {
+                Ok(_) => records.hold(reference.pba, bytes, entries[ordinal].fingerprint),
+                // It stays where it is, to be named when it is read.
+                Err(problem) => {
+                    let at = location.offset_bytes();
+                    tracing::error!("a record of {id} at byte {at} is not moved: {problem}");
+                }
+            }
+        }
+        Ok(info.len_bytes.into())
+    }
+
+    /// Move what a few blocks of one volume refer to. Returns the bytes copied.
+    fn move_batch(&self, batch: &[Reference], records: &mut Records) -> Result<u64, PoolError> {
+        let Some(volume) = self.volume_by_number(batch[0].volume) else { return Ok(0) };
+        // Map pages are read now, so that the commit need not wait for the media.
+        let mut entries = Vec::with_capacity(1);
+        for reference in batch {
+            entries.clear();
+            let lba = Lba::new(reference.lba);
+            self.map.entries(volume.number, lba, 1, &mut entries).or_else(nothing_there)?;
+        }
+        let (sealed, bytes) = match self.commit_moves(&volume, batch, records) {
+            Err(error) if error.is_no_space() => {
+                // A checkpoint frees map pages and what is dead by now.
+                self.checkpoint()?;
+                self.commit_moves(&volume, batch, records)?
+            }
+            Err(PoolError::VolumeDeleted) => return Ok(0),
+            moved => moved?,
+        };
+        for container in sealed {
+            self.write_out(&container)?;
+        }
+        count(&self.counters.moved_bytes, bytes);
+        self.relieve()?;
+        Ok(bytes)
+    }
+
+    /// Go on with a count; true once it is finished.
+    fn count(
+        &self,
+        work: &mut Counting,
+        budget_bytes: u64,
+        step: &mut BackgroundStep,
+    ) -> Result<bool, PoolError> {
+        while step.work_bytes < budget_bytes {
+            step.work_bytes += LEAF_BYTES;
+            let (after, last) = work.range;
+            let found = &mut work.found;
+            let more = self.walk_leaf(&mut work.cursor, &mut |_, _, pba| {
+                if pba.container > after && pba.container <= last {
+                    found.push(pba);
+                }
+            })?;
+            if more {
+                continue;
+            }
+            work.found.sort_unstable();
+            work.found.dedup();
+            let mut engine = self.engine();
+            let ids: Vec<ContainerId> = engine
+                .table
+                .iter()
+                .map(|(id, _)| id)
+                .filter(|&id| id > after && id <= last)
+                .collect();
+            for id in ids {
+                let from = work.found.partition_point(|pba| pba.container < id);
+                let upto = work.found.partition_point(|pba| pba.container <= id);
+                engine.table.counted(id, (upto - from) as u32);
+            }
+            work.found.clear();
+            work.range = self.next_range(&engine.table, last);
+            work.cursor = Cursor::default();
+            if work.range.1 == last {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Nothing is moved for a volume that was deleted meanwhile, or where its map is damaged.
+pub fn nothing_there(error: PoolError) -> Result<(), PoolError> {
+    let nothing = matches!(error, PoolError::VolumeDeleted) || error.is_unreadable();
+    if nothing { Ok(()) } else { Err(error) }
+}
+
+/// The first references of one volume, as many as move at once.
+fn batch(references: &[Reference]) -> &[Reference] {
+    let same = |reference: &&Reference| reference.volume == references[0].volume;
+    &references[..references.iter().take(MOVES_PER_COMMIT).take_while(same).count()]
+}
+
+fn is_candidate(id: ContainerId, info: &ContainerInfo, stuck: &HashMap<ContainerId, u64>) -> bool {
+    info.len_bytes > 0
+        && !info.closing
+        && (1..=REFERENCES_PER_VICTIM_MAX).contains(&info.references)
+        && !stuck.contains_key(&id)
+}
+
+/// The containers that give back most for what must be moved, the older first among equals, up to
+/// so many live bytes; at least one, if any is worth it.
+fn emptiest(
+    table: &ContainerTable,
+    stuck: &HashMap<ContainerId, u64>,
+    group_bytes: u64,
+) -> Vec<ContainerId> {
+    let worth = |info: &ContainerInfo| {
+        info.dead_bytes() > 0 && info.dead_bytes() >= u64::from(info.len_bytes) / DEAD_SHARE_MIN
+    };
+    let mut candidates: Vec<(u64, ContainerId, u64, u64)> = table
+        .iter()
+        .filter(|(id, info)| is_candidate(*id, info, stuck) && worth(info))
+        .map(|(id, info)| {
+            let live = info.live_bytes();
+            ((live << 16) / u64::from(info.len_bytes), id, live, info.references)
+        })
+        .collect();
+    candidates.sort_unstable();
+    take_group(candidates.into_iter().map(|(_, id, live, refs)| (id, live, refs)), group_bytes)
+}
+
+/// Containers that are less than half full, if there are enough to be worth merging.
+fn short(
+    table: &ContainerTable,
+    stuck: &HashMap<ContainerId, u64>,
+    capacity: u64,
+    group_bytes: u64,
+) -> Vec<ContainerId> {
+    let short: Vec<(ContainerId, u64, u64)> = table
+        .iter()
+        .filter(|(id, info)| is_candidate(*id, info, stuck))
+        .filter(|(_, info)| u64::from(info.len_bytes) < capacity / 2)
+        .map(|(id, info)| (id, info.live_bytes(), info.references))
+        .collect();
+    if short.len() < SHORT_CONTAINERS {
+        return Vec::new();
+    }
+    take_group(short.into_iter(), group_bytes)
+}
+
+fn take_group(
+    candidates: impl Iterator<Item = (ContainerId, u64, u64)>,
+    group_bytes: u64,
+) -> Vec<ContainerId> {
+    let (mut bytes, mut references) = (0, 0);
+    let mut group = Vec::new();
+    for (id, live, refs) in candidates {
+        (bytes, references) = (bytes + live, references + refs);
+        if !group.is_empty() && (bytes > group_bytes || references > REFERENCES_MAX) {
+            break;
+        }
+        group.push(id);
+    }
+    group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_ratio_within_reason() {
+        let target = SpaceTarget::new(1.5).unwrap();
+        assert_eq!(target, SpaceTarget::default());
+        assert_eq!(target.allowed(200), 300);
+        for wrong in [0.0, 1.0, 1.04, 101.0, f64::NAN, f64::INFINITY] {
+            assert!(SpaceTarget::new(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Moving records: the one way in which an address changes while its data stays.
+//! Room: onefold-pool.
+//! In: references, each as block and address, and the bytes stored there. Out: the same blocks with
+//! addresses in the container for moved records.
+//! Invariants: (1) a map entry changes only if it still is what was asked about (compare and set),
+//! under the engine's lock and through the same journal as a write; (2) records are copied as they
+//! are stored, with another placement word and nothing else; (3) nothing is removed here: what is
+//! no longer referred to goes by the same rule as ever.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use onefold_block::Lba;
+use onefold_content::Fingerprint;
+
+use crate::container::open::OpenContainer;
+use crate::engine::{Engine, Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::container::Owner;
+use crate::format::record;
+use crate::index::Place;
+use crate::pba::{MapEntry, Pba};
+use crate::plan::{ChunkWrite, Draft};
+use crate::reclaim::nothing_there;
+use crate::space::Purpose;
+
+/// References changed under one hold of the engine's lock.
+pub const MOVES_PER_COMMIT: usize = 64;
+
+/// A block that refers to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    pub volume: u32,
+    pub lba: u64,
+    pub pba: Pba,
+}
+
+/// Records as they are stored, by address, and where they were moved to.
+#[derive(Default)]
+pub struct Records {
+    bytes: Vec<u8>,
+    held: HashMap<Pba, (Range<usize>, Fingerprint)>,
+    moved: HashMap<Pba, Pba>,
+}
+
+impl Records {
+    /// Hold a verified record.
+    pub fn hold(&mut self, pba: Pba, record: &[u8], fingerprint: Fingerprint) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(record);
+        self.held.insert(pba, (from..self.bytes.len(), fingerprint));
+    }
+
+    /// Whether the record at this address is held.
+    pub fn holds(&self, pba: Pba) -> bool {
+        self.held.contains_key(&pba)
+    }
+
+    /// The records that `references` need and that are in no container for moved records yet.
+    fn drafts(&self, engine: &Engine, references: &[Reference], out: &mut Vec<u8>) -> Vec<Draft> {
+        let mut drafts: Vec<Draft> = Vec::with_capacity(references.len());
+        for (number, reference) in references.iter().enumerate() {
+            let pba = reference.pba;
+            let moved = self.moved.get(&pba);
+            let there = moved.is_some_and(|new| engine.table.is_shareable(new.container));
+            if there || drafts.iter().any(|draft| references[draft.chunk].pba == pba) {
+                continue;
+            }
+            let (range, fingerprint) = self.held.get(&pba).expect("the record is held");
+            let from = out.len();
+            out.extend_from_slice(&self.bytes[range.clone()]);
+            // The word of a place is taken off the way it was put there.
+            record::place(&mut out[from..], pba);
+            let range = from..out.len();
+            drafts.push(Draft { chunk: number, fingerprint: *fingerprint, range });
+        }
+        drafts
+    }
+}
+
+impl Inner {
+    /// Move what blocks of one volume refer to: those of `references` that still hold. Returns the
+    /// containers that became full, for the caller to write out, and the bytes copied.
+    pub fn commit_moves(
+        &self,
+        volume: &VolumeState,
+        references: &[Reference],
+        records: &mut Records,
+    ) -> Result<(Vec<Arc<OpenContainer>>, u64), PoolError> {
+        assert!(references.len() <= MOVES_PER_COMMIT);
+        let mut engine = self.engine();
+        let engine = &mut *engine;
+        self.check_writable()?;
+        if volume.deleting.load(std::sync::atomic::Ordering::Acquire) {
+            return Ok((Vec::new(), 0));
+        }
+        self.set_aside(engine, volume, references.len(), Purpose::Release)?;
+        let mut now = Vec::with_capacity(1);
+        let mut holding = Vec::with_capacity(references.len());
+        for reference in references {
+            now.clear();
+            let lba = Lba::new(reference.lba);
+            self.map.entries(volume.number, lba, 1, &mut now).or_else(nothing_there)?;
+            if now == [MapEntry::Stored(reference.pba)] {
+                holding.push(*reference);
+            }
+        }
+        let mut bytes = Vec::new();
+        let drafts = records.drafts(engine, &holding, &mut bytes);
+        let sealed = self.store_moved(engine, volume, &holding, &drafts, &mut bytes, records)?;
+        let write = |reference: &Reference| ChunkWrite {
+            lba: Lba::new(reference.lba),
+            data: &[],
+            expected: None,
+        };
+        let writes: Vec<ChunkWrite<'_>> = holding.iter().map(write).collect();
+        let entry = |reference: &Reference| Some(MapEntry::Stored(records.moved[&reference.pba]));
+        let entries: Vec<Option<MapEntry>> = holding.iter().map(entry).collect();
+        self.apply(engine, volume, &writes, &entries)?;
+        engine.generation += 1;
+        Ok((sealed, bytes.len() as u64))
+    }
+
+    /// Put drafts into the container for moved records, and their fingerprints into the index.
+    fn store_moved(
+        &self,
+        engine: &mut Engine,
+        volume: &VolumeState,
+        references: &[Reference],
+        drafts: &[Draft],
+        bytes: &mut [u8],
+        records: &mut Records,
+    ) -> Result<Vec<Arc<OpenContainer>>, PoolError> {
+        let owner = |draft: &Draft| Owner {
+            volume: volume.number,
+            lba: Lba::new(references[draft.chunk].lba),
+        };
+        let (mut sealed, mut places) = (Vec::new(), Vec::with_capacity(drafts.len()));
+        let mut drafts = drafts.iter().peekable();
+        while drafts.peek().is_some() {
+            let container = self.moving_container(engine)?;
+            places.clear();
+            container.append(bytes, &mut drafts, owner, |draft, ordinal, pba| {
+                let place = Place::new(pba.container, ordinal);
+                places.extend(place.map(|place| (draft.fingerprint.prefix64(), place)));
+                records.moved.insert(references[draft.chunk].pba, pba);
+            });
+            self.index.insert_many(&places);
+            self.stores.fetch_add(1, std::sync::atomic::Ordering::Release);
+            if drafts.peek().is_some() {
+                engine.seal(&container);
+                sealed.push(container);
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// The container being filled with moved records: if there is none, the one set aside, or a new
+    /// one.
+    fn moving_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
+        if let Some(moving) = &engine.moving {
+            return Ok(Arc::clone(moving));
+        }
+        let moving = match engine.spare.take() {
+            Some(id) => self.begin_container(engine, id),
+            None => self.new_container(engine)?,
+        };
+        engine.moving = Some(Arc::clone(&moving));
+        Ok(moving)
+    }
+
+    /// Before new records get a container, there must be two for moved ones: one to fill, and one
+    /// for what does not fit. Then whatever fills the disk, the emptiest container can be emptied.
+    pub fn keep_reserve(&self, engine: &mut Engine) -> Result<(), PoolError> {
+        if engine.table.len() < RESERVE_FROM_CONTAINERS {
+            return Ok(());
+        }
+        if engine.moving.is_none() {
+            self.moving_container(engine)?;
+        }
+        if engine.spare.is_none() {
+            // The table knows it from here on: a checkpoint may come before it is filled, and a
+            // journal refers only to containers that the checkpoint knows or that are newer.
+            let id = self.create_next(engine)?;
+            engine.table.open(id);
+            engine.spare = Some(id);
+        }
+        Ok(())
+    }
+}
+
+/// A pool of fewer containers has no reserve: it would take more than could be won.
+const RESERVE_FROM_CONTAINERS: usize = 8;
