@@ -51,6 +51,14 @@ pub enum LabError {
         /// The column.
         column: String,
     },
+    /// A shape that the experiment decides and that is not there.
+    #[error("experiments/{id}/published.toml: no shape `{shape}`")]
+    NoShape {
+        /// The experiment.
+        id: String,
+        /// The shape.
+        shape: String,
+    },
     /// Data given by the user that cannot be read.
     #[error("data '{}': {problem}", path.display())]
     Data {

@@ -5,7 +5,6 @@
 use serde::Deserialize;
 
 use crate::error::{LabError, Result};
-use crate::row::{Kind, Row};
 
 /// What kind of number a paper prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -45,10 +44,22 @@ pub struct Number {
     pub config: String,
 }
 
+impl Number {
+    /// Its row and column in words.
+    pub fn name(&self) -> String {
+        match self.column.as_str() {
+            "value" => self.row.clone(),
+            column => format!("{}, {column}", self.row),
+        }
+    }
+}
+
 /// What a picture shows, where no numbers are printed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
+    /// Its name, by which the experiment says whether it is so.
+    pub id: String,
     /// In words.
     pub says: String,
 }
@@ -94,31 +105,10 @@ impl Published {
         self.number(row, column).map(|number| number.value)
     }
 
-    /// A measured number beside the published one.
-    pub fn row(&self, row: &str, column: &str, measured: f64) -> Result<Row> {
-        self.number(row, column).map(|number| self.beside(number, Some(measured)))
-    }
-
-    /// A published number that cannot be measured, and why.
-    pub fn not_reproducible(&self, row: &str, column: &str, why: &str) -> Result<Row> {
-        let row = self.beside(self.number(row, column)?, None);
-        Ok(row.kind(Kind::NotReproducible).note(why))
-    }
-
-    /// A measured number beside this published one, for tables in which names repeat.
-    pub fn beside(&self, number: &Number, measured: Option<f64>) -> Row {
-        Row {
-            id: self.id.clone(),
-            place: number.place.clone(),
-            row: number.row.clone(),
-            column: number.column.clone(),
-            published: Some(number.value),
-            measured,
-            unit: number.unit.clone(),
-            deviation: measured.map(|measured| measured - number.value),
-            kind: Kind::Predicted,
-            note: String::new(),
-        }
+    /// What a picture shows, by its name.
+    pub fn shape(&self, id: &str) -> Result<&Shape> {
+        let found = self.shapes.iter().find(|shape| shape.id == id);
+        found.ok_or_else(|| LabError::NoShape { id: self.id.clone(), shape: id.to_owned() })
     }
 }
 
@@ -127,20 +117,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_found_by_name_and_set_beside() {
+    fn numbers_and_shapes_are_found_by_name() {
         let text = "[[row]]\nid = 'x-1'\nwhere = 'Table 1'\nrow = 'a'\ncolumn = 'b'\nvalue = 2\n\
-                    unit = '%'\nkind = 'result'\n[[shape]]\nsays = 'It falls.'\n";
+                    unit = '%'\nkind = 'result'\n[[shape]]\nid = 'falls'\nsays = 'It falls.'\n";
         let published = Published::parse("p/t", text).unwrap();
-        let row = published.row("a", "b", 2.5).unwrap();
-        assert_eq!((row.published, row.measured, row.deviation), (Some(2.0), Some(2.5), Some(0.5)));
-        assert_eq!(
-            (row.id.as_str(), row.place.as_str(), row.unit.as_str()),
-            ("p/t", "Table 1", "%")
-        );
-        let row = published.not_reproducible("a", "b", "no input").unwrap();
-        assert_eq!((row.measured, row.deviation, row.kind), (None, None, Kind::NotReproducible));
-        let error = published.row("a", "c", 0.0).unwrap_err().to_string();
+        assert!((published.value("a", "b").unwrap() - 2.0).abs() < 1e-9);
+        assert_eq!(published.shape("falls").unwrap().says, "It falls.");
+        let error = published.value("a", "c").unwrap_err().to_string();
         assert_eq!(error, "experiments/p/t/published.toml: no row `a` with column `c`");
+        let error = published.shape("rises").unwrap_err().to_string();
+        assert_eq!(error, "experiments/p/t/published.toml: no shape `rises`");
         assert!(Published::parse("p/t", &text.replace("kind", "sort")).is_err());
     }
 }

@@ -1,15 +1,20 @@
 //! The one table of experiments.
 //! Room: onefold-lab.
 //! To add one: write `experiments/<paper>/<table or figure>/{spec,published}.toml`, a function
-//! `fn(&Settings) -> Result<Vec<Row>>` in `src/experiments/`, and a line below.
+//! `fn(&Settings, &mut Data) -> Result<()>` in `src/experiments/`, and a line below. Its charts and
+//! the kinds of its numbers are in its spec.
 //! Invariants: (1) an id is its folder  (2) every published number of an experiment appears in
-//! its rows, measured or with the reason why not (a test).
+//! what it finds, measured or with the reason why not.
+
+use serde::Serialize;
 
 use crate::error::{LabError, Result};
 use crate::experiments as e;
-use crate::plot::Chart;
+use crate::judged::Kind;
+use crate::plot::{Chart, Drawing};
 use crate::report;
-use crate::row::Row;
+use crate::row::{Row, rows};
+use crate::series::{Claim, Data, Printed, Series};
 use crate::settings::{Options, Settings};
 
 /// An experiment.
@@ -24,30 +29,18 @@ pub struct Experiment {
     /// Its `published.toml`.
     pub published: &'static str,
     /// What runs it.
-    pub run: fn(&Settings<'_>) -> Result<Vec<Row>>,
-    /// What draws it; nothing for most tables.
-    pub charts: &'static [Drawing],
+    pub run: fn(&Settings<'_>, &mut Data) -> Result<()>,
 }
 
-/// What draws a chart from an experiment's rows, and the name of the file; of a single chart the
-/// name is empty, and the file is called like the experiment.
-pub type Drawing = (&'static str, fn(&[Row]) -> Chart);
-
+/// `experiment!(id, title, function)`
 macro_rules! experiment {
-    ($id:literal, $title:literal, $run:path, None) => {
-        experiment!($id, $title, $run, charts: &[])
-    };
-    ($id:literal, $title:literal, $run:path, Some($chart:path)) => {
-        experiment!($id, $title, $run, charts: &[("", $chart)])
-    };
-    ($id:literal, $title:literal, $run:path, charts: $charts:expr) => {
+    ($id:literal, $title:literal, $run:path) => {
         Experiment {
             id: $id,
             title: $title,
             spec: include_str!(concat!("../../../experiments/", $id, "/spec.toml")),
             published: include_str!(concat!("../../../experiments/", $id, "/published.toml")),
             run: $run,
-            charts: $charts,
         }
     };
 }
@@ -57,182 +50,144 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiment!(
         "ses-dedup/arithmetic",
         "What follows from the printed parameters alone",
-        e::ses_arithmetic::run,
-        None
+        e::ses_arithmetic::run
     ),
-    experiment!(
-        "ses-dedup/fig-1",
-        "Redundancy by chunk size",
-        e::ses_fig1::run,
-        Some(e::ses_fig1::chart)
-    ),
-    experiment!(
-        "ses-dedup/fig-2",
-        "Cost of SHA-256 on the write path",
-        e::ses_fig2::run,
-        Some(e::ses_fig2::chart)
-    ),
-    experiment!(
-        "ses-dedup/fig-4",
-        "Gain by size of the fingerprint table",
-        e::ses_fig4::run,
-        Some(e::ses_fig4::chart)
-    ),
-    experiment!(
-        "ses-dedup/fig-5",
-        "Found inline by parity and by SHA-256",
-        e::ses_fig5::run,
-        Some(e::ses_fig5::chart)
-    ),
-    experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run, None),
-    experiment!(
-        "ses-dedup/table-4",
-        "Duplicates found inline and offline",
-        e::ses_table4::run,
-        Some(e::ses_table4::chart)
-    ),
-    experiment!(
-        "park-shin/fig-3",
-        "Write response",
-        e::park_shin::fig3,
-        Some(e::park_shin::chart3)
-    ),
-    experiment!(
-        "park-shin/fig-4",
-        "Offline overhead",
-        e::park_shin::fig4,
-        Some(e::park_shin::chart4)
-    ),
-    experiment!(
-        "park-shin/fig-5",
-        "Page copies in collection",
-        e::park_shin::fig5,
-        Some(e::park_shin::chart5)
-    ),
+    experiment!("ses-dedup/fig-1", "Redundancy by chunk size", e::ses_fig1::run),
+    experiment!("ses-dedup/fig-2", "Cost of SHA-256 on the write path", e::ses_fig2::run),
+    experiment!("ses-dedup/fig-4", "Gain by size of the fingerprint table", e::ses_fig4::run),
+    experiment!("ses-dedup/fig-5", "Found inline by parity and by SHA-256", e::ses_fig5::run),
+    experiment!("ses-dedup/table-3", "Skew of the generated data", e::ses_table3::run),
+    experiment!("ses-dedup/table-4", "Duplicates found inline and offline", e::ses_table4::run),
+    experiment!("park-shin/fig-3", "Write response", e::park_shin::fig3),
+    experiment!("park-shin/fig-4", "Offline overhead", e::park_shin::fig4),
+    experiment!("park-shin/fig-5", "Page copies in collection", e::park_shin::fig5),
     experiment!(
         "plc-cache/arithmetic",
         "PLC-Cache: what is stated, and what follows from it alone",
-        e::plc::arithmetic::run,
-        None
+        e::plc::arithmetic::run
     ),
-    experiment!("plc-cache/table-1", "Lifetime of the SSD", e::plc::arithmetic::table_1, None),
+    experiment!("plc-cache/table-1", "Lifetime of the SSD", e::plc::arithmetic::table_1),
     experiment!(
         "plc-cache/fig-3",
         "Quadrants of what classical policies write",
-        e::plc::quadrants::fig_3,
-        Some(e::plc::quadrants::chart_3)
+        e::plc::quadrants::fig_3
     ),
     experiment!(
         "plc-cache/fig-6-8",
         "Latency, bytes written and hit rate at 20 %",
-        e::plc::overall::run,
-        charts: e::plc::overall::CHARTS
+        e::plc::overall::run
     ),
     experiment!(
         "plc-cache/fig-9",
         "Quadrants of what LRU and PLC write at 10 %",
-        e::plc::quadrants::fig_9,
-        Some(e::plc::quadrants::chart_9)
+        e::plc::quadrants::fig_9
     ),
-    experiment!(
-        "plc-cache/fig-10-12",
-        "Size of the cache",
-        e::plc::sweeps::sizes,
-        charts: e::plc::sweeps::SIZES
-    ),
-    experiment!(
-        "plc-cache/fig-13-15",
-        "Popularity of files",
-        e::plc::sweeps::popularity,
-        charts: e::plc::sweeps::POPULARITY
-    ),
-    experiment!(
-        "plc-cache/fig-16-18",
-        "Size of a container",
-        e::plc::sweeps::containers,
-        charts: e::plc::sweeps::CONTAINERS
-    ),
+    experiment!("plc-cache/fig-10-12", "Size of the cache", e::plc::sweeps::sizes),
+    experiment!("plc-cache/fig-13-15", "Popularity of files", e::plc::sweeps::popularity),
+    experiment!("plc-cache/fig-16-18", "Size of a container", e::plc::sweeps::containers),
     experiment!(
         "plc-cache/fig-19-21",
         "Threshold of the popularity filter",
-        e::plc::sweeps::thresholds,
-        charts: e::plc::sweeps::THRESHOLDS
+        e::plc::sweeps::thresholds
     ),
-    experiment!(
-        "plc-cache/fig-22-24",
-        "Delay of the eviction",
-        e::plc::sweeps::delays,
-        charts: e::plc::sweeps::DELAYS
-    ),
+    experiment!("plc-cache/fig-22-24", "Delay of the eviction", e::plc::sweeps::delays),
     experiment!(
         "plc-cache/write-amplification",
         "Write amplification inside the SSD by unit of caching",
-        e::plc::amplification::run,
-        Some(e::plc::amplification::chart)
+        e::plc::amplification::run
     ),
     experiment!(
         "beyond/policies",
         "Who gains where, and break-even duplicate ratios",
-        e::beyond_policies::run,
-        charts: e::beyond_policies::CHARTS
+        e::beyond_policies::run
     ),
-    experiment!(
-        "beyond/gleaner",
-        "Every policy in the same memory",
-        e::beyond_gleaner::run,
-        charts: e::beyond_gleaner::CHARTS
-    ),
-    experiment!(
-        "beyond/lifetime",
-        "Life of the drive",
-        e::beyond_lifetime::run,
-        Some(e::beyond_lifetime::chart)
-    ),
+    experiment!("beyond/gleaner", "Every policy in the same memory", e::beyond_gleaner::run),
+    experiment!("beyond/lifetime", "Life of the drive", e::beyond_lifetime::run),
     experiment!(
         "beyond/collisions",
         "Near-duplicate pages that share a shortened fingerprint",
-        e::collisions::run,
-        Some(e::collisions::chart)
+        e::collisions::run
     ),
     experiment!(
         "beyond/cache-frontier",
         "Hit rate of a read cache within a budget of flash writes",
-        e::cache_frontier::run,
-        Some(e::cache_frontier::chart)
+        e::cache_frontier::run
     ),
 ];
 
 /// What came out of an experiment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The experiment.
-    pub experiment: &'static Experiment,
-    /// Its rows.
-    pub rows: Vec<Row>,
+    /// The experiment's name.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What it found.
+    pub series: Vec<Series>,
+    /// Whether what its pictures show is so.
+    pub claims: Vec<Claim>,
+    /// Published numbers that nothing stands beside: inputs, and what cannot be reproduced.
+    pub unmeasured: Vec<Unmeasured>,
+    #[serde(skip)]
+    drawings: Vec<Drawing>,
+}
+
+/// A published number that nothing stands beside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unmeasured {
+    /// Whether it is an input or cannot be reproduced.
+    pub kind: Kind,
+    /// The number.
+    pub published: Printed,
 }
 
 impl Outcome {
+    /// Every number with its series.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        rows(&self.series)
+    }
+
+    /// The paper's part of the id.
+    pub fn paper(&self) -> &'static str {
+        paper(self.id)
+    }
+
     /// The charts, each with the name of its file, without extension.
     pub fn charts(&self) -> Vec<(String, Chart)> {
-        let own = report::slug(self.experiment.id);
-        let draw = |(name, chart): &Drawing| {
-            let name = if name.is_empty() { own.clone() } else { (*name).to_owned() };
-            (name, chart(&self.rows))
+        let own = report::slug(self.id);
+        let draw = |drawing: &Drawing| {
+            let name = if drawing.file.is_empty() { own.clone() } else { drawing.file.clone() };
+            (name, drawing.draw(&self.series))
         };
-        self.experiment.charts.iter().map(draw).collect()
+        self.drawings.iter().map(draw).collect()
     }
+}
+
+fn paper(id: &'static str) -> &'static str {
+    id.split_once('/').map_or(id, |(paper, _)| paper)
 }
 
 impl Experiment {
     /// Runs it.
     pub fn run(&'static self, options: &Options<'_>) -> Result<Outcome> {
         let settings = Settings::new(self, options)?;
-        Ok(Outcome { experiment: self, rows: (self.run)(&settings)? })
+        let mut data = Data::new(&settings);
+        (self.run)(&settings, &mut data)?;
+        let unmeasured = data.rest()?.into_iter();
+        let unmeasured = unmeasured.map(|(kind, published)| Unmeasured { kind, published });
+        Ok(Outcome {
+            id: self.id,
+            title: self.title,
+            unmeasured: unmeasured.collect(),
+            series: data.series,
+            claims: data.claims,
+            drawings: settings.spec.charts,
+        })
     }
 
     /// The paper's part of the id.
     pub fn paper(&self) -> &'static str {
-        self.id.split_once('/').map_or(self.id, |(paper, _)| paper)
+        paper(self.id)
     }
 }
 

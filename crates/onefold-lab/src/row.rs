@@ -1,89 +1,48 @@
-//! One number of an experiment, beside the published one.
+//! One number as a row of a list: a view of a point.
 //! Room: onefold-lab.
-//! Invariant: the deviation is measured minus published, in the unit of both.
 
-use serde::Serialize;
+use crate::series::{At, Point, Series};
 
-/// How a number came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// The paper states it as an input; what is measured shows that the input was met.
-    Given,
-    /// A parameter was chosen so that this number comes out.
-    Calibrated,
-    /// It follows from given and calibrated parameters, and could have come out otherwise.
-    Predicted,
-    /// The paper does not say enough, or contradicts itself; the note says how.
-    NotReproducible,
+/// A point and the series that it is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The series.
+    pub series: &'a Series,
+    /// The point.
+    pub point: &'a Point,
 }
 
-impl Kind {
-    /// The word that reports print.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Given => "given",
-            Self::Calibrated => "calibrated",
-            Self::Predicted => "predicted",
-            Self::NotReproducible => "not-reproducible",
+impl Row<'_> {
+    /// Whose it is, under what.
+    pub fn name(&self) -> String {
+        self.series.line.label()
+    }
+
+    /// What it is, and where on its line.
+    pub fn column(&self) -> String {
+        let quantity = &self.series.line.quantity.name;
+        match (&self.point.at, &self.series.line.over) {
+            (At::Number(_), Some(over)) => {
+                let unit = if over.unit.is_empty() { &over.name } else { &over.unit };
+                format!("{quantity} at {} {unit}", self.point.at.label())
+            }
+            (At::Alone, _) => quantity.clone(),
+            (at, _) => format!("{quantity}, {}", at.label()),
+        }
+    }
+
+    /// The unit of its numbers.
+    pub fn unit(&self) -> &str {
+        match &self.point.published {
+            Some(printed) => &printed.unit,
+            None => &self.series.line.quantity.unit,
         }
     }
 }
 
-/// One number of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The experiment.
-    pub id: String,
-    /// Where the paper prints it: a table, a figure, a section; empty if it does not.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// The row, such as a data set.
-    pub row: String,
-    /// The column, such as a kind of flash.
-    pub column: String,
-    /// What the paper prints.
-    pub published: Option<f64>,
-    /// What came out here.
-    pub measured: Option<f64>,
-    /// The unit of both.
-    pub unit: String,
-    /// Measured minus published, in the unit.
-    pub deviation: Option<f64>,
-    /// How the number came about.
-    pub kind: Kind,
-    /// What a reader should know.
-    pub note: String,
-}
-
-impl Row {
-    /// A number without a published one.
-    pub fn new(id: &str, row: &str, column: &str, measured: f64, unit: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            place: String::new(),
-            row: row.to_owned(),
-            column: column.to_owned(),
-            published: None,
-            measured: Some(measured),
-            unit: unit.to_owned(),
-            deviation: None,
-            kind: Kind::Predicted,
-            note: String::new(),
-        }
-    }
-
-    /// The same with another kind.
-    #[must_use]
-    pub fn kind(self, kind: Kind) -> Self {
-        Self { kind, ..self }
-    }
-
-    /// The same with a note.
-    #[must_use]
-    pub fn note(self, note: impl Into<String>) -> Self {
-        Self { note: note.into(), ..self }
-    }
+/// All points of some series.
+pub fn rows(series: &[Series]) -> impl Iterator<Item = Row<'_>> {
+    series.iter().flat_map(|series| series.points.iter().map(move |point| Row { series, point }))
 }
 
 /// A number for people: about three significant digits, without zeros at its end.

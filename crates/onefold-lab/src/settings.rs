@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::published::Published;
 use crate::registry::Experiment;
 use crate::spec::Spec;
@@ -14,6 +14,8 @@ pub struct Options<'a> {
     pub full: bool,
     /// Threads; 0 means one per core. Results do not depend on it.
     pub threads: usize,
+    /// Parameters of the spec with other values, for searches.
+    pub set: Vec<(String, toml::Value)>,
     /// Trees and images of the user, for experiments on real data.
     pub data: Vec<PathBuf>,
     /// Called as points are finished: experiment, finished, all. From any thread.
@@ -22,15 +24,16 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { full: false, threads: 0, data: Vec::new(), progress: &|_, _, _| {} }
+        Self { full: false, threads: 0, set: Vec::new(), data: Vec::new(), progress: &|_, _, _| {} }
     }
 }
 
 impl std::fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { full, threads, data, .. } = self;
+        let Self { full, threads, set, data, .. } = self;
         let mut shown = f.debug_struct("Options");
-        shown.field("full", full).field("threads", threads).field("data", data);
+        shown.field("full", full).field("threads", threads).field("set", set);
+        shown.field("data", data);
         shown.finish_non_exhaustive()
     }
 }
@@ -52,12 +55,11 @@ impl<'a> Settings<'a> {
     /// The settings of an experiment.
     pub fn new(experiment: &Experiment, options: &'a Options<'a>) -> Result<Self> {
         let id = experiment.id;
-        Ok(Self {
-            id,
-            options,
-            spec: Spec::parse(id, experiment.spec)?,
-            published: Published::parse(id, experiment.published)?,
-        })
+        let mut spec = Spec::parse(id, experiment.spec)?;
+        for (name, value) in &options.set {
+            spec.set(name, value)?;
+        }
+        Ok(Self { id, options, spec, published: Published::parse(id, experiment.published)? })
     }
 
     /// A whole number of the spec at this size.
@@ -68,6 +70,16 @@ impl<'a> Settings<'a> {
     /// A number of the spec at this size.
     pub fn real(&self, name: &str) -> Result<f64> {
         self.spec.real(name, self.options.full)
+    }
+
+    /// A text of the spec at this size.
+    pub fn text(&self, name: &str) -> Result<&str> {
+        self.spec.text(name, self.options.full)
+    }
+
+    /// A part of the experiment that refuses its parameters.
+    pub fn refused(&self, error: impl std::fmt::Display) -> LabError {
+        LabError::Refused { id: self.id.to_owned(), problem: error.to_string() }
     }
 
     /// A list of whole numbers of the spec at this size.

@@ -6,6 +6,8 @@
 use serde::Deserialize;
 
 use crate::error::{LabError, Result};
+use crate::judged::{Judged, Search};
+use crate::plot::Drawing;
 
 /// Where a parameter comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -69,6 +71,15 @@ pub struct Spec {
     /// The parameters.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,
+    /// What kind of number each published result is here.
+    #[serde(default)]
+    pub judged: Vec<Judged>,
+    /// What was tried to make numbers come out.
+    #[serde(default, rename = "search")]
+    pub searches: Vec<Search>,
+    /// The charts.
+    #[serde(default, rename = "chart")]
+    pub charts: Vec<Drawing>,
     #[serde(skip)]
     id: String,
 }
@@ -95,7 +106,26 @@ impl Spec {
             }
             names.push(name);
         }
+        for search in &spec.searches {
+            if search.lines.iter().any(|line| line.len() != search.columns.len()) {
+                return Err(wrong("a line of a search with more or fewer columns".to_owned()));
+            }
+        }
         Ok(spec)
+    }
+
+    /// Gives a parameter another value, at every size; one of the type that it has.
+    pub fn set(&mut self, name: &str, value: &toml::Value) -> Result<()> {
+        let found = self.parameters.iter_mut().find(|parameter| parameter.name == name);
+        let Some(parameter) = found else {
+            return Err(self.not(name, "there"));
+        };
+        let whole = |value: &toml::Value| value.is_integer() || value.is_float();
+        let old = parameter.value.take().or(parameter.quick.take());
+        let alike = old.is_some_and(|old| old.same_type(value) || whole(&old) && whole(value));
+        (parameter.quick, parameter.full) = (None, None);
+        parameter.value = Some(value.clone());
+        if alike { Ok(()) } else { Err(self.not(name, "of the type of this value")) }
     }
 
     fn value(&self, name: &str, full: bool, expected: &'static str) -> Result<&toml::Value> {
@@ -145,6 +175,23 @@ mod tests {
                         source = 'free'\n[[parameter]]\nname = 'share'\nvalue = 0.5\n\
                         source = 'calibrated'\nnote = 'to fit'\n[[parameter]]\nname = 'sizes'\n\
                         value = [1, 2]\nsource = 'given'\n";
+
+    #[test]
+    fn parameters_take_other_values_of_their_type() {
+        let mut spec = Spec::parse("p/t", GOOD).unwrap();
+        spec.set("pages", &16.into()).unwrap();
+        assert_eq!(
+            (spec.number("pages", false).unwrap(), spec.number("pages", true).unwrap()),
+            (16, 16)
+        );
+        spec.set("share", &1.into()).unwrap();
+        assert!((spec.real("share", true).unwrap() - 1.0).abs() < 1e-9);
+        let error = spec.clone().set("pages", &"many".into()).unwrap_err().to_string();
+        assert!(error.ends_with("`pages` is not of the type of this value"), "{error}");
+        assert!(
+            spec.set("page", &16.into()).unwrap_err().to_string().ends_with("`page` is not there")
+        );
+    }
 
     #[test]
     fn values_depend_on_the_settings_where_they_say_so() {

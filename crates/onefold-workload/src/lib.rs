@@ -4,6 +4,7 @@
 //! replays them:
 //! - [`trace`] opens any of them and writes our own;
 //! - [`import`] reads the traces that others publish, [`csv`] and `parquet` write our own;
+//! - [`recording`] is what servers write down of their clients' requests;
 //! - [`summary`] counts what is in a trace;
 //! - [`request_log`] writes down what became of each request;
 //! - [`generate`] makes requests from a seed;
@@ -16,6 +17,7 @@ pub mod generate;
 pub mod import;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod recording;
 pub mod request;
 pub mod request_log;
 pub mod scan;
@@ -32,6 +34,7 @@ pub use import::ParquetReader;
 pub use import::{BlkAction, Format, ImportReport, Problem, SkipReason, TraceError, TraceReader};
 #[cfg(feature = "parquet")]
 pub use parquet::ParquetWriter;
+pub use recording::{Recorded, RecordingEncoder, RecordingReader};
 pub use request::{Identity, Op, Request};
 pub use request_log::{LOG_HEADER, LoggedRequest, RequestLog};
 pub use summary::TraceSummary;

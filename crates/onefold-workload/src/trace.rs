@@ -14,6 +14,7 @@ use crate::import::ParquetReader;
 use crate::import::{DETECT_BYTES, DetectError, Format, ImportReport, TraceError, TraceReader};
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetWriter;
+use crate::recording::{RECORDING_MAGIC, RecordingReader};
 use crate::request::Request;
 
 /// The first and the last four bytes of every Parquet file.
@@ -26,6 +27,8 @@ pub enum TraceFormat {
     Text(Format),
     /// Our own columns in a Parquet file.
     Parquet,
+    /// What a server recorded.
+    Recording,
 }
 
 impl TraceFormat {
@@ -34,6 +37,7 @@ impl TraceFormat {
         match self {
             Self::Text(format) => format.name(),
             Self::Parquet => "parquet",
+            Self::Recording => "recording",
         }
     }
 }
@@ -48,7 +52,11 @@ impl FromStr for TraceFormat {
     type Err = crate::import::ParseFormatError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "parquet" { Ok(Self::Parquet) } else { text.parse().map(Self::Text) }
+        match text {
+            "parquet" => Ok(Self::Parquet),
+            "recording" => Ok(Self::Recording),
+            text => text.parse().map(Self::Text),
+        }
     }
 }
 
@@ -81,6 +89,7 @@ pub struct Trace {
 
 enum Reader {
     Text(Box<TraceReader<Box<dyn BufRead + Send>>>),
+    Recording(Box<RecordingReader<Box<dyn BufRead + Send>>>),
     #[cfg(feature = "parquet")]
     Parquet(Box<ParquetReader>),
 }
@@ -122,6 +131,7 @@ impl Trace {
     ) -> Result<Self, OpenError> {
         let (format, input): (_, Box<dyn BufRead + Send>) = match format {
             Some(TraceFormat::Parquet) => return Err(OpenError::Stream),
+            Some(TraceFormat::Recording) => return Ok(Self::recording(input)),
             Some(TraceFormat::Text(format)) => (format, input),
             None => {
                 let (mut input, mut head) = (input, Vec::new());
@@ -129,11 +139,19 @@ impl Trace {
                 if head.starts_with(PARQUET_MAGIC) {
                     return Err(OpenError::Stream);
                 }
+                if head.starts_with(RECORDING_MAGIC) {
+                    return Ok(Self::recording(Box::new(io::Cursor::new(head).chain(input))));
+                }
                 (Format::detect(&head)?, Box::new(io::Cursor::new(head).chain(input)))
             }
         };
         let reader = Reader::Text(Box::new(TraceReader::new(format, input)));
         Ok(Self { format: TraceFormat::Text(format), reader })
+    }
+
+    fn recording(input: Box<dyn BufRead + Send>) -> Self {
+        let reader = Reader::Recording(Box::new(RecordingReader::new(input)));
+        Self { format: TraceFormat::Recording, reader }
     }
 
     #[cfg(feature = "parquet")]
@@ -156,6 +174,7 @@ impl Trace {
     pub fn report(&self) -> ImportReport {
         match &self.reader {
             Reader::Text(reader) => reader.report(),
+            Reader::Recording(reader) => reader.report().clone(),
             #[cfg(feature = "parquet")]
             Reader::Parquet(reader) => reader.report().clone(),
         }
@@ -165,6 +184,7 @@ impl Trace {
     pub fn stream_names(&self) -> &[String] {
         match &self.reader {
             Reader::Text(reader) => reader.stream_names(),
+            Reader::Recording(reader) => reader.stream_names(),
             #[cfg(feature = "parquet")]
             Reader::Parquet(_) => &[],
         }
@@ -177,6 +197,7 @@ impl Iterator for Trace {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.reader {
             Reader::Text(reader) => reader.next(),
+            Reader::Recording(reader) => reader.next(),
             #[cfg(feature = "parquet")]
             Reader::Parquet(reader) => reader.next(),
         }

@@ -45,8 +45,12 @@ pub trait TraceSink: Send + Sync {
 pub struct ContentHash {
     /// Pieces are cut at multiples of this many bytes; not zero.
     pub block_bytes: u32,
-    /// The hash of a piece.
-    pub hash: fn(&[u8]) -> u128,
+    /// Whether what is read is hashed, and not only what is written.
+    pub reads: bool,
+    /// What the hash depends on beside the content.
+    pub key: u64,
+    /// The hash of a piece, under the key.
+    pub hash: fn(u64, &[u8]) -> u128,
 }
 
 impl ContentHash {
@@ -55,7 +59,8 @@ impl ContentHash {
         let first = (block - offset % block).min(data.len() as u64) as usize;
         let (head, rest) = data.split_at(first);
         let pieces = rest.chunks(self.block_bytes as usize);
-        std::iter::once(head).filter(|p| !p.is_empty()).chain(pieces).map(self.hash).collect()
+        let pieces = std::iter::once(head).filter(|p| !p.is_empty()).chain(pieces);
+        pieces.map(|piece| (self.hash)(self.key, piece)).collect()
     }
 }
 
@@ -102,8 +107,9 @@ impl<D: BlockDevice> RecordDevice<D> {
     fn record_data(&self, time_ns: u64, verb: Verb, request: WriteRequest<'_>, succeeded: bool) {
         let WriteRequest { offset, data, fua } = request;
         let known = succeeded || verb == Verb::Write;
+        let wanted = |hash: &ContentHash| known && (verb == Verb::Write || hash.reads);
         let content = match &self.hash {
-            Some(hash) if known => hash.pieces(offset, data),
+            Some(hash) if wanted(hash) => hash.pieces(offset, data),
             _ => Vec::new(),
         };
         let options = ZeroOptions { fua, ..ZeroOptions::default() };

@@ -120,14 +120,14 @@ fn sink() -> Arc<Mutex<Vec<TraceRecord>>> {
     Arc::default()
 }
 
-fn length_and_sum(piece: &[u8]) -> u128 {
+fn length_and_sum(_: u64, piece: &[u8]) -> u128 {
     piece.iter().map(|&b| u128::from(b)).sum::<u128>() << 64 | piece.len() as u128
 }
 
 /// Every wrapper before a device, doing as little as it can.
 fn wrapped(inner: Arc<dyn BlockDevice>) -> Vec<(&'static str, Arc<dyn BlockDevice>)> {
     let clock = Arc::new(ManualClock::default());
-    let hash = Some(ContentHash { block_bytes: 4096, hash: length_and_sum });
+    let hash = Some(ContentHash { block_bytes: 4096, reads: true, key: 0, hash: length_and_sum });
     vec![
         ("fault", Arc::new(FaultDevice::new(Arc::clone(&inner), 0))),
         (
@@ -293,7 +293,7 @@ fn each_verb_is_counted_once() {
 fn each_verb_is_recorded_as_a_line_that_reads_back() {
     let records = sink();
     let clock = Arc::new(ManualClock::default());
-    let hash = Some(ContentHash { block_bytes: 4, hash: length_and_sum });
+    let hash = Some(ContentHash { block_bytes: 4, reads: true, key: 0, hash: length_and_sum });
     let device = RecordDevice::new(Probe::default(), records.clone(), clock.clone(), hash);
     for (_, call, _) in CALLS {
         clock.sleep_ns(5);
@@ -328,13 +328,25 @@ fn records_without_hashes_and_of_failed_reads_hold_none() {
     let clock = Arc::new(ManualClock::default());
     let plain = RecordDevice::new(MemDevice::new(10), records.clone(), clock.clone(), None);
     plain.write_at(0, &[1; 10], false).unwrap();
-    let hash = Some(ContentHash { block_bytes: 4, hash: length_and_sum });
+    let hash = Some(ContentHash { block_bytes: 4, reads: true, key: 0, hash: length_and_sum });
     let hashing = RecordDevice::new(MemDevice::new(10), records.clone(), clock, hash);
     hashing.read_at(0, &mut [0; 11]).expect_err("out of range");
     hashing.write_at(0, &[1; 11], false).expect_err("out of range");
     let hashes: Vec<(bool, usize)> =
         records.lock().unwrap().iter().map(|r| (r.succeeded, r.content.len())).collect();
     assert_eq!(hashes, [(true, 0), (false, 0), (false, 3)]);
+    let hash = Some(ContentHash { block_bytes: 4, reads: false, key: 0, hash: length_and_sum });
+    let writes = RecordDevice::new(
+        MemDevice::new(10),
+        records.clone(),
+        Arc::new(ManualClock::default()),
+        hash,
+    );
+    writes.write_at(0, &[1; 10], false).unwrap();
+    writes.read_at(0, &mut [0; 10]).unwrap();
+    let hashes: Vec<usize> =
+        records.lock().unwrap()[3..].iter().map(|record| record.content.len()).collect();
+    assert_eq!(hashes, [3, 0], "only what is written is hashed");
 }
 
 #[test]

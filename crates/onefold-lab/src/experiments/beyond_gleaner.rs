@@ -11,9 +11,7 @@ use onefold_flash::spec::DriveSpec;
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{of_written, replay_as_is, share_of_drive, with_policy, write_us};
 use crate::experiments::families::{FAMILIES, Family};
-use crate::plot::{Chart, Series};
-use crate::registry::Drawing;
-use crate::row::{Row, show};
+use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
 /// Policies, the options that size their tables, and other options. `{budget}` is the budget of
@@ -30,16 +28,6 @@ const POLICIES: [(&str, &[&str], &str); 8] = [
 ];
 const SCRATCH: &str = "scratch_share = {scratch}\ndeferred_entries = {deferred}";
 const GLEANER: usize = 7;
-
-/// The charts.
-pub const CHARTS: &[Drawing] = &[
-    ("beyond-gleaner-latency", |rows| {
-        chart(rows, "Mean write latency beside no deduplication", "write latency, ", true)
-    }),
-    ("beyond-gleaner-found", |rows| {
-        chart(rows, "Duplicates found in all", "found in all, ", false)
-    }),
-];
 
 /// Bytes of memory that a policy takes on this drive.
 fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
@@ -131,7 +119,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 }
 
 /// Latency and total reduction of every policy on every family, and gleaner beside the best.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let seeds = settings.numbers("seeds")?;
     let mut points = Vec::new();
     for family in FAMILIES {
@@ -142,31 +130,30 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
     let found = settings
         .sweep(&points, |&(family, variant, seed)| compare(settings, family, variant, seed));
     let mut found = found.into_iter();
-    let mut rows = Vec::new();
     for family in FAMILIES {
         let runs = found.by_ref().take(family.variants() * seeds.len());
         let runs = runs.collect::<Result<Vec<_>>>()?;
-        rows.extend(of_family(settings.id, family.name, &runs));
+        of_family(family.name, &runs, data);
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// A column, what it shows of a run, and its unit.
-type Column = (&'static str, fn(&Figures) -> f64, &'static str);
+/// A quantity, its unit, and what it is of a run.
+type Taken = (&'static str, &'static str, fn(&Figures) -> f64);
 
-fn of_family(id: &str, name: &str, runs: &[Vec<Figures>]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mean = |policy: usize, value: fn(&Figures) -> f64| {
-        runs.iter().map(|run| value(&run[policy])).sum::<f64>() / runs.len() as f64
-    };
-    let columns: [Column; 3] = [
-        ("write latency", |f| f.latency_us, "us"),
-        ("p99 write latency", |f| f.p99_us, "us"),
-        ("found in all", |f| f.found, "% of written"),
+fn of_family(name: &str, runs: &[Vec<Figures>], data: &mut Data) {
+    let line = |name: &str, unit: &str| Line::new(name, unit).over("family", "");
+    let quantities: [Taken; 3] = [
+        ("mean write latency", "us", |f| f.latency_us),
+        ("p99 write latency", "us", |f| f.p99_us),
+        ("found in all", "% of written pages", |f| f.found),
     ];
-    for (column, value, unit) in columns {
+    for (quantity, unit, value) in quantities {
         for (at, (policy, ..)) in POLICIES.iter().enumerate() {
-            rows.push(Row::new(id, name, &format!("{column}, {policy}"), mean(at, value), unit));
+            let values: Vec<f64> = runs.iter().map(|run| value(&run[at])).collect();
+            let (mean, half) = interval(&values);
+            let point = data.put(&line(quantity, unit).of(policy), name, mean);
+            point.range(mean - half, mean + half, Spread::Confidence95);
         }
     }
     let most = runs.iter().flatten().map(|f| f.bytes).fold(0.0, f64::max);
@@ -182,38 +169,13 @@ fn of_family(id: &str, name: &str, runs: &[Vec<Figures>]) -> Vec<Row> {
         .iter()
         .map(|run| run[GLEANER].found - others(run).iter().map(|f| f.found).fold(0.0, f64::max))
         .collect();
-    for (column, values, unit) in [
-        ("gleaner against the best of the others, write latency", &latency, "%"),
-        ("gleaner against the best of the others, found in all", &total, "points"),
+    for (quantity, unit, values) in [
+        ("mean write latency beside the best of the others", "%", &latency),
+        ("found in all beside the best of the others", "points", &total),
     ] {
         let (mean, half) = interval(values);
-        let row = Row::new(id, name, column, mean, unit);
-        rows.push(row.note(format!("+- {} at 95 %, {} runs", show(half), values.len())));
+        let point = data.put(&line(quantity, unit).of("gleaner"), name, mean);
+        point.range(mean - half, mean + half, Spread::Confidence95);
     }
-    rows.push(Row::new(id, name, "memory, at most", most, "B a page of data"));
-    rows
-}
-
-/// Bars by family, a colour for each policy.
-fn chart(rows: &[Row], title: &str, what: &str, relative: bool) -> Chart {
-    let unit = if relative { "of no deduplication" } else { "% of written pages" };
-    let mut chart = Chart::bars(title, "", unit);
-    chart.groups = FAMILIES.iter().map(|family| family.name.to_owned()).collect();
-    for row in rows {
-        let Some(policy) = row.column.strip_prefix(what) else { continue };
-        let group = chart.groups.iter().position(|group| *group == row.row);
-        let (Some(group), Some(mut value)) = (group, row.measured) else { continue };
-        // Offline schemes write as if they were not there.
-        let offline = ["none", "caftl-offline", "block-separation", "crc-compare"];
-        if policy == "none" || relative && offline.contains(&policy) {
-            continue;
-        }
-        if relative {
-            let none = format!("{what}none");
-            let plain = rows.iter().find(|other| other.row == row.row && other.column == none);
-            value /= plain.and_then(|row| row.measured).unwrap_or(f64::NAN);
-        }
-        Series::of(&mut chart, policy).points.push((group as f64, value));
-    }
-    chart
+    data.put(&line("memory, at most", "B a page of data").of("all policies"), name, most);
 }

@@ -7,8 +7,7 @@ use onefold_flash::spec::{
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{simulate, with_policy};
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
 /// Policies and options.
@@ -48,7 +47,7 @@ fn drive(settings: &Settings<'_>, percent: u64, seed: u64) -> Result<DriveSpec> 
 }
 
 /// Write amplification and terabytes of every policy at every duplicate ratio.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (ratios, seeds) = (settings.numbers("duplicate_percent")?, settings.numbers("seeds")?);
     let mut points = Vec::new();
     for &percent in &ratios {
@@ -64,48 +63,33 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         Ok::<_, LabError>((waf, report.lifetime.terabytes_written.unwrap_or(f64::NAN)))
     });
     let found = found.into_iter().collect::<Result<Vec<_>>>()?;
-    let (mut rows, mut plain) = (Vec::new(), f64::NAN);
+    let line = |name: &str, unit: &str| Line::new(name, unit).over("duplicates", "% of writes");
+    let mut plain: Vec<f64> = Vec::new();
     for (at, runs) in found.chunks_exact(seeds.len()).enumerate() {
         let (percent, (policy, _)) = (ratios[at / POLICIES.len()], POLICIES[at % POLICIES.len()]);
-        let mean =
-            |value: fn(&(f64, f64)) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
-        let (waf, terabytes) = (mean(|run| run.0), mean(|run| run.1));
+        let wafs: Vec<f64> = runs.iter().map(|run| run.0).collect();
+        let terabytes = runs.iter().map(|run| run.1).collect();
         if policy == "none" {
-            plain = waf;
+            plain.clone_from(&wafs);
         }
-        let row = format!("{percent} % duplicates");
-        for (column, value, unit) in [
-            ("write amplification", waf, ""),
-            ("written until worn", terabytes, "TB"),
-            ("life beside none", plain / waf, "times"),
+        let lives = plain.iter().zip(&wafs).map(|(plain, waf)| plain / waf).collect();
+        for (line, values) in [
+            (line("write amplification", ""), wafs),
+            (line("written until worn", "TB"), terabytes),
+            (line("life", "no deduplication = 1"), lives),
         ] {
-            rows.push(Row::new(settings.id, &row, &format!("{column}, {policy}"), value, unit));
+            let (low, high) = ends(&values);
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let point = data.put(&line.of(policy), percent, mean);
+            point.range(low, high, Spread::Extremes);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// A line per policy.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart = Chart::lines(
-        "Life of the drive",
-        "duplicates (% of writes)",
-        "life (no deduplication = 1)",
-    );
-    for row in rows {
-        let Some(policy) = row.column.strip_prefix("life beside none, ") else { continue };
-        let percent = row.row.split(' ').next().and_then(|percent| percent.parse::<f64>().ok());
-        if let (Some(percent), Some(life)) = (percent, row.measured)
-            && !["none", "ses-device", "block-separation"].contains(&policy)
-        {
-            // One of lines that lie on each other.
-            let name = match policy {
-                "ses-host" => "ses-host, ses-device",
-                "crc-compare" => "CRC-32 schemes",
-                policy => policy,
-            };
-            Series::of(&mut chart, name).points.push((percent, life));
-        }
-    }
-    chart
+/// The least and the most.
+fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
+        (low.min(value), high.max(value))
+    })
 }

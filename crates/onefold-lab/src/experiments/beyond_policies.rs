@@ -6,9 +6,7 @@ use onefold_flash::spec::{ArrivalKind, ContentKind, DriveSpec, ThinkKind};
 
 use crate::error::Result;
 use crate::experiments::drives::{filled_once, simulate, with_policy, write_us};
-use crate::plot::{Chart, Series};
-use crate::registry::Drawing;
-use crate::row::Row;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// Presets and names of the kinds of flash.
@@ -25,15 +23,6 @@ const POLICIES: [(&str, &str, &str); 8] = [
     ("ses-host", "", "ses-host"),
     ("ses-device", "", "ses-device"),
     ("gleaner", "", "gleaner"),
-];
-
-/// The charts: gains by duplicate ratio on each kind of flash, and where they begin.
-pub const CHARTS: &[Drawing] = &[
-    ("beyond-policies-slc", |rows| gains(rows, "SLC")),
-    ("beyond-policies-mlc-1", |rows| gains(rows, "MLC-1")),
-    ("beyond-policies-mlc-2", |rows| gains(rows, "MLC-2")),
-    ("beyond-policies-tlc", |rows| gains(rows, "TLC")),
-    ("beyond-policies-break-even", break_evens),
 ];
 
 fn drive(settings: &Settings<'_>, preset: &str, percent: u64) -> Result<DriveSpec> {
@@ -69,7 +58,7 @@ fn break_even(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Gains in mean write latency over no deduplication, and break-even duplicate ratios.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let ratios = settings.numbers("duplicate_percent")?;
     let mut points = Vec::new();
     for flash in FLASH {
@@ -86,61 +75,20 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         }
         Ok::<_, crate::LabError>(gains)
     });
-    let (mut rows, mut ends) = (Vec::new(), Vec::new());
+    let gain_of = Line::new("gain in mean write latency", "%").over("duplicates", "% of writes");
+    let ends = Line::new("duplicates from which on it gains", "% of writes").over("flash", "");
     for (&(_, flash, (.., name)), gains) in points.iter().zip(found) {
         let gains = gains?;
         for &(percent, gain) in &gains {
-            let row = format!("{flash}, {name}");
-            rows.push(Row::new(settings.id, &row, &format!("{percent} % duplicates"), gain, "%"));
+            data.put(&gain_of.of(name).under(flash), percent, gain);
         }
-        let mut row = Row::new(settings.id, name, &format!("break-even, {flash}"), 0.0, "%");
-        row.measured = break_even(&gains);
-        ends.push(match row.measured {
-            None => row.note("no gain up to the highest ratio"),
-            Some(_) if gains.iter().all(|(_, gain)| gain.abs() < NOTHING) => {
-                row.note("writes take what they took: duplicates are found when idle")
-            }
-            Some(_) => row,
-        });
-    }
-    rows.extend(ends);
-    Ok(rows)
-}
-
-/// A line per policy, of those that change what a write takes.
-fn gains(rows: &[Row], flash: &str) -> Chart {
-    let title = format!("Gain in write latency, {flash}");
-    let mut chart = Chart::lines(&title, "duplicates (% of writes)", "gain (%)");
-    for row in rows {
-        let name = row.row.strip_prefix(flash).and_then(|rest| rest.strip_prefix(", "));
-        let percent = row.column.strip_suffix(" % duplicates").and_then(|p| p.parse::<f64>().ok());
-        let (Some(name), Some(percent), Some(gain)) = (name, percent, row.measured) else {
-            continue;
-        };
-        let name = match name {
-            "caftl-offline" => "offline schemes",
-            // One of lines that lie on each other.
-            "block-separation" | "crc-compare" | "ses-host" => continue,
-            "gleaner" => "gleaner, ses-host",
-            name => name,
-        };
-        Series::of(&mut chart, name).points.push((percent, gain));
-    }
-    chart
-}
-
-/// Bars of break-even ratios, a group for each kind of flash.
-fn break_evens(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::bars("Duplicates from which on a policy gains", "flash", "duplicates (% of writes)");
-    chart.groups = FLASH.iter().map(|(_, name)| (*name).to_owned()).collect();
-    for row in rows {
-        let Some(flash) = row.column.strip_prefix("break-even, ") else { continue };
-        let group = chart.groups.iter().position(|group| group == flash);
-        let inline = !["caftl-offline", "block-separation", "crc-compare"].contains(&&*row.row);
-        if let (Some(group), Some(ratio), true) = (group, row.measured, inline) {
-            Series::of(&mut chart, &row.row).points.push((group as f64, ratio));
+        let from = break_even(&gains);
+        let point = data.put(&ends.of(name), flash, from);
+        if from.is_none() {
+            point.note("no gain up to the highest ratio");
+        } else if gains.iter().all(|(_, gain)| gain.abs() < NOTHING) {
+            point.note("writes take what they took: duplicates are found when idle");
         }
     }
-    chart
+    Ok(())
 }

@@ -10,15 +10,14 @@ use onefold_cache::workload::WorkloadSpec;
 
 use super::plc::plan;
 use crate::error::{LabError, Result};
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
 /// Data whose reads the workloads describe, in MiB.
 const DATA_MIB: f64 = 16_384.0;
 /// Of the budget, what Toll is told: the rest is the last container of a fill.
 const TOLD: f64 = 0.995;
-/// Rows that sum up all workloads.
+/// Where the mean of all workloads stands.
 const MEAN: &str = "mean of all workloads";
 
 /// A workload and a size of the cache.
@@ -87,7 +86,7 @@ fn rivals(fills: u64, per_object: f64) -> Vec<Rival> {
 type Traces = Vec<(Trace, Future)>;
 
 /// Everything at every budget.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
     let (budgets, seeds) = (settings.numbers("fills")?, settings.numbers("seeds")?);
     let families = families(settings.number("data_mib")?);
@@ -126,111 +125,93 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
     for (point, result) in points.into_iter().zip(results) {
         found.push((point, result.map_err(refused)?));
     }
-    let mut rows = Vec::new();
     for &fills in &budgets {
-        for (at, family) in families.iter().enumerate() {
-            let regime = traces[at][0].0.reads_per_container();
-            for rival in rivals_of(at, fills) {
-                let best = best(&rival, at, fills as f64, &found);
-                rows.push(row(settings, family.name, &rival, fills, best, regime));
+        for rival in rivals(fills, 1.0) {
+            let mut all: Vec<Option<f64>> = Vec::new();
+            for (at, family) in families.iter().enumerate() {
+                // The settings of a rival may depend on the workload's length.
+                let rivals = rivals_of(at, fills);
+                let Some(of_family) = rivals.iter().find(|other| other.name == rival.name) else {
+                    continue;
+                };
+                let best = best(of_family, at, fills as f64, &found);
+                all.push(best.map(|best| best.hits));
+                put(family.name, &rival, fills, best, data);
             }
+            mean(&rival, fills, &all, data);
         }
-        means(settings, fills, &mut rows);
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// Mean hit rate in percent and most fills, of one setting.
-fn point(traces: &Traces, size: f64, text: &str) -> std::result::Result<(f64, f64), String> {
+/// What one setting reached.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    /// Mean hit rate over the seeds, in percent, and its ends.
+    hits: f64,
+    low: f64,
+    high: f64,
+    /// Most fills of the cache.
+    fills: f64,
+}
+
+fn point(traces: &Traces, size: f64, text: &str) -> std::result::Result<Reached, String> {
     let choice = Choice::parse(text).map_err(|error| error.to_string())?;
     let run = |(trace, future): &(Trace, Future)| {
         run_one(trace, Some(future), &choice, size, &plan(1)).map_err(|error| error.to_string())
     };
     let runs: Vec<Run> = traces.iter().map(run).collect::<std::result::Result<_, String>>()?;
-    let hits = runs.iter().map(|run| run.hit_rate * 100.0).sum::<f64>() / runs.len() as f64;
-    Ok((hits, runs.iter().map(|run| run.fills).fold(0.0, f64::max)))
+    let rates = || runs.iter().map(|run| run.hit_rate * 100.0);
+    Ok(Reached {
+        hits: rates().sum::<f64>() / runs.len() as f64,
+        low: rates().fold(f64::INFINITY, f64::min),
+        high: rates().fold(f64::NEG_INFINITY, f64::max),
+        fills: runs.iter().map(|run| run.fills).fold(0.0, f64::max),
+    })
 }
 
-/// A family and a setting, with its hits and fills.
-type Found = ((usize, String), (f64, f64));
+/// A family and a setting, with what it reached.
+type Found = ((usize, String), Reached);
 
 /// The setting of a rival that hits most within the budget.
-fn best<'a>(
-    rival: &Rival,
-    family: usize,
-    budget: f64,
-    found: &'a [Found],
-) -> Option<(f64, f64, &'a str)> {
+fn best(rival: &Rival, family: usize, budget: f64, found: &[Found]) -> Option<Reached> {
     found
         .iter()
         .filter(|((at, text), _)| *at == family && rival.settings.contains(text))
-        .filter(|(_, (_, fills))| rival.unbounded || *fills <= budget)
-        .map(|((_, text), (hits, fills))| (*hits, *fills, text.as_str()))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(_, reached)| rival.unbounded || reached.fills <= budget)
+        .map(|(_, reached)| *reached)
+        .max_by(|a, b| a.hits.total_cmp(&b.hits))
 }
 
-fn column(name: &str, fills: u64) -> String {
-    format!("{name}; {fills} fills")
+fn line(name: &str, rival: &Rival, fills: u64) -> Line {
+    let line = Line::new(name, "%").over("workload", "");
+    line.of(rival.name).under(&format!("{fills} fills"))
 }
 
-fn row(
-    settings: &Settings<'_>,
-    family: &str,
-    rival: &Rival,
-    fills: u64,
-    best: Option<(f64, f64, &str)>,
-    regime: f64,
-) -> Row {
-    let row = Row::new(settings.id, family, &column(rival.name, fills), 0.0, "% hits");
+fn put(family: &str, rival: &Rival, fills: u64, best: Option<Reached>, data: &mut Data) {
+    let point = data.put(&line("hit rate", rival, fills), family, best.map(|best| best.hits));
     match best {
-        Some((hits, written, text)) => Row {
-            measured: Some(hits),
-            note: format!("{text}: {written:.2} fills; {regime:.1} reads per container"),
-            ..row
-        },
-        None => Row { measured: None, note: "no setting keeps to the budget".to_owned(), ..row },
-    }
-}
-
-/// One row per policy that kept to the budget everywhere.
-fn means(settings: &Settings<'_>, fills: u64, rows: &mut Vec<Row>) {
-    for rival in rivals(fills, 1.0) {
-        let column = column(rival.name, fills);
-        let of: Vec<Option<f64>> =
-            rows.iter().filter(|row| row.column == column).map(|row| row.measured).collect();
-        let all: Option<Vec<f64>> = of.iter().copied().collect();
-        let row = Row::new(settings.id, MEAN, &column, 0.0, "% hits");
-        let mean = all.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
-        let missed = of.iter().filter(|hits| hits.is_none()).count();
-        let note = match missed {
-            0 => String::new(),
-            _ => format!("no setting keeps to the budget on {missed} workloads"),
-        };
-        rows.push(Row { measured: mean, note, ..row });
-    }
-}
-
-/// A group of bars per policy: the means.
-pub fn chart(rows: &[Row]) -> Chart {
-    let title = "Hit rate within a budget of flash writes, mean of ten workloads";
-    let mut chart = Chart::bars(title, "policy", "hit rate (%)");
-    let with_budget = rows.iter().filter_map(|row| row.column.split_once("; "));
-    for (_, fills) in with_budget {
-        Series::of(&mut chart, fills);
-    }
-    for row in rows.iter().filter(|row| row.row == MEAN) {
-        let Some((name, fills)) = row.column.split_once("; ") else { continue };
-        if !chart.groups.iter().any(|group| group == name) {
-            chart.groups.push(name.to_owned());
+        Some(best) => {
+            point.range(best.low, best.high, Spread::Extremes);
         }
-        let group = chart.groups.iter().position(|group| group == name);
-        if let (Some(group), Some(hits)) = (group, row.measured) {
-            let name = if name == "lru" { "no budget" } else { fills };
-            let series = Series::of(&mut chart, name);
-            if !series.points.iter().any(|(at, _)| *at as usize == group) {
-                series.points.push((group as f64, hits));
-            }
+        None => {
+            point.note("no setting keeps to the budget");
         }
     }
-    chart
+    let written = Line::new("written", "fills of the cache").over("workload", "");
+    let written = written.of(rival.name).under(&format!("{fills} fills"));
+    data.put(&written, family, best.map(|best| best.fills));
+}
+
+/// The mean of a policy that kept to the budget everywhere.
+fn mean(rival: &Rival, fills: u64, of: &[Option<f64>], data: &mut Data) {
+    let all: Option<Vec<f64>> = of.iter().copied().collect();
+    let mean = all.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
+    let missed = of.iter().filter(|hits| hits.is_none()).count();
+    data.put(&line("hit rate", rival, fills), MEAN, mean);
+    let means = Line::new("mean hit rate of all workloads", "%").over("budget", "fills");
+    let point = data.put(&means.of(rival.name), format!("{fills}").as_str(), mean);
+    if missed > 0 {
+        point.note(format!("no setting keeps to the budget on {missed} workloads"));
+    }
 }

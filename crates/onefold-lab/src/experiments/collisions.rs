@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use onefold_code::{CodeError, KEPT_BYTES, PageCode, Rng, Truncation, ldpc_by_name};
 
 use crate::error::{LabError, Result};
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::row::show;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 const PAGE: usize = 8192;
@@ -39,7 +39,7 @@ const CHANGES: [(Change, &str); 5] = [
 const FORMS: [&str; 5] = ["whole 32 bytes", "crc64", "byte8", "cw2", "exclusive-or fold"];
 
 /// Counts collisions of every change under every shortening.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let refused = |error: CodeError| LabError::Refused {
         id: settings.id.to_owned(),
         problem: error.to_string(),
@@ -49,20 +49,18 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
     let (trials, seed) = (settings.number("trials")?, settings.number("seed")?);
     let counts = settings.sweep(&CHANGES, |(change, _)| count(&code, *change, trials, seed));
     let (read, write) = (settings.real("read_us")?, settings.real("write_us")?);
-    let mut rows = Vec::new();
+    let line = Line::new("pairs that collide", "%").over("how the second page differs", "");
     for ((_, change), counts) in CHANGES.iter().zip(counts) {
         for (form, count) in FORMS.iter().zip(counts.map_err(refused)?) {
             let share = count as f64 / trials as f64;
-            let cost = 100.0 * share * read / write;
-            let row = Row::new(settings.id, change, form, 100.0 * share, "% of pairs");
-            rows.push(row.note(if count == 0 {
-                String::new()
-            } else {
-                format!("{} % of an SLC write in vain comparisons", crate::row::show(cost))
-            }));
+            let point = data.put(&line.of(form), *change, 100.0 * share);
+            if count > 0 {
+                let cost = show(100.0 * share * read / write);
+                point.note(format!("{cost} % of an SLC write in vain comparisons"));
+            }
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Pairs that differ and yet collide, by form.
@@ -133,18 +131,4 @@ fn forms(code: &PageCode, page: &[u8]) -> std::result::Result<[Vec<u8>; 5], Code
     let (crc64, byte8, cw2) =
         (short(Truncation::Crc64), short(Truncation::Byte8), short(Truncation::Cw2));
     Ok([kept, crc64, byte8, cw2, fold])
-}
-
-/// A group of bars per change.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::bars("Near-duplicates that collide", "how the second page differs", "pairs (%)");
-    chart.groups = CHANGES.iter().map(|(_, words)| (*words).to_owned()).collect();
-    for row in rows {
-        let group = chart.groups.iter().position(|group| *group == row.row);
-        if let (Some(group), Some(share)) = (group, row.measured) {
-            Series::of(&mut chart, &row.column).points.push((group as f64, share));
-        }
-    }
-    chart
 }

@@ -10,21 +10,22 @@ use onefold_workload::{ContentProfile, Identity, Op, Request};
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{replay_as_is, with_policy, write_us};
-use crate::plot::{Chart, Series};
-use crate::row::{Kind, Row, show};
+use crate::row::show;
+use crate::series::{Data, Line, Point, Spread};
 use crate::settings::Settings;
 
 /// Name in the paper and in the parameters.
 const WORKLOADS: [(&str, &str); 2] = [("WebVM (FIU)", "webvm"), ("AppInstall", "appinstall")];
 
-/// Policy, options and name of a scheme. The paper trusts equal SHA-1; the drive compares pages
-/// whose hash is a broken one, so it is called SHA-256 here, at the paper's time for SHA-1.
-const SCHEMES: [(&str, &str, &str); 5] = [
-    ("none", "", "none"),
-    ("caftl-online", TRUSTED, "online"),
-    ("caftl-offline", TRUSTED, "offline"),
-    ("block-separation", TRUSTED, "block separation"),
-    ("crc-compare", "", "proposed"),
+/// Policy and options of a scheme; crc-compare is what the paper proposes. It trusts equal SHA-1;
+/// the drive compares pages whose hash is a broken one, so it is SHA-256 here, at the paper's
+/// time for SHA-1.
+const SCHEMES: [(&str, &str); 5] = [
+    ("none", ""),
+    ("caftl-online", TRUSTED),
+    ("caftl-offline", TRUSTED),
+    ("block-separation", TRUSTED),
+    ("crc-compare", ""),
 ];
 const TRUSTED: &str = "hash = 'sha256'";
 const ONLINE: usize = 1;
@@ -32,10 +33,10 @@ const OFFLINE: usize = 2;
 const PROPOSED: usize = 4;
 
 /// One drive of one run: blocks of a plane, and the seed.
-type Point = (u64, u64);
+type Place = (u64, u64);
 
 /// The drives that every figure is the mean of.
-fn points(settings: &Settings<'_>) -> Result<Vec<Point>> {
+fn points(settings: &Settings<'_>) -> Result<Vec<Place>> {
     let mut all = Vec::new();
     for blocks in settings.numbers("blocks_per_plane")? {
         all.extend(settings.numbers("seeds")?.into_iter().map(|seed| (blocks, seed)));
@@ -43,7 +44,7 @@ fn points(settings: &Settings<'_>) -> Result<Vec<Point>> {
     Ok(all)
 }
 
-fn drive(settings: &Settings<'_>, (blocks, seed): Point) -> Result<DriveSpec> {
+fn drive(settings: &Settings<'_>, (blocks, seed): Place) -> Result<DriveSpec> {
     let mut spec = DriveSpec::preset("park-shin").expect("a preset of that name");
     spec.seed = seed;
     // A package does one thing at a time, whatever its planes: one of them is enough.
@@ -159,7 +160,7 @@ fn count(report: &Report, name: &str) -> f64 {
 fn overhead_us(spec: &DriveSpec, report: &Report, scheme: &str) -> f64 {
     let reads = report.flash_operations["read"].dedup as f64;
     let compared = (report.dedup.compared_equal + report.dedup.compared_different) as f64;
-    let crc = if scheme == "proposed" || scheme == "block separation" { 1.0 } else { 0.0 };
+    let crc = if scheme == "crc-compare" || scheme == "block-separation" { 1.0 } else { 0.0 };
     let pages = report.requests.pages_written as f64;
     // The policy counts from the beginning: each page of the filling was hashed once.
     let hashed = count(report, "pages_hashed") - spec.footprint_pages() as f64;
@@ -185,11 +186,11 @@ fn figures<V: Copy + Default + Send>(
             runs.extend(SCHEMES.map(|scheme| (workload.1, point, scheme)));
         }
     }
-    let all = settings.sweep(&runs, |&(name, point, (policy, options, scheme))| {
+    let all = settings.sweep(&runs, |&(name, point, (policy, options))| {
         let mut spec = drive(settings, point)?;
         let requests = bursts(settings, &spec, &Workload::new(settings, name)?)?;
         with_policy(&mut spec, policy, options);
-        Ok::<_, LabError>(figure(&spec, &replay_as_is(settings, &spec, requests)?, scheme))
+        Ok::<_, LabError>(figure(&spec, &replay_as_is(settings, &spec, requests)?, policy))
     });
     let mut all = all.into_iter();
     let mut out = Vec::new();
@@ -208,13 +209,14 @@ fn figures<V: Copy + Default + Send>(
 }
 
 /// Mean, least and most of what every drive gave.
-struct Spread {
+#[derive(Clone, Copy)]
+struct Over {
     mean: f64,
     least: f64,
     most: f64,
 }
 
-impl Spread {
+impl Over {
     fn of<V>(figures: &Figures<V>, value: impl Fn(&[V; 5]) -> f64) -> Self {
         let values: Vec<f64> = figures.iter().map(value).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -222,98 +224,102 @@ impl Spread {
         Self { mean: values.iter().sum::<f64>() / values.len() as f64, least, most }
     }
 
-    fn note(&self) -> String {
-        format!("{} to {}", show(self.least), show(self.most))
+    fn around(self, point: &mut Point) -> &mut Point {
+        point.range(self.least, self.most, Spread::Extremes)
     }
+
+    fn words(self) -> String {
+        format!("{} ({} to {})", show(self.mean), show(self.least), show(self.most))
+    }
+}
+
+/// A quantity of the schemes over the workloads.
+fn line(name: &str, unit: &str) -> Line {
+    Line::new(name, unit).over("workload", "")
 }
 
 /// Fig. 3: mean write response.
-pub fn fig3(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub fn fig3(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+    let beside = line("mean write latency beside online", "%");
+    let (mut holds, mut words) = (true, Vec::new());
     for (workload, figures) in figures(settings, |_, report, _| write_us(report))? {
-        for (at, (.., scheme)) in SCHEMES.iter().enumerate().skip(1) {
-            let relative = Spread::of(&figures, |us| us[at] / us[0]);
-            let row = Row::new(settings.id, workload, scheme, relative.mean, "of no deduplication");
-            rows.push(row.note(relative.note()));
+        for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(1) {
+            let relative = Over::of(&figures, |us| us[at] / us[0]);
+            let line = line("mean write latency", "none = 1").of(scheme);
+            relative.around(data.put(&line, workload, relative.mean));
         }
-        let change = Spread::of(&figures, |us| 100.0 * (us[PROPOSED] / us[ONLINE] - 1.0));
-        let column = "offline_vs_online_write_latency";
-        rows.push(settings.published.row(workload, column, change.mean)?.note(change.note()));
-    }
-    Ok(rows)
-}
-
-/// The chart of Fig. 3.
-pub fn chart3(rows: &[Row]) -> Chart {
-    chart(rows, "Write response by scheme", "mean latency (no deduplication = 1)")
-}
-
-/// The chart of Fig. 4.
-pub fn chart4(rows: &[Row]) -> Chart {
-    chart(rows, "Time of offline deduplication by scheme", "time a page (offline = 1)")
-}
-
-/// The chart of Fig. 5.
-pub fn chart5(rows: &[Row]) -> Chart {
-    chart(rows, "Page copies in collection by scheme", "copies a page written")
-}
-
-/// Bars of what one figure compares: a group for each workload, a colour for each scheme.
-fn chart(rows: &[Row], title: &str, y_label: &str) -> Chart {
-    let mut chart = Chart::bars(title, "workload", y_label);
-    for row in rows.iter().filter(|row| SCHEMES.iter().any(|(.., name)| row.column == *name)) {
-        let group = chart.groups.iter().position(|group| *group == row.row);
-        let group = group.unwrap_or_else(|| {
-            chart.groups.push(row.row.clone());
-            chart.groups.len() - 1
-        });
-        if let Some(measured) = row.measured {
-            Series::of(&mut chart, &row.column).points.push((group as f64, measured));
+        for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
+            let change = Over::of(&figures, |us| 100.0 * (us[at] / us[ONLINE] - 1.0));
+            let line = beside.of(scheme);
+            let point = if at == OFFLINE {
+                let printed = (workload, "offline_vs_online_write_latency");
+                data.beside(printed, &line, workload, change.mean)?
+            } else {
+                data.put(&line, workload, change.mean)
+            };
+            change.around(point);
+            holds &= change.mean < 0.0;
+            words.push(format!("{workload}, {scheme} {} %", change.words()));
         }
     }
-    chart
+    data.shows("offline-sooner", holds, words.join("; "))
 }
 
 /// Fig. 4: time of offline deduplication, relative to CAFTL's.
-pub fn fig4(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let mut saved = f64::INFINITY;
+pub fn fig4(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+    let (mut saved, mut holds, mut words) = (f64::INFINITY, true, Vec::new());
     for (workload, figures) in figures(settings, overhead_us)? {
-        for (at, (.., scheme)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
-            let relative = Spread::of(&figures, |us| us[at] / us[OFFLINE]);
-            let row = Row::new(settings.id, workload, scheme, relative.mean, "of offline");
-            let time = Spread::of(&figures, |us| us[at]).mean;
-            rows.push(row.note(format!("{} us a page written", show(time))));
+        let mut means = [0.0; 5];
+        for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
+            let relative = Over::of(&figures, |us| us[at] / us[OFFLINE]);
+            let line_of = line("time of deduplication", "caftl-offline = 1").of(scheme);
+            relative.around(data.put(&line_of, workload, relative.mean));
+            let time = Over::of(&figures, |us| us[at]);
+            let line_of = line("time of deduplication a page written", "us").of(scheme);
+            time.around(data.put(&line_of, workload, time.mean));
+            means[at] = relative.mean;
         }
-        let change = Spread::of(&figures, |us| 100.0 * (us[PROPOSED] / us[OFFLINE] - 1.0));
+        let change = Over::of(&figures, |us| 100.0 * (us[PROPOSED] / us[OFFLINE] - 1.0));
         saved = saved.min(-change.most);
+        let [.., offline, separated, proposed] = means;
+        holds &= separated > offline && offline > proposed;
+        words.push(format!(
+            "{workload}: {} and {} of caftl-offline's",
+            show(separated),
+            show(proposed)
+        ));
     }
-    rows.push(settings.published.row("proposed vs offline", "dedup_overhead", -saved)?.note(
-        "the smallest saving of both workloads; the CRC of every page is counted as overhead",
-    ));
-    Ok(rows)
+    let least = Line::new("least change of the time of deduplication", "%").of("crc-compare");
+    data.beside(("proposed vs offline", "dedup_overhead"), &least, (), -saved)?
+        .note("on both workloads and all drives; the CRC of every page is counted");
+    data.shows("separation-most", holds, words.join("; "))
 }
 
 /// Fig. 5: page copies of garbage collection, and what the ND blocks held.
-pub fn fig5(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn fig5(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let copies_and_unique = |_: &DriveSpec, report: &Report, _: &str| {
         let copies = report.flash_operations["program"].gc as f64;
         let unique = count(report, "undetermined_found_unique");
         let settled = unique + count(report, "undetermined_found_duplicate");
         (copies / report.requests.pages_written as f64, 100.0 * unique / settled)
     };
-    let mut rows = Vec::new();
+    let (mut holds, mut figure) = (false, String::new());
     for (workload, figures) in figures(settings, copies_and_unique)? {
-        for (at, (.., scheme)) in SCHEMES.iter().enumerate() {
-            let spread = Spread::of(&figures, |both| both[at].0);
-            let row = Row::new(settings.id, workload, scheme, spread.mean, "copies a page written");
-            let online = Spread::of(&figures, |both| both[ONLINE].0).mean;
-            let times = format!("{} of online; ", show(spread.mean / online));
-            rows.push(row.note(times + &spread.note()));
+        let mut means = [0.0; 5];
+        for (at, (scheme, _)) in SCHEMES.iter().enumerate() {
+            let spread = Over::of(&figures, |both| both[at].0);
+            let line = line("copies of collection a page written", "").of(scheme);
+            spread.around(data.put(&line, workload, spread.mean));
+            means[at] = spread.mean;
         }
-        let unique = Spread::of(&figures, |both| both[PROPOSED].1);
-        let row = settings.published.row(workload, "nd_pages_found_unique", unique.mean)?;
-        rows.push(row.kind(Kind::Calibrated).note(unique.note()));
+        let unique = Over::of(&figures, |both| both[PROPOSED].1);
+        let line = line("ND pages found unique", "%").of("crc-compare");
+        let point = data.beside((workload, "nd_pages_found_unique"), &line, workload, unique.mean);
+        unique.around(point?);
+        if workload == "AppInstall" {
+            holds = means[PROPOSED] < means[OFFLINE];
+            figure = format!("{} against {}", show(means[PROPOSED]), show(means[OFFLINE]));
+        }
     }
-    Ok(rows)
+    data.shows("proposed-copies-less", holds, figure)
 }

@@ -13,42 +13,45 @@ use onefold_sim::{RandomStreams, Ratio};
 use onefold_workload::scan::scan;
 
 use crate::error::{LabError, Result};
-use crate::plot::{Chart, Series};
-use crate::row::{Kind, Row};
+use crate::row::show;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
+use crate::shape::{Way, goes};
 
 /// Units of the largest chunk, on whose borders copies keep their place.
 const PHASE: u64 = 32;
 
+fn line() -> Line {
+    Line::new("redundant chunks", "%").over("chunk size", "KiB")
+}
+
 /// Measures generated data, and what the user gave.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
-    let published = &settings.published;
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let unit = settings.number("unit_kib")?;
     let sizes = settings.numbers("chunk_kib")?;
     let units = generated(settings)?;
     let found = settings.sweep(&sizes, |size| redundancy(&units, (size / unit).max(1) as usize));
-    let mut rows = Vec::new();
-    for (size, share) in sizes.iter().zip(found) {
-        let column = format!("{size} KiB chunks");
-        rows.push(match size {
-            _ if *size == unit => {
-                let row = published.row("desktop4", "redundancy_max_fixed_chunk", share)?;
-                row.kind(Kind::Given).note("sets how many units are copies")
+    let generated = line().of("generated");
+    for (&size, share) in sizes.iter().zip(found) {
+        match size {
+            _ if size == unit => {
+                data.beside(("desktop4", "redundancy_max_fixed_chunk"), &generated, size, share)?;
             }
             8 => {
-                let row = published.row("max", "redundancy_8KB", share)?;
-                row.kind(Kind::Calibrated).note("sets how long runs of copies are")
+                data.beside(("max", "redundancy_8KB"), &generated, size, share)?;
             }
-            _ => Row::new(settings.id, "generated", &column, share, "%").note("a picture only"),
-        });
-        if let Some(row) = rows.last_mut() {
-            (row.row, row.column) = ("generated".to_owned(), column);
+            _ => {
+                data.put(&generated, size, share);
+            }
         }
     }
-    let why = "the data sets are not public; the generated one stands for desktop4";
-    rows.push(published.not_reproducible("min", "redundancy_8KB", why)?);
-    rows.extend(real(settings, &sizes)?);
-    Ok(rows)
+    let curve = data.curve(&generated);
+    let (falls, figure) = goes(Way::Falls, &curve, 0.0);
+    data.shows("falls-with-size", falls, figure)?;
+    let at = |kib: u64| curve.iter().find(|(size, _)| *size as u64 == kib).map_or(0.0, |p| p.1);
+    let kept = 100.0 * at(8) / at(4);
+    data.shows("most-at-8-kib", kept > 50.0, format!("{} % of it", show(kept)))?;
+    real(settings, &sizes, data)
 }
 
 /// The units of the generated data, as numbers of contents.
@@ -90,22 +93,19 @@ fn redundancy(units: &[u64], units_per_chunk: usize) -> f64 {
     100.0 * (all - distinct.min(all)) as f64 / all as f64
 }
 
-/// Rows for the trees and images of the user.
-fn real(settings: &Settings<'_>, sizes: &[u64]) -> Result<Vec<Row>> {
-    let data = &settings.options.data;
-    let points: Vec<(&Path, u64)> = data
+/// Lines for the trees and images of the user.
+fn real(settings: &Settings<'_>, sizes: &[u64], data: &mut Data) -> Result<()> {
+    let paths = &settings.options.data;
+    let points: Vec<(&Path, u64)> = paths
         .iter()
         .flat_map(|path| sizes.iter().map(move |&size| (path.as_path(), size)))
         .collect();
     let found = settings.sweep(&points, |&(path, size)| scanned(path, size));
-    points
-        .iter()
-        .zip(found)
-        .map(|((path, size), share)| {
-            let (row, column) = (path.display().to_string(), format!("{size} KiB chunks"));
-            Ok(Row::new(settings.id, &row, &column, share?, "%").note("data of the user"))
-        })
-        .collect()
+    for ((path, size), share) in points.iter().zip(found) {
+        let line = line().of(&path.display().to_string());
+        data.put(&line, *size, share?).note("data of the user");
+    }
+    Ok(())
 }
 
 /// Redundant chunks of real data, of all its chunks, in percent.
@@ -120,26 +120,6 @@ fn scanned(path: &Path, size_kib: u64) -> Result<f64> {
     });
     report.map_err(|error| failed(error.source.to_string()))?;
     Ok(100.0 * (all - distinct.len() as u64) as f64 / all.max(1) as f64)
-}
-
-/// One line per data set.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart =
-        Chart::lines("Redundancy by chunk size", "chunk size (KiB)", "redundant chunks (%)");
-    chart.log2_x = true;
-    for row in rows {
-        let size = row.column.split(' ').next().and_then(|size| size.parse().ok());
-        if let (Some(size), Some(share)) = (size, row.measured) {
-            Series::of(&mut chart, &row.row).points.push((size, share));
-        }
-    }
-    let printed = rows
-        .iter()
-        .filter_map(|row| Some((row.column.split(' ').next()?.parse().ok()?, row.published?)));
-    let printed: Vec<(f64, f64)> = printed.collect();
-    let series = Series::of(&mut chart, "printed");
-    (series.points, series.printed) = (printed, true);
-    chart
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use crate::error::{LabError, Result};
 use crate::experiments::drives::{
     SES_FLASH, filled_once, mixed, replay, share_of_drive, with_policy,
 };
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::row::show;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
+use crate::shape::{Way, above, all, goes};
 
 fn serial(settings: &Settings<'_>, preset: &str) -> Result<DriveSpec> {
     let mut spec = filled_once(preset, settings.number("pages")?);
@@ -45,7 +46,7 @@ fn loss(
 const TRUSTED: (&str, &str) = ("caftl-online", "hash = 'sha256'");
 
 /// What the data of sec. II gains, by the table that the drive can afford.
-fn with_duplicates(settings: &Settings<'_>) -> Result<Vec<Row>> {
+fn with_duplicates(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let mut spec = serial(settings, "ses-mlc2")?;
     spec.controller.parity_correction_ns = settings.number("sha256_ns")?;
     let requests = mixed(&spec, ContentProfile::named("desktop4"), 0)?;
@@ -62,22 +63,19 @@ fn with_duplicates(settings: &Settings<'_>) -> Result<Vec<Row>> {
         Ok::<_, LabError>(-loss(settings, &spec, &requests, (policies[at], &tables[at]))?)
     });
     let [all, table, memory] = <[Result<f64>; 3]>::try_from(gains).expect("three points");
-    let row =
-        |column: &str, gain| Row::new(settings.id, "MLC-2, 30.8 % duplicates", column, gain, "%");
-    let published =
-        settings.published.row("sha256 dedup, 30.7% dup", "write_improvement_max", memory?)?;
-    Ok(vec![
-        row("gain, table of all pages", all?).note("no digest is forgotten, none is compared"),
-        row("gain, table of 15 % of the pages", table?).note("as for parity; candidates are read"),
-        published.note(
-            "digests of 32 bytes in the memory of SES-Dedup's table, 4.8 MiB, hot ones kept; \
-             candidates are read and compared, as SES-Dedup does",
-        ),
-    ])
+    let line = Line::new("gain with 30.8 % duplicates, MLC-2", "%").over("table of", "");
+    data.put(&line, "all pages", all?).note("no digest is forgotten, none is compared");
+    data.put(&line, "15 % of the pages", table?).note("as for parity; candidates are read");
+    let printed = ("sha256 dedup, 30.7% dup", "write_improvement_max");
+    data.beside(printed, &line, "4.8 MiB", memory?)?.note(
+        "digests of 32 bytes in the memory of SES-Dedup's table, hot ones kept; candidates are \
+         read and compared, as SES-Dedup does",
+    );
+    Ok(())
 }
 
 /// One drive per kind of flash and read share.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let shares = settings.numbers("reads_percent")?;
     let mut points = Vec::new();
     for (preset, flash) in SES_FLASH {
@@ -87,37 +85,26 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         let spec = serial(settings, preset)?;
         loss(settings, &spec, &mixed(&spec, None, reads)?, TRUSTED)
     });
-    let mut rows = Vec::new();
-    let mut mlc2 = f64::NAN;
+    let line = Line::new("requests per second lost", "%").over("reads", "%");
     for (&(_, flash, reads), lost) in points.iter().zip(losses) {
-        let lost = lost?;
-        if flash == "MLC-2" && reads == 0 {
-            mlc2 = lost;
-        }
-        rows.push(Row::new(settings.id, flash, &format!("loss at {reads} % reads"), lost, "%"));
+        data.put(&line.of(flash), reads, lost?);
     }
-    let worst = "sha256 dedup, no duplicates";
-    rows.push(settings.published.row(worst, "overhead_max", mlc2)?.note(
-        "MLC-2 with one request at a time meets it; SLC and MLC-1 lose more, so that \"up to\" \
-         contradicts Table I",
-    ));
-    rows.extend(with_duplicates(settings)?);
-    Ok(rows)
-}
-
-/// A line per kind of flash.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart = Chart::lines(
-        "Loss by SHA-256 on the write path",
-        "reads (%)",
-        "requests per second lost (%)",
-    );
-    for row in rows {
-        let reads = row.column.strip_prefix("loss at ").and_then(|rest| rest.split(' ').next());
-        let reads = reads.and_then(|reads| reads.parse::<f64>().ok());
-        if let (Some(reads), Some(loss)) = (reads, row.measured) {
-            Series::of(&mut chart, &row.row).points.push((reads, loss));
-        }
-    }
-    chart
+    let curves = SES_FLASH.map(|(_, flash)| (flash, data.curve(&line.of(flash))));
+    let most = |curve: &[(f64, f64)]| curve.iter().map(|p| p.1).fold(f64::NEG_INFINITY, f64::max);
+    let worst = curves.iter().map(|(_, curve)| most(curve)).fold(f64::NEG_INFINITY, f64::max);
+    let of_each = curves.iter().map(|(flash, curve)| format!("{flash} {}", show(most(curve))));
+    let of_each: Vec<String> = of_each.collect();
+    let lost = Line::new("most that SHA-256 costs on any flash", "%").of("no duplicates");
+    let printed = ("sha256 dedup, no duplicates", "overhead_max");
+    data.beside(printed, &lost, (), worst)?.note(of_each.join(", "));
+    let falls =
+        curves.iter().map(|(flash, curve)| ((*flash).to_owned(), goes(Way::Falls, curve, 0.0)));
+    let (holds, figure) = all(falls);
+    data.shows("falls-with-reads", holds, figure)?;
+    let pairs = curves.windows(2).map(|pair| {
+        (format!("{} over {}:", pair[0].0, pair[1].0), above(&pair[0].1, &pair[1].1, 0.0))
+    });
+    let (holds, figure) = all(pairs);
+    data.shows("falls-with-flash", holds, figure)?;
+    with_duplicates(settings, data)
 }

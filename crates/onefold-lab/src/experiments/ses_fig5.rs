@@ -9,9 +9,10 @@ use onefold_workload::content::PRESETS;
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{SES_FLASH, mixed, replay, share_of_drive, with_policy};
 use crate::experiments::ses_table4::drive;
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::row::show;
+use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
+use crate::shape::{above, all};
 
 /// A kind of flash and a share of reads.
 type Place = (&'static str, &'static str, u64);
@@ -50,7 +51,7 @@ fn mean_gain(pairs: &[(f64, f64)]) -> f64 {
 }
 
 /// Both fingerprints on each kind of flash at each read share, under the chosen budget and others.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let chosen = settings.number("budget_us")?;
     let mut budgets = settings.numbers("other_budgets_us")?;
     budgets.insert(0, chosen);
@@ -69,30 +70,42 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         Ok::<_, LabError>((parity, inline(settings, place, sha, budget)?))
     });
     let found = found.into_iter().collect::<Result<Vec<_>>>()?;
-    let mut rows = Vec::new();
     let of_chosen = &found[..places.len()];
+    let more = Line::new("more found by parity", "%").over("reads", "%");
     for (&(_, flash, reads), &(parity, sha)) in places.iter().zip(of_chosen) {
-        let row = format!("{flash}, {reads} % reads");
-        for (column, value, unit) in [
-            ("inline share, parity", parity, "ratio"),
-            ("inline share, SHA-256", sha, "ratio"),
-            ("more found by parity", gain(parity, sha), "%"),
-        ] {
-            rows.push(Row::new(settings.id, &row, column, value, unit));
-        }
+        data.put(&share("parity", flash), reads, parity);
+        data.put(&share("SHA-256", flash), reads, sha);
+        data.put(&more.of(flash), reads, gain(parity, sha));
     }
+    let mean = Line::new("more found by parity, mean of all points", "%").over("budget", "");
     for (budget, found) in budgets.iter().zip(found.chunks_exact(places.len())) {
         let name = match budget {
-            0 => "no limit".to_owned(),
-            budget => format!("budget {budget} us"),
+            0 => "none".to_owned(),
+            budget => format!("{budget} us"),
         };
-        let row = Row::new(settings.id, &name, "more found by parity, mean", mean_gain(found), "%");
         let (low, high) = ends(found.iter().map(|&(parity, sha)| gain(parity, sha)));
-        let show = crate::row::show;
-        rows.push(row.note(format!("{} to {} over the points", show(low), show(high))));
+        let point = data.put(&mean, name.as_str(), mean_gain(found));
+        point.range(low, high, Spread::Extremes);
     }
-    rows.extend(beside(settings, of_chosen)?);
-    Ok(rows)
+    beside(of_chosen, data)?;
+    let compared = SES_FLASH.map(|(_, flash)| {
+        let (parity, sha) =
+            (data.curve(&share("parity", flash)), data.curve(&share("SHA-256", flash)));
+        (flash.to_owned(), above(&parity, &sha, 0.0))
+    });
+    let (holds, figure) = all(compared);
+    data.shows("parity-above", holds, figure)?;
+    let (low, high) = ends(of_chosen.iter().flat_map(|&(parity, sha)| [parity, sha]));
+    let (least, most) =
+        (data.printed("device-side", "y_axis_min")?, data.printed("device-side", "y_axis_max")?);
+    let within = low >= least && high <= most;
+    data.shows("within-the-axis", within, format!("{} to {}", show(low), show(high)))
+}
+
+/// The inline share of a fingerprint on a kind of flash.
+fn share(fingerprint: &str, flash: &str) -> Line {
+    let line = Line::new("duplicates found inline", "share of all").over("reads", "%");
+    line.of(fingerprint).under(flash)
 }
 
 /// The lowest and the highest.
@@ -103,38 +116,17 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// What the paper prints, beside what the chosen budget gives.
-fn beside(settings: &Settings<'_>, found: &[(f64, f64)]) -> Result<Vec<Row>> {
+fn beside(found: &[(f64, f64)], data: &mut Data) -> Result<()> {
     let (least, most) = ends(found.iter().map(|&(parity, sha)| gain(parity, sha)));
     let (low, high) = ends(found.iter().flat_map(|&(parity, sha)| [parity, sha]));
-    let mean = crate::row::show(mean_gain(found));
-    let spread = format!(
-        "parity finds more at every point, by {mean} % in the mean, which lies in the printed \
-         range; but the points spread more: the paper names neither the budget nor its axis"
-    );
-    let axis = "the axis of the picture; here the lowest and the highest share".to_owned();
-    let numbers = [
-        ("ecc_vs_sha_inline_gain_min", least, &spread),
-        ("ecc_vs_sha_inline_gain_max", most, &spread),
-        ("y_axis_min", low, &axis),
-        ("y_axis_max", high, &axis),
-    ];
-    let row = |(column, value, note): (&str, f64, &String)| {
-        Ok(settings.published.row("device-side", column, value)?.note(note.clone()))
-    };
-    numbers.into_iter().map(row).collect()
-}
-
-/// A line for each fingerprint on each kind of flash.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart = Chart::lines("Duplicates found inline", "reads (%)", "share of duplicates");
-    for row in rows {
-        let Some(fingerprint) = row.column.strip_prefix("inline share, ") else { continue };
-        let Some((flash, reads)) = row.row.split_once(", ") else { continue };
-        let reads = reads.split(' ').next().and_then(|reads| reads.parse::<f64>().ok());
-        if let (Some(reads), Some(share)) = (reads, row.measured) {
-            let series = Series::of(&mut chart, &format!("{flash}, {fingerprint}"));
-            series.points.push((reads, share));
-        }
+    for (column, name, unit, value) in [
+        ("ecc_vs_sha_inline_gain_min", "least that parity finds more", "%", least),
+        ("ecc_vs_sha_inline_gain_max", "most that parity finds more", "%", most),
+        ("y_axis_min", "lowest inline share", "ratio", low),
+        ("y_axis_max", "highest inline share", "ratio", high),
+    ] {
+        let line = Line::new(name, unit).of("all flash and read shares");
+        data.beside(("device-side", column), &line, (), value)?;
     }
-    chart
+    Ok(())
 }

@@ -10,8 +10,7 @@ use crate::error::Result;
 use crate::experiments::drives::{
     SES_FLASH, content, filled_once, of_written, share_of_drive, simulate, with_policy,
 };
-use crate::plot::{Chart, Series};
-use crate::row::{Kind, Row};
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// The closed loop of the calibration, on one kind of flash with one data set.
@@ -27,7 +26,7 @@ pub fn drive(settings: &Settings<'_>, preset: &str, data_set: &str) -> Result<Dr
 }
 
 /// Fills the drive with each data set, on each kind of flash.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let table_share = settings.real("table_share")?;
     let mut points = Vec::new();
     for set in &PRESETS {
@@ -44,63 +43,45 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         );
         simulate(settings, &spec)
     });
-    let (mut rows, mut shares) = (Vec::new(), Vec::new());
-    let mut inline_of_slc = Vec::new();
-    let mut offline_of_slc = Vec::new();
+    let line = |name: &str| Line::new(name, "% of written").over("data set", "");
+    let mut of_slc = Vec::new();
     for ((set, _, flash), report) in points.iter().zip(found) {
         let report = report?;
         let inline = of_written(&report, report.dedup.inline_pages);
         let offline = of_written(&report, report.dedup.offline_pages);
-        for (column, share) in [("inline", inline), ("offline", offline)] {
-            let row = settings.published.row(set, &format!("{column}_{flash}"), share)?;
-            rows.push(row.kind(Kind::Calibrated));
+        for (column, name, share) in
+            [("inline", "found inline", inline), ("offline", "found offline", offline)]
+        {
+            let line = line(name).of(flash);
+            data.beside((set, &format!("{column}_{flash}")), &line, *set, share)?;
         }
         if *flash == "SLC" {
-            let both = Row::new(settings.id, set, "inline + offline", inline + offline, "%");
-            rows.push(both.note("the duplicate ratio of Table III's generator, found in full"));
-            shares.push(100.0 * inline / (inline + offline));
-            inline_of_slc.push(inline);
-            offline_of_slc.push(offline);
+            data.put(&line("found in all").of(flash), *set, inline + offline);
+            of_slc.push((inline, offline));
         }
     }
-    let low = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = |all: &[f64]| all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    for (name, all) in [
-        ("inline_share", &shares),
-        ("written_reduction", &inline_of_slc),
-        ("capacity_gain_offline", &offline_of_slc),
-    ] {
-        for (end, value) in [("min", low(all)), ("max", high(all))] {
-            let wanted = format!("{name}_{end}_SLC");
-            if let Some(number) = settings.published.numbers.iter().find(|n| n.row == wanted) {
-                rows.push(settings.published.beside(number, Some(value)));
+    ends(&of_slc, data)
+}
+
+/// What sec. V-C says of the ends of Table IV's columns on SLC.
+fn ends(of_slc: &[(f64, f64)], data: &mut Data) -> Result<()> {
+    type Take = fn(&(f64, f64)) -> f64;
+    let columns: [(&str, &str, Take); 3] = [
+        ("inline_share", "inline, of all found", |(inline, off)| 100.0 * inline / (inline + off)),
+        ("written_reduction", "fewer pages written", |(inline, _)| *inline),
+        ("capacity_gain_offline", "capacity gained offline", |(_, offline)| *offline),
+    ];
+    for (name, words, take) in columns {
+        let values = || of_slc.iter().map(take);
+        let (low, high) =
+            (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        for (end, value) in [("min", low), ("max", high)] {
+            let wanted = (format!("{name}_{end}_SLC"), format!("{words}, {end}"));
+            let line = Line::new(&wanted.1, "%").of("SLC");
+            if data.printed(&wanted.0, "value").is_ok() {
+                data.beside((&wanted.0, "value"), &line, (), value)?;
             }
         }
     }
-    Ok(rows)
-}
-
-/// Inline shares, printed and ours, a group for each kind of flash of a data set.
-pub fn chart(rows: &[Row]) -> Chart {
-    let mut chart = Chart::bars("Found inline by data set", "data set", "% of written pages");
-    for row in rows.iter().filter(|row| row.column.starts_with("inline_")) {
-        let Some(published) = row.published else { continue };
-        let Some(flash) = row.column.strip_prefix("inline_") else { continue };
-        let flash = flash.split(' ').next().unwrap_or(flash);
-        if !PRESETS.iter().any(|preset| preset.name == row.row) {
-            continue;
-        }
-        let group = chart.groups.iter().position(|group| *group == row.row);
-        let group = group.unwrap_or_else(|| {
-            chart.groups.push(row.row.clone());
-            chart.groups.len() - 1
-        }) as f64;
-        let printed = Series::of(&mut chart, &format!("{flash}, printed"));
-        printed.printed = true;
-        printed.points.push((group, published));
-        if let Some(measured) = row.measured {
-            Series::of(&mut chart, &format!("{flash}, ours")).points.push((group, measured));
-        }
-    }
-    chart
+    Ok(())
 }

@@ -1,42 +1,77 @@
 //! Charts as SVG, readable on light and dark pages.
-//! Room: onefold-lab.   In: [`Chart`].   Out: SVG text, the same for the same chart.
+//! Room: onefold-lab.   In: [`Series`] and a [`Drawing`] of a spec.   Out: SVG text, the same for
+//! the same numbers.
+//! Invariants: (1) a chart shows numbers of series and nothing else: axes say their quantities and
+//! units, ranges are error bars  (2) what a paper prints is hollow, in the colour of what stands
+//! beside it  (3) colours and marks are those of [`palette`].
 
 mod axis;
+pub mod palette;
 mod svg;
 
+use serde::Deserialize;
+
+use crate::series::{At, Series};
+use palette::Look;
 use svg::Svg;
 
 /// How points are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// One line per series.
+    /// A line for each series.
+    #[default]
     Lines,
-    /// Bars side by side, one group per label; a point's x is the number of its group.
+    /// Bars side by side, a group for each place.
     Bars,
 }
 
-/// Points of one colour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// What the legend says.
-    pub name: String,
-    /// Points, by growing x.
-    pub points: Vec<(f64, f64)>,
-    /// Whether these are numbers that a paper prints: hollow marks and broken lines.
-    pub printed: bool,
+/// Which series of an experiment a chart shows, and how; a `[[chart]]` of its spec.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drawing {
+    /// The name of the file; of a single chart the experiment's.
+    #[serde(default)]
+    pub file: String,
+    /// The heading.
+    pub title: String,
+    /// The quantity that is drawn.
+    pub quantity: String,
+    /// The settings that are drawn; all if there are none.
+    #[serde(default)]
+    pub settings: Vec<String>,
+    /// Whose series are not drawn.
+    #[serde(default)]
+    pub hide: Vec<String>,
+    /// Lines or bars.
+    #[serde(default)]
+    pub style: Style,
+    /// Whether doublings are equal steps.
+    #[serde(default)]
+    pub doubling: bool,
+    /// Whose numbers all others are divided by, place by place.
+    #[serde(default)]
+    pub relative_to: String,
 }
 
-impl Series {
-    /// The series of a chart with this name; a new one if there is none.
-    pub fn of<'a>(chart: &'a mut Chart, name: &str) -> &'a mut Self {
-        let found = chart.series.iter().position(|series| series.name == name);
-        let at = found.unwrap_or_else(|| {
-            let name = name.to_owned();
-            chart.series.push(Self { name, points: Vec::new(), printed: false });
-            chart.series.len() - 1
-        });
-        &mut chart.series[at]
-    }
+/// A number on a chart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Dot {
+    x: f64,
+    y: f64,
+    range: Option<(f64, f64)>,
+}
+
+/// A series on a chart, or several that lie on each other.
+#[derive(Clone, Debug, PartialEq)]
+struct Drawn {
+    name: String,
+    look: Look,
+    /// Which setting it is of; lines of different ones are broken differently.
+    setting: usize,
+    dots: Vec<Dot>,
+    /// What is printed, for some of them.
+    printed: Vec<(f64, f64)>,
 }
 
 /// A chart.
@@ -44,46 +79,134 @@ impl Series {
 pub struct Chart {
     /// The heading.
     pub title: String,
-    /// What x is, with its unit.
-    pub x_label: String,
-    /// What y is, with its unit.
-    pub y_label: String,
-    /// Lines or bars.
-    pub style: Style,
-    /// Whether x doubles from mark to mark.
-    pub log2_x: bool,
-    /// Names of the groups of bars.
-    pub groups: Vec<String>,
-    /// What is drawn.
-    pub series: Vec<Series>,
+    x_label: String,
+    y_label: String,
+    style: Style,
+    doubling: bool,
+    /// Names of the places, where they are names.
+    groups: Vec<String>,
+    drawn: Vec<Drawn>,
 }
 
-impl Chart {
-    /// A chart of lines without any yet.
-    pub fn lines(title: &str, x_label: &str, y_label: &str) -> Self {
-        Self::new(Style::Lines, title, x_label, y_label)
-    }
-
-    /// A chart of bars without any yet.
-    pub fn bars(title: &str, x_label: &str, y_label: &str) -> Self {
-        Self::new(Style::Bars, title, x_label, y_label)
-    }
-
-    fn new(style: Style, title: &str, x_label: &str, y_label: &str) -> Self {
-        Self {
-            title: title.to_owned(),
-            x_label: x_label.to_owned(),
-            y_label: y_label.to_owned(),
-            style,
-            log2_x: false,
-            groups: Vec::new(),
-            series: Vec::new(),
+impl Drawing {
+    /// Draws the series that it is about.
+    pub fn draw(&self, all: &[Series]) -> Chart {
+        let wanted = |series: &&Series| {
+            series.line.quantity.name == self.quantity
+                && (self.settings.is_empty() || self.settings.contains(&series.line.setting))
+        };
+        let base: Vec<&Series> = all.iter().filter(wanted).collect();
+        let shown = base.iter().filter(|series| !self.hide.contains(&series.line.of));
+        let shown: Vec<&Series> = shown.copied().collect();
+        let mut settings: Vec<&str> = Vec::new();
+        let mut groups: Vec<String> = Vec::new();
+        for series in &shown {
+            if !settings.contains(&series.line.setting.as_str()) {
+                settings.push(&series.line.setting);
+            }
+            for point in &series.points {
+                let label = point.at.label();
+                let named = self.style == Style::Bars || matches!(point.at, At::Name(_));
+                if named && !groups.contains(&label) {
+                    groups.push(label);
+                }
+            }
+        }
+        let mut drawn = Vec::new();
+        for (number, series) in shown.iter().enumerate() {
+            let setting = settings.iter().position(|s| *s == series.line.setting).unwrap_or(0);
+            let name =
+                if settings.len() > 1 { series.line.label() } else { series.line.of.clone() };
+            let look = palette::of(&series.line.of, number);
+            let (dots, printed) = self.dots(series, &base, &groups);
+            drawn.push(Drawn { name, look, setting, dots, printed });
+        }
+        let title = match settings.as_slice() {
+            [setting] if !setting.is_empty() => format!("{} ({setting})", self.title),
+            _ => self.title.clone(),
+        };
+        let first = shown.first().map(|series| &series.line);
+        let over = first.and_then(|line| line.over.as_ref());
+        let y = first.map_or_else(String::new, |line| line.quantity.label());
+        Chart {
+            title,
+            x_label: over.map_or_else(String::new, crate::series::Quantity::label),
+            y_label: match (self.relative_to.as_str(), first) {
+                ("", _) | (_, None) => y,
+                (to, Some(line)) => format!("{} (that of {to} = 1)", line.quantity.name),
+            },
+            style: self.style,
+            doubling: self.doubling,
+            groups,
+            drawn: if self.style == Style::Lines { joined(drawn) } else { drawn },
         }
     }
 
+    /// The numbers of a series and what is printed beside them.
+    fn dots(&self, series: &Series, base: &[&Series], groups: &[String]) -> (Vec<Dot>, Printed) {
+        let unit = |at: &At| {
+            let whose = |other: &&&Series| {
+                other.line.of == self.relative_to && other.line.setting == series.line.setting
+            };
+            let mut points = base.iter().find(whose).into_iter().flat_map(|other| &other.points);
+            let found = points.find(|point| point.at == *at).and_then(|point| point.measured);
+            if self.relative_to.is_empty() { 1.0 } else { found.unwrap_or(f64::NAN) }
+        };
+        let (mut dots, mut printed) = (Vec::new(), Vec::new());
+        for point in &series.points {
+            let place = groups.iter().position(|group| *group == point.at.label());
+            let x = match (&point.at, place) {
+                (_, Some(place)) => place as f64,
+                (At::Number(at), None) => *at,
+                _ => 0.0,
+            };
+            let unit = unit(&point.at);
+            let range = point.range.map(|range| (range.low / unit, range.high / unit));
+            let y = point.measured.map(|value| value / unit).filter(|value| value.is_finite());
+            dots.extend(y.map(|y| Dot { x, y, range }));
+            let same = |of: &&crate::series::Printed| of.unit == series.line.quantity.unit;
+            printed.extend(point.published.as_ref().filter(same).map(|p| (x, p.value / unit)));
+        }
+        (dots, printed)
+    }
+}
+
+type Printed = Vec<(f64, f64)>;
+
+/// Lines that differ by less than one can see become one with all their names.
+fn joined(all: Vec<Drawn>) -> Vec<Drawn> {
+    let values = || all.iter().flat_map(|drawn| &drawn.dots).map(|dot| dot.y.abs());
+    let seen = values().fold(0.0, f64::max) / 300.0;
+    let mut kept: Vec<Drawn> = Vec::new();
+    for drawn in all {
+        let alike = |other: &&mut Drawn| {
+            let near = |(a, b): (&Dot, &Dot)| (a.x - b.x).abs() < 1e-9 && (a.y - b.y).abs() < seen;
+            drawn.printed.is_empty()
+                && other.printed.is_empty()
+                && drawn.dots.len() > 1
+                && drawn.dots.len() == other.dots.len()
+                && drawn.dots.iter().zip(&other.dots).all(near)
+        };
+        match kept.iter_mut().find(alike) {
+            Some(other) => {
+                other.name += ", ";
+                other.name += &drawn.name;
+            }
+            None => kept.push(drawn),
+        }
+    }
+    kept
+}
+
+impl Chart {
     /// The chart as a file.
     pub fn svg(&self) -> String {
         Svg::draw(self)
+    }
+
+    /// How many numbers it shows, printed ones among them.
+    pub fn numbers(&self) -> usize {
+        self.drawn.iter().map(|drawn| drawn.dots.len() + drawn.printed.len()).sum()
     }
 }
 
@@ -91,19 +214,48 @@ impl Chart {
 mod tests {
     use super::*;
 
+    fn chart(style: Style, dots: &[(f64, f64)], printed: &[(f64, f64)]) -> Chart {
+        let dots = dots.iter().map(|&(x, y)| Dot { x, y, range: Some((y - 1.0, y + 1.0)) });
+        let drawn = Drawn {
+            name: "a < b".to_owned(),
+            look: palette::of("LRU", 0),
+            setting: 0,
+            dots: dots.collect(),
+            printed: printed.to_vec(),
+        };
+        Chart {
+            title: "t & u".to_owned(),
+            x_label: "x".to_owned(),
+            y_label: "y".to_owned(),
+            style,
+            doubling: true,
+            groups: vec!["g".to_owned(), "h".to_owned()],
+            drawn: vec![drawn],
+        }
+    }
+
     #[test]
-    fn words_are_escaped_and_odd_charts_are_drawn() {
-        let mut chart = Chart::lines("a < b & c", "x", "y");
-        assert!(chart.svg().contains("a &lt; b &amp; c"));
-        Series::of(&mut chart, "one point").points.push((4.0, 0.0));
-        Series::of(&mut chart, "no point");
-        chart.log2_x = true;
-        let svg = chart.svg();
-        assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        let mut chart = Chart::bars("t", "x", "y");
-        chart.groups = vec!["g".to_owned(), "h".to_owned()];
-        Series::of(&mut chart, "s").points = vec![(0.0, 3.0), (1.0, -2.0), (7.0, f64::NAN)];
-        let svg = chart.svg();
-        assert!(svg.matches("<rect").count() >= 3 && !svg.contains("NaN"), "{svg}");
+    fn words_are_escaped_printed_numbers_hollow_and_ranges_drawn() {
+        for style in [Style::Lines, Style::Bars] {
+            let svg = chart(style, &[(1.0, 4.0)], &[(1.0, 5.0)]).svg();
+            assert!(svg.contains("t &amp; u") && svg.contains("a &lt; b"), "{svg}");
+            assert!(svg.contains("class=\"hollow\"") && svg.contains(">printed<"), "{svg}");
+            assert_eq!(svg.matches("class=\"range\"").count(), 1, "{svg}");
+            assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"));
+            assert!(!chart(style, &[(1.0, 4.0)], &[]).svg().contains("class=\"hollow\""));
+            assert!(chart(style, &[], &[]).svg().ends_with("</svg>\n"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_one_line_with_two_names() {
+        let one = |name: &str, dots: &[(f64, f64)]| Drawn {
+            name: name.to_owned(),
+            ..chart(Style::Lines, dots, &[]).drawn.remove(0)
+        };
+        let (low, high) = ([(0.0, 1.0), (1.0, 2.0)], [(0.0, 1.0), (1.0, 300.0)]);
+        let kept = joined(vec![one("a", &low), one("b", &high), one("c", &low)]);
+        let names: Vec<&str> = kept.iter().map(|drawn| drawn.name.as_str()).collect();
+        assert_eq!(names, ["a, c", "b"]);
     }
 }

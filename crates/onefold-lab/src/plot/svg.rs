@@ -1,39 +1,43 @@
 //! Drawing a chart.
 //! Room: onefold-lab.
-//! Colours differ in lightness as well as in hue, and lines in their marks, so that neither
-//! colour blindness nor grey paper hides which is which. A dark page turns paper and ink around.
-
-use std::fmt::Write as _;
+//! Written by hand rather than with a library: those that are kept up draw on canvases or need a
+//! browser, and those that write SVG bring fonts along (docs/dependencies.md). A dark page turns
+//! paper and ink around.
 
 use super::axis::Axis;
-use super::{Chart, Style};
+use super::palette::{Look, Mark};
+use super::{Chart, Dot, Drawn, Style};
 use crate::row::show;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 420.0;
+const WIDTH: f64 = 800.0;
+const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 356.0;
 /// Where the plot ends and the legend begins.
-const RIGHT: f64 = 560.0;
+const RIGHT: f64 = 570.0;
+/// Characters of a line of the legend.
+const LEGEND: usize = 26;
 /// Space between the groups of bars, of a group's width.
 const GAP: f64 = 0.25;
-
-const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#8c8c8c"];
+/// How lines of the first, second, third and fourth setting are broken.
+const DASHES: [&str; 4] =
+    ["", " stroke-dasharray=\"8 4\"", " stroke-dasharray=\"2 3\"", " stroke-dasharray=\"9 3 2 3\""];
 
 const STYLE: &str = "\
 <style>
 text { font: 13px Helvetica, Arial, 'DejaVu Sans', sans-serif; fill: #222 }
 .title { font-size: 16px; font-weight: bold }
-.paper { fill: #ffffff }
+.paper, .hollow { fill: #ffffff }
 .grid { stroke: #ddd }
 .axis { stroke: #555 }
+.range { stroke: #444; stroke-width: 1.2; fill: none }
 @media (prefers-color-scheme: dark) {
   text { fill: #ddd }
-  .paper { fill: #16181d }
+  .paper, .hollow { fill: #16181d }
   .grid { stroke: #3a3d45 }
   .axis { stroke: #999 }
+  .range { stroke: #bbb }
 }
 </style>
 ";
@@ -43,70 +47,63 @@ pub struct Svg {
     out: String,
 }
 
-/// Where the text of a label sits at its place.
-#[derive(Clone, Copy)]
-enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
 impl Svg {
     /// Draws a chart.
     pub fn draw(chart: &Chart) -> String {
         let mut svg = Self { out: String::new() };
-        let _ = writeln!(
-            svg.out,
+        let title = escape(&chart.title);
+        svg.line(&format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            escape(&chart.title)
-        );
+             width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
+        ));
         svg.out.push_str(STYLE);
-        let _ = writeln!(svg.out, "<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>");
-        let (x, title) = (LEFT, escape(&chart.title));
-        let _ = writeln!(svg.out, "<text class=\"title\" x=\"{x}\" y=\"28\">{title}</text>");
-        let values = chart.series.iter().flat_map(|series| series.points.iter().map(|p| p.1));
-        let y = Axis::linear(values, BOTTOM, TOP);
+        svg.line(&format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"));
+        svg.line(&format!("<text class=\"title\" x=\"{LEFT}\" y=\"28\">{title}</text>"));
+        let of = |drawn: &Drawn| {
+            let ranges = drawn.dots.iter().filter_map(|dot| dot.range);
+            let mut values: Vec<f64> = ranges.flat_map(|(low, high)| [low, high]).collect();
+            values.extend(drawn.dots.iter().map(|dot| dot.y));
+            values.extend(drawn.printed.iter().map(|dot| dot.1));
+            values
+        };
+        let y = Axis::linear(chart.drawn.iter().flat_map(of), BOTTOM, TOP);
         svg.y_axis(chart, &y);
         match chart.style {
             Style::Lines => svg.lines(chart, &y),
             Style::Bars => svg.bars(chart, &y),
         }
-        svg.text(f64::midpoint(LEFT, RIGHT), HEIGHT - 14.0, Anchor::Middle, &chart.x_label);
+        svg.text(f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0, "middle", &chart.x_label);
         svg.legend(chart);
-        svg.out.push_str("</svg>\n");
+        svg.line("</svg>");
         svg.out
     }
 
-    fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
-        let text = escape(text);
-        let _ = writeln!(
-            self.out,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-        );
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
     }
 
-    /// A text that ends at its place and comes from the lower left.
-    fn slanted(&mut self, x: f64, y: f64, text: &str) {
+    fn text(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
         let text = escape(text);
-        let _ = writeln!(
-            self.out,
-            "<text transform=\"translate({x:.1} {y:.1}) rotate(-24)\" \
-             text-anchor=\"end\">{text}</text>"
-        );
+        self.line(&format!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
+
+    /// A text that is turned around the place where it is anchored.
+    fn turned(&mut self, (x, y): (f64, f64), degrees: i32, anchor: &str, text: &str) {
+        let text = escape(text);
+        self.line(&format!(
+            "<text transform=\"translate({x:.1} {y:.1}) rotate({degrees})\" \
+             text-anchor=\"{anchor}\">{text}</text>"
+        ));
     }
 
     fn rule(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let _ = writeln!(
-            self.out,
+        self.line(&format!(
             "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
             from.0, from.1, to.0, to.1
-        );
+        ));
     }
 
     fn y_axis(&mut self, chart: &Chart, y: &Axis) {
@@ -114,155 +111,174 @@ impl Svg {
             let at = y.place(mark);
             let class = if mark == 0.0 { "axis" } else { "grid" };
             self.rule(class, (LEFT, at), (RIGHT, at));
-            self.text(LEFT - 8.0, at + 4.5, Anchor::End, &show(mark));
+            self.text(LEFT - 8.0, at + 4.5, "end", &show(mark));
         }
         self.rule("axis", (LEFT, TOP), (LEFT, BOTTOM));
-        let middle = f64::midpoint(TOP, BOTTOM);
-        let _ = writeln!(
-            self.out,
-            "<text transform=\"translate(20 {middle:.1}) rotate(-90)\" \
-             text-anchor=\"middle\">{}</text>",
-            escape(&chart.y_label)
-        );
+        self.turned((20.0, f64::midpoint(TOP, BOTTOM)), -90, "middle", &chart.y_label);
+    }
+
+    /// The names of places below the axis: in lines, or slanted if a word is wider than its place.
+    fn names(&mut self, chart: &Chart, places: &[f64], width: f64) {
+        let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * 7.0 > width);
+        let slanted = chart.groups.iter().any(wide);
+        for (name, &middle) in chart.groups.iter().zip(places) {
+            if slanted {
+                self.turned((middle + 4.0, BOTTOM + 14.0), -24, "end", name);
+                continue;
+            }
+            for (line, words) in wrap(name, (width / 7.5) as usize).iter().enumerate() {
+                self.text(middle, BOTTOM + 18.0 + 14.0 * line as f64, "middle", words);
+            }
+        }
     }
 
     fn lines(&mut self, chart: &Chart, y: &Axis) {
-        let values = || chart.series.iter().flat_map(|series| series.points.iter().map(|p| p.0));
-        let (from, to) = (LEFT + 14.0, RIGHT - 14.0);
-        let x = if chart.log2_x {
-            Axis::log2(values(), from, to)
-        } else {
-            Axis::linear(values(), from, to)
+        let places = |drawn: &Drawn| {
+            let printed = drawn.printed.iter().map(|dot| dot.0);
+            drawn.dots.iter().map(|dot| dot.x).chain(printed).collect::<Vec<f64>>()
         };
-        for &mark in &x.marks {
-            let at = x.place(mark);
-            self.rule("axis", (at, BOTTOM), (at, BOTTOM + 5.0));
-            self.text(at, BOTTOM + 20.0, Anchor::Middle, &show(mark));
+        let values = chart.drawn.iter().flat_map(places);
+        let (from, to) = (LEFT + 14.0, RIGHT - 14.0);
+        let doubling = chart.doubling && chart.groups.is_empty();
+        let x =
+            if doubling { Axis::log2(values, from, to) } else { Axis::linear(values, from, to) };
+        if chart.groups.is_empty() {
+            for &mark in &x.marks {
+                let at = x.place(mark);
+                self.rule("axis", (at, BOTTOM), (at, BOTTOM + 5.0));
+                self.text(at, BOTTOM + 20.0, "middle", &show(mark));
+            }
+        } else {
+            let places: Vec<f64> = (0..chart.groups.len()).map(|at| x.place(at as f64)).collect();
+            self.names(chart, &places, (to - from) / chart.groups.len() as f64);
         }
-        for (number, series) in chart.series.iter().enumerate() {
-            let finite = series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-            let places: Vec<(f64, f64)> =
-                finite.map(|&(px, py)| (x.place(px), y.place(py))).collect();
-            let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-            let (path, number) = (path.join(" "), painted(chart, number));
-            let colour = colour(number);
-            let dash = if series.printed { " stroke-dasharray=\"6 4\"" } else { "" };
-            let _ = writeln!(
-                self.out,
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash} \
-                 points=\"{path}\"/>"
-            );
-            for place in places {
-                self.mark(number, series.printed, place);
+        for drawn in &chart.drawn {
+            let path: Vec<String> = (drawn.dots.iter())
+                .map(|dot| format!("{:.1},{:.1}", x.place(dot.x), y.place(dot.y)))
+                .collect();
+            self.line(&format!(
+                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{} points=\"{}\"/>",
+                drawn.look.colour,
+                DASHES[drawn.setting % DASHES.len()],
+                path.join(" ")
+            ));
+            for dot in &drawn.dots {
+                self.range(x.place(dot.x), dot, y);
+                self.mark(drawn.look, false, (x.place(dot.x), y.place(dot.y)));
+            }
+            for printed in &drawn.printed {
+                self.mark(drawn.look, true, (x.place(printed.0), y.place(printed.1)));
             }
         }
     }
 
-    /// A mark of the series: disc, square, diamond or triangle, hollow for printed numbers.
-    fn mark(&mut self, series: usize, printed: bool, (x, y): (f64, f64)) {
-        let colour = colour(series);
-        let paint = if printed {
-            format!("class=\"paper\" stroke=\"{colour}\" stroke-width=\"2\"")
-        } else {
-            format!("fill=\"{colour}\"")
-        };
-        let corners: &[(f64, f64)] = match series % 4 {
-            0 => {
-                let _ = writeln!(self.out, "<circle {paint} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
+    /// An error bar.
+    fn range(&mut self, x: f64, dot: &Dot, y: &Axis) {
+        let Some((low, high)) = dot.range else { return };
+        let (low, high) = (y.place(low), y.place(high));
+        let (left, right) = (x - 3.0, x + 3.0);
+        self.line(&format!(
+            "<path class=\"range\" d=\"M{left:.1} {low:.1}H{right:.1}M{x:.1} {low:.1}V{high:.1}\
+             M{left:.1} {high:.1}H{right:.1}\"/>"
+        ));
+    }
+
+    /// A mark, hollow for a printed number.
+    fn mark(&mut self, look: Look, printed: bool, (x, y): (f64, f64)) {
+        let paint = paint(look, printed);
+        let corners: &[(f64, f64)] = match look.mark {
+            Mark::Disc => {
+                self.line(&format!("<circle {paint} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"));
                 return;
             }
-            1 => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
-            2 => &[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)],
-            _ => &[(0.0, -5.0), (5.0, 4.0), (-5.0, 4.0)],
+            Mark::Square => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
+            Mark::Diamond => &[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)],
+            Mark::Triangle => &[(0.0, -5.0), (5.0, 4.0), (-5.0, 4.0)],
         };
         let corners: Vec<String> =
             corners.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
-        let _ = writeln!(self.out, "<polygon {paint} points=\"{}\"/>", corners.join(" "));
+        self.line(&format!("<polygon {paint} points=\"{}\"/>", corners.join(" ")));
     }
 
+    /// Bars of every series; what is printed stands beside each of ours.
     fn bars(&mut self, chart: &Chart, y: &Axis) {
+        let width = |drawn: &Drawn| 1 + usize::from(!drawn.printed.is_empty());
+        let slots: usize = chart.drawn.iter().map(width).sum();
         let group = (RIGHT - LEFT) / chart.groups.len().max(1) as f64;
-        let bar = group * (1.0 - GAP) / chart.series.len().max(1) as f64;
+        let bar = group * (1.0 - GAP) / slots.max(1) as f64;
+        let left = |at: f64, slot: usize| LEFT + group * (at + GAP / 2.0) + bar * slot as f64;
+        let mut slot = 0;
+        for drawn in &chart.drawn {
+            for dot in &drawn.dots {
+                self.bar(drawn.look, false, (left(dot.x, slot), bar), dot.y, y);
+                self.range(left(dot.x, slot) + bar / 2.0, dot, y);
+            }
+            for &(at, value) in &drawn.printed {
+                self.bar(drawn.look, true, (left(at, slot + 1), bar), value, y);
+            }
+            slot += width(drawn);
+        }
+        let middle = |at: usize| LEFT + group * (at as f64 + 0.5);
+        let places: Vec<f64> = (0..chart.groups.len()).map(middle).collect();
+        self.names(chart, &places, group);
+    }
+
+    fn bar(&mut self, look: Look, printed: bool, (left, width): (f64, f64), value: f64, y: &Axis) {
         let zero = y.place(0.0);
-        for (number, series) in chart.series.iter().enumerate() {
-            for &(at, value) in &series.points {
-                if !value.is_finite() || at < 0.0 || at >= chart.groups.len() as f64 {
-                    continue;
-                }
-                let left = LEFT + group * (at + GAP / 2.0) + bar * number as f64;
-                let (top, bottom) = (y.place(value).min(zero), y.place(value).max(zero));
-                // A bar of nothing is still a line, so that its place does not look forgotten.
-                let height = (bottom - top).max(1.0);
-                let _ = writeln!(
-                    self.out,
-                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" {}/>",
-                    bottom - height,
-                    (bar - 1.0).max(1.0),
-                    filling(painted(chart, number), series.printed)
-                );
-            }
-        }
-        // Names with a word that is wider than its group would run into each other.
-        let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * 7.0 > group);
-        let slanted = chart.groups.iter().any(wide);
-        for (at, name) in chart.groups.iter().enumerate() {
-            let middle = LEFT + group * (at as f64 + 0.5);
-            if slanted {
-                self.slanted(middle + 4.0, BOTTOM + 14.0, name);
-                continue;
-            }
-            for (line, words) in wrap(name, (group / 7.5) as usize).iter().enumerate() {
-                let down = BOTTOM + 18.0 + 14.0 * line as f64;
-                self.text(middle, down, Anchor::Middle, words);
-            }
-        }
+        let (top, bottom) = (y.place(value).min(zero), y.place(value).max(zero));
+        // A bar of nothing is still a line, so that its place does not look forgotten.
+        let height = (bottom - top).max(1.0);
+        self.line(&format!(
+            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" {}/>",
+            bottom - height,
+            (width - 1.0).max(1.0),
+            paint(look, printed)
+        ));
     }
 
     fn legend(&mut self, chart: &Chart) {
-        for (number, series) in chart.series.iter().enumerate() {
-            let at = (RIGHT + 24.0, TOP + 10.0 + 22.0 * number as f64);
+        let (x, mut y) = (RIGHT + 24.0, TOP + 10.0);
+        for drawn in &chart.drawn {
             match chart.style {
-                Style::Lines => self.mark(painted(chart, number), series.printed, at),
-                Style::Bars => {
-                    let _ = writeln!(
-                        self.out,
-                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" {}/>",
-                        at.0 - 6.0,
-                        at.1 - 6.0,
-                        filling(painted(chart, number), series.printed)
-                    );
+                Style::Lines => {
+                    let dash = DASHES[drawn.setting % DASHES.len()];
+                    let (from, to, colour) = (x - 16.0, x + 16.0, drawn.look.colour);
+                    self.line(&format!(
+                        "<line x1=\"{from}\" y1=\"{y}\" x2=\"{to}\" y2=\"{y}\" stroke=\"{colour}\" \
+                         stroke-width=\"2\"{dash}/>"
+                    ));
+                    self.mark(drawn.look, false, (x, y));
                 }
+                Style::Bars => self.key(drawn.look, false, (x, y)),
             }
-            self.text(at.0 + 14.0, at.1 + 4.5, Anchor::Start, &series.name);
+            for words in wrap(&drawn.name, LEGEND) {
+                self.text(x + 22.0, y + 4.5, "start", &words);
+                y += 15.0;
+            }
+            y += 7.0;
+        }
+        if let Some(drawn) = chart.drawn.iter().find(|drawn| !drawn.printed.is_empty()) {
+            match chart.style {
+                Style::Lines => self.mark(drawn.look, true, (x, y)),
+                Style::Bars => self.key(drawn.look, true, (x, y)),
+            }
+            self.text(x + 22.0, y + 4.5, "start", "printed");
         }
     }
-}
 
-/// The series whose colour a series has: printed numbers are painted like those beside them, whose
-/// names begin with the same words.
-fn painted(chart: &Chart, number: usize) -> usize {
-    let series = &chart.series[number];
-    let words = |name: &str| name.rsplit_once(", ").map(|(words, _)| words.to_owned());
-    let beside =
-        |other: &super::Series| !other.printed && words(&other.name) == words(&series.name);
-    match words(&series.name) {
-        Some(_) if series.printed => chart.series.iter().position(beside).unwrap_or(number),
-        _ => number,
+    fn key(&mut self, look: Look, printed: bool, (x, y): (f64, f64)) {
+        let (x, y, paint) = (x - 6.0, y - 6.0, paint(look, printed));
+        self.line(&format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" {paint}/>"));
     }
 }
 
-/// How a bar is painted: hollow for printed numbers.
-fn filling(series: usize, printed: bool) -> String {
-    let colour = colour(series);
+/// How a mark or a bar is painted: hollow for printed numbers.
+fn paint(look: Look, printed: bool) -> String {
     if printed {
-        format!("class=\"paper\" stroke=\"{colour}\" stroke-width=\"1.5\"")
+        format!("class=\"hollow\" stroke=\"{}\" stroke-width=\"1.8\"", look.colour)
     } else {
-        format!("fill=\"{colour}\"")
+        format!("fill=\"{}\"", look.colour)
     }
-}
-
-fn colour(series: usize) -> &'static str {
-    COLOURS[series % COLOURS.len()]
 }
 
 /// Words in lines of about so many characters.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::registry::Outcome;
+use crate::report::overview::verdict;
 use crate::report::{PAPERS, cells};
 use crate::row::{Row, show};
 
@@ -33,64 +34,66 @@ pub fn full_page(pairs: &[(Costed, Costed)]) -> String {
     let mut text = HEAD.to_owned();
     for (quick, full) in pairs {
         let both = matching(&quick.outcome, &full.outcome);
-        let apart = |q: &Row, f: Option<&Row>| {
-            let (q, f) = (q.measured?, f?.measured?);
+        let apart = |q: &Row<'_>, f: Option<Row<'_>>| {
+            let (q, f) = (q.point.measured?, f?.point.measured?);
             let distance = (q - f).abs() / q.abs().max(f.abs()).max(1.0);
             distance.is_finite().then_some((distance, q, f))
         };
-        let compared = both.iter().filter_map(|&(q, f)| Some((q, apart(q, f)?)));
-        let compared: Vec<(&Row, (f64, f64, f64))> = compared.collect();
+        let compared = both.iter().filter_map(|(q, f)| Some((*q, apart(q, *f)?)));
+        let compared: Vec<(Row<'_>, (f64, f64, f64))> = compared.collect();
         let worst = compared.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let worst = worst.map_or_else(String::new, |(row, (_, q, f))| {
-            format!("{}, {}: {}, {} {}", row.row, row.column, show(*q), show(*f), row.unit)
+            format!("{}, {}: {}, {} {}", row.name(), row.column(), show(*q), show(*f), row.unit())
         });
         let _ = writeln!(
             text,
             "| {} | {:.1} | {:.0} | {} | {worst} |",
-            quick.outcome.experiment.id,
+            quick.outcome.id,
             quick.cpu_s,
             full.cpu_s,
             compared.len()
         );
     }
     for (paper, title) in PAPERS {
-        let of_paper = pairs.iter().filter(|(q, _)| q.outcome.experiment.paper() == paper);
+        let of_paper = pairs.iter().filter(|(q, _)| q.outcome.paper() == paper);
         let mut lines = String::new();
         for (quick, full) in of_paper {
             for (q, f) in matching(&quick.outcome, &full.outcome) {
-                if q.published.is_some() && q.measured.is_some() {
-                    line(q, f, &mut lines);
+                if q.point.published.is_some() {
+                    line(quick.outcome.id, &q, f, &mut lines);
                 }
             }
         }
         if !lines.is_empty() {
             let _ =
                 write!(text, "\n## {title}\n\n| experiment | number | published | quick | full ");
-            let _ = write!(text, "| unit | kind |\n|---|---|---:|---:|---:|---|---|\n{lines}");
+            let _ = write!(
+                text,
+                "| unit | kind | full |\n|---|---|---:|---:|---:|---|---|---|\n{lines}"
+            );
         }
     }
     text
 }
 
-fn line(quick: &Row, full: Option<&Row>, text: &mut String) {
+fn line(id: &str, quick: &Row<'_>, full: Option<Row<'_>>, text: &mut String) {
     let [name, column, published, measured, _, unit, kind] = cells(quick);
-    let full = full.and_then(|row| row.measured).map_or_else(|| "-".to_owned(), show);
+    let verdict = full.as_ref().and_then(verdict).unwrap_or("-");
+    let full = full.and_then(|row| row.point.measured).map_or_else(|| "-".to_owned(), show);
     let _ = writeln!(
         text,
-        "| {} | {name}, {column} | {published} | {measured} | {full} | {unit} | {kind} |",
-        quick.id
+        "| {id} | {name}, {column} | {published} | {measured} | {full} | {unit} | {kind} | \
+         {verdict} |"
     );
 }
 
-/// Rows of the quick run, each with that of the same name of the full run.
-fn matching<'a>(quick: &'a Outcome, full: &'a Outcome) -> Vec<(&'a Row, Option<&'a Row>)> {
-    let mut left: Vec<&Row> = full.rows.iter().collect();
-    let find = |row: &'a Row| {
-        let same = |other: &&Row| {
-            other.row == row.row && other.column == row.column && other.published == row.published
+/// Rows of the quick run, each with that of the same line and place of the full run.
+fn matching<'a>(quick: &'a Outcome, full: &'a Outcome) -> Vec<(Row<'a>, Option<Row<'a>>)> {
+    let find = |row: Row<'a>| {
+        let same = |other: &Row<'_>| {
+            other.series.line == row.series.line && other.point.at == row.point.at
         };
-        let at = left.iter().position(same);
-        (row, at.map(|at| left.remove(at)))
+        (row, full.rows().find(same))
     };
-    quick.rows.iter().map(find).collect()
+    quick.rows().map(find).collect()
 }

@@ -1,4 +1,4 @@
-//! Rows for people: a table in a terminal, and the pages docs/reproduction*.md.
+//! What experiments find for people: lists in a terminal, and the pages docs/reproduction*.md.
 //! Room: onefold-lab.
 //! Invariant: the same outcomes give the same text.
 
@@ -9,8 +9,10 @@ mod overview;
 use std::fmt::Write as _;
 
 use crate::error::Result;
-use crate::registry::Outcome;
-use crate::row::{Kind, Row, show};
+use crate::judged::{Kind, Search};
+use crate::registry::{Outcome, find};
+use crate::row::{Row, show};
+use crate::series::{Claim, Printed};
 use crate::settings::{Options, Settings};
 use crate::spec::{Parameter, Spec};
 
@@ -33,16 +35,20 @@ is stale. To run it: `onefold reproduce`, with `--full` for the papers' sizes, `
 programs and `--plots DIR` for charts. The specs and the printed numbers are in `experiments/`;
 [reproduction-full.md](reproduction-full.md) sets the papers' sizes beside the quick ones.
 
-The deviation is measured minus published, in the unit of both. Kinds of numbers:
+The deviation is measured minus published, in the unit of both. Kinds of numbers are part of the
+spec of each experiment, with the day on which they were fixed and the reason:
 
 - *given*: the paper states it as an input; measuring it shows that the input was met.
-- *calibrated*: a parameter was chosen so that it comes out.
-- *predicted*: it follows from given and calibrated parameters, and could have come out otherwise.
-- *not-reproducible*: the paper says too little, or contradicts itself; the note says how.
+- *calibrated*: a parameter, or a reading of the paper, was chosen with this number in sight. What
+  was chosen after the result had been seen is said.
+- *derived*: arithmetic on given or calibrated numbers; it could not have come out otherwise.
+- *predicted*: it follows from parameters that were fixed without it, and could have come out
+  otherwise.
+- *measured*: nothing is printed beside it.
+- *not-reproducible*: the paper says too little, or contradicts itself; the reason says how.
 
-`--json` prints a list of objects with `id` (the experiment), `where` (the paper's table, figure or
-section; empty if nothing is printed), `row`, `column`, `published`, `measured`, `unit`,
-`deviation`, `kind` and `note`; the three numbers are null where there is none.
+Ranges: `x +- h` is the mean and its 95 % interval over seeds, `x (a to b)` the mean and the least
+and most of all runs. The fields of `--json` are in [json.md](json.md).
 ";
 
 fn cell(value: Option<f64>) -> String {
@@ -50,39 +56,39 @@ fn cell(value: Option<f64>) -> String {
 }
 
 /// The deviation, no finer than the published number deserves.
-fn deviation(row: &Row) -> String {
-    let coarse = row.published.is_some_and(|published| published.abs() >= 1.0);
+fn deviation(row: &Row<'_>) -> String {
+    let coarse = row.point.published.as_ref().is_some_and(|printed| printed.value.abs() >= 1.0);
     let round = |value: f64| if coarse { (value * 100.0).round() / 100.0 } else { value };
-    let sign = if row.deviation.is_some_and(|deviation| deviation > 0.0) { "+" } else { "" };
-    let text = cell(row.deviation.map(round));
+    let sign = if row.point.deviation.is_some_and(|off| off > 0.0) { "+" } else { "" };
+    let text = cell(row.point.deviation.map(round));
     if text == "0" { text } else { format!("{sign}{text}") }
 }
 
 /// The columns of a row.
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &Row<'_>) -> [String; 7] {
     [
-        row.row.clone(),
-        row.column.clone(),
-        cell(row.published),
-        cell(row.measured),
+        row.name(),
+        row.column(),
+        cell(row.point.published.as_ref().map(|printed| printed.value)),
+        cell(row.point.measured),
         deviation(row),
-        row.unit.clone(),
-        row.kind.word().to_owned(),
+        row.unit().to_owned(),
+        row.point.kind.word().to_owned(),
     ]
 }
 
-const COLUMNS: [&str; 7] = ["row", "column", "published", "measured", "deviation", "unit", "kind"];
+const COLUMNS: [&str; 7] = ["of", "what", "published", "measured", "deviation", "unit", "kind"];
 /// Columns that are numbers.
 const RIGHT: std::ops::Range<usize> = 2..5;
 
-/// A table for a terminal.
+/// A list for a terminal.
 pub fn text(outcome: &Outcome) -> String {
     let mut lines = vec![COLUMNS.map(str::to_owned)];
-    lines.extend(outcome.rows.iter().map(cells));
+    lines.extend(outcome.rows().map(|row| cells(&row)));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
     let widths: Vec<usize> = (0..COLUMNS.len()).filter_map(width).collect();
-    let mut text = format!("{}: {}\n", outcome.experiment.id, outcome.experiment.title);
-    let notes = std::iter::once("note").chain(outcome.rows.iter().map(|row| row.note.as_str()));
+    let mut text = format!("{}: {}\n", outcome.id, outcome.title);
+    let notes = std::iter::once("note").chain(outcome.rows().map(|row| row.point.note.as_str()));
     for (line, note) in lines.iter().zip(notes) {
         let mut out = String::from("  ");
         for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
@@ -96,7 +102,16 @@ pub fn text(outcome: &Outcome) -> String {
         text.push_str((out + note).trim_end());
         text.push('\n');
     }
+    for claim in &outcome.claims {
+        let _ = writeln!(text, "  {}", said(claim));
+    }
     text
+}
+
+/// A statement with what came out.
+fn said(claim: &Claim) -> String {
+    let here = if claim.holds { "holds" } else { "fails" };
+    format!("{} {here}: {}", claim.says, claim.figure)
 }
 
 /// The whole page; experiments with charts show `plots/<name>.svg`.
@@ -105,7 +120,7 @@ pub fn page(outcomes: &[Outcome]) -> Result<String> {
     overview::write(outcomes, &mut text);
     for (paper, title) in PAPERS {
         let of_paper: Vec<&Outcome> =
-            outcomes.iter().filter(|outcome| outcome.experiment.paper() == paper).collect();
+            outcomes.iter().filter(|outcome| outcome.paper() == paper).collect();
         if of_paper.is_empty() {
             continue;
         }
@@ -120,72 +135,101 @@ pub fn page(outcomes: &[Outcome]) -> Result<String> {
 
 fn section(outcome: &Outcome, text: &mut String) -> Result<()> {
     let options = Options::default();
-    let settings = Settings::new(outcome.experiment, &options)?;
-    let (id, title) = (outcome.experiment.id, outcome.experiment.title);
+    let settings = Settings::new(find(outcome.id)?[0], &options)?;
+    let (id, title) = (outcome.id, outcome.title);
     let _ = write!(text, "\n### {title}\n\n`{id}`\n\n{}\n", settings.spec.about.trim());
-    if !settings.published.shapes.is_empty() {
-        text.push_str("\nWhat the picture shows:\n\n");
-        for shape in &settings.published.shapes {
-            let _ = writeln!(text, "- {}", shape.says);
+    if !outcome.claims.is_empty() {
+        text.push_str("\nWhat the picture shows, and whether it is so here:\n\n");
+        for claim in &outcome.claims {
+            let here = if claim.holds { "Holds" } else { "**Fails**" };
+            let _ = writeln!(text, "- {} {here}: {}.", claim.says, claim.figure);
         }
     }
     for (name, chart) in outcome.charts() {
         let _ = write!(text, "\n![{}](plots/{name}.svg)\n", chart.title);
     }
-    let measured = |row: &&Row| row.measured.is_some();
-    let printed: Vec<&Row> =
-        outcome.rows.iter().filter(|row| row.published.is_some()).filter(measured).collect();
-    // A number that nothing reaches, such as a break-even, has a note in place of a value.
-    let ours: Vec<&Row> = outcome.rows.iter().filter(|row| row.published.is_none()).collect();
-    let mut tables = String::new();
-    let mut single = grid::pairs(&printed, &mut tables);
-    single.extend(grid::ours(&ours, &mut tables));
-    list(&single, text);
-    text.push_str(&tables);
-    not_reproducible(outcome, text);
+    list(outcome, text);
+    grid::write(&outcome.series, text);
+    reasons(outcome, text);
+    for search in &settings.spec.searches {
+        searched(search, text);
+    }
     parameters(&settings.spec, text);
     Ok(())
 }
 
-/// Rows below each other.
-fn list(rows: &[&Row], text: &mut String) {
-    if rows.is_empty() {
+/// Single numbers below each other.
+fn list(outcome: &Outcome, text: &mut String) {
+    let mut rows = outcome.rows().filter(|row| row.series.line.over.is_none()).peekable();
+    if rows.peek().is_none() {
         return;
     }
-    text.push_str("\n| row | column | published | here | deviation | unit | kind | note |\n");
+    text.push_str("\n| of | what | published | here | deviation | unit | kind | note |\n");
     text.push_str("|---|---|---:|---:|---:|---|---|---|\n");
     for row in rows {
-        let place = if row.place.is_empty() { String::new() } else { format!(" ({})", row.place) };
-        let [name, column, published, measured, deviation, unit, kind] = cells(row);
+        let place = row.point.published.as_ref().map(|printed| format!(" ({})", printed.place));
+        let [name, column, published, _, deviation, unit, kind] = cells(&row);
+        let here = grid::cell(&row.point.without_printed());
         let _ = writeln!(
             text,
-            "| {name} | {column}{place} | {published} | {measured} | {deviation} | {unit} | {kind} \
-             | {} |",
-            row.note
+            "| {name} | {column}{} | {published} | {here} | {deviation} | {unit} | {kind} | {} |",
+            place.unwrap_or_default(),
+            row.point.note
         );
     }
 }
 
-/// Printed numbers beside which nothing can be set, by reason.
-fn not_reproducible(outcome: &Outcome, text: &mut String) {
-    let rows: Vec<&Row> = (outcome.rows.iter())
-        .filter(|row| row.measured.is_none() && row.published.is_some())
-        .filter(|row| row.kind != Kind::Given)
-        .collect();
-    let mut reasons: Vec<&str> = rows.iter().map(|row| row.note.as_str()).collect();
-    reasons.dedup();
-    if !reasons.is_empty() {
-        text.push_str("\nPrinted, and not reproducible:\n\n");
-    }
-    for reason in reasons {
-        let of_reason = rows.iter().filter(|row| row.note == reason);
-        let named = |row: &&Row| {
-            let value = row.published.map(show).unwrap_or_default();
-            format!("{} {} ({}) {value} {}", row.row, row.column, row.place, row.unit)
+/// Why the printed numbers are called what they are, those of one reason together.
+fn reasons(outcome: &Outcome, text: &mut String) {
+    let measured =
+        outcome.rows().filter_map(|row| Some((row.point.kind, row.point.published.as_ref()?)));
+    let rest = outcome.unmeasured.iter().map(|number| (number.kind, &number.published));
+    let all: Vec<(Kind, &Printed)> =
+        measured.chain(rest).filter(|(_, printed)| !printed.fixed.is_empty()).collect();
+    let mut seen: Vec<(Kind, &str, &str)> = Vec::new();
+    for (kind, printed) in &all {
+        let key = (*kind, printed.why.as_str(), printed.after.as_str());
+        if seen.contains(&key) {
+            continue;
+        }
+        text.push_str(if seen.is_empty() { "\nWhat kind of numbers these are:\n\n" } else { "" });
+        seen.push(key);
+        let same = |(k, p): &&(Kind, &Printed)| (*k, p.why.as_str(), p.after.as_str()) == key;
+        let named = |(_, p): &(Kind, &Printed)| {
+            let words = format!("{} ({}) {} {}", p.name, p.place, show(p.value), p.unit);
+            words.trim_end().to_owned()
         };
-        let all: Vec<String> = of_reason.map(named).map(|text| text.trim_end().into()).collect();
-        let _ = writeln!(text, "- {}: {reason}.", all.join("; "));
+        let names: Vec<String> = all.iter().filter(same).map(named).collect();
+        let names = match names.as_slice() {
+            [first, .., last] if names.len() > 4 => {
+                format!("{} numbers, {first} to {last}", names.len())
+            }
+            names => names.join("; "),
+        };
+        let (kind, fixed, why) = (kind.word(), &printed.fixed, grid::capital(&printed.why));
+        let _ = write!(text, "- *{kind}* since {fixed}: {names}. {why}.");
+        if !printed.after.is_empty() {
+            let _ = write!(text, " Chosen after the result had been seen: {}.", printed.after);
+        }
+        text.push('\n');
     }
+}
+
+/// What was tried.
+fn searched(search: &Search, text: &mut String) {
+    let _ = write!(
+        text,
+        "\n<details><summary>A search that was made</summary>\n\n{} Made {}, each line by `{}`.\n",
+        search.about.trim(),
+        search.made,
+        search.command
+    );
+    let _ = write!(text, "\n| {} |\n|", search.columns.join(" | "));
+    let _ = writeln!(text, "{}", "---|".repeat(search.columns.len()));
+    for line in &search.lines {
+        let _ = writeln!(text, "| {} |", line.join(" | "));
+    }
+    text.push_str("\n</details>\n");
 }
 
 fn parameters(spec: &Spec, text: &mut String) {
@@ -206,16 +250,12 @@ fn parameters(spec: &Spec, text: &mut String) {
 
 /// Everything that the experiments of a paper take from it, once.
 fn inputs(outcomes: &[&Outcome], text: &mut String) {
-    let given = outcomes.iter().flat_map(|outcome| &outcome.rows);
-    let given = given.filter(|row| row.measured.is_none() && row.kind == Kind::Given);
+    let given = outcomes.iter().flat_map(|outcome| &outcome.unmeasured);
+    let given = given.filter(|number| number.kind == Kind::Given).map(|number| &number.published);
     let mut lines: Vec<String> = Vec::new();
-    for row in given {
-        let name = match row.column.as_str() {
-            "value" => row.row.clone(),
-            column => format!("{}, {column}", row.row),
-        };
-        let value = row.published.map(show).unwrap_or_default();
-        let line = format!("| {name} | {} | {value} | {} |", row.place, row.unit);
+    for printed in given {
+        let Printed { name, place, value, unit, .. } = printed;
+        let line = format!("| {name} | {place} | {} | {unit} |", show(*value));
         if !lines.contains(&line) {
             lines.push(line);
         }

@@ -43,6 +43,14 @@ pub enum TraceError {
         /// What the decoder says.
         message: String,
     },
+    /// A frame of a recording that is damaged, and not the last.
+    #[error("frame {frame} of the recording: {problem}")]
+    Frame {
+        /// The frame, from 1; 0 for the header of the file.
+        frame: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A line makes no sense.
     #[error("line {line} is no line of the format {format}: {problem}")]
     Line {

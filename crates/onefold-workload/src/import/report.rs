@@ -22,11 +22,13 @@ pub enum SkipReason {
     FileAction,
     /// Totals at the end (blkparse).
     Summary,
+    /// The end of a recording that was cut off in the middle of a frame.
+    TornEnd,
 }
 
 impl SkipReason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Blank,
         Self::Header,
         Self::ZeroLength,
@@ -34,6 +36,7 @@ impl SkipReason {
         Self::OtherOperation,
         Self::FileAction,
         Self::Summary,
+        Self::TornEnd,
     ];
 
     /// What was skipped, in words.
@@ -46,6 +49,7 @@ impl SkipReason {
             Self::OtherOperation => "operations that move no data",
             Self::FileAction => "files opened and closed, waits",
             Self::Summary => "totals at the end",
+            Self::TornEnd => "a frame cut off at the end",
         }
     }
 }
@@ -84,13 +88,13 @@ impl ImportReport {
     }
 
     /// Counts a request that is given out after one of `last_ns`.
-    pub(super) fn count(&mut self, request: &Request, last_ns: &mut u64) {
+    pub(crate) fn count(&mut self, request: &Request, last_ns: &mut u64) {
         self.requests += 1;
         self.out_of_order += u64::from(request.time_ns < *last_ns);
         *last_ns = request.time_ns;
     }
 
-    pub(super) const fn skip(&mut self, reason: SkipReason) {
+    pub(crate) const fn skip(&mut self, reason: SkipReason) {
         self.skipped[reason as usize] += 1;
     }
 }
@@ -130,6 +134,6 @@ mod tests {
             assert_eq!(report.skipped(reason), times as u64 + 1);
             assert!(report.to_string().contains(&format!("{} ({reason})", times + 1)));
         }
-        assert_eq!(report.skipped_total(), 28);
+        assert_eq!(report.skipped_total(), 36);
     }
 }

@@ -9,4 +9,5 @@ mod generators;
 mod laws;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod recordings;
 mod scans;

@@ -22,7 +22,7 @@ pub struct ReproduceArgs {
     /// Only list what there is
     #[arg(long)]
     pub list: bool,
-    /// Print a JSON list of all numbers (docs/reproduction.md)
+    /// Print all series as JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
     /// Use the papers' sizes
@@ -34,6 +34,11 @@ pub struct ReproduceArgs {
     /// Write charts as SVG into DIR, made if it is missing
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     pub plots: Option<PathBuf>,
+    /// Give a parameter of the experiments another value, such as clients=4; may be repeated
+    ///
+    /// What comes out is then no reproduction: this is for searching.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["list", "compare"])]
+    pub set: Vec<String>,
     /// A file, folder, image or device to measure as well, where an experiment is about real data
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,

@@ -7,7 +7,8 @@ use clap::{Subcommand, ValueEnum};
 use onefold_workload::TraceFormat;
 
 const CONVERT_EXAMPLES: &str = "\
-Without --from, the format is what the first lines show. Formats: csv and parquet (our own), msr,
+Without --from, the format is what the first bytes show. Formats: csv and parquet (our own),
+recording (what --record wrote), msr,
 blkparse, blkparse-issue, blkparse-complete, fio, disksim, cachesim, alibaba, fiu
 (docs/workloads.md). Nothing is left of OUT if IN turns out to be bad.
 

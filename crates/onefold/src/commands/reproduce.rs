@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use onefold_lab::report::Costed;
-use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, Row, find, report};
+use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, find, report};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -19,6 +19,13 @@ use crate::table::{Align, Table};
 struct Listed {
     id: &'static str,
     title: &'static str,
+}
+
+/// What `--json` prints; see docs/json.md.
+#[derive(Serialize)]
+struct Reproduced<'a> {
+    schema_version: u32,
+    experiments: &'a [Outcome],
 }
 
 /// Run what is asked for, in the order of the list.
@@ -42,10 +49,11 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     let options = Options {
         full: args.full,
         threads: args.threads,
+        set: args.set.iter().map(|text| assignment(text)).collect::<Result<_>>()?,
         data: args.data.clone(),
         progress: &told,
     };
-    let mut rows: Vec<Row> = Vec::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
     let mut pairs = Vec::new();
     for experiment in chosen {
         let Costed { outcome, cpu_s } = costed(experiment, &options)?;
@@ -53,7 +61,7 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
             plot(&outcome, folder, printer)?;
         }
         if args.json {
-            rows.extend(outcome.rows);
+            outcomes.push(outcome);
             continue;
         }
         bar.suspend(|| printer.data(&(report::text(&outcome) + "\n")))?;
@@ -69,7 +77,11 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         out_file::write(path, &page, true)?;
         printer.note(&format!("written: {}", path.display()));
     }
-    if args.json { printer.json(&rows) } else { Ok(()) }
+    if args.json {
+        printer.json(&Reproduced { schema_version: 2, experiments: &outcomes })
+    } else {
+        Ok(())
+    }
 }
 
 /// Runs an experiment, and takes the time of all cores.
@@ -80,6 +92,15 @@ fn costed(experiment: &'static Experiment, options: &Options<'_>) -> Result<Cost
     let nanoseconds =
         (after.tv_sec - before.tv_sec) * 1_000_000_000 + after.tv_nsec - before.tv_nsec;
     Ok(Costed { outcome, cpu_s: nanoseconds as f64 / 1e9 })
+}
+
+/// A name and its value, as TOML has it.
+fn assignment(text: &str) -> Result<(String, toml::Value)> {
+    let wrong = || Failure::nothing_done(format!("--set {text}: expected NAME=VALUE"));
+    let (name, _) = text.split_once('=').ok_or_else(wrong)?;
+    let mut table: toml::Table = text.parse().map_err(|_| wrong())?;
+    let name = name.trim();
+    table.remove(name).map(|value| (name.to_owned(), value)).ok_or_else(wrong)
 }
 
 /// What the names select, each experiment once.

@@ -14,12 +14,19 @@ fn what_is_listed_can_be_run_printed_and_drawn() {
     assert!(said.text().contains("37"), "{}", said.text());
     let plot = fs::read_to_string(sandbox.path("plots/ses-dedup-fig-1.svg")).unwrap();
     assert!(plot.starts_with("<svg"), "{plot}");
-    let rows =
-        sandbox.ok(&["reproduce", "ses-dedup/arithmetic", "--json", "--threads", "3"]).json();
-    let capacity = |row: &&serde_json::Value| row["row"] == "ssd_capacity";
-    let row = rows.as_array().unwrap().iter().find(capacity).unwrap();
-    assert_eq!((&row["published"], &row["measured"]), (&32.0.into(), &32.0.into()));
-    assert_eq!((&row["kind"], &row["where"]), (&"predicted".into(), &"Sec V-A".into()));
+    let said = sandbox.ok(&["reproduce", "ses-dedup/arithmetic", "--json", "--threads", "3"]);
+    let said = said.json();
+    assert_eq!(said["schema_version"], 2);
+    let series = said["experiments"][0]["series"].as_array().unwrap();
+    let capacity = |series: &&serde_json::Value| series["quantity"]["name"] == "capacity";
+    let series = series.iter().find(capacity).unwrap();
+    assert_eq!((&series["of"], &series["quantity"]["unit"]), (&"drive".into(), &"GiB".into()));
+    let point = &series["points"][0];
+    assert_eq!((&point["published"]["value"], &point["measured"]), (&32.0.into(), &32.0.into()));
+    assert_eq!(
+        (&point["kind"], &point["published"]["where"]),
+        (&"derived".into(), &"Sec V-A".into())
+    );
 }
 
 #[test]

@@ -14,10 +14,9 @@ use onefold_flash::geometry::PAGES_MAX;
 use onefold_flash::nand::BlankNand;
 use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed};
 
-use super::{Sheet, refused, shared};
+use super::{refused, shared};
 use crate::error::Result;
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// A drive, up to its size.
@@ -180,7 +179,7 @@ struct Point {
 }
 
 /// Units for LRU and PLC, spare space and trims for PLC's chunks and containers.
-pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let units = settings.numbers("unit_kib")?;
     let plain = WorkloadSpec {
         data_mib: settings.number("data_mib")?,
@@ -210,20 +209,26 @@ pub fn run(settings: &Settings<'_>) -> Result<Vec<Row>> {
         let shape = DriveShape { spare_permille, trim, ..shape };
         amplification(&traces[at], &choice, size, plain.seed, shape)
     });
-    let mut sheet = Sheet::new(settings);
+    let over = |name: &str, unit: &str| Line::new(name, unit).over("unit of caching", "KiB");
+    let amplified = over("write amplification", "programmed / written");
+    let fills = over("written", "fills of the cache");
     let mut factors = Vec::new();
     for (point, result) in points.iter().zip(results) {
         let done = result.map_err(|error| refused(settings, error))?;
-        let trimmed = if point.trim { ", trimmed" } else { "" };
-        let spare = f64::from(point.spare_permille) / 10.0;
-        let row = format!("{}; {spare:.1} % spare{trimmed}", point.policy.to_uppercase());
-        let column = format!("write amplification at {} KiB", point.unit_kib);
-        let row = sheet.add("", &row, &column, done.factor(), "x");
-        row.note = format!("{:.1} cache fills written", done.fills);
+        let (policy, setting) = (point.policy.to_uppercase(), point.setting());
+        data.put(&amplified.of(&policy).under(&setting), point.unit_kib, done.factor());
+        data.put(&fills.of(&policy).under(&setting), point.unit_kib, done.fills);
         factors.push(done.factor());
     }
-    saved(&mut sheet, &points, &factors, &units)?;
-    Ok(sheet.rows)
+    saved(settings, (&points, &factors), &units, data)
+}
+
+impl Point {
+    /// Its drive in words.
+    fn setting(&self) -> String {
+        let trimmed = if self.trim { ", trimmed" } else { "" };
+        format!("{:.1} % spare{trimmed}", f64::from(self.spare_permille) / 10.0)
+    }
 }
 
 fn points(settings: &Settings<'_>, units: &[u64]) -> Result<Vec<Point>> {
@@ -252,7 +257,14 @@ fn points(settings: &Settings<'_>, units: &[u64]) -> Result<Vec<Point>> {
 const CONTAINER_KIB: u64 = 2048;
 
 /// What containers save against chunks, of every kind that has both.
-fn saved(sheet: &mut Sheet<'_>, points: &[Point], factors: &[f64], units: &[u64]) -> Result<()> {
+fn saved(
+    settings: &Settings<'_>,
+    (points, factors): (&[Point], &[f64]),
+    units: &[u64],
+    data: &mut Data,
+) -> Result<()> {
+    let line = Line::new("saved by containers against chunks", "% of pages programmed");
+    let default = settings.number("spare_default_permille")?;
     for (chunk, of_chunks) in points.iter().zip(factors) {
         let alike = |point: &Point| {
             (point.policy, point.spare_permille, point.trim, point.unit_kib)
@@ -261,35 +273,17 @@ fn saved(sheet: &mut Sheet<'_>, points: &[Point], factors: &[f64], units: &[u64]
         let container = points.iter().position(alike).filter(|_| chunk.unit_kib == units[0]);
         let Some(container) = container else { continue };
         let saved = (1.0 - factors[container] / of_chunks) * 100.0;
-        let spare = f64::from(chunk.spare_permille) / 10.0;
-        let trimmed = if chunk.trim { ", trimmed" } else { "" };
-        let policy = chunk.policy.to_uppercase();
-        let row = format!("containers against chunks; {policy}, {spare:.1} % spare{trimmed}");
-        let default =
-            sheet.settings.number("spare_default_permille")? == chunk.spare_permille.into();
-        if chunk.policy == "plc" && default && !chunk.trim {
-            let printed = "containers vs SAR-like chunks";
-            let row = sheet.beside(printed, "write_amp_reduction", &row, saved)?;
-            "of pages programmed for a page written".clone_into(&mut row.note);
+        let line = line.of(&chunk.policy.to_uppercase()).under(&chunk.setting());
+        if chunk.policy == "plc" && default == chunk.spare_permille.into() && !chunk.trim {
+            data.beside(
+                ("containers vs SAR-like chunks", "write_amp_reduction"),
+                &line,
+                (),
+                saved,
+            )?;
         } else {
-            sheet.add("Sec V-C3", &row, "write_amp_reduction", saved, "%");
+            data.put(&line, (), saved);
         }
     }
     Ok(())
-}
-
-/// A line per policy and drive.
-pub fn chart(rows: &[Row]) -> Chart {
-    let title = "Write amplification inside the SSD";
-    let mut chart =
-        Chart::lines(title, "unit of caching (KiB)", "pages programmed per page written");
-    chart.log2_x = true;
-    for row in rows.iter().filter(|row| !row.row.ends_with("trimmed")) {
-        let x = row.column.strip_prefix("write amplification at ");
-        let x = x.and_then(|x| x.trim_end_matches(" KiB").parse().ok());
-        if let (Some(x), Some(y)) = (x, row.measured) {
-            Series::of(&mut chart, &row.row).points.push((x, y));
-        }
-    }
-    chart
 }

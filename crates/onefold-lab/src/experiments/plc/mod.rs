@@ -16,8 +16,7 @@ use onefold_cache::workload::WorkloadSpec;
 use onefold_cache::{Choice, simulate::Plan};
 
 use crate::error::{LabError, Result};
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// Data that the printed volumes belong to, in MiB.
@@ -90,8 +89,8 @@ impl Volume {
 /// Policies at sizes over one workload.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Where the rows come from: family and volume.
-    pub label: String,
+    /// Where the numbers come from: family and volume.
+    pub label: (String, String),
     /// What is read.
     pub workload: WorkloadSpec,
     /// Policies, as the simulator names them.
@@ -120,11 +119,18 @@ impl Job {
             workload.zipf_exponent = settings.real("zipf_exponent")?;
         }
         Ok(Self {
-            label: format!("{}, {}", family.name(), volume.name()),
+            label: (family.name().to_owned(), volume.name().to_owned()),
             workload,
             policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
             sizes: sizes.to_vec(),
         })
+    }
+}
+
+impl Job {
+    /// Family and volume in words.
+    pub fn setting(&self) -> String {
+        format!("{}, {}", self.label.0, self.label.1)
     }
 }
 
@@ -193,62 +199,25 @@ fn written_gb(settings: &Settings<'_>, run: &Run) -> Result<f64> {
     Ok(run.written_bytes as f64 * by / f64::from(1 << 30))
 }
 
-/// A row of the tables.
-struct Sheet<'a> {
-    settings: &'a Settings<'a>,
-    rows: Vec<Row>,
+/// Latency, bytes written and hit rate over something that varies.
+fn triple(name: &str, unit: &str) -> [Line; 3] {
+    let line = |of: &str, in_unit: &str| Line::new(of, in_unit).over(name, unit);
+    [line("time to read a file", "ms"), line("bytes written", "GB"), line("hit rate", "%")]
 }
 
-impl<'a> Sheet<'a> {
-    const fn new(settings: &'a Settings<'a>) -> Self {
-        Self { settings, rows: Vec::new() }
+/// Adds the three of a run.
+fn put_triple(
+    settings: &Settings<'_>,
+    lines: &[Line; 3],
+    (of, setting): (&str, &str),
+    at: impl Into<crate::series::At>,
+    run: &Run,
+    data: &mut Data,
+) -> Result<()> {
+    let values = [run.latency.file_ms, written_gb(settings, run)?, run.hit_rate * 100.0];
+    let at = at.into();
+    for (line, value) in lines.iter().zip(values) {
+        data.put(&line.of(of).under(setting), at.clone(), value);
     }
-
-    /// A number that is not printed, of a figure that may be.
-    fn add(&mut self, place: &str, row: &str, column: &str, value: f64, unit: &str) -> &mut Row {
-        let row = Row::new(self.settings.id, row, column, value, unit);
-        self.rows.push(Row { place: place.to_owned(), ..row });
-        self.rows.last_mut().expect("one was pushed")
-    }
-
-    /// A number beside the printed one of `printed`, under a row name of its own.
-    fn beside(&mut self, printed: &str, column: &str, row: &str, value: f64) -> Result<&mut Row> {
-        let found = self.settings.published.row(printed, column, value)?;
-        self.rows.push(Row { row: row.to_owned(), ..found });
-        Ok(self.rows.last_mut().expect("one was pushed"))
-    }
-
-    /// Latency, bytes written and hit rate of a run at a point of a sweep.
-    fn triple(&mut self, places: [&str; 3], series: &str, at: &str, run: &Run) -> Result<()> {
-        let written = written_gb(self.settings, run)?;
-        let column = |what: &str| format!("{what} at {at}");
-        self.add(places[0], series, &column("latency"), run.latency.file_ms, "ms");
-        self.add(places[1], series, &column("ssd_written"), written, "GB");
-        self.add(places[2], series, &column("hit_rate"), run.hit_rate * 100.0, "%");
-        Ok(())
-    }
-
-    /// Gives the same note to all rows from `from` on that have none.
-    fn note_from(&mut self, from: usize, note: &str) {
-        for row in self.rows[from..].iter_mut().filter(|row| row.note.is_empty()) {
-            note.clone_into(&mut row.note);
-        }
-    }
-}
-
-/// Lines of a figure: one per row name, over what stands after ` at ` in the column.
-fn lines(rows: &[Row], place: &str, title: &str, x_label: &str, y_label: &str) -> Chart {
-    let mut chart = Chart::lines(&format!("{place}: {title}"), x_label, y_label);
-    for row in rows.iter().filter(|row| row.place == place) {
-        let x = row.column.split_once(" at ").and_then(|(_, at)| at.split(' ').next());
-        if let (Some(x), Some(y)) = (x.and_then(|x| x.parse().ok()), row.measured) {
-            Series::of(&mut chart, &row.row).points.push((x, y));
-        }
-    }
-    chart
-}
-
-/// Moves what is printed behind what was measured.
-fn printed_last(chart: &mut Chart) {
-    chart.series.sort_by_key(|series| series.name.ends_with("printed"));
+    Ok(())
 }

@@ -4,10 +4,10 @@
 
 use onefold_cache::simulate::Run;
 
-use super::{FAMILIES, Family, Job, Sheet, VOLUMES, Volume, run_all, written_gb};
+use super::{FAMILIES, Family, Job, VOLUMES, Volume, run_all, written_gb};
 use crate::error::Result;
-use crate::plot::{Chart, Series};
-use crate::row::Row;
+use crate::row::show;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 const COLUMNS: [&str; 3] = ["QA", "QB", "QC+QD"];
@@ -18,8 +18,13 @@ fn shares(run: &Run) -> [f64; 3] {
     [a, b, c + d]
 }
 
+/// The share of bytes written that is in each quadrant.
+fn quadrants() -> Line {
+    Line::new("share of bytes written", "%").over("quadrant", "")
+}
+
 /// FIFO, LRU and LFU with a small cache.
-pub fn fig_3(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn fig_3(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let size = settings.real("cache_percent")? / 100.0;
     let policies = ["fifo", "lru", "lfu"];
     let jobs: Result<Vec<Job>> = FAMILIES
@@ -27,34 +32,61 @@ pub fn fig_3(settings: &Settings<'_>) -> Result<Vec<Row>> {
         .map(|&family| Job::new(settings, family, Volume::Stated, &policies, &[size]))
         .collect();
     let jobs = jobs?;
-    let mut sheet = Sheet::new(settings);
+    let most_of = Line::new("most of any in QA", "%").of("FIFO, LRU, LFU").over("family", "");
+    let (mut worst, mut containers) = (0.0_f64, [0.0; 3]);
     for ((job, done), family) in jobs.iter().zip(run_all(settings, &jobs)?).zip(FAMILIES) {
-        let from = sheet.rows.len();
         for (run, policy) in done.runs.iter().zip(["FIFO", "LRU", "LFU"]) {
             for (column, share) in COLUMNS.iter().zip(shares(run)) {
-                sheet.add("Fig 3", &format!("{policy}; {}", job.label), column, share, "%");
+                data.put(&quadrants().of(policy).under(&job.setting()), *column, share);
             }
         }
         let most = done.runs.iter().map(|run| shares(run)[0]).fold(0.0, f64::max);
-        let label = format!("FIFO/LRU/LFU; {}", job.label);
+        worst = worst.max(most);
         if family == Family::Calibrated {
-            sheet.beside("FIFO/LRU/LFU", "qa_share_max", &label, most)?;
+            containers = shares(&done.runs[1]);
+            let printed = ("FIFO/LRU/LFU", "qa_share_max");
+            data.beside(printed, &most_of, family.name(), most)?;
         } else {
-            sheet.add("", &label, "qa_share_max", most, "%");
+            data.put(&most_of, family.name(), most);
         }
-        sheet.note_from(from, &done.regime());
     }
-    for trace in ["buildserver", "cctvvod", "hive-select"] {
-        let why = "the trace is not public";
-        sheet.rows.push(settings.published.not_reproducible(trace, "requests", why)?);
+    let printed = data.printed("FIFO/LRU/LFU", "qa_share_max")?;
+    let figure = format!("at most {} %, where {printed} % is printed", show(worst));
+    data.shows("hardly-any-in-a", worst <= printed, figure)?;
+    chunks(settings, containers, data)
+}
+
+/// LRU with units of a chunk beside LRU with units of a container.
+fn chunks(settings: &Settings<'_>, containers: [f64; 3], data: &mut Data) -> Result<()> {
+    let size = settings.real("cache_percent")? / 100.0;
+    let mut job = Job::new(settings, Family::Calibrated, Volume::Stated, &["lru"], &[size])?;
+    let by = settings.number("data_mib")? as f64 / settings.number("chunks_data_mib")? as f64;
+    job.workload.data_mib = settings.number("chunks_data_mib")?;
+    job.workload.read_gib /= by;
+    job.workload.container_kib = settings.number("chunk_kib")? as u32;
+    let done = run_all(settings, std::slice::from_ref(&job))?.remove(0);
+    let of_chunks = shares(&done.runs[0]);
+    let setting = format!("{}, chunks", job.setting());
+    for (column, share) in COLUMNS.iter().zip(of_chunks) {
+        data.put(&quadrants().of("LRU").under(&setting), *column, share);
     }
-    Ok(sheet.rows)
+    let moved = of_chunks[2] > containers[2] && of_chunks[1] < containers[1];
+    let figure = format!(
+        "of LRU's writes, B {} % in chunks and {} % in containers, C and D {} % and {} %",
+        show(of_chunks[1]),
+        show(containers[1]),
+        show(of_chunks[2]),
+        show(containers[2])
+    );
+    data.shows("containers-move-to-b", moved, figure)
 }
 
 /// LRU and PLC, in all families and both volumes.
-pub fn fig_9(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn fig_9(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let size = settings.real("cache_percent")? / 100.0;
-    let policies = ["lru", "plc", "plc:rules=literal"];
+    let delayed = format!("plc:delay={}", settings.number("long_delay")?);
+    let policies = ["lru", "plc", "plc:rules=literal", &delayed];
+    let names = ["LRU", "PLC", "PLC literal", "PLC, long delay"];
     let mut jobs = Vec::new();
     for family in FAMILIES {
         for volume in VOLUMES {
@@ -65,65 +97,44 @@ pub fn fig_9(settings: &Settings<'_>) -> Result<Vec<Row>> {
         }
     }
     let (printed, jobs): (Vec<bool>, Vec<Job>) = jobs.into_iter().unzip();
-    let mut sheet = Sheet::new(settings);
+    let over = |name: &str, unit: &str| Line::new(name, unit).over("read", "");
     for ((job, done), printed) in jobs.iter().zip(run_all(settings, &jobs)?).zip(printed) {
-        let from = sheet.rows.len();
-        for (run, name) in done.runs.iter().zip(["LRU", "PLC", "PLC literal"]) {
-            let label = format!("{name}; {}", job.label);
-            let beside = printed && name != "PLC literal";
-            let written = written_gb(settings, run)?;
-            let values = [written].into_iter().chain(shares(run));
-            for (column, value) in ["written"].iter().chain(&COLUMNS).zip(values) {
+        let (family, volume) = (job.label.0.as_str(), job.label.1.as_str());
+        for (run, name) in done.runs.iter().zip(names) {
+            let beside = printed && ["LRU", "PLC"].contains(&name);
+            let written = over("bytes written", "GB").of(name).under(family);
+            let gb = written_gb(settings, run)?;
+            if beside {
+                data.beside((name, "written"), &written, volume, gb)?;
+            } else {
+                data.put(&written, volume, gb);
+            }
+            let line = quadrants().of(name).under(&job.setting());
+            for (column, share) in COLUMNS.iter().zip(shares(run)) {
                 if beside {
-                    sheet.beside(name, column, &label, value)?;
+                    data.beside((name, column), &line, *column, share)?;
                 } else {
-                    let unit = if *column == "written" { "GB" } else { "%" };
-                    sheet.add("Fig 9", &label, column, value, unit);
+                    data.put(&line, *column, share);
                 }
             }
         }
-        for (run, name) in done.runs[1..].iter().zip(["PLC vs LRU", "PLC literal vs LRU"]) {
+        for (run, name) in done.runs[1..].iter().zip(&names[1..]) {
             let factor = done.runs[0].written_bytes as f64 / run.written_bytes.max(1) as f64;
-            let (label, saved) = (format!("{name}; {}", job.label), (1.0 - 1.0 / factor) * 100.0);
-            if printed && name == "PLC vs LRU" {
-                sheet.beside(name, "reduction", &label, saved)?;
-                sheet.beside(name, "factor", &label, factor)?.note = format!(
-                    "{}; printed is what only a frozen cache comes near to, see above",
-                    done.regime()
-                );
+            let fewer = over("writes less than LRU", "x").of(name).under(family);
+            if printed && *name == "PLC" {
+                let saved = over("fewer bytes than LRU", "%").of(name).under(family);
+                data.beside(("PLC vs LRU", "reduction"), &saved, volume, 100.0 - 100.0 / factor)?;
+                data.beside(("PLC vs LRU", "factor"), &fewer, volume, factor)?;
             } else {
-                sheet.add("Fig 9", &label, "factor", factor, "x");
+                data.put(&fewer, volume, factor);
             }
-        }
-        sheet.note_from(from, &done.regime());
-    }
-    Ok(sheet.rows)
-}
-
-/// A group of bars per quadrant; rows by `wanted` family and volume.
-fn bars(rows: &[Row], place: &str, title: &str, wanted: &str) -> Chart {
-    let mut chart = Chart::bars(title, "quadrants of the bytes written", "share (%)");
-    chart.groups = COLUMNS.map(str::to_owned).to_vec();
-    for row in rows.iter().filter(|row| row.place == place) {
-        let group = COLUMNS.iter().position(|column| *column == row.column);
-        let name = row.row.split_once("; ").filter(|(_, label)| *label == wanted);
-        if let (Some(group), Some((name, _)), Some(share)) = (group, name, row.measured) {
-            Series::of(&mut chart, name).points.push((group as f64, share));
-            if let Some(published) = row.published {
-                let series = Series::of(&mut chart, &format!("{name}, printed"));
-                series.points.push((group as f64, published));
-            }
+            let more = 100.0 * (run.hit_rate - done.runs[0].hit_rate);
+            data.put(
+                &over("hits more than LRU", "% of reads").of(name).under(family),
+                volume,
+                more,
+            );
         }
     }
-    chart
-}
-
-/// The calibrated family.
-pub fn chart_3(rows: &[Row]) -> Chart {
-    bars(rows, "Fig 3", "Fig 3: quadrants at 5 %", "calibrated, 520 GB")
-}
-
-/// The calibrated family at the printed volume.
-pub fn chart_9(rows: &[Row]) -> Chart {
-    bars(rows, "Fig 9", "Fig 9: quadrants at 10 %", "calibrated, 520 GB")
+    Ok(())
 }

@@ -5,11 +5,12 @@
 use onefold_cache::simulate::Run;
 use onefold_cache::workload::WorkloadSpec;
 
-use super::{FAMILIES, Family, Job, Sheet, VOLUMES, Volume, lines, run_all};
+use super::{FAMILIES, Family, Job, VOLUMES, Volume, put_triple, run_all, triple};
 use crate::error::Result;
-use crate::registry::Drawing;
-use crate::row::Row;
+use crate::row::show;
+use crate::series::{Data, Line};
 use crate::settings::Settings;
+use crate::shape::{Way, above, all, goes, span, straight};
 
 const BOTH: [&str; 2] = ["lru", "plc"];
 const NAMES: [&str; 2] = ["LRU", "PLC"];
@@ -17,13 +18,29 @@ const NAMES: [&str; 2] = ["LRU", "PLC"];
 const RANGE_BELOW_KIB: u64 = 4096;
 /// Latencies that differ by less are the same, in percent.
 const SAME_PERCENT: f64 = 1.0;
+/// A curve is almost a straight line if the square of its correlation is at least so large.
+const STRAIGHT: f64 = 0.95;
+/// A curve that spans less, highest over lowest, hardly depends on what it is over.
+const FLAT: f64 = 1.5;
+
+type Curve = Vec<(f64, f64)>;
 
 fn cache_size(settings: &Settings<'_>) -> Result<f64> {
     Ok(settings.real("cache_percent")? / 100.0)
 }
 
+/// The curves of a policy under a setting: latency, bytes written, hit rate.
+fn curves(data: &Data, lines: &[Line; 3], of: &str, setting: &str) -> [Curve; 3] {
+    lines.each_ref().map(|line| data.curve(&line.of(of).under(setting)))
+}
+
+/// Both volumes of the calibrated family.
+fn both_volumes() -> [String; 2] {
+    VOLUMES.map(|volume| format!("{}, {}", Family::Calibrated.name(), volume.name()))
+}
+
 /// Fig. 10 to 12.
-pub fn sizes(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn sizes(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let percents = settings.numbers("sizes_percent")?;
     let sizes: Vec<f64> = percents.iter().map(|&percent| percent as f64 / 100.0).collect();
     let mut jobs = Vec::new();
@@ -32,38 +49,56 @@ pub fn sizes(settings: &Settings<'_>) -> Result<Vec<Row>> {
             jobs.push(Job::new(settings, family, volume, &BOTH, &sizes)?);
         }
     }
-    let mut sheet = Sheet::new(settings);
-    let (calibrated, printed) = (Family::Calibrated.name(), Volume::Stated.name());
+    let lines = triple("cache", "% of data");
+    let crossover_of = Line::new("largest cache with which PLC hits as often as LRU", "%");
+    let crossover_of = crossover_of.over("read", "").of("PLC");
     for (job, done) in jobs.iter().zip(run_all(settings, &jobs)?) {
-        let from = sheet.rows.len();
         let (lru, plc) = done.runs.split_at(sizes.len());
-        if job.label.starts_with(calibrated) {
+        let (family, volume) = (job.label.0.as_str(), job.label.1.as_str());
+        if family == Family::Calibrated.name() {
             for (runs, name) in [(lru, NAMES[0]), (plc, NAMES[1])] {
-                for (run, percent) in runs.iter().zip(&percents) {
-                    let series = format!("{name}; {}", job.label);
-                    let at = format!("{percent} %");
-                    sheet.triple(["Fig 10", "Fig 11", "Fig 12"], &series, &at, run)?;
+                for (run, &percent) in runs.iter().zip(&percents) {
+                    put_triple(settings, &lines, (name, &job.setting()), percent, run, data)?;
                 }
             }
         }
         let last = crossover(lru, plc, &percents);
-        let row = format!("crossover; {}", job.label);
-        if job.label == format!("{calibrated}, {printed}") {
-            sheet.beside("crossover", "cache_ratio", &row, last)?;
+        let line = crossover_of.under(family);
+        if (family, volume) == (Family::Calibrated.name(), Volume::Stated.name()) {
+            data.beside(("crossover", "cache_ratio"), &line, volume, last)?;
         } else {
-            sheet.add("Fig 12 text", &row, "cache_ratio", last, "%");
+            data.put(&line, volume, last);
         }
-        let row = sheet.rows.last_mut().expect("one was added");
-        row.note = format!(
-            "{}; the largest size up to which PLC hits as often as LRU, 0 if none",
-            done.regime()
-        );
-        sheet.note_from(from, &done.regime());
     }
-    Ok(sheet.rows)
+    size_shapes(&lines, data)
 }
 
-/// The largest size up to which PLC hits at least as often.
+fn size_shapes(lines: &[Line; 3], data: &mut Data) -> Result<()> {
+    let (mut latency, mut writes, mut hits) = (Vec::new(), Vec::new(), Vec::new());
+    for setting in both_volumes() {
+        let [lru, plc] = NAMES.map(|name| curves(data, lines, name, &setting));
+        let line = |way: Way, curve: &Curve| {
+            let (goes, figure) = goes(way, curve, 0.0);
+            let r2 = straight(curve);
+            (goes && r2 >= STRAIGHT, format!("{figure}, r2 {}", show(r2)))
+        };
+        latency.push((format!("{setting}: LRU"), line(Way::Falls, &lru[0])));
+        latency.push(("PLC".to_owned(), line(Way::Falls, &plc[0])));
+        latency.push(("LRU above PLC".to_owned(), above(&lru[0], &plc[0], 0.0)));
+        let spans = (span(&plc[1]) < FLAT, format!("spans {} times", show(span(&plc[1]))));
+        writes.push((format!("{setting}: PLC"), spans));
+        writes.push(("LRU".to_owned(), goes(Way::Falls, &lru[1], 0.0)));
+        hits.push((format!("{setting}: LRU"), line(Way::Rises, &lru[2])));
+        hits.push(("PLC".to_owned(), line(Way::Rises, &plc[2])));
+    }
+    for (shape, answers) in [("latency", latency), ("writes", writes), ("hits", hits)] {
+        let (holds, figure) = all(answers);
+        data.shows(shape, holds, figure)?;
+    }
+    Ok(())
+}
+
+/// The largest size up to which PLC hits at least as often; 0 if there is none.
 fn crossover(lru: &[Run], plc: &[Run], percents: &[u64]) -> f64 {
     let as_often = |(lru, plc): &(&Run, &Run)| plc.hit_rate >= lru.hit_rate;
     let count = lru.iter().zip(plc).take_while(as_often).count();
@@ -71,7 +106,7 @@ fn crossover(lru: &[Run], plc: &[Run], percents: &[u64]) -> f64 {
 }
 
 /// Fig. 13 to 15.
-pub fn popularity(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn popularity(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let size = cache_size(settings)?;
     let plain = Job::new(settings, Family::Uncorrelated, Volume::Implied, &BOTH, &[size])?;
     let alphas = settings.numbers("alphas_percent")?;
@@ -81,26 +116,55 @@ pub fn popularity(settings: &Settings<'_>) -> Result<Vec<Row>> {
             let alpha = alpha as f64 / 100.0;
             let zipf_exponent = if formula { 1.0 - alpha } else { alpha };
             let workload = WorkloadSpec { zipf_exponent, ..plain.workload };
-            jobs.push((alpha, Job { label: reading.to_owned(), workload, ..plain.clone() }));
+            jobs.push((alpha, reading, Job { workload, ..plain.clone() }));
         }
     }
-    let (alphas, jobs): (Vec<f64>, Vec<Job>) = jobs.into_iter().unzip();
-    let mut sheet = Sheet::new(settings);
-    for ((job, done), alpha) in jobs.iter().zip(run_all(settings, &jobs)?).zip(alphas) {
-        let from = sheet.rows.len();
+    let lines = triple("alpha", "");
+    let runs = run_all(settings, &jobs.iter().map(|job| job.2.clone()).collect::<Vec<_>>())?;
+    for ((alpha, reading, _), done) in jobs.iter().zip(runs) {
         for (run, name) in done.runs.iter().zip(NAMES) {
-            let series = format!("{name}; {} reading", job.label);
-            sheet.triple(["Fig 13", "Fig 14", "Fig 15"], &series, &alpha.to_string(), run)?;
+            put_triple(settings, &lines, (name, reading), *alpha, run, data)?;
         }
-        let exponent = job.workload.zipf_exponent;
-        let note = format!("{}, 128 GB, exponent {exponent:.2}", plain.label);
-        sheet.note_from(from, &format!("{note}, {}", done.regime()));
     }
-    Ok(sheet.rows)
+    for (shape, decide) in [
+        ("more-with-alpha", alpha_gives as fn(&Data, &[Line; 3], &str) -> (bool, String)),
+        ("plc-better", plc_is_better),
+    ] {
+        // The formula is what all other figures are run by.
+        let (holds, figure) = decide(data, &lines, "formula");
+        let (text, other) = decide(data, &lines, "text");
+        let text = if text { "holds" } else { "fails" };
+        let figure = format!("by the formula: {figure}; by the text it {text}: {other}");
+        data.shows(shape, holds, figure)?;
+    }
+    Ok(())
+}
+
+fn alpha_gives(data: &Data, lines: &[Line; 3], reading: &str) -> (bool, String) {
+    let mut answers = Vec::new();
+    for name in NAMES {
+        let ways = [Way::Falls, Way::Falls, Way::Rises];
+        let of = curves(data, lines, name, reading);
+        for ((curve, way), what) in of.iter().zip(ways).zip(["ms", "GB", "% hits"]) {
+            answers.push((format!("{name} {what}"), goes(way, curve, 0.0)));
+        }
+    }
+    all(answers)
+}
+
+fn plc_is_better(data: &Data, lines: &[Line; 3], reading: &str) -> (bool, String) {
+    let [lru, plc] = NAMES.map(|name| curves(data, lines, name, reading));
+    let spans = [&lru[0], &plc[0]].map(|curve| span(curve));
+    let words = format!("{} times, LRU's {}", show(spans[1]), show(spans[0]));
+    all([
+        ("LRU above PLC in ms".to_owned(), above(&lru[0], &plc[0], 0.0)),
+        ("in GB".to_owned(), above(&lru[1], &plc[1], 0.0)),
+        ("PLC's latency spans".to_owned(), (spans[1] < spans[0], words)),
+    ])
 }
 
 /// Fig. 16 to 18.
-pub fn containers(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn containers(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let size = cache_size(settings)?;
     let plain = Job::new(settings, Family::Calibrated, Volume::Implied, &BOTH, &[size])?;
     let kib = settings.numbers("container_kib")?;
@@ -112,49 +176,89 @@ pub fn containers(settings: &Settings<'_>) -> Result<Vec<Row>> {
         })
         .collect();
     let (mut least, mut most) = (100.0_f64, 0.0_f64);
-    let mut sheet = Sheet::new(settings);
+    let (lines, setting) = (triple("container", "KiB"), plain.setting());
     for (done, kib) in run_all(settings, &jobs)?.iter().zip(kib) {
-        let from = sheet.rows.len();
         for (run, name) in done.runs.iter().zip(NAMES) {
-            let series = format!("{name}; {}", plain.label);
-            let at = format!("{kib} KiB");
-            sheet.triple(["Fig 16", "Fig 17", "Fig 18"], &series, &at, run)?;
+            put_triple(settings, &lines, (name, &setting), kib, run, data)?;
             if kib < RANGE_BELOW_KIB {
                 least = least.min(run.hit_rate * 100.0);
                 most = most.max(run.hit_rate * 100.0);
             }
         }
-        sheet.note_from(from, &done.regime());
     }
-    for (column, value) in [("min", least), ("max", most)] {
-        let row = format!("below 4 MiB; {}", plain.label);
-        let row = sheet.beside("hit_rate", column, &row, value)?;
-        "LRU and PLC together; Fig. 8's 66.9 is outside the printed range"
-            .clone_into(&mut row.note);
+    for (column, name, value) in
+        [("min", "least hit rate", least), ("max", "highest hit rate", most)]
+    {
+        let line = Line::new(&format!("{name} below 4 MiB"), "%").of("LRU and PLC").under(&setting);
+        data.beside(("hit_rate", column), &line, (), value)?;
     }
-    Ok(sheet.rows)
+    container_shapes(&lines, &setting, data)
 }
 
-/// PLC over a setting, in both volumes: label, values, runs and regime.
+fn container_shapes(lines: &[Line; 3], setting: &str, data: &mut Data) -> Result<()> {
+    let [lru, plc] = NAMES.map(|name| curves(data, lines, name, setting));
+    let beyond = |curve: &Curve, kib: u64| -> Curve {
+        curve.iter().copied().filter(|(at, _)| *at >= kib as f64).collect()
+    };
+    let named = |of: [(bool, String); 2]| NAMES.map(str::to_owned).into_iter().zip(of);
+    let grows = [&lru[0], &plc[0]].map(|curve| goes(Way::Rises, &beyond(curve, 1024), 0.0));
+    let (holds, figure) = all(named(grows));
+    data.shows("latency-grows", holds, figure)?;
+    let rise = |curve: &Curve| curve[curve.len() - 1].1 - curve[0].1;
+    let by = (
+        rise(&lru[1]) > rise(&plc[1]),
+        format!("by {}, {} GB", show(rise(&lru[1])), show(rise(&plc[1]))),
+    );
+    let written = [&lru[1], &plc[1]].map(|curve| goes(Way::Rises, curve, 0.0));
+    let (holds, figure) = all(named(written).chain([("LRU more:".to_owned(), by)]));
+    data.shows("writes-grow", holds, figure)?;
+    let drops = [&lru[2], &plc[2]].map(|curve| {
+        let after = beyond(curve, RANGE_BELOW_KIB);
+        let (before, after) = (curve[0].1 - after[0].1, -rise(&after));
+        let figure = format!("{} points up to 4 MiB, {} beyond", show(before), show(after));
+        (after > before && after > 0.0, figure)
+    });
+    let (holds, figure) = all(named(drops));
+    data.shows("hits-drop", holds, figure)
+}
+
+/// PLC over a setting, in both volumes: label, and runs.
 fn setting(
     settings: &Settings<'_>,
     name: &str,
     values: &[u64],
-) -> Result<Vec<(String, Vec<Run>, String)>> {
+    data: &mut Data,
+) -> Result<Vec<(Volume, Vec<Run>)>> {
     let size = cache_size(settings)?;
     let policies: Vec<String> = values.iter().map(|value| format!("plc:{name}={value}")).collect();
     let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
     let job = |volume| Job::new(settings, Family::Calibrated, volume, &policies, &[size]);
     let jobs: Vec<Job> = VOLUMES.into_iter().map(job).collect::<Result<_>>()?;
-    let done = run_all(settings, &jobs)?.into_iter();
-    Ok(jobs
-        .into_iter()
-        .zip(done)
-        .map(|(job, done)| {
-            let regime = done.regime();
-            (job.label, done.runs, regime)
-        })
-        .collect())
+    let done = run_all(settings, &jobs)?;
+    let lines = triple(name, "");
+    let mut found = Vec::new();
+    for ((job, done), volume) in jobs.iter().zip(done).zip(VOLUMES) {
+        for (run, &value) in done.runs.iter().zip(values) {
+            put_triple(settings, &lines, ("PLC", &job.setting()), value, run, data)?;
+        }
+        found.push((volume, done.runs));
+    }
+    Ok(found)
+}
+
+/// Adds a number, beside a printed one where 128 GB are read.
+fn add(
+    (printed, volume): ((&str, &str), Volume),
+    line: &Line,
+    value: f64,
+    data: &mut Data,
+) -> Result<()> {
+    let line = line.under(Family::Calibrated.name());
+    match volume {
+        Volume::Implied => data.beside(printed, &line, volume.name(), value)?,
+        Volume::Stated => data.put(&line, volume.name(), value),
+    };
+    Ok(())
 }
 
 /// The smallest value from which latency is what it is at the end, or is least.
@@ -165,105 +269,81 @@ fn settles(values: &[u64], runs: &[Run], at: f64) -> f64 {
 }
 
 /// Fig. 19 to 21.
-pub fn thresholds(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let values = settings.numbers("thresholds")?;
-    let mut sheet = Sheet::new(settings);
-    for (label, runs, regime) in setting(settings, "threshold", &values)? {
-        let from = sheet.rows.len();
-        for (run, value) in runs.iter().zip(&values) {
-            let (places, series) = (["Fig 19", "Fig 20", "Fig 21"], format!("PLC; {label}"));
-            sheet.triple(places, &series, &value.to_string(), run)?;
-        }
+    for (volume, runs) in setting(settings, "threshold", &values, data)? {
         let run_of = |wanted| values.iter().position(|&v| v == wanted).map(|at| &runs[at]);
-        if let (Some(four), Some(fourteen)) = (run_of(4), run_of(14)) {
-            let lost = (1.0 - fourteen.hit_rate / four.hit_rate) * 100.0;
-            let ratio = fourteen.written_bytes as f64 / four.written_bytes.max(1) as f64;
-            let flat = settles(&values, &runs, fourteen.latency.file_ms);
-            let summary = [
-                ("threshold 4", "hit_rate", four.hit_rate * 100.0, "%"),
-                ("threshold 14", "hit_rate", fourteen.hit_rate * 100.0, "%"),
-                ("threshold 4->14", "hit_reduction", lost, "%"),
-                ("threshold 4->14", "write_reduction", (1.0 - ratio) * 100.0, "%"),
-                ("latency flat from threshold", "value", flat, "count"),
-            ];
-            for (row, column, value, unit) in summary {
-                let name = format!("{row}; {label}");
-                if label.ends_with(Volume::Implied.name()) {
-                    sheet.beside(row, column, &name, value)?;
-                } else {
-                    sheet.add("", &name, column, value, unit);
-                }
-            }
+        let (Some(four), Some(fourteen)) = (run_of(4), run_of(14)) else { continue };
+        let lost = (1.0 - fourteen.hit_rate / four.hit_rate) * 100.0;
+        let ratio = fourteen.written_bytes as f64 / four.written_bytes.max(1) as f64;
+        let flat = settles(&values, &runs, fourteen.latency.file_ms);
+        for (printed, name, value, unit) in [
+            (("threshold 4", "hit_rate"), "hit rate, threshold 4", four.hit_rate * 100.0, "%"),
+            (
+                ("threshold 14", "hit_rate"),
+                "hit rate, threshold 14",
+                fourteen.hit_rate * 100.0,
+                "%",
+            ),
+            (("threshold 4->14", "hit_reduction"), "fewer hits with 14 than with 4", lost, "%"),
+            (
+                ("threshold 4->14", "write_reduction"),
+                "fewer writes with 14 than with 4",
+                (1.0 - ratio) * 100.0,
+                "%",
+            ),
+            (
+                ("latency flat from threshold", "value"),
+                "threshold from which latency is level",
+                flat,
+                "reads",
+            ),
+        ] {
+            let line = Line::new(name, unit).of("PLC").over("read", "");
+            add((printed, volume), &line, value, data)?;
         }
-        sheet.note_from(from, &regime);
     }
-    Ok(sheet.rows)
+    let lines = triple("threshold", "");
+    let (mut writes, mut hits) = (Vec::new(), Vec::new());
+    for setting in both_volumes() {
+        let [_, written, rate] = curves(data, &lines, "PLC", &setting);
+        let at = |value: f64| written.iter().find(|point| point.0 >= value).map_or(0.0, |p| p.1);
+        let last = written[written.len() - 1].1;
+        let (below, beyond) = (at(0.0) - at(4.0), at(4.0) - last);
+        let (falls, figure) = goes(Way::Falls, &written, 0.0);
+        let figure = format!("{figure}, {} GB below 4, {} beyond", show(below), show(beyond));
+        writes.push((setting.clone(), (falls && below > beyond, figure)));
+        let above_four: Curve = rate.iter().copied().filter(|(at, _)| *at >= 4.0).collect();
+        hits.push((setting, goes(Way::Falls, &above_four, 0.0)));
+    }
+    let (holds, figure) = all(writes);
+    data.shows("writes-fall", holds, figure)?;
+    let (holds, figure) = all(hits);
+    data.shows("hits-fall", holds, figure)
 }
 
 /// Fig. 22 to 24.
-pub fn delays(settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn delays(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let values = settings.numbers("delays")?;
-    let mut sheet = Sheet::new(settings);
-    for (label, runs, regime) in setting(settings, "delay", &values)? {
-        let from = sheet.rows.len();
-        for (run, value) in runs.iter().zip(&values) {
-            let (places, series) = (["Fig 22", "Fig 23", "Fig 24"], format!("PLC; {label}"));
-            sheet.triple(places, &series, &value.to_string(), run)?;
-        }
+    for (volume, runs) in setting(settings, "delay", &values, data)? {
         let least = runs.iter().map(|run| run.latency.file_ms).fold(f64::INFINITY, f64::min);
         let near = |run: &Run| (run.latency.file_ms / least - 1.0) * 100.0 <= SAME_PERCENT;
         let until = runs.iter().zip(&values).find(|(run, _)| near(run));
         let until = until.map_or(0.0, |(_, &value)| value as f64);
-        let (row, column) = ("latency falls until delay threshold", "value");
-        let name = format!("{row}; {label}");
-        if label.ends_with(Volume::Implied.name()) {
-            sheet.beside(row, column, &name, until)?;
-        } else {
-            sheet.add("", &name, column, until, "count");
-        }
-        sheet.note_from(from, &regime);
+        let line = Line::new("delay up to which latency falls", "passes").of("PLC");
+        let printed = ("latency falls until delay threshold", "value");
+        add((printed, volume), &line.over("read", ""), until, data)?;
     }
-    Ok(sheet.rows)
-}
-
-const LATENCY: [&str; 2] = ["time to read a file", "ms"];
-const WRITTEN: [&str; 2] = ["bytes written", "GB"];
-const HITS: [&str; 2] = ["hit rate", "%"];
-
-/// Fig. 10 to 12.
-pub const SIZES: &[Drawing] = &[
-    ("plc-cache-fig-10", |rows| lines(rows, "Fig 10", LATENCY[0], "cache (% of data)", LATENCY[1])),
-    ("plc-cache-fig-11", |rows| lines(rows, "Fig 11", WRITTEN[0], "cache (% of data)", WRITTEN[1])),
-    ("plc-cache-fig-12", |rows| lines(rows, "Fig 12", HITS[0], "cache (% of data)", HITS[1])),
-];
-/// Fig. 13 to 15.
-pub const POPULARITY: &[Drawing] = &[
-    ("plc-cache-fig-13", |rows| lines(rows, "Fig 13", LATENCY[0], "alpha", LATENCY[1])),
-    ("plc-cache-fig-14", |rows| lines(rows, "Fig 14", WRITTEN[0], "alpha", WRITTEN[1])),
-    ("plc-cache-fig-15", |rows| lines(rows, "Fig 15", HITS[0], "alpha", HITS[1])),
-];
-/// Fig. 16 to 18.
-pub const CONTAINERS: &[Drawing] = &[
-    ("plc-cache-fig-16", |rows| doubling(rows, "Fig 16", LATENCY)),
-    ("plc-cache-fig-17", |rows| doubling(rows, "Fig 17", WRITTEN)),
-    ("plc-cache-fig-18", |rows| doubling(rows, "Fig 18", HITS)),
-];
-/// Fig. 19 to 21.
-pub const THRESHOLDS: &[Drawing] = &[
-    ("plc-cache-fig-19", |rows| lines(rows, "Fig 19", LATENCY[0], "threshold", LATENCY[1])),
-    ("plc-cache-fig-20", |rows| lines(rows, "Fig 20", WRITTEN[0], "threshold", WRITTEN[1])),
-    ("plc-cache-fig-21", |rows| lines(rows, "Fig 21", HITS[0], "threshold", HITS[1])),
-];
-/// Fig. 22 to 24.
-pub const DELAYS: &[Drawing] = &[
-    ("plc-cache-fig-22", |rows| lines(rows, "Fig 22", LATENCY[0], "delay", LATENCY[1])),
-    ("plc-cache-fig-23", |rows| lines(rows, "Fig 23", WRITTEN[0], "delay", WRITTEN[1])),
-    ("plc-cache-fig-24", |rows| lines(rows, "Fig 24", HITS[0], "delay", HITS[1])),
-];
-
-/// Lines over container sizes.
-fn doubling(rows: &[Row], place: &str, [title, unit]: [&str; 2]) -> crate::plot::Chart {
-    let mut chart = lines(rows, place, title, "container (KiB)", unit);
-    chart.log2_x = true;
-    chart
+    let lines = triple("delay", "");
+    let (mut writes, mut hits) = (Vec::new(), Vec::new());
+    for setting in both_volumes() {
+        let [_, written, rate] = curves(data, &lines, "PLC", &setting);
+        writes.push((setting.clone(), goes(Way::Falls, &written, 0.0)));
+        let spans = span(&rate);
+        hits.push((setting, (spans < 1.05, format!("highest over lowest {}", show(spans)))));
+    }
+    let (holds, figure) = all(writes);
+    data.shows("writes-fall", holds, figure)?;
+    let (holds, figure) = all(hits);
+    data.shows("hits-level", holds, figure)
 }

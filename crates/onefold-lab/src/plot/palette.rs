@@ -1,0 +1,111 @@
+//! Which colour and which mark belong to whom, in every chart.
+//! Room: onefold-lab.
+//! Colours differ in lightness as well as in hue and neighbours in their marks, so that neither
+//! colour blindness nor grey paper hides which is which; all are seen on white and on black.
+
+/// The shape of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A disc.
+    Disc,
+    /// A square.
+    Square,
+    /// A square on its corner.
+    Diamond,
+    /// A triangle.
+    Triangle,
+}
+
+/// How someone is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The colour, as SVG writes it.
+    pub colour: &'static str,
+    /// The mark.
+    pub mark: Mark,
+}
+
+const fn look(colour: &'static str, mark: Mark) -> Look {
+    Look { colour, mark }
+}
+
+use Mark::{Diamond, Disc, Square, Triangle};
+
+/// Everyone who is drawn.
+const LOOKS: &[(&str, Look)] = &[
+    // Policies in a drive.
+    ("none", look("#8c8c8c", Disc)),
+    ("caftl-online", look("#e6760a", Square)),
+    ("caftl-online, prehash", look("#f2b46b", Triangle)),
+    ("caftl-offline", look("#0072b2", Disc)),
+    ("block-separation", look("#56b4e9", Diamond)),
+    ("crc-compare", look("#009e73", Triangle)),
+    ("ses-host", look("#cc79a7", Diamond)),
+    ("ses-device", look("#7a5195", Triangle)),
+    ("gleaner", look("#b5202a", Disc)),
+    // Fingerprints of SES-Dedup.
+    ("parity", look("#7a5195", Triangle)),
+    ("SHA-256", look("#e6760a", Square)),
+    // Policies of a cache.
+    ("FIFO", look("#8c8c8c", Diamond)),
+    ("LRU", look("#0072b2", Disc)),
+    ("LFU", look("#009e73", Triangle)),
+    ("PLC", look("#d55e00", Square)),
+    ("PLC literal", look("#f2a36b", Triangle)),
+    ("PLC, long delay", look("#8c3b00", Diamond)),
+    ("HDD-only", look("#777777", Square)),
+    ("toll", look("#b5202a", Disc)),
+    ("lazy-lfu, best of 8", look("#7a5195", Triangle)),
+    ("lazy-lfu, one setting", look("#b79ac8", Triangle)),
+    ("w-tinylfu, best of 8", look("#56b4e9", Diamond)),
+    ("plc, best of 3", look("#d55e00", Square)),
+    ("lru", look("#0072b2", Disc)),
+    ("static", look("#777777", Square)),
+    // Kinds of flash.
+    ("SLC", look("#0072b2", Disc)),
+    ("MLC-1", look("#e6760a", Square)),
+    ("MLC-2", look("#009e73", Diamond)),
+    ("TLC", look("#cc79a7", Triangle)),
+    // Data.
+    ("generated", look("#0072b2", Disc)),
+    ("laptop1", look("#0072b2", Disc)),
+    ("laptop2", look("#d55e00", Square)),
+    ("desktop1", look("#009e73", Diamond)),
+    ("desktop2", look("#cc79a7", Triangle)),
+    ("desktop3", look("#56b4e9", Square)),
+    ("desktop4", look("#b5202a", Disc)),
+    // Shortened fingerprints.
+    ("whole 32 bytes", look("#8c8c8c", Disc)),
+    ("crc64", look("#0072b2", Square)),
+    ("byte8", look("#e6760a", Diamond)),
+    ("cw2", look("#009e73", Triangle)),
+    ("exclusive-or fold", look("#b5202a", Disc)),
+];
+
+/// What is drawn that nobody knew of: data of the user.
+const OTHERS: [Look; 3] =
+    [look("#8c8c8c", Square), look("#b79ac8", Diamond), look("#f2b46b", Triangle)];
+
+/// How someone is drawn, if it is in the table.
+pub fn known(of: &str) -> Option<Look> {
+    LOOKS.iter().find(|(name, _)| *name == of).map(|(_, look)| *look)
+}
+
+/// How someone is drawn who may not be in the table: the `number`th of a chart.
+pub fn of(of: &str, number: usize) -> Look {
+    known(of).unwrap_or(OTHERS[number % OTHERS.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_there_twice() {
+        for (at, (name, _)) in LOOKS.iter().enumerate() {
+            assert!(LOOKS[at + 1..].iter().all(|(other, _)| other != name), "{name}");
+        }
+        assert_eq!(known("gleaner"), Some(of("gleaner", 7)));
+        assert_eq!(known("/srv/data"), None);
+    }
+}
