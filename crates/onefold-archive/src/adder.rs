@@ -19,8 +19,10 @@ use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::entry::{self, Entry, Kind, Recipe};
 use crate::format::log_record::{AddTotals, LABEL_BYTES_MAX, LogEvent, VersionInfo};
+use crate::format::version_file::Header;
 use crate::index::{ChunkIndex, INDEX_BYTES_MIN};
 use crate::manifest::Manifest;
+use crate::remove::Removed;
 use crate::rewrite::{self, Rewriting, SEGMENT_CHUNKS};
 
 /// Bytes after which a segment is closed even if it has few chunks.
@@ -37,12 +39,15 @@ pub struct AddOptions {
     pub index_bytes: u64,
     /// Which duplicates to store again.
     pub rewriting: Rewriting,
+    /// Make a version even if there is nothing in it but folders.
+    pub allow_empty: bool,
 }
 
 impl Default for AddOptions {
     fn default() -> Self {
         let rewriting = Rewriting::default();
-        Self { time_s: 0, label: String::new(), index_bytes: 256 << 20, rewriting }
+        let (label, index_bytes, allow_empty) = (String::new(), 256 << 20, false);
+        Self { time_s: 0, label, index_bytes, rewriting, allow_empty }
     }
 }
 
@@ -81,6 +86,8 @@ pub struct Adder<'a> {
     /// First reference of the file whose chunks are being placed, and their number and bytes.
     recipe: Recipe,
     totals: AddTotals,
+    /// Entries that are folders.
+    folders: u64,
     notes: AddNotes,
 }
 
@@ -116,8 +123,9 @@ impl Archive {
                 options.index_bytes
             )));
         }
-        self.repair_log()?;
+        self.complete_copies()?;
         self.clear_leftovers()?;
+        self.begin_work(1)?;
         let mut notes = AddNotes::default();
         let (index, resumed, first) = self.load_index(options.index_bytes, &mut notes)?;
         notes.resumed_containers = resumed.len() as u64;
@@ -141,8 +149,9 @@ impl Archive {
         let store = std::sync::Arc::clone(&self.store);
         let containers = ContainerWriter::new(store, uuid, capacity, compressor, first);
         let folder = std::sync::Arc::clone(&self.versions_folder);
-        let manifest =
-            Manifest::create(folder, self.log.next_version, &uuid, settings.container_bytes)?;
+        let (number, identity) = (self.log.next_version, self.identity);
+        let header = Header { number, generation: 0, settings, identity };
+        let manifest = Manifest::create(folder, header)?;
         Ok(Adder {
             fingerprinter: self.fingerprinter(),
             stream: Some(ChunkStream::new(settings.chunker(), settings.sizes().max())),
@@ -159,6 +168,7 @@ impl Archive {
             last_path: Vec::new(),
             linked: HashMap::new(),
             totals: AddTotals::default(),
+            folders: 0,
             notes,
         })
     }
@@ -383,6 +393,7 @@ impl Adder<'_> {
                     reason: "it is a hard link to a file that is not in the version",
                 })?;
             }
+            Kind::Directory => self.folders += 1,
             _ => {}
         }
         self.totals.entries += 1;
@@ -391,9 +402,36 @@ impl Adder<'_> {
         Ok(())
     }
 
-    /// Make the version durable, and part of the archive.
+    /// Make the version durable, and part of the archive. If there is no space for it or nothing in
+    /// it, everything that was stored for it is given back.
     pub fn commit(mut self) -> Result<(VersionInfo, AddNotes), ArchiveError> {
+        match self.write_out() {
+            Ok((info, next_container)) => {
+                self.archive.commit(next_container, LogEvent::Added(info.clone()))?;
+                self.archive.end_work()?;
+                Ok((info, self.notes))
+            }
+            Err(error @ (ArchiveError::NoSpace(_) | ArchiveError::Nothing)) => {
+                self.discard()?;
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Give back everything that was stored for this version, and for one that was interrupted
+    /// before it. Without this, the next addition makes use of it.
+    pub fn discard(self) -> Result<Removed, ArchiveError> {
+        let Self { archive, manifest, .. } = self;
+        drop(manifest);
+        archive.discard_pending()
+    }
+
+    fn write_out(&mut self) -> Result<(VersionInfo, u32), ArchiveError> {
         self.close_segment()?;
+        if self.totals.entries == self.folders && !self.options.allow_empty {
+            return Err(ArchiveError::Nothing);
+        }
         self.containers.finish()?;
         let used: HashSet<ContainerId> = self.manifest.containers().collect();
         for &id in self.resumed.iter().filter(|id| !used.contains(id)) {
@@ -408,17 +446,16 @@ impl Adder<'_> {
             self.archive.sync_container_names()?;
         }
         let next_container = self.containers.next();
-        let (file_bytes, footer_checksum) = self.manifest.finish()?;
         self.notes.evicted_chunks += self.index.evicted();
         let info = VersionInfo {
             number: self.archive.log.next_version,
+            generation: 0,
             time_s: self.options.time_s,
-            label: self.options.label,
+            label: std::mem::take(&mut self.options.label),
             totals: self.totals,
-            file_bytes,
-            footer_checksum,
+            file_bytes: 0,
+            footer_checksum: 0,
         };
-        self.archive.commit(next_container, LogEvent::Added(info.clone()))?;
-        Ok((info, self.notes))
+        Ok((self.manifest.finish(info, next_container)?, next_container))
     }
 }

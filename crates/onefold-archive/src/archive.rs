@@ -3,17 +3,18 @@
 //! Invariant: a version counts once a record of it is in either copy of the log, and a record is
 //! written only after all that it refers to is durable.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError};
+use onefold_block::{ContainerStore, FileFolder, Folder, FolderContainerStore, MediaError};
 use onefold_content::{FingerprintKind, Fingerprinter};
 
 use crate::error::ArchiveError;
-use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, RECORD_BYTES, VersionInfo};
+use crate::format::log_record::{LOG_FILES, LogEvent, LogRecord, VersionInfo};
+use crate::format::pending_file::Pending;
 use crate::format::settings_file::{self, SETTINGS_BYTES, SETTINGS_FILES};
 use crate::lock::{ArchiveLock, LOCK_FILE, LockKind};
+use crate::log::{self, LogState, Versions};
 use crate::settings::{ArchiveIdentity, ArchiveSettings};
 use crate::version::Version;
 
@@ -29,33 +30,17 @@ pub struct Archive {
     pub(crate) folder: Arc<dyn Folder>,
     pub(crate) versions_folder: Arc<dyn Folder>,
     pub(crate) store: Arc<dyn ContainerStore>,
-    versions: BTreeMap<u32, VersionInfo>,
+    versions: Versions,
     pub(crate) log: LogState,
+    /// Copies of the settings that are missing or damaged.
+    pub(crate) bad_settings: Vec<&'static str>,
     lock: Option<ArchiveLock>,
-}
-
-/// What the log said when it was read.
-pub(crate) struct LogState {
-    /// Records so far, damaged ones included.
-    pub records: u32,
-    /// The next new container gets this number or a higher one.
-    pub next_container: u32,
-    /// The next version gets this number.
-    pub next_version: u32,
-    /// The last record is a removal, whose leftovers may still be there.
-    pub ends_in_removal: bool,
-    /// Records that one of the two copies lacks.
-    pub to_repair: Vec<LogRecord>,
-    /// What is damaged in a way that no copy makes good.
-    pub damage: Vec<String>,
-    /// A record may be half written: what the log says now is known after reopening only.
-    pub in_doubt: bool,
 }
 
 impl Archive {
     /// Whether there is an archive at `path`, whatever its state.
     pub fn exists_at(path: &Path) -> bool {
-        SETTINGS_FILES.iter().any(|name| path.join(name).exists())
+        SETTINGS_FILES.iter().chain(&LOG_FILES).any(|name| path.join(name).exists())
     }
 
     /// Make an archive in the folder at `path`, which is empty or does not exist.
@@ -64,8 +49,14 @@ impl Archive {
         settings: &ArchiveSettings,
         identity: ArchiveIdentity,
     ) -> Result<(), ArchiveError> {
-        std::fs::create_dir_all(path)
-            .map_err(|e| ArchiveError::io(format!("make {}", path.display()), e))?;
+        let io = |e| ArchiveError::io(format!("make {}", path.display()), e);
+        std::fs::create_dir_all(path).map_err(io)?;
+        for entry in std::fs::read_dir(path).map_err(io)? {
+            let name = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
+            if ![CONTAINERS, VERSIONS].contains(&name.as_str()) && !is_trace(&name) {
+                return Err(ArchiveError::NotEmpty(name));
+            }
+        }
         let _lock = ArchiveLock::acquire(path, LockKind::Remove)?;
         Self::create(&FileFolder::create(path)?, settings, identity)
     }
@@ -77,27 +68,38 @@ impl Archive {
         identity: ArchiveIdentity,
     ) -> Result<(), ArchiveError> {
         settings.check()?;
-        for name in folder.list()? {
-            let traces =
-                [SETTINGS_FILES[0], SETTINGS_FILES[1], LOG_FILES[0], LOG_FILES[1], LOCK_FILE];
-            if !traces.contains(&name.as_str()) {
-                return Err(ArchiveError::NotEmpty(name));
-            }
+        if let Some(name) = folder.list()?.into_iter().find(|name| !is_trace(name)) {
+            return Err(ArchiveError::NotEmpty(name));
         }
         if read_settings(folder).is_ok() {
             return Err(ArchiveError::NotEmpty(SETTINGS_FILES[0].to_owned()));
         }
-        folder.subfolder(CONTAINERS)?.sync_names()?;
-        folder.subfolder(VERSIONS)?.sync_names()?;
+        // What an interrupted creation leaves is empty: anything else is of an archive that lost
+        // its settings.
+        for name in LOG_FILES {
+            match folder.open(name) {
+                Err(MediaError::NotFound { .. }) => {}
+                log => {
+                    if !log?.is_empty()? {
+                        return Err(ArchiveError::NotEmpty(name.to_owned()));
+                    }
+                }
+            }
+        }
+        for sub in [CONTAINERS, VERSIONS] {
+            let folder = folder.subfolder(sub)?;
+            if let Some(name) = folder.list()?.first() {
+                return Err(ArchiveError::NotEmpty(format!("{sub}/{name}")));
+            }
+            folder.sync_names()?;
+        }
         for name in LOG_FILES {
             folder.create(name)?.sync()?;
         }
         folder.sync_names()?;
         // The settings make it an archive, so they come last.
         for name in SETTINGS_FILES {
-            let file = folder.create(name)?;
-            file.write(0, &settings_file::encode(settings, &identity))?;
-            file.sync()?;
+            write_settings(folder, name, settings, &identity)?;
         }
         Ok(folder.sync_names()?)
     }
@@ -115,7 +117,7 @@ impl Archive {
 
     /// Open the archive in a folder that nobody else uses.
     pub fn open(folder: Arc<dyn Folder>) -> Result<Self, ArchiveError> {
-        let containers = folder.subfolder(CONTAINERS)?;
+        let containers = folder_within(&*folder, CONTAINERS)?;
         let store = Arc::new(FolderContainerStore::new(containers));
         Self::open_with(folder, store)
     }
@@ -126,9 +128,22 @@ impl Archive {
         store: Arc<dyn ContainerStore>,
     ) -> Result<Self, ArchiveError> {
         let (settings, identity) = read_settings(&*folder)?;
-        let (log, versions) = read_log(&*folder, &identity.uuid)?;
-        let versions_folder = folder.subfolder(VERSIONS)?;
-        Ok(Self { settings, identity, folder, versions_folder, store, versions, log, lock: None })
+        let is_bad = |name: &&str| read_settings_copy(&*folder, name).is_err();
+        let bad_settings = SETTINGS_FILES.into_iter().filter(is_bad).collect();
+        let versions_folder = folder_within(&*folder, VERSIONS)?;
+        let (log, versions) = log::read(&*folder, &*versions_folder, &*store, &identity.uuid)?;
+        let lock = None;
+        Ok(Self {
+            settings,
+            identity,
+            folder,
+            versions_folder,
+            store,
+            versions,
+            log,
+            bad_settings,
+            lock,
+        })
     }
 
     /// How it stores.
@@ -146,7 +161,7 @@ impl Archive {
         self.versions.values()
     }
 
-    /// What in the log is damaged beyond what its two copies make good.
+    /// What is wrong with the log beyond what its two copies make good.
     pub fn damage(&self) -> &[String] {
         &self.log.damage
     }
@@ -154,6 +169,11 @@ impl Archive {
     /// The version of that number, or the newest.
     pub fn version(&self, number: Option<u32>) -> Result<Version, ArchiveError> {
         let info = match number {
+            // An older one must not be taken for it.
+            None if self.log.is_cut_short => {
+                let problem = format!("{}; name a version", self.log.damage.join("; "));
+                return Err(ArchiveError::corrupt("log", 0, problem));
+            }
             None => self.versions.values().next_back().ok_or(ArchiveError::NoVersions)?,
             Some(number) => self.versions.get(&number).ok_or_else(|| {
                 if self.versions.is_empty() {
@@ -170,18 +190,17 @@ impl Archive {
         Fingerprinter::with_key(FingerprintKind::Blake3, self.identity.key)
     }
 
-    /// Bring both copies of the log to the same state.
-    pub(crate) fn repair_log(&mut self) -> Result<(), ArchiveError> {
-        if let Some(damage) = self.log.damage.first() {
-            return Err(ArchiveError::corrupt("log", 0, format!("{damage}; nothing is changed")));
-        }
-        if self.log.in_doubt {
-            let source = std::io::Error::other("an earlier write failed: reopen the archive");
-            return Err(ArchiveError::io("change the log", source));
+    /// Bring both copies of settings and log to the same state.
+    pub(crate) fn complete_copies(&mut self) -> Result<(), ArchiveError> {
+        self.log.must_be_whole()?;
+        while let Some(name) = self.bad_settings.last() {
+            write_settings(&*self.folder, name, &self.settings, &self.identity)?;
+            self.folder.sync_names()?;
+            self.bad_settings.pop();
         }
         self.log.in_doubt = !self.log.to_repair.is_empty();
         for record in std::mem::take(&mut self.log.to_repair) {
-            self.write_record(&record)?;
+            log::write_record(&*self.folder, &record, &self.identity.uuid)?;
         }
         self.log.in_doubt = false;
         Ok(())
@@ -195,118 +214,87 @@ impl Archive {
     ) -> Result<(), ArchiveError> {
         let record = LogRecord { sequence: self.log.records, next_container, event };
         self.log.in_doubt = true;
-        self.write_record(&record)?;
+        log::write_record(&*self.folder, &record, &self.identity.uuid)?;
         self.log.in_doubt = false;
         self.log.records += 1;
-        apply(&record, &mut self.log, &mut self.versions);
+        self.log.apply(&record, &mut self.versions);
+        let records = self.log.records;
+        self.log.pending = self.log.pending.filter(|pending| pending.is_under_way(records));
         Ok(())
     }
 
-    fn write_record(&self, record: &LogRecord) -> Result<(), ArchiveError> {
-        let bytes = log_record::encode(record, &self.identity.uuid);
-        for name in LOG_FILES {
-            let file = match self.folder.open(name) {
-                Err(MediaError::NotFound { .. }) => {
-                    let file = self.folder.create(name)?;
-                    self.folder.sync_names()?;
-                    file
-                }
-                file => file?,
-            };
-            file.write(u64::from(record.sequence) * RECORD_BYTES as u64, &bytes)?;
-            file.sync()?;
+    /// Announce that containers and versions' files come that the log does not tell of yet, and
+    /// that this many records are going to tell of them.
+    pub(crate) fn begin_work(&mut self, records: u32) -> Result<(), ArchiveError> {
+        let LogState { records: sequence, next_version, next_container, .. } = self.log;
+        let pending =
+            Pending { sequence, records, version: next_version, container: next_container };
+        // What was left by work that was cut short stays explained at every moment.
+        if self.log.pending.is_none() {
+            log::write_pending(&*self.folder, &pending, &self.identity.uuid)?;
         }
+        self.log.pending = Some(pending);
         Ok(())
     }
+
+    /// The log tells of everything that is there.
+    pub(crate) fn end_work(&mut self) -> Result<(), ArchiveError> {
+        log::remove_pending(&*self.folder)?;
+        self.log.pending = None;
+        Ok(())
+    }
+}
+
+/// A folder of an archive, which must be there.
+fn folder_within(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Folder>, ArchiveError> {
+    match folder.existing_subfolder(name) {
+        Err(MediaError::NotFound { .. }) => {
+            Err(ArchiveError::corrupt(name, 0, "the folder is missing"))
+        }
+        found => Ok(found?),
+    }
+}
+
+/// Whether a file of that name may be there before an archive is made.
+fn is_trace(name: &str) -> bool {
+    SETTINGS_FILES.contains(&name) || LOG_FILES.contains(&name) || name == LOCK_FILE
 }
 
 fn read_settings(folder: &dyn Folder) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
-    let mut worst = ArchiveError::NoArchive;
+    let mut worst = None;
     for name in SETTINGS_FILES {
-        match read_whole(folder, name, SETTINGS_BYTES) {
+        match read_settings_copy(folder, name) {
             Err(ArchiveError::Media(MediaError::NotFound { .. })) => {}
-            Err(error) => worst = error,
-            Ok(bytes) => match settings_file::decode(&bytes, name) {
-                Ok(found) => return Ok(found),
-                Err(error) => worst = error,
-            },
+            Err(error) => worst = Some(error),
+            Ok(found) => return Ok(found),
         }
     }
-    Err(worst)
+    // Without a log either, there is no archive.
+    let is_archive = folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str()));
+    Err(worst.unwrap_or_else(|| match is_archive {
+        true => ArchiveError::corrupt(SETTINGS_FILES[0], 0, "it is missing in both copies"),
+        false => ArchiveError::NoArchive,
+    }))
 }
 
-fn read_whole(folder: &dyn Folder, name: &str, len: usize) -> Result<Vec<u8>, ArchiveError> {
-    let mut bytes = vec![0; len];
-    folder.open(name)?.read(0, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The copies of the log that are there.
-fn log_copies(folder: &dyn Folder) -> Result<[Option<Arc<dyn Media>>; 2], ArchiveError> {
-    let open = |name| match folder.open(name) {
-        Err(MediaError::NotFound { .. }) => Ok(None),
-        file => file.map(Some),
-    };
-    Ok([open(LOG_FILES[0])?, open(LOG_FILES[1])?])
-}
-
-fn read_log(
+/// One of the two copies of the settings.
+pub(crate) fn read_settings_copy(
     folder: &dyn Folder,
-    uuid: &[u8; 16],
-) -> Result<(LogState, BTreeMap<u32, VersionInfo>), ArchiveError> {
-    let copies = log_copies(folder)?;
-    let mut slots = 0;
-    for file in copies.iter().flatten() {
-        slots = slots.max(file.len()?.div_ceil(RECORD_BYTES as u64));
-    }
-    let mut records: Vec<[Option<LogRecord>; 2]> = Vec::new();
-    for sequence in 0..slots {
-        let read = |file: &Option<Arc<dyn Media>>| {
-            let mut bytes = [0; RECORD_BYTES];
-            let file = file.as_ref()?;
-            file.read(sequence * RECORD_BYTES as u64, &mut bytes).ok()?;
-            log_record::decode(&bytes, sequence as u32, uuid)
-        };
-        records.push([read(&copies[0]), read(&copies[1])]);
-    }
-    // What follows the last good record was being written when the power went.
-    while records.last().is_some_and(|pair| pair.iter().all(Option::is_none)) {
-        records.pop();
-    }
-    let mut state = LogState {
-        records: records.len() as u32,
-        next_container: 1,
-        next_version: 1,
-        ends_in_removal: false,
-        to_repair: Vec::new(),
-        damage: Vec::new(),
-        in_doubt: false,
-    };
-    let mut versions = BTreeMap::new();
-    for (sequence, [first, second]) in records.into_iter().enumerate() {
-        let whole = first.is_some() && first == second;
-        let Some(record) = first.or(second) else {
-            state.damage.push(format!("record {sequence} is damaged in both copies"));
-            continue;
-        };
-        apply(&record, &mut state, &mut versions);
-        if !whole {
-            state.to_repair.push(record);
-        }
-    }
-    Ok((state, versions))
+    name: &str,
+) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
+    let mut bytes = vec![0; SETTINGS_BYTES];
+    folder.open(name)?.read(0, &mut bytes)?;
+    settings_file::decode(&bytes, name)
 }
 
-fn apply(record: &LogRecord, log: &mut LogState, versions: &mut BTreeMap<u32, VersionInfo>) {
-    log.next_container = log.next_container.max(record.next_container);
-    log.ends_in_removal = matches!(record.event, LogEvent::Removed(_));
-    match &record.event {
-        LogEvent::Added(info) => {
-            log.next_version = log.next_version.max(info.number + 1);
-            versions.insert(info.number, info.clone());
-        }
-        LogEvent::Removed(number) => {
-            versions.remove(number);
-        }
-    }
+/// Write one of the two copies of the settings; its name is not durable yet.
+pub(crate) fn write_settings(
+    folder: &dyn Folder,
+    name: &str,
+    settings: &ArchiveSettings,
+    identity: &ArchiveIdentity,
+) -> Result<(), ArchiveError> {
+    let file = folder.create(name)?;
+    file.write(0, &settings_file::encode(settings, identity))?;
+    Ok(file.sync()?)
 }

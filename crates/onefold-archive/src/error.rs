@@ -32,6 +32,19 @@ pub enum ArchiveError {
         /// The newest version that is understood.
         supported: u32,
     },
+    /// Written by an older onefold, in a format that is not read any more.
+    #[error(
+        "{what} has format version {found}, which is not read any more: version {supported} is; \
+         restore with the onefold that made it, and add the files to a new archive"
+    )]
+    OlderFormat {
+        /// The file or structure.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// The version that is understood.
+        supported: u32,
+    },
     /// A structure is damaged or not what it should be.
     #[error("corrupt {what} at byte {offset}: {problem}")]
     Corrupt {
@@ -72,6 +85,9 @@ pub enum ArchiveError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A version was to be made of nothing.
+    #[error("there is nothing to add: no file, and nothing else but folders")]
+    Nothing,
     /// No space on the device below.
     #[error("no space left: {0}")]
     NoSpace(String),

@@ -5,9 +5,9 @@
 //! in which data meets them:
 //! - [`tree::scan`] reads trees, [`adder`] takes paths and contents, `chunk_stream` cuts them;
 //! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
-//! - `containers` and `manifest` write them and their recipes, [`archive`] keeps the log;
+//! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
-//! - `verify` and `remove` do what their names say; [`trace`] tells which containers are read.
+//! - `verify`, `remove` and `repair` do what their names say; [`trace`] tells which containers are read.
 
 pub mod adder;
 pub mod archive;
@@ -18,8 +18,10 @@ pub mod error;
 pub mod format;
 mod index;
 pub mod lock;
+mod log;
 mod manifest;
 mod remove;
+mod repair;
 mod rewrite;
 pub mod settings;
 pub mod trace;
@@ -31,11 +33,12 @@ pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::Archive;
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
 pub use error::ArchiveError;
-pub use format::entry::{Entry, Kind, Metadata, Recipe};
+pub use format::entry::{Entry, Kind, Metadata, Recipe, Stamp};
 pub use format::log_record::{AddTotals, VersionInfo};
 pub use index::INDEX_BYTES_MIN;
 pub use lock::LockKind;
 pub use remove::Removed;
+pub use repair::RepairReport;
 pub use rewrite::{Rewriting, SEGMENT_CHUNKS};
 pub use settings::{ArchiveIdentity, ArchiveSettings, Chunking, ParseChunkingError};
 pub use trace::{ContainerAccess, zipf_order};

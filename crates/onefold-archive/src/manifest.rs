@@ -10,35 +10,30 @@ use onefold_block::{ContainerId, Folder, Media};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
 use crate::format::entry::{self, Entry};
-use crate::format::version_file::{self, ContainerUse, Row, file_name};
+use crate::format::log_record::VersionInfo;
+use crate::format::version_file::{self, ContainerUse, Header, Row, file_name};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Writes a version's file.
 pub struct Manifest {
-    number: u32,
+    header: Header,
     folder: Arc<dyn Folder>,
     media: Arc<dyn Media>,
     written: u64,
     buffer: Vec<u8>,
     rows: Vec<Row>,
     uses: BTreeMap<ContainerId, u64>,
-    container_bytes: u32,
 }
 
 impl Manifest {
-    /// The beginning of version `number`.
-    pub fn create(
-        folder: Arc<dyn Folder>,
-        number: u32,
-        uuid: &[u8; 16],
-        container_bytes: u32,
-    ) -> Result<Self, ArchiveError> {
-        let media = folder.create(&file_name(number))?;
-        let buffer = version_file::encode_header(number, uuid);
+    /// The beginning of the version that `header` tells of.
+    pub fn create(folder: Arc<dyn Folder>, header: Header) -> Result<Self, ArchiveError> {
+        let media = folder.create(&file_name(header.number, header.generation))?;
+        let buffer = version_file::encode_header(&header);
         let (rows, uses) = (Vec::new(), BTreeMap::new());
-        Ok(Self { number, folder, media, written: 0, buffer, rows, uses, container_bytes })
+        Ok(Self { header, folder, media, written: 0, buffer, rows, uses })
     }
 
     /// Where the next byte goes.
@@ -49,7 +44,7 @@ impl Manifest {
     /// Add a chunk to the file that is under way.
     pub fn chunk(&mut self, chunk: &ChunkRef) -> Result<(), ArchiveError> {
         let position = self.position();
-        chunk.encode(self.number, position, &mut self.buffer);
+        chunk.encode(self.header.number, position, &mut self.buffer);
         *self.uses.entry(chunk.container).or_default() += u64::from(chunk.stored);
         self.flush_beyond(BUFFER_BYTES)
     }
@@ -86,20 +81,28 @@ impl Manifest {
         self.uses.keys().copied()
     }
 
-    /// Write the tail and make the file durable. Returns its length and its footer's checksum.
-    pub fn finish(mut self) -> Result<(u64, u32), ArchiveError> {
-        let most = u64::from(self.container_bytes);
+    /// Write the tail and make the file durable. Returns the version as the log is to tell of it:
+    /// `info` with the fields about the file.
+    pub fn finish(
+        &mut self,
+        info: VersionInfo,
+        next_container: u32,
+    ) -> Result<VersionInfo, ArchiveError> {
+        let most = u64::from(self.header.settings.container_bytes);
         let uses: Vec<ContainerUse> = self
             .uses
             .iter()
             .map(|(&id, &bytes)| ContainerUse { id, bytes: bytes.min(most) as u32 })
             .collect();
-        let (tail, checksum) =
-            version_file::encode_tail(self.number, &self.rows, &uses, self.position());
+        let Header { number, generation, .. } = self.header;
+        let info = VersionInfo { number, generation, ..info };
+        let position = self.position();
+        let (tail, footer_checksum) =
+            version_file::encode_tail(&info, next_container, &self.rows, &uses, position);
         self.buffer.extend(tail);
         self.flush_beyond(0)?;
         self.media.sync()?;
         self.folder.sync_names()?;
-        Ok((self.written, checksum))
+        Ok(VersionInfo { file_bytes: self.written, footer_checksum, ..info })
     }
 }

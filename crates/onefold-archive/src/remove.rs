@@ -21,9 +21,10 @@ pub struct Removed {
 }
 
 impl Archive {
-    /// Remove a version, and the containers that no other one refers to. While another version is
-    /// damaged, only damaged ones can be removed. What others share stays,
-    /// and so do chunks that nobody refers to in a container that somebody does.
+    /// Remove a version, and the containers that no other one refers to; what an interrupted
+    /// addition left goes as well. While another version is damaged, only damaged ones can be
+    /// removed. What others share stays, and so do chunks that nobody refers to in a container
+    /// that somebody does.
     pub fn remove(&mut self, number: u32) -> Result<Removed, ArchiveError> {
         // An error if there is no such version; one that is damaged may be removed.
         let uses = self.version(Some(number)).and_then(|version| version.containers());
@@ -31,7 +32,8 @@ impl Archive {
             Err(error) if !error.is_corruption() => return Err(error),
             uses => uses.is_err(),
         };
-        self.repair_log()?;
+        self.complete_copies()?;
+        self.discard_pending()?;
         self.clear_leftovers()?;
         match self.used_containers(Some(number)) {
             // Else two damaged versions would keep each other: no container goes before both did.
@@ -57,14 +59,17 @@ impl Archive {
         Ok(used)
     }
 
-    /// Remove the files of versions that the log does not tell of; and, if a removal may have been
-    /// cut short, the containers that no version refers to. Newer containers than any in the log
-    /// are an interrupted addition's, which the next one makes use of.
+    /// Remove the files of versions that the log does not tell of any more, or not yet; and, if
+    /// work that leaves containers over may have been cut short, the containers that no version
+    /// refers to. Newer containers than any in the log are an interrupted addition's, which the
+    /// next one makes use of.
     pub(crate) fn clear_leftovers(&mut self) -> Result<Removed, ArchiveError> {
-        let known: HashSet<u32> = self.versions().map(|info| info.number).collect();
+        self.log.must_be_whole()?;
+        let known: HashSet<(u32, u32)> =
+            self.versions().map(|info| (info.number, info.generation)).collect();
         let mut changed = false;
         for name in self.versions_folder.list()? {
-            if parse_name(&name).is_some_and(|number| !known.contains(&number)) {
+            if parse_name(&name).is_some_and(|whose| !known.contains(&whose)) {
                 match self.versions_folder.remove(&name) {
                     Ok(()) | Err(MediaError::NotFound { .. }) => changed = true,
                     Err(error) => return Err(error.into()),
@@ -74,23 +79,51 @@ impl Archive {
         if changed {
             self.versions_folder.sync_names()?;
         }
+        match self.log.leaves_leftovers {
+            true => self.remove_unused(),
+            false => Ok(Removed::default()),
+        }
+    }
+
+    /// Remove the containers that the log accounts for and no version refers to.
+    fn remove_unused(&mut self) -> Result<Removed, ArchiveError> {
+        let used = match self.used_containers(None) {
+            Ok(used) => used,
+            // What a damaged version refers to is not known: nothing goes.
+            Err(error) if error.is_corruption() => return Ok(Removed::default()),
+            Err(error) => return Err(error),
+        };
+        let next = self.log.next_container;
+        self.remove_containers(|id| id.get() < next && !used.contains(&id))
+    }
+
+    fn remove_containers(
+        &mut self,
+        goes: impl Fn(ContainerId) -> bool,
+    ) -> Result<Removed, ArchiveError> {
         let mut removed = Removed::default();
-        if self.log.ends_in_removal {
-            let used = match self.used_containers(None) {
-                Ok(used) => used,
-                // What a damaged version refers to is not known: nothing goes.
-                Err(error) if error.is_corruption() => return Ok(removed),
-                Err(error) => return Err(error),
-            };
-            for id in self.store.list()? {
-                if id.get() < self.log.next_container && !used.contains(&id) {
-                    removed.bytes += self.store.len(id)?;
-                    removed.containers += 1;
-                    self.store.remove(id)?;
-                }
-            }
+        for id in self.store.list()?.into_iter().filter(|&id| goes(id)) {
+            removed.bytes += self.store.len(id)?;
+            removed.containers += 1;
+            self.store.remove(id)?;
+        }
+        if removed.containers > 0 {
             self.sync_container_names()?;
         }
         Ok(removed)
+    }
+
+    /// Give back what work that was cut short, or has failed, left behind.
+    pub(crate) fn discard_pending(&mut self) -> Result<Removed, ArchiveError> {
+        self.log.must_be_whole()?;
+        if self.log.pending.is_none() {
+            return Ok(Removed::default());
+        }
+        let next = self.log.next_container;
+        let removed = self.remove_containers(|id| id.get() >= next)?;
+        let unused = self.clear_leftovers()?;
+        self.end_work()?;
+        let (containers, bytes) = (removed.containers + unused.containers, removed.bytes);
+        Ok(Removed { containers, bytes: bytes + unused.bytes })
     }
 }

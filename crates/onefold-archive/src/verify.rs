@@ -84,6 +84,16 @@ impl Archive {
         for damage in &self.log.damage {
             report.find("log", damage);
         }
+        for &name in &self.bad_settings {
+            let problem = "it is missing or damaged; the next addition writes it again";
+            let finding = Finding { what: name.to_owned(), problem: problem.to_owned() };
+            // A power cut while the archive was made leaves this.
+            let is_new = self.log.records == 0;
+            if is_new { &mut report.notes } else { &mut report.findings }.push(finding);
+        }
+        if let Some(name) = self.log.missing_copy {
+            report.find(name, "it is missing; the next addition writes it again");
+        }
         for record in &self.log.to_repair {
             let problem = format!("record {} is good in one copy only", record.sequence)
                 + "; the next addition repairs that";

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use onefold_block::{Folder, Media};
+use onefold_block::{Folder, Media, MediaError};
 
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
@@ -34,28 +34,44 @@ impl Version {
         uuid: &[u8; 16],
         info: &VersionInfo,
     ) -> Result<Self, ArchiveError> {
-        let name = file_name(info.number);
+        let whose = (info.number, info.generation);
+        let name = file_name(whose.0, whose.1);
         let corrupt = |problem: String| ArchiveError::corrupt(&name, 0, problem);
-        let media = folder.open(&name).map_err(|error| match error {
-            onefold_block::MediaError::NotFound { .. } => corrupt("it is missing".to_owned()),
-            other => other.into(),
-        })?;
+        let media = open_file(folder, &name)?;
         let len = media.len()?;
         if len != info.file_bytes || len < (HEADER_BYTES + FOOTER_BYTES) as u64 {
             let expected = info.file_bytes;
             return Err(corrupt(format!("it is {len} bytes long, {expected} were expected")));
         }
-        let mut header = [0; HEADER_BYTES];
-        media.read(0, &mut header)?;
-        version_file::check_header(&header, &name, info.number, uuid)?;
-        let mut footer = [0; FOOTER_BYTES];
-        media.read(len - FOOTER_BYTES as u64, &mut footer)?;
-        let checksum = info.footer_checksum;
-        let footer = version_file::decode_footer(&footer, &name, info.number, len, checksum)?;
-        let mut bytes = vec![0; footer.rows as usize * ROW_BYTES];
-        media.read(footer.rows_at, &mut bytes)?;
-        let rows = version_file::decode_rows(&bytes, &name, &footer)?;
-        Ok(Self { info: info.clone(), name, media, footer, rows })
+        let (footer, checksum) = read_ends(&*media, &name, whose, uuid)?;
+        if checksum != info.footer_checksum {
+            return Err(corrupt("its footer is not the one that the log tells of".to_owned()));
+        }
+        let (facts, _) = read_facts(&*media, &name, &footer, whose)?;
+        let as_told = VersionInfo { file_bytes: len, footer_checksum: checksum, ..facts };
+        if as_told != *info {
+            return Err(corrupt("time, label or totals differ from what the log tells".to_owned()));
+        }
+        let rows = read_rows(&*media, &name, &footer)?;
+        Ok(Self { info: as_told, name, media, footer, rows })
+    }
+
+    /// What the file of version `number` says of it, whatever the log says: for a log that has to
+    /// be written again. Also returns the next container's number at that time.
+    pub(crate) fn describe(
+        folder: &dyn Folder,
+        uuid: &[u8; 16],
+        (number, generation): (u32, u32),
+    ) -> Result<(VersionInfo, u32), ArchiveError> {
+        let name = file_name(number, generation);
+        let media = open_file(folder, &name)?;
+        let (footer, footer_checksum) = read_ends(&*media, &name, (number, generation), uuid)?;
+        let rows = read_rows(&*media, &name, &footer)?;
+        let (info, next) = read_facts(&*media, &name, &footer, (number, generation))?;
+        let info = VersionInfo { file_bytes: media.len()?, footer_checksum, ..info };
+        let version = Self { info, name, media, footer, rows };
+        version.containers()?;
+        Ok((version.info, next))
     }
 
     /// Number, time, label and totals.
@@ -148,6 +164,47 @@ impl Version {
         let Recipe { at, chunks, .. } = recipe;
         Chunks { version: self, at, left: chunks, buffer: Vec::new(), taken: 0 }
     }
+}
+
+fn open_file(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, ArchiveError> {
+    match folder.open(name) {
+        Err(MediaError::NotFound { .. }) => Err(ArchiveError::corrupt(name, 0, "it is missing")),
+        media => Ok(media?),
+    }
+}
+
+/// Check the header of a version's file; its footer, and the checksum that the log keeps of that.
+fn read_ends(
+    media: &dyn Media,
+    name: &str,
+    whose: (u32, u32),
+    uuid: &[u8; 16],
+) -> Result<(Footer, u32), ArchiveError> {
+    let len = media.len()?;
+    let mut header = [0; HEADER_BYTES];
+    media.read(0, &mut header)?;
+    version_file::check_header(&header, name, whose.0, whose.1, uuid)?;
+    let mut footer = [0; FOOTER_BYTES];
+    media.read(len.saturating_sub(FOOTER_BYTES as u64), &mut footer)?;
+    let checksum = crc32fast::hash(&footer);
+    Ok((version_file::decode_footer(&footer, name, whose, len)?, checksum))
+}
+
+fn read_facts(
+    media: &dyn Media,
+    name: &str,
+    footer: &Footer,
+    whose: (u32, u32),
+) -> Result<(VersionInfo, u32), ArchiveError> {
+    let mut facts = vec![0; footer.facts_bytes as usize];
+    media.read(footer.facts_at, &mut facts)?;
+    version_file::decode_facts(&facts, name, footer, whose)
+}
+
+fn read_rows(media: &dyn Media, name: &str, footer: &Footer) -> Result<Vec<Row>, ArchiveError> {
+    let mut bytes = vec![0; footer.rows as usize * ROW_BYTES];
+    media.read(footer.rows_at, &mut bytes)?;
+    version_file::decode_rows(&bytes, name, footer)
 }
 
 /// The chunks of a file.

@@ -5,7 +5,7 @@
 use onefold_block::ContainerId;
 use onefold_content::{Codec, Fingerprint};
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, check_version};
 use super::bytes::{checked, checksum};
 use super::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
 use crate::error::ArchiveError;
@@ -63,13 +63,7 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a container of an archive"));
     }
-    match reader.u32() {
-        Some(found) if found > FORMAT_VERSION => {
-            let what = id.to_string();
-            return Err(ArchiveError::NewerFormat { what, found, supported: FORMAT_VERSION });
-        }
-        _ => {}
-    }
+    check_version(&id.to_string(), reader.u32().unwrap_or(0))?;
     if reader.u32() != Some(id.get()) || reader.array() != Some(*uuid) {
         return Err(corrupt("it was written as another container, or by another archive"));
     }

@@ -99,6 +99,17 @@ pub struct Metadata {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// How to tell that a file was not touched since it was added. All zero if that cannot be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its inode's number.
+    pub inode: u64,
+    /// Last change of content or metadata, seconds since 1970.
+    pub ctime_s: i64,
+    /// Nanoseconds past that.
+    pub ctime_ns: u32,
+}
+
 /// Where the chunk references of a file are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
@@ -119,6 +130,8 @@ pub struct Entry {
     pub kind: Kind,
     /// Who owns it and when it changed.
     pub metadata: Metadata,
+    /// How to tell whether it was touched since, for files.
+    pub stamp: Stamp,
     /// Where its content is, for files and hard links.
     pub recipe: Recipe,
 }
@@ -151,6 +164,9 @@ pub fn encode(entry: &Entry, position: u64) -> Vec<u8> {
         out.u32(field);
     }
     out.bytes(&mtime_s.to_le_bytes());
+    out.u64(entry.stamp.inode);
+    out.bytes(&entry.stamp.ctime_s.to_le_bytes());
+    out.u32(entry.stamp.ctime_ns);
     for field in [entry.recipe.size, entry.recipe.at, entry.recipe.chunks] {
         out.u64(field);
     }
@@ -178,6 +194,9 @@ pub fn decode(bytes: &[u8], position: u64) -> Option<Entry> {
     let kind = reader.u8()?;
     let (mode, uid, gid, mtime_ns) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
     let mtime_s = i64::from_le_bytes(reader.array()?);
+    let inode = reader.u64()?;
+    let ctime_s = i64::from_le_bytes(reader.array()?);
+    let stamp = Stamp { inode, ctime_s, ctime_ns: reader.u32()? };
     let recipe = Recipe { size: reader.u64()?, at: reader.u64()?, chunks: reader.u64()? };
     let path = reader.sized()?.to_vec();
     let kind = match kind {
@@ -197,7 +216,13 @@ pub fn decode(bytes: &[u8], position: u64) -> Option<Entry> {
     let linked = !matches!(&kind, Kind::HardLink { target } if !is_valid_path(target));
     let metadata = Metadata { mode, uid, gid, mtime_s, mtime_ns, xattrs };
     let valid = linked && is_valid_path(&path) && mtime_ns < 1_000_000_000;
-    (valid && reader.remaining() == 0).then_some(Entry { path, kind, metadata, recipe })
+    (valid && reader.remaining() == 0).then_some(Entry {
+        path,
+        kind,
+        metadata,
+        stamp,
+        recipe,
+    })
 }
 
 #[cfg(test)]
@@ -246,7 +271,8 @@ mod tests {
                 xattrs: vec![(b"user.a".to_vec(), b"\0b".to_vec())],
             };
             let recipe = Recipe { size: 10, at: 40, chunks: 1 };
-            let entry = Entry { path: b"d/\xfe".to_vec(), kind, metadata, recipe };
+            let stamp = Stamp { inode: 1 << 50, ctime_s: -7, ctime_ns: 8 };
+            let entry = Entry { path: b"d/\xfe".to_vec(), kind, metadata, stamp, recipe };
             let bytes = encode(&entry, 77);
             assert_eq!(decode(&bytes, 77), Some(entry));
             assert_eq!(decode(&bytes, 78), None);
@@ -260,6 +286,7 @@ mod tests {
             path: b"a/../b".to_vec(),
             kind: Kind::Directory,
             metadata: Metadata::default(),
+            stamp: Stamp::default(),
             recipe: Recipe::default(),
         };
         assert_eq!(decode(&encode(&evil, 0), 0), None, "right checksum, wrong path");

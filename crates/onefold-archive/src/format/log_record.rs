@@ -2,7 +2,7 @@
 //! Room: onefold-archive.
 
 use super::bytes::{checked, checksum};
-use onefold_block::bytes::Writer;
+use onefold_block::bytes::{Reader, Writer};
 
 /// The two copies of the log.
 pub const LOG_FILES: [&str; 2] = ["log.0", "log.1"];
@@ -37,6 +37,8 @@ pub struct AddTotals {
 pub struct VersionInfo {
     /// Its number; never given out twice.
     pub number: u32,
+    /// How many times its file was written again, because its chunks moved.
+    pub generation: u32,
     /// When it was added, in seconds since 1970, as the caller said.
     pub time_s: i64,
     /// A name for people; may be empty.
@@ -52,10 +54,47 @@ pub struct VersionInfo {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogEvent {
-    /// A version was added.
+    /// A version was added; or, if the log has it, its file was written again.
     Added(VersionInfo),
     /// The version of that number was removed.
     Removed(u32),
+    /// The log begins here, because what was before is lost; the next version gets this number
+    /// or a higher one.
+    Rebuilt(u32),
+}
+
+impl VersionInfo {
+    /// What a version's own file says of it as well.
+    pub(super) fn encode_facts(&self, out: &mut Writer) {
+        out.bytes(&self.time_s.to_le_bytes());
+        let AddTotals { entries, files, logical_bytes, chunks, .. } = self.totals;
+        let AddTotals { new_bytes, stored_bytes, rewritten_bytes, .. } = self.totals;
+        for field in [entries, files, logical_bytes, chunks] {
+            out.u64(field);
+        }
+        for field in [new_bytes, stored_bytes, rewritten_bytes] {
+            out.u64(field);
+        }
+        assert!(self.label.len() <= LABEL_BYTES_MAX, "labels are checked when given");
+        out.sized(self.label.as_bytes());
+    }
+
+    /// The same read back; the file's own fields are left empty.
+    pub(super) fn decode_facts(number: u32, reader: &mut Reader<'_>) -> Option<Self> {
+        let time_s = i64::from_le_bytes(reader.array()?);
+        let totals = AddTotals {
+            entries: reader.u64()?,
+            files: reader.u64()?,
+            logical_bytes: reader.u64()?,
+            chunks: reader.u64()?,
+            new_bytes: reader.u64()?,
+            stored_bytes: reader.u64()?,
+            rewritten_bytes: reader.u64()?,
+        };
+        let label = reader.text().filter(|label| label.len() <= LABEL_BYTES_MAX)?;
+        let (generation, file_bytes, footer_checksum) = (0, 0, 0);
+        Some(Self { number, generation, time_s, label, totals, file_bytes, footer_checksum })
+    }
 }
 
 /// One record.
@@ -84,18 +123,14 @@ pub fn encode(record: &LogRecord, uuid: &[u8; 16]) -> Vec<u8> {
         LogEvent::Added(info) => {
             out.u8(1);
             out.u32(info.number);
-            out.bytes(&info.time_s.to_le_bytes());
-            let AddTotals { entries, files, logical_bytes, chunks, .. } = info.totals;
-            let AddTotals { new_bytes, stored_bytes, rewritten_bytes, .. } = info.totals;
-            for field in [entries, files, logical_bytes, chunks] {
-                out.u64(field);
-            }
-            for field in [new_bytes, stored_bytes, rewritten_bytes, info.file_bytes] {
-                out.u64(field);
-            }
+            out.u32(info.generation);
+            out.u64(info.file_bytes);
             out.u32(info.footer_checksum);
-            assert!(info.label.len() <= LABEL_BYTES_MAX, "labels are checked when given");
-            out.sized(info.label.as_bytes());
+            info.encode_facts(&mut out);
+        }
+        LogEvent::Rebuilt(next_version) => {
+            out.u8(3);
+            out.u32(*next_version);
         }
     }
     assert!(out.0.len() <= RECORD_BYTES - 4, "the longest record fits");
@@ -113,28 +148,13 @@ pub fn decode(bytes: &[u8], sequence: u32, uuid: &[u8; 16]) -> Option<LogRecord>
     let next_container = reader.u32()?;
     let event = match reader.u8()? {
         1 => {
-            let (number, time_s) = (reader.u32()?, i64::from_le_bytes(reader.array()?));
-            let totals = AddTotals {
-                entries: reader.u64()?,
-                files: reader.u64()?,
-                logical_bytes: reader.u64()?,
-                chunks: reader.u64()?,
-                new_bytes: reader.u64()?,
-                stored_bytes: reader.u64()?,
-                rewritten_bytes: reader.u64()?,
-            };
+            let (number, generation) = (reader.u32()?, reader.u32()?);
             let (file_bytes, footer_checksum) = (reader.u64()?, reader.u32()?);
-            let label = String::from_utf8(reader.sized()?.to_vec()).ok()?;
-            LogEvent::Added(VersionInfo {
-                number,
-                time_s,
-                label,
-                totals,
-                file_bytes,
-                footer_checksum,
-            })
+            let info = VersionInfo::decode_facts(number, &mut reader)?;
+            LogEvent::Added(VersionInfo { generation, file_bytes, footer_checksum, ..info })
         }
         2 => LogEvent::Removed(reader.u32()?),
+        3 => LogEvent::Rebuilt(reader.u32()?),
         _ => return None,
     };
     Some(LogRecord { sequence, next_container, event })
@@ -149,13 +169,14 @@ mod tests {
         let totals = AddTotals { entries: 1, files: 2, logical_bytes: u64::MAX, ..<_>::default() };
         let info = VersionInfo {
             number: 3,
+            generation: 2,
             time_s: -1,
             label: "x".repeat(LABEL_BYTES_MAX),
             totals,
             file_bytes: 10,
             footer_checksum: 11,
         };
-        for event in [LogEvent::Added(info), LogEvent::Removed(9)] {
+        for event in [LogEvent::Added(info), LogEvent::Removed(9), LogEvent::Rebuilt(8)] {
             let record = LogRecord { sequence: 4, next_container: 5, event };
             let bytes = encode(&record, &[1; 16]);
             assert_eq!(bytes.len(), RECORD_BYTES);

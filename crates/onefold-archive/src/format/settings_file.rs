@@ -1,9 +1,10 @@
-//! `archive.0` and `archive.1`: identity and settings, twice the same.
+//! `archive.0` and `archive.1`: identity and settings, twice the same; every version's file begins
+//! with them too.
 //! Room: onefold-archive.
 
 use onefold_content::Compression;
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, check_version};
 use super::bytes::{checked, checksum};
 use crate::error::ArchiveError;
 use crate::settings::{ArchiveIdentity, ArchiveSettings, Chunking};
@@ -51,11 +52,8 @@ pub fn decode(
         return Err(corrupt("it does not begin like the settings of an archive"));
     }
     let found = start.u32().ok_or_else(|| corrupt("it ends too early"))?;
-    if found > FORMAT_VERSION {
-        let what = name.to_owned();
-        return Err(ArchiveError::NewerFormat { what, found, supported: FORMAT_VERSION });
-    }
     let mut reader = checked(bytes).ok_or_else(|| corrupt("its checksum is wrong"))?;
+    check_version(name, found)?;
     let fields = (|| {
         reader.bytes(12)?;
         let identity = ArchiveIdentity { uuid: reader.array()?, key: reader.array()? };

@@ -1,22 +1,27 @@
 //! A version's file: header, references and entries as they came, then the table of entries, the
-//! containers referred to, and the footer.
+//! containers referred to, what the log says of the version, and the footer.
 //! Room: onefold-archive.
+//! The header holds the archive's settings, and the tail what a log record holds: an archive that
+//! lost its settings or its log is put together again from its versions.
 
 use onefold_block::ContainerId;
 
-use super::FORMAT_VERSION;
 use super::bytes::{checked, checksum};
+use super::log_record::VersionInfo;
+use super::settings_file::{self, SETTINGS_BYTES};
+use super::{FORMAT_VERSION, check_version};
 use crate::error::ArchiveError;
+use crate::settings::{ArchiveIdentity, ArchiveSettings};
 use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the first reference.
-pub const HEADER_BYTES: usize = 36;
+pub const HEADER_BYTES: usize = 24 + SETTINGS_BYTES;
 /// Bytes of the table for each entry.
 pub const ROW_BYTES: usize = 12;
 /// Bytes for each container referred to.
 pub const USE_BYTES: usize = 8;
 /// Bytes of the footer.
-pub const FOOTER_BYTES: usize = 56;
+pub const FOOTER_BYTES: usize = 60;
 
 const MAGIC: &[u8; 8] = b"OFVERSIO";
 const FOOTER_MAGIC: &[u8; 8] = b"OFENTRIE";
@@ -40,56 +45,82 @@ pub struct ContainerUse {
 }
 
 /// The name of a version's file.
-pub fn file_name(number: u32) -> String {
-    format!("{number:08x}.version")
+pub fn file_name(number: u32, generation: u32) -> String {
+    match generation {
+        0 => format!("{number:08x}.version"),
+        _ => format!("{number:08x}-{generation:x}.version"),
+    }
 }
 
-/// The number in the name of a version's file.
-pub fn parse_name(name: &str) -> Option<u32> {
-    let number = u32::from_str_radix(name.strip_suffix(".version")?, 16).ok()?;
-    (file_name(number) == name).then_some(number)
+/// Number and generation in the name of a version's file.
+pub fn parse_name(name: &str) -> Option<(u32, u32)> {
+    let stem = name.strip_suffix(".version")?;
+    let (number, generation) = stem.split_once('-').unwrap_or((stem, "0"));
+    let hex = |digits| u32::from_str_radix(digits, 16).ok();
+    let (number, generation) = (hex(number)?, hex(generation)?);
+    (file_name(number, generation) == name).then_some((number, generation))
+}
+
+/// What a version's file begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The version.
+    pub number: u32,
+    /// How many times its file was written again.
+    pub generation: u32,
+    /// The settings of its archive.
+    pub settings: ArchiveSettings,
+    /// Its archive.
+    pub identity: ArchiveIdentity,
 }
 
 /// The bytes that a version's file begins with.
-pub fn encode_header(number: u32, uuid: &[u8; 16]) -> Vec<u8> {
+pub fn encode_header(header: &Header) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(MAGIC);
     out.u32(FORMAT_VERSION);
-    out.u32(number);
-    out.bytes(uuid);
+    out.u32(header.number);
+    out.u32(header.generation);
+    out.bytes(&settings_file::encode(&header.settings, &header.identity));
     checksum(&mut out);
     out.0
 }
 
-/// Check the bytes that the file `what` of version `number` begins with.
-pub fn check_header(
-    bytes: &[u8],
-    what: &str,
-    number: u32,
-    uuid: &[u8; 16],
-) -> Result<(), ArchiveError> {
+/// What the bytes say that the file `what` begins with.
+pub fn decode_header(bytes: &[u8], what: &str) -> Result<Header, ArchiveError> {
     let corrupt = |problem: &str| ArchiveError::corrupt(what, 0, problem);
     let mut reader = checked(bytes).ok_or_else(|| corrupt("its header is damaged"))?;
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a version"));
     }
-    match reader.u32() {
-        Some(found) if found > FORMAT_VERSION => {
-            let what = what.to_owned();
-            return Err(ArchiveError::NewerFormat { what, found, supported: FORMAT_VERSION });
-        }
-        _ => {}
-    }
-    if reader.u32() != Some(number) || reader.array() != Some(*uuid) {
-        return Err(corrupt("it was written as another version, or by another archive"));
+    check_version(what, reader.u32().unwrap_or(0))?;
+    let fields = (|| Some((reader.u32()?, reader.u32()?, reader.bytes(SETTINGS_BYTES)?)))();
+    let (number, generation, block) = fields.ok_or_else(|| corrupt("its header ends too early"))?;
+    let (settings, identity) = settings_file::decode(block, what)?;
+    Ok(Header { number, generation, settings, identity })
+}
+
+/// Check the bytes that the file `what` begins with, which is a version of this archive.
+pub fn check_header(
+    bytes: &[u8],
+    what: &str,
+    number: u32,
+    generation: u32,
+    uuid: &[u8; 16],
+) -> Result<(), ArchiveError> {
+    let header = decode_header(bytes, what)?;
+    if (header.number, header.generation) != (number, generation) || header.identity.uuid != *uuid {
+        let problem = "it was written as another version, or by another archive";
+        return Err(ArchiveError::corrupt(what, 0, problem));
     }
     Ok(())
 }
 
 /// The tail of a version's file that is `body_bytes` long so far, and the checksum that the log
-/// keeps of it.
+/// keeps of it. Of `info`, the fields about the file itself are not used.
 pub fn encode_tail(
-    number: u32,
+    info: &VersionInfo,
+    next_container: u32,
     rows: &[Row],
     uses: &[ContainerUse],
     body_bytes: u64,
@@ -106,16 +137,21 @@ pub fn encode_tail(
         out.u32(container.bytes);
     }
     let uses_checksum = crc32fast::hash(&out.0[uses_start..]);
+    let facts_start = out.0.len();
+    out.u32(next_container);
+    info.encode_facts(&mut out);
+    let facts = &out.0[facts_start..];
     let mut footer = Writer::default();
     footer.bytes(FOOTER_MAGIC);
-    footer.u32(number);
+    footer.u32(info.number);
+    footer.u32(info.generation);
     footer.u64(body_bytes);
     footer.u64(rows.len() as u64);
     footer.u64(uses.len() as u64);
-    footer.u32(rows_checksum);
-    footer.u32(uses_checksum);
-    // For fields to come.
-    footer.u64(0);
+    footer.u32(facts.len() as u32);
+    for checksum in [rows_checksum, uses_checksum, crc32fast::hash(facts)] {
+        footer.u32(checksum);
+    }
     checksum(&mut footer);
     let checksum = crc32fast::hash(&footer.0);
     out.bytes(&footer.0);
@@ -133,34 +169,49 @@ pub struct Footer {
     pub uses_at: u64,
     /// Number of containers.
     pub uses: u64,
+    /// First byte of what the log says as well.
+    pub facts_at: u64,
+    /// Bytes of that.
+    pub facts_bytes: u32,
     rows_checksum: u32,
     uses_checksum: u32,
+    facts_checksum: u32,
 }
 
-/// The footer of the file `what`, which the log says is `file_bytes` long and has `checksum`.
+/// The footer of the file `what`, a version that is `file_bytes` long.
 pub fn decode_footer(
     bytes: &[u8],
     what: &str,
-    number: u32,
+    (number, generation): (u32, u32),
     file_bytes: u64,
-    checksum: u32,
 ) -> Result<Footer, ArchiveError> {
     let at = file_bytes.saturating_sub(FOOTER_BYTES as u64);
     let corrupt = |problem: &str| ArchiveError::corrupt(what, at, problem);
-    if crc32fast::hash(bytes) != checksum {
-        return Err(corrupt("its footer is not the one that the log tells of"));
-    }
     let mut reader = checked(bytes).ok_or_else(|| corrupt("its footer is damaged"))?;
     let footer = (|| {
-        if reader.array()? != *FOOTER_MAGIC || reader.u32()? != number {
+        let whose: ([u8; 8], u32, u32) = (reader.array()?, reader.u32()?, reader.u32()?);
+        if whose != (*FOOTER_MAGIC, number, generation) {
             return None;
         }
         let (rows_at, rows, uses) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let facts_bytes = reader.u32()?;
         let (rows_checksum, uses_checksum) = (reader.u32()?, reader.u32()?);
+        let facts_checksum = reader.u32()?;
         let uses_at = rows.checked_mul(ROW_BYTES as u64)?.checked_add(rows_at)?;
-        let end = uses.checked_mul(USE_BYTES as u64)?.checked_add(uses_at)?;
+        let facts_at = uses.checked_mul(USE_BYTES as u64)?.checked_add(uses_at)?;
+        let end = facts_at.checked_add(facts_bytes.into())?;
         let fits = end == at && rows_at >= HEADER_BYTES as u64;
-        fits.then_some(Footer { rows_at, rows, uses_at, uses, rows_checksum, uses_checksum })
+        fits.then_some(Footer {
+            rows_at,
+            rows,
+            uses_at,
+            uses,
+            facts_at,
+            facts_bytes,
+            rows_checksum,
+            uses_checksum,
+            facts_checksum,
+        })
     })();
     footer.ok_or_else(|| corrupt("its footer does not fit its length"))
 }
@@ -200,36 +251,84 @@ pub fn decode_uses(
     Ok(uses)
 }
 
+/// What the log says as well: of a version whose file is `file_bytes` long and has this footer.
+/// Also returns the next container's number at that time.
+pub fn decode_facts(
+    bytes: &[u8],
+    what: &str,
+    footer: &Footer,
+    (number, generation): (u32, u32),
+) -> Result<(VersionInfo, u32), ArchiveError> {
+    let corrupt = |problem: &str| ArchiveError::corrupt(what, footer.facts_at, problem);
+    if crc32fast::hash(bytes) != footer.facts_checksum {
+        return Err(corrupt("what it says of the version is damaged"));
+    }
+    let mut reader = Reader::new(bytes);
+    let next_container = reader.u32();
+    let info = VersionInfo::decode_facts(number, &mut reader);
+    let (info, next) = info
+        .zip(next_container)
+        .filter(|_| reader.remaining() == 0)
+        .ok_or_else(|| corrupt("what it says of the version has no meaning"))?;
+    Ok((VersionInfo { generation, ..info }, next))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::log_record::AddTotals;
 
     #[test]
     fn tails_come_back_and_damage_is_noticed() {
-        let rows = [Row { at: 36, len: 10 }, Row { at: 46, len: 4 }];
+        let rows = [Row { at: 130, len: 10 }, Row { at: 140, len: 4 }];
         let uses = [ContainerUse { id: ContainerId::new(1), bytes: 7 }];
-        let (tail, checksum) = encode_tail(3, &rows, &uses, 50);
-        let file_bytes = 50 + tail.len() as u64;
+        let info = VersionInfo {
+            number: 3,
+            generation: 2,
+            time_s: -4,
+            label: "monday".to_owned(),
+            totals: AddTotals { chunks: 9, ..AddTotals::default() },
+            file_bytes: 0,
+            footer_checksum: 0,
+        };
+        let (tail, checksum) = encode_tail(&info, 17, &rows, &uses, 150);
+        let file_bytes = 150 + tail.len() as u64;
         let read = |tail: &[u8]| {
             let (body, footer) = tail.split_at(tail.len() - FOOTER_BYTES);
-            let footer = decode_footer(footer, "x", 3, file_bytes, checksum)?;
+            let footer = decode_footer(footer, "x", (3, 2), file_bytes)?;
             let (first, second) = body.split_at((footer.uses_at - footer.rows_at) as usize);
-            Ok::<_, ArchiveError>((
-                decode_rows(first, "x", &footer)?,
-                decode_uses(second, "x", &footer)?,
-            ))
+            let (second, third) = second.split_at((footer.facts_at - footer.uses_at) as usize);
+            let (info, next) = decode_facts(third, "x", &footer, (3, 2))?;
+            let rows = decode_rows(first, "x", &footer)?;
+            let uses = decode_uses(second, "x", &footer)?;
+            Ok::<_, ArchiveError>((rows, uses, info, next))
         };
-        assert_eq!(read(&tail).unwrap(), (rows.to_vec(), uses.to_vec()));
+        assert_eq!(checksum, crc32fast::hash(&tail[tail.len() - FOOTER_BYTES..]));
+        assert_eq!(read(&tail).unwrap(), (rows.to_vec(), uses.to_vec(), info, 17));
         for at in 0..tail.len() {
             let mut damaged = tail.clone();
             damaged[at] ^= 2;
             assert!(read(&damaged).is_err(), "byte {at}");
         }
-        assert_eq!(parse_name(&file_name(77)), Some(77));
-        assert_eq!(parse_name("0000004D.version"), None);
-        let header = encode_header(3, &[1; 16]);
-        assert_eq!(header.len(), HEADER_BYTES);
-        check_header(&header, "x", 3, &[1; 16]).unwrap();
-        assert!(check_header(&header, "x", 4, &[1; 16]).is_err());
+        for (number, generation) in [(77, 0), (77, 1), (u32::MAX, u32::MAX)] {
+            let name = file_name(number, generation);
+            assert_eq!(parse_name(&name), Some((number, generation)), "{name}");
+        }
+        for strange in ["0000004D.version", "0000004d-0.version", "0000004d-01.version", "x"] {
+            assert_eq!(parse_name(strange), None, "{strange}");
+        }
+        let header = Header {
+            number: 3,
+            generation: 1,
+            settings: ArchiveSettings::default(),
+            identity: ArchiveIdentity { uuid: [1; 16], key: [2; 32] },
+        };
+        let bytes = encode_header(&header);
+        assert_eq!(bytes.len(), HEADER_BYTES);
+        assert_eq!(decode_header(&bytes, "x").unwrap(), header);
+        check_header(&bytes, "x", 3, 1, &[1; 16]).unwrap();
+        for (number, generation, uuid) in [(4, 1, 1), (3, 0, 1), (3, 1, 2)] {
+            assert!(check_header(&bytes, "x", number, generation, &[uuid; 16]).is_err());
+        }
     }
 }

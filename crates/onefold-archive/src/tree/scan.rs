@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use crate::adder::Adder;
 use crate::error::ArchiveError;
-use crate::format::entry::{Entry, Kind, Metadata, Recipe, compare_paths, is_within};
+use crate::format::entry::{Entry, Kind, Metadata, Recipe, Stamp, compare_paths, is_within};
 
 /// Largest extended attribute that is kept, in bytes: Linux has none that is larger.
 const XATTR_BYTES_MAX: usize = 64 << 10;
@@ -281,7 +281,8 @@ fn add_path(
         mtime_ns: metadata.mtime_nsec() as u32,
         xattrs,
     };
-    let entry = Entry { path: stored.to_vec(), kind, metadata: kept, recipe: Recipe::default() };
+    let (stamp, recipe) = (Stamp::default(), Recipe::default());
+    let entry = Entry { path: stored.to_vec(), kind, metadata: kept, stamp, recipe };
     if entry.kind != Kind::File {
         return adder.entry(entry);
     }

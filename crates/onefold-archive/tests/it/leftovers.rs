@@ -1,7 +1,7 @@
 //! Interrupted additions: nothing of them shows, what they stored is made use of, the rest goes.
 
 use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
-use onefold_block::{CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
+use onefold_block::{CrashMode, FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 
 use crate::support::{add, assert_sound, entry, names, new_archive, open, read, small, tree};
 
@@ -45,6 +45,87 @@ fn what_nobody_takes_up_is_cleared_away() {
     let report = archive.verify(&mut |_, _| true).unwrap();
     assert_eq!(report.unused_containers, 0);
     assert_eq!(names(&folder, "versions").len(), 1);
+}
+
+#[test]
+fn an_addition_that_finds_no_space_gives_back_what_it_took() {
+    let (folder, mut archive) = new_archive(&small());
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    add(&mut archive, &first).unwrap();
+    // What an interrupted one left goes along.
+    interrupt(&mut archive, &SplitMix64::new(2).bytes(500_000));
+    let files = |folder: &SimFolder| {
+        let mut files = folder.list().unwrap();
+        files.extend(names(folder, "containers"));
+        files.extend(names(folder, "versions"));
+        files
+    };
+    let with_leftovers = files(&folder).len();
+    for nth in 1.. {
+        let folder = folder.after_crash(1, CrashMode::KeepEverything);
+        let mut archive = open(&folder);
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        folder.fail_once(&[OpKind::Reserve, OpKind::Write], nth, FaultKind::Enospc);
+        let data = SplitMix64::new(3).bytes(700_000);
+        let added = adder.file(entry(b"large", Kind::File), false, &mut data.as_slice());
+        let failed = match added {
+            Ok(read) => {
+                assert_eq!(read.unwrap(), 700_000);
+                adder.commit().is_err()
+            }
+            Err(error) => {
+                assert!(matches!(error, ArchiveError::NoSpace(_)), "{error}");
+                assert!(adder.discard().unwrap().containers > 0);
+                true
+            }
+        };
+        let mut archive = open(&folder);
+        if !failed {
+            assert!(nth > 8, "only {nth} places to fail");
+            break;
+        }
+        if folder.list().unwrap().contains(&"pending".to_owned()) {
+            // In the log itself: whether the version counts is known now, and nothing is lost.
+            assert!(nth > 8, "only {nth} places to fail");
+            add(&mut archive, &first).unwrap();
+            assert!(!folder.list().unwrap().contains(&"pending".to_owned()), "write {nth}");
+            continue;
+        }
+        assert!(files(&folder).len() < with_leftovers, "write {nth}");
+        assert_eq!(archive.verify(&mut |_, _| true).unwrap().unused_containers, 0, "write {nth}");
+        assert_eq!(names(&folder, "versions").len(), 1, "write {nth}");
+        assert!(read(&archive, 1).unwrap() == first, "write {nth}");
+        add(&mut archive, &first).unwrap();
+    }
+}
+
+#[test]
+fn what_an_interruption_left_goes_with_a_removal_too() {
+    let (folder, mut archive) = new_archive(&small());
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    for _ in 0..2 {
+        add(&mut archive, &first).unwrap();
+    }
+    interrupt(&mut archive, &SplitMix64::new(2).bytes(2_000_000));
+    let mut archive = open(&folder);
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    assert!(report.is_sound() && report.unused_containers > 5, "{report:?}");
+    archive.remove(2).unwrap();
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    assert!(report.is_sound() && report.unused_containers == 0, "{report:?}");
+    assert!(!folder.list().unwrap().contains(&"pending".to_owned()));
+}
+
+#[test]
+fn a_version_of_nothing_is_made_only_if_asked_for() {
+    let (folder, mut archive) = new_archive(&small());
+    let empty = [(b"folder".to_vec(), None)].into();
+    let refused = add(&mut archive, &empty).unwrap_err();
+    assert!(matches!(refused, ArchiveError::Nothing), "{refused}");
+    assert!(names(&folder, "versions").is_empty());
+    let options = AddOptions { allow_empty: true, ..AddOptions::default() };
+    crate::support::add_with(&mut archive, &empty, options).unwrap();
+    assert!(read(&archive, 1).unwrap() == empty);
 }
 
 #[test]

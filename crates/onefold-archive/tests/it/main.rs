@@ -6,6 +6,8 @@ mod crash;
 mod damage;
 mod hostile;
 mod leftovers;
+mod lost;
+mod repair;
 mod rewriting;
 mod round_trip;
 mod support;

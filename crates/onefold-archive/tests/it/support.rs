@@ -7,7 +7,7 @@ use onefold_archive::format::entry::compare_paths;
 use onefold_archive::tree::restore::read_file;
 use onefold_archive::{
     AddOptions, Archive, ArchiveError, ArchiveIdentity, ArchiveSettings, Chunking, Entry, Kind,
-    Metadata, Recipe, VersionInfo,
+    Metadata, Recipe, Stamp, VersionInfo,
 };
 use onefold_block::{Folder, SimFolder, SplitMix64};
 use onefold_content::Compression;
@@ -40,7 +40,8 @@ pub fn open(folder: &SimFolder) -> Archive {
 
 pub fn entry(path: &[u8], kind: Kind) -> Entry {
     let metadata = Metadata { mode: 0o644, mtime_s: 1_000_000, ..Metadata::default() };
-    Entry { path: path.to_vec(), kind, metadata, recipe: Recipe::default() }
+    let (stamp, recipe) = (Stamp::default(), Recipe::default());
+    Entry { path: path.to_vec(), kind, metadata, stamp, recipe }
 }
 
 pub fn add_with(

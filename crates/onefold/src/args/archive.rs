@@ -49,6 +49,13 @@ pub enum ArchiveCommand {
         2 it could not be checked."
     )]
     Verify(ArchiveVerifyArgs),
+    /// Check settings, log and versions, and put together again what was lost of them
+    #[command(
+        after_help = "Without --repair nothing is written. Exit status: 0 all is well, or was put \
+        right; 1 something is to be put right, or cannot be, and is named; 2 it could not be \
+        checked."
+    )]
+    Check(ArchiveCheckArgs),
     /// Remove a version, and the containers that no other one uses
     Remove(ArchiveRemoveArgs),
     /// Print which containers reads of its files touch, as a trace for `onefold cache`
@@ -108,6 +115,9 @@ pub struct ArchiveAddArgs {
     /// Leave out what matches, with * and ?: a name, or a path in the version if it has a /
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
+    /// Make a version even if there is nothing to add but folders
+    #[arg(long)]
+    pub allow_empty: bool,
     /// Stay on the file systems of the inputs
     #[arg(long, short = 'x')]
     pub one_file_system: bool,
@@ -223,6 +233,23 @@ pub struct ArchiveVerifyArgs {
     /// Folder of the archive
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold archive check`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveCheckArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Put right what can be: settings and log from their other copy or from the versions' files
+    #[arg(long)]
+    pub repair: bool,
+    /// Say what --repair would do, and write nothing; the same as without --repair
+    #[arg(long, conflicts_with = "repair")]
+    pub dry_run: bool,
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,

@@ -26,8 +26,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use archive::{
-    ArchiveAddArgs, ArchiveCatArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveListArgs,
-    ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
+    ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
+    ArchiveListArgs, ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
 pub use background::{Background, BackgroundArgs};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};

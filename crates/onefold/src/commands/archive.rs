@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
+use serde::Serialize;
 
 use super::{archive_add, archive_read, archive_restore};
-use crate::args::{ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
+use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::make_pool;
-use crate::output::Printer;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
 
 /// Run the command that was named.
 pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
@@ -24,6 +25,7 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
         ArchiveCommand::Cat(args) => archive_read::cat(args).map(done),
         ArchiveCommand::Restore(args) => archive_restore::run(args, printer),
         ArchiveCommand::Verify(args) => archive_read::verify(args, printer),
+        ArchiveCommand::Check(args) => check(args, printer),
         ArchiveCommand::Remove(args) => remove(args, printer).map(done),
         ArchiveCommand::Trace(args) => archive_read::trace(args).map(done),
     }
@@ -33,7 +35,7 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
 pub fn open(store: &Path, kind: LockKind, printer: &Printer) -> Result<Archive> {
     let archive = Archive::open_at(store, kind).map_err(|error| failure(store, error))?;
     for damage in archive.damage() {
-        printer.warning(&format!("archive '{}': the log's {damage}", store.display()));
+        printer.warning(&format!("the log of archive '{}': {damage}", store.display()));
     }
     Ok(archive)
 }
@@ -64,6 +66,20 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
                 .hint(format!("to see the paths: onefold archive ls {at}"))
         }
         error @ ArchiveError::Setting(_) => Failure::nothing_done(error.to_string()),
+        error @ ArchiveError::OlderFormat { .. } => {
+            Failure::nothing_done(format!("archive '{at}': {error}"))
+        }
+        error @ ArchiveError::Nothing => {
+            Failure::nothing_done(error.to_string()).hint("to make such a version: --allow-empty")
+        }
+        // Settings and log are what a check looks at.
+        ArchiveError::Corrupt { ref what, .. }
+            if ["log", "archive.0", "archive.1", "versions", "containers"]
+                .contains(&what.as_str()) =>
+        {
+            Failure::bad(format!("archive '{at}': {error}"))
+                .hint(format!("to see what can be repaired: onefold archive check {at}"))
+        }
         error if error.is_corruption() => Failure::bad(format!("archive '{at}': {error}"))
             .hint(format!("for a list of all damage: onefold archive verify {at}")),
         ArchiveError::Interrupted => interrupt::failure(""),
@@ -84,6 +100,43 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     ));
     printer.note(&format!("next: onefold archive add {at} PATH"));
     Ok(())
+}
+
+#[derive(Serialize)]
+struct CheckJson {
+    schema_version: u32,
+    sound: bool,
+    repaired: bool,
+    steps: Vec<String>,
+    lost: Vec<String>,
+}
+
+fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
+    let report = Archive::check_at(&args.store, args.repair)
+        .map_err(|error| failure(&args.store, error))?;
+    let repaired = args.repair && !report.steps.is_empty();
+    let at = args.store.display();
+    if args.json {
+        printer.json(&CheckJson {
+            schema_version: JSON_SCHEMA_VERSION,
+            sound: report.is_sound(),
+            repaired,
+            steps: report.steps.clone(),
+            lost: report.lost.clone(),
+        })?;
+    } else {
+        let lines = report.steps.iter().chain(&report.lost).map(|line| format!("{line}\n"));
+        let summary = match (report.steps.is_empty(), args.repair) {
+            (true, _) if report.lost.is_empty() => "is well",
+            (true, _) => "has lost what no repair brings back",
+            (false, true) => "was repaired",
+            (false, false) => "can be repaired: onefold archive check --repair",
+        };
+        let text = lines.chain([format!("archive '{at}' {summary}\n")]).collect::<String>();
+        printer.data(&text)?;
+    }
+    let is_well = report.lost.is_empty() && (report.steps.is_empty() || repaired);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<()> {

@@ -44,6 +44,7 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         label: args.label.clone(),
         index_bytes: args.index_memory.bytes(),
         rewriting: args.rewriting(),
+        allow_empty: args.allow_empty,
     };
     let added = add(&mut archive, options, &roots, &scan_options, printer);
     let (info, notes, report) = added.map_err(|error| match error {
@@ -88,8 +89,17 @@ fn add(
         });
         measured.store(true, Ordering::Relaxed);
         report
-    })?;
+    });
     bar.finish_and_clear();
+    let report = match report {
+        Ok(report) => report,
+        // What was stored so far is kept for the next time.
+        Err(ArchiveError::Interrupted) => return Err(ArchiveError::Interrupted),
+        Err(error) => {
+            adder.discard()?;
+            return Err(error);
+        }
+    };
     let (info, notes) = adder.commit()?;
     Ok((info, notes, report))
 }

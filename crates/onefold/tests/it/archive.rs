@@ -97,6 +97,50 @@ fn damage_is_named_and_the_rest_is_restored() {
 }
 
 #[test]
+fn an_archive_that_lost_its_log_or_settings_is_refused_and_repaired() {
+    for lost in [["log.0", "log.1"], ["archive.0", "archive.1"]] {
+        let sandbox = two_versions();
+        let list = sandbox.ok(&["archive", "list", "store"]).text().to_owned();
+        for name in lost {
+            fs::remove_file(sandbox.path("store").join(name)).unwrap();
+        }
+        for args in [&["verify", "store"][..], &["add", "store", "data"], &["check", "store"]] {
+            let said = sandbox.onefold(&[&["archive"], args].concat());
+            assert_eq!(said.code, Some(1), "{lost:?}, {args:?}: {}", said.err);
+            let named = format!("{}{}", said.text(), said.err);
+            assert!(named.contains("missing") && named.contains("onefold archive check"), "{named}");
+        }
+        let made = sandbox.onefold(&["archive", "create", "store"]);
+        assert_eq!(made.code, Some(2), "{lost:?}: {}", made.err);
+        assert!(made.err.contains("already holds"), "{}", made.err);
+        let told = sandbox.onefold(&["archive", "check", "store", "--dry-run", "--json"]).json();
+        assert_eq!((&told["sound"], &told["repaired"]), (&false.into(), &false.into()));
+        let done = sandbox.ok(&["archive", "check", "store", "--repair", "--json"]).json();
+        assert_eq!((&done["steps"], &done["repaired"]), (&told["steps"], &true.into()));
+        assert!(sandbox.ok(&["archive", "check", "store"]).text().contains("is well"));
+        assert_eq!(sandbox.ok(&["archive", "list", "store"]).text(), list);
+        sandbox.ok(&["archive", "verify", "store"]);
+        let cat = sandbox.ok(&["archive", "cat", "store", "data/sub/text", "--version", "1"]);
+        assert_eq!(cat.text(), "first");
+    }
+}
+
+#[test]
+fn nothing_is_no_version_unless_it_is_asked_for() {
+    let sandbox = two_versions();
+    fs::create_dir_all(sandbox.path("empty/folder")).unwrap();
+    let refused = sandbox.onefold(&["archive", "add", "store", "empty"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("--allow-empty"), "{}", refused.err);
+    let list = sandbox.ok(&["archive", "list", "store", "--json"]).json();
+    assert_eq!(list["versions"].as_array().unwrap().len(), 2, "nothing was added");
+    assert!(!sandbox.path("store/pending").exists() && sandbox.path("store/versions").exists());
+    assert_eq!(fs::read_dir(sandbox.path("store/versions")).unwrap().count(), 2);
+    sandbox.ok(&["archive", "add", "store", "empty", "--allow-empty"]);
+    assert_eq!(sandbox.ok(&["archive", "ls", "store"]).text(), "empty\nempty/folder\n");
+}
+
+#[test]
 fn a_trace_is_one_that_other_commands_read() {
     let sandbox = two_versions();
     let args = ["archive", "trace", "store", "--zipf", "0.47", "--reads", "50"];

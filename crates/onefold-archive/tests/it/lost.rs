@@ -1,0 +1,110 @@
+//! Files of an archive that are gone, or end too early: named, and never a reason to delete.
+
+use onefold_archive::Archive;
+use onefold_block::{Folder as _, SimFolder, SplitMix64};
+use std::sync::Arc;
+
+use crate::support::{IDENTITY, Tree, add, names, new_archive, next, read, small, tree};
+
+/// Bytes of a record of the log.
+const RECORD: u64 = 512;
+
+/// Three versions, the first of them removed: four records.
+fn with_history() -> (SimFolder, [Tree; 3]) {
+    let (folder, mut archive) = new_archive(&small());
+    let mut random = SplitMix64::new(21);
+    let first = tree(&mut random, 6, 40_000);
+    let second = next(&first, &mut random);
+    let third = next(&second, &mut random);
+    for tree in [&first, &second, &third] {
+        add(&mut archive, tree).unwrap();
+    }
+    archive.remove(1).unwrap();
+    (folder, [first, second, third])
+}
+
+/// Everything that must not go.
+fn held(folder: &SimFolder) -> (Vec<String>, Vec<String>) {
+    (names(folder, "containers"), names(folder, "versions"))
+}
+
+/// Nothing is said to be well, nothing is added, nothing is deleted.
+fn is_refused(folder: &SimFolder, what: &str) {
+    let before = held(folder);
+    let mut archive = Archive::open(Arc::new(folder.clone())).unwrap();
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    assert!(!report.is_sound(), "{what}: it is said to be sound");
+    let tree = tree(&mut SplitMix64::new(5), 3, 9000);
+    let added = add(&mut archive, &tree);
+    assert_eq!(held(folder), before, "{what}: something was added or deleted");
+    let error = added.expect_err(what);
+    assert!(error.is_corruption(), "{what}: {error}");
+    assert!(error.to_string().contains("log"), "{what}: {error}");
+    assert!(archive.remove(3).is_err(), "{what}");
+    assert_eq!(held(folder), before, "{what}: something was deleted");
+}
+
+#[test]
+fn a_log_without_its_end_is_named_and_nothing_is_added_or_deleted() {
+    for records in 0..3 {
+        let (folder, _) = with_history();
+        for name in ["log.0", "log.1"] {
+            folder.truncate(name, records * RECORD).unwrap();
+        }
+        is_refused(&folder, &format!("{records} records"));
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_is_named_and_nothing_is_added_or_deleted() {
+    let (folder, _) = with_history();
+    for name in ["log.0", "log.1"] {
+        folder.remove(name).unwrap();
+    }
+    is_refused(&folder, "no log");
+    let (folder, mut archive) = new_archive(&small());
+    drop(add(&mut archive, &tree(&mut SplitMix64::new(3), 3, 9000)).unwrap());
+    folder.remove("log.1").unwrap();
+    folder.truncate("log.0", 0).unwrap();
+    is_refused(&folder, "one log is missing, the other one empty");
+}
+
+#[test]
+fn a_folder_whose_archive_lost_its_settings_is_not_made_an_archive() {
+    let (folder, trees) = with_history();
+    let before = held(&folder);
+    let settings = folder.open("archive.0").unwrap();
+    let mut bytes = vec![0; settings.len().unwrap() as usize];
+    settings.read(0, &mut bytes).unwrap();
+    for name in ["archive.0", "archive.1"] {
+        folder.remove(name).unwrap();
+    }
+    let made = Archive::create(&folder, &small(), IDENTITY);
+    assert!(made.is_err(), "an archive was made over another one");
+    for name in ["log.0", "log.1"] {
+        folder.remove(name).unwrap();
+    }
+    assert!(Archive::create(&folder, &small(), IDENTITY).is_err(), "over its containers");
+    assert_eq!(held(&folder), before);
+    drop((trees, bytes));
+    assert!(Archive::open(Arc::new(folder.clone())).is_err());
+}
+
+#[test]
+fn an_archive_without_its_folders_is_not_written_to() {
+    for sub in ["containers", "versions"] {
+        let (folder, trees) = with_history();
+        let gone = folder.subfolder(sub).unwrap();
+        for name in gone.list().unwrap() {
+            gone.remove(&name).unwrap();
+        }
+        let other = if sub == "versions" { "containers" } else { "versions" };
+        let before = names(&folder, other);
+        let mut archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        let _ = add(&mut archive, &trees[0]);
+        assert!(!archive.verify(&mut |_, _| true).unwrap().is_sound(), "{sub}");
+        let now = names(&folder, other);
+        assert!(before.iter().all(|name| now.contains(name)), "{sub}: {before:?} {now:?}");
+        assert!(read(&archive, 2).is_err(), "{sub}");
+    }
+}
