@@ -271,10 +271,8 @@ fn read_settings(folder: &dyn Folder) -> Result<(ArchiveSettings, ArchiveIdentit
     }
     // Without a log either, there is no archive.
     let is_archive = folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str()));
-    Err(worst.unwrap_or_else(|| match is_archive {
-        true => ArchiveError::corrupt(SETTINGS_FILES[0], 0, "it is missing in both copies"),
-        false => ArchiveError::NoArchive,
-    }))
+    let lost = || ArchiveError::corrupt(SETTINGS_FILES[0], 0, "it is missing in both copies");
+    Err(worst.unwrap_or_else(|| if is_archive { lost() } else { ArchiveError::NoArchive }))
 }
 
 /// One of the two copies of the settings.

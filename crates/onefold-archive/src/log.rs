@@ -108,17 +108,15 @@ fn read_once(
     }
     let holds = versions.values().any(|info| info.totals.chunks > 0);
     if holds && present.next_container == 1 {
-        let problem = "it tells of versions, but there is no container at all: is their disk there?";
+        let problem =
+            "it tells of versions, but there is no container at all: is their disk there?";
         log.damage.push(problem.to_owned());
     }
     Ok((log, versions))
 }
 
 /// The work under way, if there is any and it can be read.
-pub fn read_pending(
-    folder: &dyn Folder,
-    uuid: &[u8; 16],
-) -> Result<Option<Pending>, ArchiveError> {
+pub fn read_pending(folder: &dyn Folder, uuid: &[u8; 16]) -> Result<Option<Pending>, ArchiveError> {
     let media = match folder.open(PENDING_FILE) {
         Err(MediaError::NotFound { .. }) => return Ok(None),
         media => media?,

@@ -79,10 +79,7 @@ impl Archive {
         if changed {
             self.versions_folder.sync_names()?;
         }
-        match self.log.leaves_leftovers {
-            true => self.remove_unused(),
-            false => Ok(Removed::default()),
-        }
+        if self.log.leaves_leftovers { self.remove_unused() } else { Ok(Removed::default()) }
     }
 
     /// Remove the containers that the log accounts for and no version refers to.

@@ -134,32 +134,22 @@ fn check_settings(
 ) -> Result<ArchiveIdentity, ArchiveError> {
     let copies = SETTINGS_FILES.map(|name| (name, read_settings_copy(folder, name)));
     for (_, copy) in &copies {
-        if let Err(error @ (ArchiveError::OlderFormat { .. } | ArchiveError::NewerFormat { .. })) = copy
+        if let Err(error @ (ArchiveError::OlderFormat { .. } | ArchiveError::NewerFormat { .. })) =
+            copy
         {
             return Err(ArchiveError::Setting(error.to_string()));
         }
     }
     let good = copies.iter().find_map(|(name, copy)| copy.as_ref().ok().map(|good| (*name, *good)));
-    let (source, (settings, identity)) = match good {
-        Some((name, good)) => (name.to_owned(), good),
-        None => {
-            let found = settings_from_versions(folder)?;
-            let [(_, first), _] = copies;
-            let Some(found) = found else {
-                return first.map(|(_, identity)| identity).map_err(|error| match error {
-                    ArchiveError::Media(MediaError::NotFound { .. }) => ArchiveError::NoArchive,
-                    error => error,
-                });
-            };
-            for name in SETTINGS_FILES {
-                report.steps.push(format!("{name} is missing or damaged: written from {}", found.0));
-                if repair {
-                    write_settings(folder, name, &found.1.0, &found.1.1)?;
-                    folder.sync_names()?;
-                }
-            }
-            return Ok(found.1.1);
-        }
+    let from_version = if good.is_none() { settings_from_versions(folder)? } else { None };
+    let Some((source, (settings, identity))) =
+        good.map(|(name, good)| (name.to_owned(), good)).or(from_version)
+    else {
+        let [(_, first), _] = copies;
+        return first.map(|(_, identity)| identity).map_err(|error| match error {
+            ArchiveError::Media(MediaError::NotFound { .. }) => ArchiveError::NoArchive,
+            error => error,
+        });
     };
     for (name, copy) in copies {
         if copy.is_err() {
@@ -184,7 +174,8 @@ fn settings_from_versions(folder: &dyn Folder) -> Result<Option<Found>, ArchiveE
     for name in versions.list()?.into_iter().rev().filter(|name| parse_name(name).is_some()) {
         let mut bytes = [0; HEADER_BYTES];
         let read = versions.open(&name)?.read(0, &mut bytes);
-        if let Ok(header) = read.map_err(ArchiveError::from).and_then(|()| decode_header(&bytes, &name))
+        if let Ok(header) =
+            read.map_err(ArchiveError::from).and_then(|()| decode_header(&bytes, &name))
         {
             return Ok(Some((format!("{VERSIONS}/{name}"), (header.settings, header.identity))));
         }

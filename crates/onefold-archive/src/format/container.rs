@@ -5,9 +5,9 @@
 use onefold_block::ContainerId;
 use onefold_content::{Codec, Fingerprint};
 
-use super::{FORMAT_VERSION, check_version};
 use super::bytes::{checked, checksum};
 use super::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
+use super::{FORMAT_VERSION, check_version};
 use crate::error::ArchiveError;
 use onefold_block::bytes::{Reader, Writer};
 

@@ -216,13 +216,7 @@ pub fn decode(bytes: &[u8], position: u64) -> Option<Entry> {
     let linked = !matches!(&kind, Kind::HardLink { target } if !is_valid_path(target));
     let metadata = Metadata { mode, uid, gid, mtime_s, mtime_ns, xattrs };
     let valid = linked && is_valid_path(&path) && mtime_ns < 1_000_000_000;
-    (valid && reader.remaining() == 0).then_some(Entry {
-        path,
-        kind,
-        metadata,
-        stamp,
-        recipe,
-    })
+    (valid && reader.remaining() == 0).then_some(Entry { path, kind, metadata, stamp, recipe })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use onefold_content::Compression;
 
-use super::{FORMAT_VERSION, check_version};
 use super::bytes::{checked, checksum};
+use super::{FORMAT_VERSION, check_version};
 use crate::error::ArchiveError;
 use crate::settings::{ArchiveIdentity, ArchiveSettings, Chunking};
 use onefold_block::bytes::{Reader, Writer};

@@ -255,12 +255,12 @@ fn is_safe(folder: &SimFolder, trees: &BTreeMap<u32, Tree>, may_add: &str, what:
         trees.keys().copied().filter(whole).collect()
     };
     let first = readable(folder, "first");
-    if let Ok(mut archive) = Archive::open(Arc::new(folder.clone())) {
-        if let Ok(info) = add(&mut archive, &trees[&2]) {
-            match read(&archive, info.number) {
-                Ok(tree) => assert!(tree == trees[&2], "{what}: wrong data was added"),
-                Err(error) => assert!(error.is_corruption(), "{what}: {error}"),
-            }
+    if let Ok(mut archive) = Archive::open(Arc::new(folder.clone()))
+        && let Ok(info) = add(&mut archive, &trees[&2])
+    {
+        match read(&archive, info.number) {
+            Ok(tree) => assert!(tree == trees[&2], "{what}: wrong data was added"),
+            Err(error) => assert!(error.is_corruption(), "{what}: {error}"),
         }
     }
     kept(folder, "after an addition");

@@ -27,7 +27,8 @@ use clap_complete::Shell;
 
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
-    ArchiveListArgs, ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
+    ArchiveListArgs, ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs,
+    ArchiveVerifyArgs,
 };
 pub use background::{Background, BackgroundArgs};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};

@@ -37,6 +37,10 @@ pub fn open(store: &Path, kind: LockKind, printer: &Printer) -> Result<Archive> 
     for damage in archive.damage() {
         printer.warning(&format!("the log of archive '{}': {damage}", store.display()));
     }
+    if !archive.damage().is_empty() {
+        let at = store.display();
+        printer.note(&format!("to see what can be repaired: onefold archive check {at}"));
+    }
     Ok(archive)
 }
 
@@ -112,8 +116,8 @@ struct CheckJson {
 }
 
 fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
-    let report = Archive::check_at(&args.store, args.repair)
-        .map_err(|error| failure(&args.store, error))?;
+    let report =
+        Archive::check_at(&args.store, args.repair).map_err(|error| failure(&args.store, error))?;
     let repaired = args.repair && !report.steps.is_empty();
     let at = args.store.display();
     if args.json {

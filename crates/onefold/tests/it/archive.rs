@@ -108,7 +108,10 @@ fn an_archive_that_lost_its_log_or_settings_is_refused_and_repaired() {
             let said = sandbox.onefold(&[&["archive"], args].concat());
             assert_eq!(said.code, Some(1), "{lost:?}, {args:?}: {}", said.err);
             let named = format!("{}{}", said.text(), said.err);
-            assert!(named.contains("missing") && named.contains("onefold archive check"), "{named}");
+            assert!(
+                named.contains("missing") && named.contains("onefold archive check"),
+                "{named}"
+            );
         }
         let made = sandbox.onefold(&["archive", "create", "store"]);
         assert_eq!(made.code, Some(2), "{lost:?}: {}", made.err);
