@@ -7,7 +7,8 @@
 //! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
 //! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
-//! - `verify`, `remove` and `repair` do what their names say; [`trace`] tells which containers are read.
+//! - `verify`, `remove` and `repair` do what their names say; [`trace`] tells which containers are
+//!   read.
 
 pub mod adder;
 pub mod archive;
