@@ -30,6 +30,8 @@ struct State {
     /// Sealed by this process, as far as their files are still open: an append to one of these is
     /// a mistake of the caller's.
     sealed: HashSet<ContainerId>,
+    /// How many were removed: a file opened before one of these may be the one that is gone.
+    removals: u64,
 }
 
 impl FolderContainerStore {
@@ -43,16 +45,27 @@ impl FolderContainerStore {
     }
 
     fn media(&self, id: ContainerId) -> Result<Arc<dyn Media>, StoreError> {
-        if let Some(media) = self.state().open.get(&id) {
-            return Ok(Arc::clone(media));
-        }
+        let removals = {
+            let state = self.state();
+            if let Some(media) = state.open.get(&id) {
+                return Ok(Arc::clone(media));
+            }
+            state.removals
+        };
         let media = self.folder.open(&file_name(id)).map_err(|e| wrap(id, e))?;
-        self.remember(id, &media);
+        let mut state = self.state();
+        // It may have been removed since: its space would stay taken as long as it is remembered.
+        if state.removals == removals {
+            state.remember(id, &media);
+        }
+        drop(state);
         Ok(media)
     }
+}
 
-    fn remember(&self, id: ContainerId, media: &Arc<dyn Media>) {
-        let mut state = self.state();
+impl State {
+    fn remember(&mut self, id: ContainerId, media: &Arc<dyn Media>) {
+        let state = self;
         if state.open.insert(id, Arc::clone(media)).is_none() {
             state.order.push_back(id);
         }
@@ -94,8 +107,9 @@ impl ContainerStore for FolderContainerStore {
             let _ = self.folder.remove(&name);
             return Err(wrap(id, error));
         }
-        self.state().unnamed.insert(id);
-        self.remember(id, &media);
+        let mut state = self.state();
+        state.unnamed.insert(id);
+        state.remember(id, &media);
         Ok(())
     }
 
@@ -143,16 +157,18 @@ impl ContainerStore for FolderContainerStore {
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
+        let result = match self.folder.remove(&file_name(id)) {
+            Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(wrap(id, error)),
+        };
+        // After the file: who opens it before this and remembers it later sees the count.
         let mut state = self.state();
+        state.removals += 1;
         state.open.remove(&id);
         state.sealed.remove(&id);
         state.order.retain(|&other| other != id);
         state.unnamed.remove(&id);
-        drop(state);
-        match self.folder.remove(&file_name(id)) {
-            Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(wrap(id, error)),
-        }
+        result
     }
 
     fn list(&self) -> Result<Vec<ContainerId>, StoreError> {

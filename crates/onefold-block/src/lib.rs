@@ -13,6 +13,7 @@ pub mod device;
 mod direct;
 pub mod file_media;
 pub mod folder_store;
+pub mod interleave;
 pub mod media;
 pub mod mem_device;
 mod nearest;

@@ -26,6 +26,7 @@ use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
+use crate::sync;
 
 /// Buffers kept for later containers: one is enough for each thread that fills one.
 const BUFFERS_KEPT_MAX: usize = 4;
@@ -144,11 +145,13 @@ pub(crate) struct Scratch {
 
 impl Inner {
     pub fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::point("engine");
+        sync::lock(&self.engine)
     }
 
     pub fn flusher(&self) -> MutexGuard<'_, Flusher> {
-        self.flusher.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::point("flusher");
+        sync::lock(&self.flusher)
     }
 
     pub fn live(&self, id: ContainerId) -> Option<Arc<OpenContainer>> {

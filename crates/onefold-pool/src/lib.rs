@@ -17,6 +17,8 @@ mod error;
 mod flush;
 pub mod format;
 mod index;
+#[cfg(test)]
+mod interleavings;
 mod journal;
 mod key_hasher;
 mod lock;
@@ -35,6 +37,7 @@ mod rescue;
 mod settings;
 mod space;
 mod status;
+mod sync;
 mod verify;
 mod volume;
 mod volumes;

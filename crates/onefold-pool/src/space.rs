@@ -38,16 +38,16 @@ pub enum Purpose {
 /// What is asked of a medium: to have bytes up to a place set aside.
 type Reserve<'a> = &'a dyn Fn(u64) -> Result<(), PoolError>;
 
-/// Sets `needed` aside in a whole step, or if that does not fit, in whole pages: on a disk that is
-/// nearly full, giving data up must not fail for want of more than it needs. Says how much it is.
+/// Sets `needed` aside in whole pages, and the rest of a whole step if that fits: on a disk that is
+/// nearly full, giving data up must not fail for want of more than it needs. What is needed comes
+/// first, because a step for one file of two may take what the other needs. Says how much it is.
 fn stepwise(needed: u64, step: u64, reserve: Reserve<'_>) -> Result<u64, PoolError> {
+    let least = needed.next_multiple_of(PAGE_BYTES);
+    reserve(least)?;
     let upto = needed.next_multiple_of(step);
     match reserve(upto) {
         Ok(()) => Ok(upto),
-        Err(error) if error.is_no_space() => {
-            let least = needed.next_multiple_of(PAGE_BYTES);
-            reserve(least).map(|()| least)
-        }
+        Err(error) if error.is_no_space() => Ok(least),
         Err(error) => Err(error),
     }
 }

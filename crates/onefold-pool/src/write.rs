@@ -10,6 +10,7 @@ use crate::engine::{Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
+use crate::sync;
 
 /// Entries that no flush has taken: beyond this a write flushes.
 const ENTRIES_BYTES_MAX: usize = 1 << 20;
@@ -186,6 +187,7 @@ impl Inner {
     ) -> Result<(), PoolError> {
         container.write_out(&*self.store).map_err(|error| self.poison_unless_no_space(error))?;
         let directory = container.directory();
+        sync::point("written out");
         // A flush and the writer that filled it may both be here. The directory is kept by the one
         // that takes the container out of memory, before the other goes on: the container may be
         // removed right after, and its directory must not appear later than that.

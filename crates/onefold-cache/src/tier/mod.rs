@@ -6,10 +6,13 @@
 //! what survives a restart, `size` how large it may be, `lock` who may use its folder.
 
 mod copy;
+#[cfg(test)]
+mod interleavings;
 mod lock;
 mod saved;
 mod size;
 mod store;
+mod sync;
 
 pub use lock::TierLock;
 pub use saved::{TierError, TierTotals};

@@ -7,7 +7,7 @@
 //! once for every read of such a container, as in a simulation of the same requests.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use onefold_block::{ContainerId, ContainerStore, Folder, FolderContainerStore, StoreError};
 
@@ -15,6 +15,7 @@ use super::copy::{self, Checksums};
 use super::lock::TierLock;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
+use super::sync;
 use crate::cache::Capacity;
 use crate::policy::Policy;
 use crate::registry::{Choice, make_online};
@@ -193,7 +194,7 @@ impl TieredStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
     /// What it holds and did.
@@ -206,6 +207,36 @@ impl TieredStore {
             cached_containers: state.policy.len() as u64,
             totals: state.totals,
         }
+    }
+
+    /// Containers that are kept in memory.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> Vec<ContainerId> {
+        self.state().held.keys().copied().collect()
+    }
+
+    /// What must hold whenever no operation is under way; `fast` is where the copies are.
+    #[cfg(test)]
+    pub(super) fn assert_consistent(&self, fast: &dyn Folder, context: &str) {
+        let mut state = self.state();
+        let state = &mut *state;
+        assert!(state.making.is_empty() && state.spoiled.is_empty(), "{context}: half made");
+        let mut copies: Vec<ContainerId> = state.copies.keys().copied().collect();
+        copies.sort_unstable();
+        let files = fast.subfolder(COPIES).map(FolderContainerStore::new);
+        let files = files.expect("a folder of copies").list().expect("a list of copies");
+        assert_eq!(files, copies, "{context}: files and copies");
+        let listed: Vec<u64> = state.policy.dump().into_iter().flatten().collect();
+        for key in listed.into_iter().filter(|&key| state.policy.contains(key)) {
+            let kept =
+                state.copies.contains_key(&id_of(key)) || state.held.contains_key(&id_of(key));
+            assert!(kept, "{context}: the policy counts {key}, which is nowhere");
+        }
+        for id in state.copies.keys().chain(state.held.keys()) {
+            assert!(state.policy.contains(key(*id)), "{context}: {id} is kept unasked");
+            assert!(self.slow.len(*id).is_ok(), "{context}: {id} is gone and its copy is kept");
+        }
+        assert!(state.policy.bytes() <= state.policy.capacity(), "{context}");
     }
 
     /// Keep the policy's state for the next opening. Done now and then, and when the store is
@@ -228,7 +259,7 @@ impl TieredStore {
     }
 
     fn save_as(&self, durable: bool) {
-        let mut sequence = self.saves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sequence = sync::lock(&self.saves);
         let saved = {
             let mut state = self.state();
             state.writes_since_save = 0;
@@ -608,8 +639,15 @@ impl ContainerStore for TieredStore {
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.invalidate(id, true);
-        self.slow.remove(id)
+        // While it goes it is like one that is being filled: no read makes a copy.
+        self.invalidate(id, false);
+        let removed = self.slow.remove(id);
+        if removed.is_ok() {
+            self.invalidate(id, true);
+        } else {
+            self.state().open.remove(&id);
+        }
+        removed
     }
 
     fn list(&self) -> Result<Vec<ContainerId>, StoreError> {

@@ -126,7 +126,7 @@ impl Controller {
     /// they could wait for each other.
     pub(super) fn enqueue_read(&mut self, chain: u32, ppn: u32, cause: Cause, late: bool) -> bool {
         if self.is_buffered(ppn) {
-            self.buffer_hits += 1;
+            self.buffer_hits[cause as usize] += 1;
             return false;
         }
         self.op_issued(OpKind::Read, cause, ppn);

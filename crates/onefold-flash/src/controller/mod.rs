@@ -71,7 +71,7 @@ pub struct Controller {
     finished: Vec<u32>,
     ops: [u64; 3],
     transfers: u64,
-    buffer_hits: u64,
+    buffer_hits: [u64; 5],
     suspends: u64,
     /// Where read retries are modelled.
     retries: Option<Box<Retries>>,
@@ -115,7 +115,7 @@ impl Controller {
             finished: Vec::new(),
             ops: [0; 3],
             transfers: 0,
-            buffer_hits: 0,
+            buffer_hits: [0; 5],
             suspends: 0,
             retries: Retries::new(spec),
             tracer: None,

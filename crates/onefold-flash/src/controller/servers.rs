@@ -40,9 +40,11 @@ impl Servers {
         self.free_at.len()
     }
 
-    /// Time that servers were busy, summed over them.
-    pub(crate) const fn busy_ns(&self) -> u64 {
-        self.busy_ns
+    /// Time that servers were busy until the present, summed over them: what they have accepted
+    /// and not worked off yet does not count.
+    pub(crate) fn busy_until(&self, now: u64) -> u64 {
+        let to_come: u64 = self.free_at.iter().map(|&free| free.saturating_sub(now)).sum();
+        self.busy_ns - to_come
     }
 
     /// Time that jobs waited, summed.
@@ -64,6 +66,7 @@ mod tests {
     fn jobs_wait_for_the_first_free_server() {
         let mut servers = Servers::new(2);
         assert_eq!([0, 0, 1, 30].map(|at| servers.serve(at, 10)), [10, 10, 20, 40]);
-        assert_eq!((servers.busy_ns(), servers.waited_ns(), servers.jobs()), (40, 9, 4));
+        assert_eq!((servers.busy_until(40), servers.waited_ns(), servers.jobs()), (40, 9, 4));
+        assert_eq!(servers.busy_until(35), 35, "five of the last ten are still to come");
     }
 }

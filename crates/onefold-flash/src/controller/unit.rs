@@ -152,6 +152,15 @@ impl Unit {
         self.background_ns + present
     }
 
+    /// Time taken by operations until the present, by kind, with the part of the one under way.
+    pub(crate) fn busy_until(&self, now: u64) -> [u64; 3] {
+        let mut busy = self.busy_ns;
+        if !matches!(self.phase, Phase::Idle | Phase::Suspending) {
+            busy[self.current.kind as usize] += now - self.started;
+        }
+        busy
+    }
+
     /// The present operation leaves the unit, done or put aside.
     pub(crate) fn leave(&mut self, now: u64) {
         let took = now - self.started;

@@ -44,8 +44,8 @@ pub struct ControllerUsage {
     pub units: UnitUsage,
     /// Channels and engines.
     pub servers: Vec<ServerUsage>,
-    /// Reads served from pages whose program was still queued.
-    pub buffer_hits: u64,
+    /// Reads served from pages whose program was still queued, by [`crate::Cause`].
+    pub buffer_hits: [u64; 5],
     /// Operations interrupted by reads.
     pub suspends: u64,
     /// Read retries, where they are modelled.
@@ -57,21 +57,22 @@ pub struct ControllerUsage {
 }
 
 impl Controller {
-    /// The account of the time from 0 to `elapsed_ns`.
-    pub fn usage(&self, elapsed_ns: u64, energy: &EnergySpec) -> ControllerUsage {
-        let elapsed = (elapsed_ns as f64).max(1.0);
+    /// The account of the time from 0 to the present. Of what is under way, and of jobs that are
+    /// waiting for an engine or a channel, only the part before the present counts as busy.
+    pub fn usage(&self, energy: &EnergySpec) -> ControllerUsage {
+        let now = self.now;
+        let elapsed = (now as f64).max(1.0);
         let shares = |servers: &[&crate::controller::Servers], name| {
             let count: usize = servers.iter().map(|one| one.count()).sum();
-            let sum = |of: fn(&crate::controller::Servers) -> u64| {
-                servers.iter().map(|one| of(one)).sum::<u64>() as f64
-            };
+            let busy: u64 = servers.iter().map(|one| one.busy_until(now)).sum();
+            let waited: u64 = servers.iter().map(|one| one.waited_ns()).sum();
             let jobs = servers.iter().map(|one| one.jobs()).sum::<u64>();
             ServerUsage {
                 name,
                 count: count as u32,
-                mean: sum(crate::controller::Servers::busy_ns) / (count as f64 * elapsed),
+                mean: busy as f64 / (count as f64 * elapsed),
                 jobs,
-                wait_ns_mean: sum(crate::controller::Servers::waited_ns) / (jobs.max(1)) as f64,
+                wait_ns_mean: waited as f64 / (jobs.max(1)) as f64,
             }
         };
         let mut servers = vec![shares(&self.channels.iter().collect::<Vec<_>>(), "channels")];
@@ -91,11 +92,11 @@ impl Controller {
 
     fn unit_usage(&self, elapsed: f64) -> UnitUsage {
         let count = self.units.len() as f64;
-        let busy = |unit: &crate::controller::Unit| unit.busy_ns.iter().sum::<u64>() as f64;
-        let shares: Vec<f64> = self.units.iter().map(|unit| busy(unit) / elapsed).collect();
-        let kind = |at: usize| {
-            self.units.iter().map(|unit| unit.busy_ns[at] as f64).sum::<f64>() / (count * elapsed)
-        };
+        let busy: Vec<[u64; 3]> = self.units.iter().map(|unit| unit.busy_until(self.now)).collect();
+        let share = |busy: &[u64; 3]| busy.iter().sum::<u64>() as f64 / elapsed;
+        let shares: Vec<f64> = busy.iter().map(share).collect();
+        let kind =
+            |at: usize| busy.iter().map(|busy| busy[at] as f64).sum::<f64>() / (count * elapsed);
         UnitUsage {
             count: self.units.len() as u32,
             mean: shares.iter().sum::<f64>() / count,

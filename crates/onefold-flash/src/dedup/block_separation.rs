@@ -11,7 +11,7 @@
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::caftl_offline::Scanner;
-use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes, is_broken};
+use crate::dedup::caftl_online::{HASH, STORE_SHARE};
 use crate::dedup::crc_compare::{CRC_HIDDEN, CRC_TABLE};
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
@@ -52,14 +52,12 @@ pub struct BlockSeparation<F> {
 impl<F> BlockSeparation<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
         let pages = site.geometry.pages();
-        let hash = options.word("hash");
-        let (digest, compares) = (digest_bytes(hash), is_broken(hash));
         Self {
             fingerprints,
             buckets: Buckets::new(pages, options.share("table_share")),
-            store: Store::new(pages, options.share("store_share"), digest),
-            first: Scanner::new(pages, compares),
-            later: Scanner::new(pages, compares),
+            store: Store::new(pages, options.share("store_share"), options.word("hash")),
+            first: Scanner::new(pages),
+            later: Scanner::new(pages),
             hidden: options.switch("crc_hidden"),
             hash_unique: options.switch("hash_unique"),
             pending: None,

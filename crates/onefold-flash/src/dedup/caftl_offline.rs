@@ -7,12 +7,12 @@
 //!
 //! Invariants: see [`Store`]; a page is hashed once in its life.
 
-use crate::dedup::caftl_online::{HASH, STORE_SHARE, digest_bytes, is_broken};
+use crate::dedup::caftl_online::{HASH, STORE_SHARE};
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{OptionInfo, Options};
 use crate::dedup::page_set::PageSet;
 use crate::dedup::registry::Site;
-use crate::dedup::store::Store;
+use crate::dedup::store::{Match, Store};
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 use crate::op::Work;
 
@@ -22,14 +22,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[HASH, STORE_SHARE];
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner {
     pages: PageSet,
-    pair: Option<Pair>,
-    /// Equal hashes prove nothing: pages are compared before they are merged.
-    compares: bool,
+    /// The page to give up, and the one to keep.
+    pair: Option<(u32, Match)>,
 }
 
 impl Scanner {
-    pub fn new(pages: u32, compares: bool) -> Self {
-        Self { pages: PageSet::new(pages), pair: None, compares }
+    pub fn new(pages: u32) -> Self {
+        Self { pages: PageSet::new(pages), pair: None }
     }
 
     /// A page is to be hashed.
@@ -41,30 +40,40 @@ impl Scanner {
         if self.pages.remove(from) {
             self.pages.insert(to);
         }
-        if let Some(pair) = &mut self.pair {
-            for page in [&mut pair.duplicate, &mut pair.original] {
-                if *page == from {
-                    *page = to;
-                }
+        if let Some((duplicate, original)) = &mut self.pair {
+            if *duplicate == from {
+                *duplicate = to;
+            }
+            match original {
+                Match::Same(same) => *same = same.moved(from, to),
+                Match::Perhaps(page) if *page == from => *page = to,
+                Match::Perhaps(_) => {}
             }
         }
     }
 
     pub fn died(&mut self, ppn: u32) {
         self.pages.remove(ppn);
-        if let Some(pair) = self.pair.filter(|pair| [pair.duplicate, pair.original].contains(&ppn))
-        {
+        let of_pair =
+            |&(duplicate, original): &(u32, Match)| [duplicate, original.ppn()].contains(&ppn);
+        if let Some((duplicate, original)) = self.pair.filter(of_pair) {
             self.pair = None;
-            if pair.original == ppn {
+            if original.ppn() == ppn {
                 // Its hash has not been entered: it is to be read again.
-                self.pages.insert(pair.duplicate);
+                self.pages.insert(duplicate);
             }
         }
     }
 
     pub fn next(&mut self, look: &impl Look) -> Option<Offline> {
-        if let Some(pair) = self.pair.take() {
-            return Some(if self.compares { Offline::Compare(pair) } else { Offline::Merge(pair) });
+        match self.pair.take() {
+            Some((duplicate, Match::Same(original))) => {
+                return Some(Offline::Merge { duplicate, original });
+            }
+            Some((duplicate, Match::Perhaps(original))) => {
+                return Some(Offline::Compare(Pair { duplicate, original }));
+            }
+            None => {}
         }
         loop {
             let ppn = self.pages.pop()?;
@@ -76,9 +85,7 @@ impl Scanner {
 
     pub fn scanned(&mut self, ppn: u32, strong: u128, store: &mut Store) {
         match store.look_up(strong) {
-            Some(original) if original != ppn => {
-                self.pair = Some(Pair { duplicate: ppn, original });
-            }
+            Some(original) if original.ppn() != ppn => self.pair = Some((ppn, original)),
             Some(_) => {}
             None => store.insert(strong, ppn),
         }
@@ -106,8 +113,8 @@ impl<F> CaftlOffline<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
         let pages = site.geometry.pages();
         let hash = options.word("hash");
-        let store = Store::new(pages, options.share("store_share"), digest_bytes(hash));
-        let scanner = Scanner::new(pages, is_broken(hash));
+        let store = Store::new(pages, options.share("store_share"), hash);
+        let scanner = Scanner::new(pages);
         Self { fingerprints, store, scanner, hashed: 0 }
     }
 }

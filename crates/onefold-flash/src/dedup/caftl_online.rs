@@ -21,7 +21,7 @@ use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
 use crate::dedup::ses::BUDGET_US;
-use crate::dedup::store::Store;
+use crate::dedup::store::{Match, Store};
 use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
 use crate::op::Work;
 
@@ -94,7 +94,6 @@ pub struct CaftlOnline<F> {
     background: bool,
     /// 0 for no limit.
     budget_ns: u64,
-    compares: bool,
     pending: Pending,
     late: u64,
     light: u32,
@@ -107,17 +106,12 @@ impl<F> CaftlOnline<F> {
         let prehash = options.switch("prehash");
         Self {
             fingerprints,
-            store: Store::new(
-                pages,
-                options.share("store_share"),
-                digest_bytes(options.word("hash")),
-            ),
-            scanner: Scanner::new(pages, is_broken(options.word("hash"))),
+            store: Store::new(pages, options.share("store_share"), options.word("hash")),
+            scanner: Scanner::new(pages),
             known: prehash.then(|| Buckets::new(pages, options.share("table_share"))),
             sample: options.count("sample_one_in") as u32,
             background: prehash || options.switch("background"),
             budget_ns: options.count("budget_us") * 1000,
-            compares: is_broken(options.word("hash")),
             pending: Pending::Nothing,
             late: 0,
             light: 0,
@@ -157,8 +151,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
         self.pending = Pending::Hashed(strong);
         let tag = tag_of(strong);
         match self.store.look_up(strong) {
-            Some(candidate) if self.compares => Verdict::Verify { tag, candidate, apart: false },
-            Some(candidate) => Verdict::Share { tag, candidate },
+            Some(Match::Perhaps(candidate)) => Verdict::Verify { tag, candidate, apart: false },
+            Some(Match::Same(same)) => Verdict::Share { tag, same },
             None => Verdict::Program { tag, apart: false },
         }
     }

@@ -1,7 +1,7 @@
 //! In-drive deduplication: a policy looks at pages and answers; it never moves data.
 //! Room: onefold-flash.   In: pages about to be written, idle moments.   Out: `Verdict`s.
-//! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which only a
-//! comparison or a collision-resistant fingerprint makes.
+//! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which is made from
+//! a comparison or from two equal collision-resistant digests: see [`verified`].
 
 mod block_separation;
 mod buckets;
@@ -24,6 +24,7 @@ mod ses_device;
 mod ses_host;
 mod slots;
 mod store;
+mod verified;
 
 pub use block_separation::BlockSeparation;
 pub use caftl_offline::CaftlOffline;
@@ -38,6 +39,7 @@ pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, host_wan
 pub use ses::{Design, Ses};
 pub use ses_device::{DeviceSide, SesDevice};
 pub use ses_host::{HostSide, SesHost, Wanted};
+pub use verified::{SameDigest, Verified};
 
 use crate::op::Work;
 
@@ -91,13 +93,12 @@ pub enum Verdict {
         /// Whether the page goes to the separate stream if it is programmed after all.
         apart: bool,
     },
-    /// Share the page at `candidate` without comparing: a collision-resistant fingerprint of all
-    /// its bytes is the same.
+    /// Share a page without comparing: a collision-resistant digest of all its bytes is the same.
     Share {
-        /// The fingerprint to remember, should the candidate turn out dead.
+        /// The fingerprint to remember, should the page turn out dead.
         tag: u64,
         /// The page with the same content.
-        candidate: u32,
+        same: SameDigest,
     },
 }
 
@@ -126,8 +127,13 @@ pub enum Offline {
     },
     /// Compare two pages and merge them if equal; the answer comes by [`Policy::settled`].
     Compare(Pair),
-    /// Merge two pages whose collision-resistant fingerprints are the same.
-    Merge(Pair),
+    /// Merge two pages whose collision-resistant digests are the same.
+    Merge {
+        /// The page that would be given up.
+        duplicate: u32,
+        /// The page that would stay.
+        original: SameDigest,
+    },
 }
 
 /// A deduplication design. `Page` is the content of a page.
@@ -186,26 +192,5 @@ pub trait Policy<Page> {
     /// What the policy counted, by name.
     fn report(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
-    }
-}
-
-/// The page whose content was found equal to another one's. Only [`crate::ftl`] makes one.
-#[derive(Debug)]
-pub struct Verified {
-    ppn: u32,
-}
-
-impl Verified {
-    pub(crate) fn by_comparison<P: PartialEq>(stored: &P, other: &P, ppn: u32) -> Option<Self> {
-        (stored == other).then_some(Self { ppn })
-    }
-
-    pub(crate) const fn by_strong_hash(ppn: u32) -> Self {
-        Self { ppn }
-    }
-
-    /// The page.
-    pub const fn ppn(&self) -> u32 {
-        self.ppn
     }
 }

@@ -6,6 +6,8 @@
 //! would keep whole digests, and is charged for them. A look-up that finds nothing and a move take
 //! one cache line, a death two.
 
+use crate::dedup::SameDigest;
+use crate::dedup::caftl_online::{digest_bytes, is_broken};
 use crate::dedup::fingerprints::mix64;
 use crate::dedup::slots::{FREE, Key, Slots};
 use crate::memory::{prefetch, table_of};
@@ -13,6 +15,25 @@ use crate::memory::{prefetch, table_of};
 const NONE: u32 = u32::MAX;
 /// Slots of pages in a line of a processor's cache.
 const PAGES_PER_LINE: u32 = 16;
+
+/// A page whose digest is the one that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// Its content is the same.
+    Same(SameDigest),
+    /// Its content may be the same: collisions of the hash can be made.
+    Perhaps(u32),
+}
+
+impl Match {
+    /// The page.
+    pub const fn ppn(self) -> u32 {
+        match self {
+            Self::Same(same) => same.ppn(),
+            Self::Perhaps(ppn) => ppn,
+        }
+    }
+}
 
 /// The store.
 #[derive(Clone, Debug)]
@@ -28,6 +49,8 @@ pub(crate) struct Store {
     /// The fingerprint that was looked up last and not found, until another one is entered.
     absent: Option<u128>,
     digest_bytes: u64,
+    /// Whether equal digests prove that pages are equal.
+    proves: bool,
     pub evicted: u64,
 }
 
@@ -37,9 +60,8 @@ fn key(fingerprint: u128) -> Key {
 }
 
 impl Store {
-    /// A store for a drive of `pages` with room for a share of them, charged so many bytes a
-    /// digest.
-    pub fn new(pages: u32, share: f64, digest_bytes: u64) -> Self {
+    /// A store for a drive of `pages` with room for a share of them, of digests of this hash.
+    pub fn new(pages: u32, share: f64, hash: &str) -> Self {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
         let slots = Slots::new(capacity);
         Self {
@@ -50,7 +72,8 @@ impl Store {
             capacity,
             hand: 0,
             absent: None,
-            digest_bytes,
+            digest_bytes: digest_bytes(hash),
+            proves: !is_broken(hash),
             evicted: 0,
         }
     }
@@ -87,7 +110,7 @@ impl Store {
     }
 
     /// The page with this fingerprint; counts the hit.
-    pub fn look_up(&mut self, fingerprint: u128) -> Option<u32> {
+    pub fn look_up(&mut self, fingerprint: u128) -> Option<Match> {
         let Some(slot) = self.find(fingerprint) else {
             self.absent = Some(fingerprint);
             if let Some(slot) = self.slots.free_at_home(key(fingerprint).word) {
@@ -96,7 +119,12 @@ impl Store {
             return None;
         };
         self.slots.hit(slot);
-        Some(self.slots.page(slot))
+        let page = self.slots.page(slot);
+        if self.proves {
+            SameDigest::of(self.fingerprints[slot as usize], fingerprint, page).map(Match::Same)
+        } else {
+            Some(Match::Perhaps(page))
+        }
     }
 
     /// Enters a page, unless its content has an entry.
@@ -182,7 +210,7 @@ mod tests {
     fn the_store_is_a_map_of_bounded_size() {
         let mut random = onefold_block::SplitMix64::new(3);
         for share in [1.0, 0.3] {
-            let mut store = Store::new(64, share, 20);
+            let mut store = Store::new(64, share, "sha256");
             let mut by_page: BTreeMap<u32, u128> = BTreeMap::new();
             for _ in 0..20_000 {
                 let (ppn, fingerprint) = (random.below(64) as u32, u128::from(random.below(50)));
@@ -211,7 +239,7 @@ mod tests {
                 by_page.retain(|&ppn, _| store.slot_of[ppn as usize] != NONE);
                 assert_eq!(store.used(), by_page.len() as u64);
                 for (&ppn, &fingerprint) in &by_page {
-                    assert_eq!(store.look_up(fingerprint), Some(ppn));
+                    assert_eq!(store.look_up(fingerprint).map(Match::ppn), Some(ppn));
                 }
             }
         }

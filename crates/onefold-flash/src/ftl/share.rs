@@ -110,9 +110,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 }
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
-            Some(Offline::Merge(pair)) => {
-                let merged = self.merge(pair, &Verified::by_strong_hash(pair.original), d)?;
-                self.policy.settled(pair, merged);
+            Some(Offline::Merge { duplicate, original }) => {
+                let merged = self.merge(duplicate, &Verified::by_digest(original), d)?;
+                self.policy.settled(Pair { duplicate, original: original.ppn() }, merged);
             }
         }
         Ok(true)
@@ -122,20 +122,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let both_live = self.owners.is_live(pair.duplicate) && self.owners.is_live(pair.original);
         let merged = if both_live && pair.duplicate != pair.original {
             let duplicate = readable(self.nand.read(pair.duplicate))?;
-            let original = readable(self.nand.read(pair.original))?;
+            let verified = match &duplicate {
+                Some(page) => {
+                    readable(Verified::by_reading(&mut self.nand, pair.original, page))?.flatten()
+                }
+                None => None,
+            };
             self.issue(d, OpKind::Read, Cause::Dedup, pair.duplicate, false);
             self.issue(d, OpKind::Read, Cause::Dedup, pair.original, false);
             d.work(Work::Compare, false);
-            let verified = match (original, duplicate) {
-                (Some(original), Some(duplicate)) => {
-                    Verified::by_comparison(&original, &duplicate, pair.original)
-                }
-                _ => None,
-            };
             self.counters.compared_equal += u64::from(verified.is_some());
             self.counters.compared_different += u64::from(verified.is_none());
             match verified {
-                Some(verified) => self.merge(pair, &verified, d)?,
+                Some(verified) => self.merge(pair.duplicate, &verified, d)?,
                 None => false,
             }
         } else {
@@ -148,11 +147,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Everybody who refers to the duplicate refers to the original from now on.
     fn merge(
         &mut self,
-        pair: Pair,
+        duplicate: u32,
         verified: &Verified,
         d: &mut impl Driver,
     ) -> Result<bool, FtlError> {
-        let Pair { duplicate, .. } = pair;
         let original = verified.ppn();
         if duplicate == original {
             return Ok(false);

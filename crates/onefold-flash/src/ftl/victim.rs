@@ -39,7 +39,9 @@ pub fn choose(
             let in_pool = |at: u32| blocks.is_hot(first + at) == hot;
             let score = |(at, &score)| if in_pool(at) { score } else { u32::MAX };
             pooled = (0..).zip(scores).map(score).collect();
-            if pooled.iter().all(|&score| score == u32::MAX) { scores } else { &pooled }
+            // A pool without a dead page in a full block has nothing to give.
+            let full = geometry.pages_per_block;
+            if pooled.iter().all(|&score| score >= full) { scores } else { &pooled }
         }
     };
     let at = match choice.rule {

@@ -62,8 +62,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 Some(verified) => self.share_written(lpn, &verified, d),
                 None => self.program_host(lpn, page, tag, apart, d),
             },
-            Verdict::Share { candidate, .. } if self.owners.is_live(candidate) => {
-                self.share_written(lpn, &Verified::by_strong_hash(candidate), d)
+            Verdict::Share { same, .. } if self.owners.is_live(same.ppn()) => {
+                self.share_written(lpn, &Verified::by_digest(same), d)
             }
             Verdict::Share { tag, .. } => self.program_host(lpn, page, tag, false, d),
         }
@@ -179,10 +179,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !self.owners.is_live(candidate) {
             return Ok(None);
         }
-        let stored = self.nand.read(candidate);
+        let verified = Verified::by_reading(&mut self.nand, candidate, page);
         self.issue(d, OpKind::Read, Cause::Dedup, candidate, true);
-        let stored = match stored {
-            Ok(stored) => stored,
+        let verified = match verified {
+            Ok(verified) => verified,
             // Who writes a page has nothing to do with the damage to another one.
             Err(NandError::Uncorrectable { .. }) => {
                 self.policy.compared(candidate, false);
@@ -191,7 +191,6 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             Err(error) => return Err(error.into()),
         };
         d.work(Work::Compare, true);
-        let verified = Verified::by_comparison(&stored, page, candidate);
         self.policy.compared(candidate, verified.is_some());
         self.counters.compared_equal += u64::from(verified.is_some());
         self.counters.compared_different += u64::from(verified.is_none());

@@ -97,6 +97,20 @@ pub struct OpsReport {
     pub dedup: u64,
 }
 
+impl OpsReport {
+    /// Without reads that found their page in the controller's memory: the flash saw none of them.
+    fn less(self, hits: &[u64; 5]) -> Self {
+        let of = |cause: Cause| hits[cause as usize];
+        Self {
+            host: self.host - of(Cause::Host),
+            gc: self.gc - of(Cause::Gc),
+            wear: self.wear - of(Cause::Wear),
+            map: self.map - of(Cause::Map),
+            dedup: self.dedup - of(Cause::Dedup),
+        }
+    }
+}
+
 /// What deduplication found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
@@ -307,9 +321,10 @@ impl Report {
         N: Nand<Page: SimPage>,
         P: Policy<N::Page>,
     {
-        let at_end = simulation.at_end.unwrap_or(*simulation.ftl.counters());
-        let last = *simulation.ftl.counters();
-        let host_time = Stretch { before, after: &at_end };
+        let whole = simulation.accounts();
+        let at_end = simulation.at_end.clone().unwrap_or_else(|| whole.clone());
+        let last = whole.counters;
+        let host_time = Stretch { before, after: &at_end.counters };
         for kind in [OpKind::Read, OpKind::Program, OpKind::Erase] {
             for cause in Cause::ALL {
                 simulation.tally.mix(last.ops.of(kind, cause));
@@ -319,8 +334,7 @@ impl Report {
         let elapsed_ns = tally.end_ns;
         let per_s = |count: u64| per(count, elapsed_ns).map(|rate| rate * 1e9);
         let page = u64::from(spec.geometry.page_bytes);
-        let usage = simulation.controller.usage(elapsed_ns, &spec.energy);
-        let requests = requests(tally, simulation.generated(), usage.buffer_hits);
+        let requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
         let waf = host_time.waf();
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
@@ -343,7 +357,7 @@ impl Report {
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
             flash_operations: [
-                ("read", host_time.by_cause(OpKind::Read)),
+                ("read", host_time.by_cause(OpKind::Read).less(&at_end.usage.buffer_hits)),
                 ("program", host_time.by_cause(OpKind::Program)),
                 ("erase", host_time.by_cause(OpKind::Erase)),
             ]
@@ -357,18 +371,18 @@ impl Report {
                 compared_different: last.compared_different - before.compared_different,
                 policy_counts: simulation.ftl.policy().report().into_iter().collect(),
             },
-            utilisation: utilisation(spec, &usage),
-            read_retries: usage.retries.map(RetriesReport::from),
-            energy_nj: usage.energy_nj,
+            utilisation: utilisation(spec, &at_end.usage),
+            read_retries: whole.usage.retries.map(RetriesReport::from),
+            energy_nj: whole.usage.energy_nj,
             erases: erases(spec, simulation.ftl.blocks()),
             dram,
-            events: usage.events,
+            events: whole.usage.events,
             requests,
         }
     }
 }
 
-fn requests(tally: &Tally, generated: u64, buffer_hits: u64) -> RequestsReport {
+fn requests(tally: &Tally, generated: u64, hits: &[u64; 5]) -> RequestsReport {
     let count = |op| tally.of(op).latency_ns.count();
     RequestsReport {
         generated,
@@ -380,7 +394,7 @@ fn requests(tally: &Tally, generated: u64, buffer_hits: u64) -> RequestsReport {
         pages_read: tally.of(Op::Read).pages,
         pages_written: tally.of(Op::Write).pages,
         partial_pages: tally.partial_pages,
-        buffer_hits,
+        buffer_hits: hits.iter().sum(),
     }
 }
 

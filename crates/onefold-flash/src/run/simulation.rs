@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use onefold_sim::{SimError, SimTime};
 use onefold_workload::Op;
 
-use crate::controller::{Breakdown, Controller, Event, Share};
+use crate::controller::{Breakdown, Controller, ControllerUsage, Event, Share};
 use crate::dedup::Policy;
 use crate::ftl::{Counters, Ftl, Written};
 use crate::nand::Nand;
@@ -20,7 +20,7 @@ use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::tally::Tally;
-use crate::spec::{DriveSpec, IdleOrder};
+use crate::spec::{DriveSpec, EnergySpec, IdleOrder};
 
 /// One answered request, for logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +87,16 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     idle: Idle,
     /// Whether deduplication goes on after the last request.
     finish_offline: bool,
-    /// The counters when the last request was answered.
-    pub(crate) at_end: Option<Counters>,
+    energy: EnergySpec,
+    /// The accounts when the last request was answered and what it wrote was in the flash.
+    pub(crate) at_end: Option<AtEnd>,
+}
+
+/// What was counted, and how busy everything was, up to some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct AtEnd {
+    pub counters: Counters,
+    pub usage: ControllerUsage,
 }
 
 /// When and what to do without requests.
@@ -148,6 +156,7 @@ where
                 plane: 0,
             },
             finish_offline: spec.workload.finish_offline,
+            energy: spec.energy.clone(),
             at_end: None,
         }
     }
@@ -558,7 +567,7 @@ where
         let over = self.exhausted || self.source.is_exhausted();
         if over && self.at_end.is_none() {
             self.exhausted = true;
-            self.at_end = Some(*self.ftl.counters());
+            self.at_end = Some(self.accounts());
         }
         if over && self.finish_offline {
             self.idle.active = true;
@@ -590,6 +599,12 @@ where
             self.idle.done = !more;
         }
         Ok(())
+    }
+
+    /// The accounts of the run so far.
+    pub(crate) fn accounts(&self) -> AtEnd {
+        let usage = self.controller.usage(&self.energy);
+        AtEnd { counters: *self.ftl.counters(), usage }
     }
 
     fn deduplicate(&mut self) -> Result<bool, RunError> {

@@ -78,21 +78,25 @@ where
             .map_err(|error| RunError::Idle { error })
     };
     let share = (survivors * (1_u64 << 32) as f64) as u64;
+    // Kept here: the FTL may have only a part of its map in DRAM.
+    let mut written = vec![false; logical as usize];
     for _ in 0..in_use {
         if random.next_u64() >> 32 < share {
-            while left.last().is_some_and(|&lpn| ftl.locate(lpn).is_some()) {
+            while left.last().is_some_and(|&lpn| written[lpn as usize]) {
                 left.pop();
             }
             if let Some(lpn) = left.pop() {
+                written[lpn as usize] = true;
                 write(ftl, lpn)?;
                 continue;
             }
         }
         let lpn = draws.next().expect("draws do not end");
+        written[lpn as usize] = true;
         write(ftl, lpn)?;
     }
     for lpn in left {
-        if ftl.locate(lpn).is_none() {
+        if !written[lpn as usize] {
             write(ftl, lpn)?;
         }
     }

@@ -167,7 +167,7 @@ fn bytes_and_identities_lead_to_the_same_decisions() {
                 // Tags of CRC and SHA are other numbers than those of identities.
                 Verdict::Program { apart, .. } => (0, u32::MAX, apart),
                 Verdict::Verify { candidate, apart, .. } => (1, candidate, apart),
-                Verdict::Share { candidate, .. } => (2, candidate, false),
+                Verdict::Share { same, .. } => (2, same.ppn(), false),
             };
             let one = of_bytes.inspect(n, &page, &mut Quiet);
             let other = of_identities.inspect(n, &identity, &mut Quiet);

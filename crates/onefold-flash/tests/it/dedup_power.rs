@@ -4,8 +4,10 @@
 
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Site};
+use onefold_flash::ftl::blocks::BlockState;
 use onefold_flash::ftl::{Durability, FtlError};
 use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut};
+use onefold_flash::validation::PerfectTable;
 use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
 
 const GEOMETRY: Geometry = Geometry {
@@ -107,5 +109,58 @@ fn every_policy_survives_power_cuts() {
                 assert_eq!(allowed[lpn as usize], [got], "{} seed {seed} page {lpn}", info.name);
             }
         }
+    }
+}
+
+/// A virtual page that was freed by records which are not durable must not be given out again: a
+/// copy of its new page says its number in the out-of-band area, and after a power cut the old
+/// entries of the map, which the records would have changed, name that number still.
+#[test]
+fn a_virtual_page_freed_since_the_last_flush_is_not_given_to_other_content() {
+    let settings = FtlSettings {
+        logical_pages: LOGICAL,
+        gc_idle_blocks: GEOMETRY.blocks_per_plane,
+        checkpoint_pages: 1 << 20,
+        durability: Durability::Journal,
+        ..FtlSettings::default()
+    };
+    let nand = || PowerCut::new(IdentityNand::new(GEOMETRY), Faults::default());
+    let table = || PerfectTable::new(100, 1);
+    let mut drive = Ftl::format(nand(), table(), settings).expect("fits");
+    let d = &mut Untimed;
+    let (old, new) = (Identity(7), Identity(8));
+    for lpn in [0, 1] {
+        drive.write(lpn, &old, d).expect("written");
+    }
+    drive.flush(d).expect("flushed");
+    assert_eq!((drive.locate(0), drive.shared().live()), (drive.locate(1), 1));
+    drive.trim_range(0, 2, d).expect("trimmed");
+    for lpn in [2, 3] {
+        drive.write(lpn, &new, d).expect("written");
+    }
+    // Its block is filled and collected until the page was copied, and not further: an erase would
+    // make the records durable first.
+    let at = drive.locate(2).expect("written");
+    let block = at / GEOMETRY.pages_per_block;
+    for lpn in 20..24 {
+        drive.write(lpn, &Identity(u128::from(lpn)), d).expect("written");
+    }
+    for number in 100.. {
+        if drive.blocks().state(block) == BlockState::Full {
+            break;
+        }
+        drive.write(10, &Identity(number), d).expect("written");
+    }
+    drive.collect_idle(GEOMETRY.plane_of(at), d).expect("collected");
+    assert_ne!(drive.locate(2), Some(at), "the new page was copied");
+    let mut nand = drive.into_nand();
+    nand.cut_after(0, Cut::Before);
+    nand.restore();
+    let mut drive = Ftl::open(nand, table(), settings).expect("recovered").0;
+    drive.check_invariants();
+    let mut read = |lpn| drive.read(lpn, &mut Untimed).expect("readable");
+    assert_eq!(read(3), None, "this test is about records that a power cut took");
+    for lpn in [0, 1] {
+        assert_eq!(read(lpn), Some(old), "page {lpn} was trimmed without a flush");
     }
 }

@@ -3,6 +3,7 @@
 
 mod amplification;
 mod announced;
+mod any_spec;
 mod bytes_files;
 mod bytes_laws;
 mod conservation;

@@ -274,6 +274,26 @@ fn a_page_that_is_not_programmed_yet_is_read_from_memory() {
     );
     assert_eq!(latencies(&log), [(Op::Read, 0), (Op::Write, 200_000), (Op::Read, 25_000)]);
     assert_eq!(report.requests.buffer_hits, 1);
+    assert_eq!(report.flash_operations["read"].host, 1, "the flash saw only the second one");
+}
+
+#[test]
+fn nothing_is_busy_for_more_than_the_time_that_it_is_measured_in() {
+    let duplicates = ["requests=400", "content=uniform", "content_values=40"];
+    for policy in POLICIES {
+        for more in [&["hash_ns=900000", "finish_offline=true"][..], &["write_buffer=back"]] {
+            let name = format!("policy=\"{}\"", policy.name);
+            let report = report(&[&duplicates[..], &[name.as_str()], more].concat());
+            let busy = &report.utilisation;
+            assert!(busy.units_max <= 1.0, "{}: units {}", policy.name, busy.units_max);
+            for (server, of) in &busy.servers {
+                assert!(of.mean <= 1.0, "{}: {server} {}", policy.name, of.mean);
+            }
+            let by_kind = busy.units_reading + busy.units_programming + busy.units_erasing;
+            assert!((by_kind - busy.units_mean).abs() < 1e-9, "{}", policy.name);
+            assert!(busy.units_programming > 0.0, "{}: {busy:?}", policy.name);
+        }
+    }
 }
 
 #[test]

@@ -77,6 +77,12 @@ impl Directories {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Containers whose directories are here.
+    #[cfg(test)]
+    pub fn held(&self) -> Vec<ContainerId> {
+        self.state().cached.keys().copied().collect()
+    }
+
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.state().bytes

@@ -4,7 +4,7 @@
 //! has; (3) after sealing, directory and footer follow the last record.
 
 use std::iter::Peekable;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use onefold_block::{ContainerId, ContainerStore};
 
@@ -14,6 +14,7 @@ use crate::format::container::{self, DirectoryEntry, Owner};
 use crate::format::record;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, Location, Pba, UNIT_BYTES};
 use crate::plan::Draft;
+use crate::sync;
 
 /// A container in memory.
 pub struct OpenContainer {
@@ -61,15 +62,15 @@ impl OpenContainer {
     }
 
     fn content(&self) -> RwLockReadGuard<'_, Content> {
-        self.content.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.content)
     }
 
     fn content_mut(&self) -> std::sync::RwLockWriteGuard<'_, Content> {
-        self.content.write().unwrap_or_else(PoisonError::into_inner)
+        sync::write(&self.content)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.progress)
     }
 
     /// Append drafted records, whose bytes are in `records`, as many as fit; `placed` hears of each

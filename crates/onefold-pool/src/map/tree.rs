@@ -4,7 +4,7 @@
 //! things up meanwhile. Pages are read from the media without any lock held.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use onefold_block::{Lba, Media};
 
@@ -15,6 +15,7 @@ use super::slots::Slots;
 use crate::error::PoolError;
 use crate::format::superblock::RawPageRef;
 use crate::pba::MapEntry;
+use crate::sync;
 
 /// Slots for which space is set aside at a time: 1 MiB.
 const RESERVE_SLOTS: u32 = 256;
@@ -54,7 +55,7 @@ impl Map {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
     /// Add a volume's tree. With `claim`, the slots of its pages are marked used, for which its

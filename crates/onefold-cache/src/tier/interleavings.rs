@@ -1,0 +1,189 @@
+//! Two operations on a tiered store, interleaved at every media operation, in turn.
+//! Room: onefold-cache.
+//!
+//! Whatever the interleaving: a read gives the container's bytes, or says that it is gone if it is;
+//! afterwards the folder of copies holds what the store knows of and nothing else, everything that
+//! the policy counts as kept is kept, and nothing is half made.
+
+use std::sync::Arc;
+
+use onefold_block::interleave::{PointFolder, Switches, run};
+use onefold_block::{
+    ContainerId, ContainerStore, Folder, FolderContainerStore, SimFolder, SplitMix64, StoreError,
+};
+
+use super::store::{TierOptions, TieredStore};
+use crate::tier::TierSize;
+
+const OLD: u32 = 4;
+const BYTES: usize = 9000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    /// What the tier has.
+    ReadKept,
+    /// What it has not: another container must leave for it.
+    ReadOther,
+    /// Past the end, which says nothing about the copy.
+    ReadTooFar,
+    /// What the tier has, from the store as a whole.
+    RemoveKept,
+    RemoveOther,
+    /// A new container, from its first byte to its first read.
+    Fill,
+    Save,
+}
+
+impl Operation {
+    const ALL: [Self; 7] = [
+        Self::ReadKept,
+        Self::ReadOther,
+        Self::ReadTooFar,
+        Self::RemoveKept,
+        Self::RemoveOther,
+        Self::Fill,
+        Self::Save,
+    ];
+}
+
+fn id(number: u32) -> ContainerId {
+    ContainerId::new(number)
+}
+
+fn content(number: u32) -> Vec<u8> {
+    SplitMix64::new(number.into()).bytes(BYTES)
+}
+
+fn fill(store: &dyn ContainerStore, number: u32) -> Result<(), StoreError> {
+    store.create(id(number), BYTES as u64)?;
+    store.append(id(number), 0, &content(number))?;
+    store.seal(id(number), BYTES as u64)
+}
+
+fn pointed(sim: &SimFolder) -> Arc<dyn Folder> {
+    Arc::new(PointFolder::new(Arc::new(sim.clone())))
+}
+
+/// A tier with room for two containers, over four; the first two were read just now.
+fn stage(policy: &str) -> (SimFolder, TieredStore) {
+    let slow = Arc::new(FolderContainerStore::new(pointed(&SimFolder::new())));
+    for number in 1..=OLD {
+        fill(&*slow, number).unwrap();
+    }
+    let fast = SimFolder::new();
+    let options = TierOptions {
+        owner: [7; 16],
+        policy: policy.to_owned(),
+        size: TierSize::Bytes(20_000),
+        container_bytes: BYTES as u32,
+        burst: 0,
+    };
+    let store = TieredStore::open(slow, pointed(&fast), options, None).unwrap();
+    for number in [1, 2, 1, 2] {
+        read(&store, number).unwrap();
+    }
+    (fast, store)
+}
+
+/// Read part of a container and see that it is right.
+fn read(store: &TieredStore, number: u32) -> Result<(), StoreError> {
+    let mut found = vec![0; 700];
+    store.read(id(number), 5000, &mut found)?;
+    assert!(found == content(number)[5000..5700], "container {number} reads wrong");
+    Ok(())
+}
+
+fn perform(store: &TieredStore, operation: Operation, role: u32) -> Result<(), StoreError> {
+    match operation {
+        Operation::ReadKept => read(store, 1),
+        Operation::ReadOther => read(store, 3),
+        Operation::ReadTooFar => {
+            store.read(id(2), BYTES as u64 - 10, &mut [0; 100]).expect_err("past the end");
+            Ok(())
+        }
+        Operation::RemoveKept => store.remove(id(1)),
+        Operation::RemoveOther => store.remove(id(3)),
+        Operation::Fill => {
+            fill(store, 10 + role)?;
+            read(store, 10 + role)
+        }
+        Operation::Save => {
+            store.save();
+            Ok(())
+        }
+    }
+}
+
+fn pair(policy: &str, operations: [Operation; 2], to_second: usize) -> usize {
+    let (fast, store) = stage(policy);
+    let ran = run(
+        Switches { to_second, back: None },
+        || perform(&store, operations[0], 0),
+        || perform(&store, operations[1], 1),
+    );
+    let at = ran.points.get(to_second - 1);
+    let context = format!("{policy}, {operations:?} at point {to_second} ({at:?})");
+    let removes = |what| operations.contains(&what);
+    for (operation, result) in operations.iter().zip([ran.first, ran.second]) {
+        let gone = match operation {
+            Operation::ReadKept => removes(Operation::RemoveKept),
+            Operation::ReadOther => removes(Operation::RemoveOther),
+            _ => false,
+        };
+        match result {
+            Ok(()) => {}
+            Err(StoreError::NotFound { .. }) if gone => {}
+            Err(error) => panic!("{context}: {operation:?}: {error}"),
+        }
+    }
+    store.assert_consistent(&fast, &context);
+    for number in 1..=OLD {
+        let gone = number == 1 && removes(Operation::RemoveKept)
+            || number == 3 && removes(Operation::RemoveOther);
+        let result = read(&store, number);
+        assert_eq!(result.is_err(), gone, "{context}: container {number}: {result:?}");
+    }
+    store.assert_consistent(&fast, &context);
+    ran.points.len()
+}
+
+#[test]
+fn any_two_operations_at_any_point() {
+    let mut runs = 0;
+    for policy in ["lru", "w-tinylfu:memory=1"] {
+        for first in Operation::ALL {
+            for second in Operation::ALL {
+                let mut to_second = 1;
+                while to_second <= pair(policy, [first, second], to_second) {
+                    to_second += 1;
+                }
+                runs += to_second;
+            }
+        }
+    }
+    assert!(runs > 400, "{runs} interleavings");
+}
+
+#[test]
+fn what_a_policy_keeps_in_memory_is_served_from_there() {
+    let slow_media = SimFolder::new();
+    let slow = Arc::new(FolderContainerStore::new(Arc::new(slow_media.clone())));
+    fill(&*slow, 1).unwrap();
+    let fast = SimFolder::new();
+    let options = TierOptions {
+        owner: [7; 16],
+        policy: "w-tinylfu:memory=1".to_owned(),
+        size: TierSize::Bytes(2_000_000),
+        container_bytes: BYTES as u32,
+        burst: 0,
+    };
+    let store = TieredStore::open(slow, Arc::new(fast.clone()), options, None).unwrap();
+    read(&store, 1).unwrap();
+    assert_eq!(store.held(), [id(1)], "a new container begins in memory");
+    assert!(fast.subfolder("copies").unwrap().list().unwrap().is_empty());
+    // The slow store rots; memory does not.
+    slow_media.flip_bit("00000001.container", 5100, 3).unwrap();
+    read(&store, 1).unwrap();
+    let totals = store.status().totals;
+    assert_eq!((totals.hits, totals.writes), (1, 0));
+}
