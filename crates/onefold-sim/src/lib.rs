@@ -6,9 +6,13 @@
 //! - [`random`] and [`sampling`] draw numbers that are the same on every machine;
 //! - [`queue`] orders events by (time, sequence);
 //! - [`resource`] makes jobs wait for servers and accounts for the time;
+//! - [`pipe`] does the same without a queue in memory, where nobody overtakes;
+//! - [`histogram`] counts latencies;
 //! - [`mod@run`] drives a model until its work is done, and names what blocks it if it never is;
 //! - [`trace`] writes what happened for a trace viewer.
 
+pub mod histogram;
+pub mod pipe;
 pub mod queue;
 pub mod random;
 pub mod resource;
@@ -19,6 +23,8 @@ pub mod trace;
 
 mod elementary;
 
+pub use histogram::Histogram;
+pub use pipe::{Load, Pipe, Served, Stations};
 pub use queue::EventQueue;
 pub use random::{RandomStream, RandomStreams, Ratio, RatioError};
 pub use resource::{Discipline, Grant, QueueFull, Resource, ResourceState, Usage, WAITING_LIMIT};

@@ -8,7 +8,6 @@
 mod chains;
 mod drive;
 mod events;
-mod histogram;
 mod placement;
 mod retries;
 mod servers;
@@ -17,7 +16,7 @@ mod unit;
 mod usage;
 
 pub use chains::{Breakdown, Share};
-pub use histogram::Histogram;
+pub use onefold_sim::Histogram;
 pub use retries::RetryCounts;
 pub use timing::EngineKind;
 pub use usage::{ControllerUsage, UnitUsage};

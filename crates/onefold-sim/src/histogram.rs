@@ -1,5 +1,5 @@
 //! Latencies counted in buckets that grow with them.
-//! Room: onefold-flash.
+//! Room: onefold-sim.
 //! Invariants: count, sum, smallest and largest are exact; a percentile is the middle of a bucket
 //! that is at most 1/128 of its value wide, so it is off by at most 0.4 %, and below 256 exact.
 //! Cost: 58 KiB; one increment per value.
