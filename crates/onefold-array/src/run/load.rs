@@ -1,0 +1,123 @@
+//! What clients ask for: requests, the contents that they write, and when they come.
+//! Room: onefold-array.
+//! Invariants: the sequence of requests and contents depends on the seed and the load only, never
+//! on how fast the server is.
+
+use onefold_block::SplitMix64;
+use onefold_sim::{RandomStream, RandomStreams, Ratio, SimSpan, SimTime, Zipf};
+
+use crate::decide::contents::Content;
+use crate::decide::predictor::REGION_CHUNKS;
+use crate::spec::{LoadKind, ServerSpec};
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Whether it reads.
+    pub read: bool,
+    /// Its first chunk.
+    pub address: u32,
+    /// How many chunks it touches.
+    pub chunks: u32,
+    /// Whether it covers less than the chunk that it touches.
+    pub partial: bool,
+}
+
+/// The stream of requests.
+#[derive(Clone, Debug)]
+pub struct Load {
+    requests: RandomStream,
+    contents: RandomStream,
+    gaps: RandomStream,
+    recency: Zipf,
+    next_content: Content,
+    addresses: u64,
+    chunks: u32,
+    partial: bool,
+    read_share: f64,
+    duplicate_share: f64,
+    clustering: f64,
+    root: u64,
+    arrivals: Arrivals,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Arrivals {
+    kind: LoadKind,
+    mean_gap_ns: f64,
+    burst_ns: u64,
+    burst_share: f64,
+}
+
+impl Load {
+    /// The load of a description that was checked.
+    pub fn new(spec: &ServerSpec) -> Self {
+        let streams = RandomStreams::new(spec.seed);
+        let workload = &spec.workload;
+        let exponent = Ratio::permille((workload.locality * 1000.0).round() as u64);
+        Self {
+            requests: streams.stream("requests"),
+            contents: streams.stream("contents"),
+            gaps: streams.stream("gaps"),
+            recency: Zipf::new(workload.addresses, exponent).expect("checked with the keys"),
+            next_content: workload.addresses as Content,
+            addresses: workload.addresses,
+            chunks: workload.request_bytes.div_ceil(spec.chunk_bytes) as u32,
+            partial: workload.request_bytes < spec.chunk_bytes,
+            read_share: workload.read_share,
+            duplicate_share: workload.duplicate_share,
+            clustering: workload.clustering,
+            root: spec.seed,
+            arrivals: Arrivals {
+                kind: workload.load,
+                mean_gap_ns: workload.request_bytes as f64 / workload.gb_per_s,
+                burst_ns: workload.burst_ns,
+                burst_share: workload.burst_share,
+            },
+        }
+    }
+
+    /// The next request.
+    pub fn request(&mut self) -> Asked {
+        let places = self.addresses / u64::from(self.chunks);
+        let address = self.requests.below(places) * u64::from(self.chunks);
+        let read = self.requests.unit() <= self.read_share;
+        Asked { read, address: address as u32, chunks: self.chunks, partial: self.partial }
+    }
+
+    /// The content that is written to this address.
+    pub fn content(&mut self, address: u64) -> Content {
+        let draw = if self.contents.unit() <= self.clustering {
+            let region = SplitMix64::new(self.root ^ (address / REGION_CHUNKS)).next_u64();
+            ((region >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        } else {
+            self.contents.unit()
+        };
+        if draw <= self.duplicate_share {
+            let back = self.recency.sample(&mut self.contents) as Content;
+            return self.next_content - 1 - back;
+        }
+        let content = self.next_content;
+        self.next_content += 1;
+        content
+    }
+
+    /// When the next request comes, after one at `now`. `None` in a closed loop.
+    pub fn next_arrival(&mut self, now: SimTime) -> Option<SimTime> {
+        let arrivals = self.arrivals;
+        let mean_ns = match arrivals.kind {
+            LoadKind::Closed => return None,
+            LoadKind::Poisson => arrivals.mean_gap_ns,
+            LoadKind::Bursts => {
+                let share = match now.ns() / arrivals.burst_ns.max(1) % 2 {
+                    0 => arrivals.burst_share,
+                    _ => 1.0 - arrivals.burst_share,
+                };
+                // A pause without arrivals ends with the pause.
+                let pause = arrivals.burst_ns.max(1) as f64;
+                (arrivals.mean_gap_ns / (2.0 * share).max(1e-9)).min(pause)
+            }
+        };
+        Some(now + self.gaps.exponential(SimSpan::from_ns(mean_ns.round() as u64)))
+    }
+}

@@ -1,0 +1,410 @@
+//! The server in virtual time: requests come in, batches go their ways.
+//! Room: onefold-array.   In: a checked [`ServerSpec`].   Out: the state that a report is made of.
+//! Invariants: (1) one event per batch and step, one per request  (2) a request is answered once,
+//! after all its chunks  (3) a full buffer holds requests back and loses none  (4) what is stored
+//! depends on the requests only.
+
+use std::collections::VecDeque;
+
+use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
+
+use super::batch::{Kind, Step};
+use super::load::{Asked, Load};
+use super::resources::{Cause, Resources};
+use super::tally::Tally;
+use crate::decide::batch::BatchMaker;
+use crate::decide::budget::Budget;
+use crate::decide::contents::{Compressibility, Content, Contents};
+use crate::decide::delayed::DelayedBuffer;
+use crate::decide::mix::{Demand, Mix};
+use crate::decide::predictor::Predictor;
+use crate::decide::table_cache::TableCache;
+use crate::spec::{Acknowledge, CompressionPlace, DataPath, LoadKind, ServerSpec, Switch};
+
+/// Requests that wait outside before an open loop stops making more.
+const HELD_BACK_MAX: usize = 1 << 16;
+/// Batches that a core's worth of software keeps in flight.
+const BATCHES_PER_CORE: u32 = 2;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// The next request of an open loop comes.
+    Arrival,
+    /// A request has reached the buffer.
+    Received(u32),
+    /// A batch has finished its step.
+    Step(u32),
+    /// A delayed chunk may be due.
+    Deadline,
+    /// A window of reconfiguration ends.
+    Window,
+    /// An engine is back.
+    Reconfigured(u32),
+}
+
+impl SimEvent for Event {
+    fn words(&self) -> [u64; 2] {
+        match *self {
+            Self::Arrival => [0, 0],
+            Self::Received(request) => [1, u64::from(request)],
+            Self::Step(batch) => [2, u64::from(batch)],
+            Self::Deadline => [3, 0],
+            Self::Window => [4, 0],
+            Self::Reconfigured(engine) => [5, u64::from(engine)],
+        }
+    }
+}
+
+/// A chunk on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub request: u32,
+    pub address: u32,
+    pub content: Content,
+    /// Taken for unique.
+    pub said_unique: bool,
+    /// Compressed already, before the look-up.
+    pub ahead: bool,
+    /// Found to be new.
+    pub unique: bool,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub arrived: SimTime,
+    pub asked: Asked,
+    pub left: u32,
+    pub unique: bool,
+}
+
+/// A batch on its way.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub kind: Kind,
+    pub step: Step,
+    pub engine: Option<usize>,
+    pub chunks: Vec<Chunk>,
+    /// Chunks for which room is set aside in the delayed chunk buffer.
+    pub reserved: usize,
+    pub table_reads: u64,
+    pub table_writes: u64,
+}
+
+impl Batch {
+    /// A place holder.
+    pub const fn empty() -> Self {
+        Self {
+            kind: Kind::Read,
+            step: Step::Done,
+            engine: None,
+            chunks: Vec::new(),
+            reserved: 0,
+            table_reads: 0,
+            table_writes: 0,
+        }
+    }
+}
+
+/// The server.
+pub struct Machine {
+    pub(super) spec: ServerSpec,
+    pub(super) load: Load,
+    pub(super) sizes: Compressibility,
+    /// What takes time.
+    pub resources: Resources,
+    /// What is stored.
+    pub contents: Contents,
+    /// The predictor and its score.
+    pub predictor: Predictor,
+    /// The cache of the table.
+    pub table: TableCache,
+    /// The client request buffer.
+    pub client_buffer: Budget,
+    pub(super) delayed: DelayedBuffer<Chunk>,
+    pub(super) writes: BatchMaker<Chunk>,
+    pub(super) reads: BatchMaker<Chunk>,
+    pub(super) completions: BatchMaker<Chunk>,
+    pub(super) requests: Vec<Request>,
+    free_requests: Vec<u32>,
+    pub(super) batches: Vec<Batch>,
+    pub(super) free_batches: Vec<u32>,
+    /// Lists of batches that are over, to be used again.
+    pub(super) spare_chunks: Vec<Vec<Chunk>>,
+    held_back: VecDeque<Waiting>,
+    pub(super) in_flight: u32,
+    pub(super) slots: u32,
+    pub(super) turn: u32,
+    pub(super) next_engine: usize,
+    pub(super) next_drive: usize,
+    pub(super) deadline_at: Option<u64>,
+    pub(super) window: Demand,
+    pub(super) target: Option<Mix>,
+    /// Requests made and not answered.
+    open: u64,
+    stopped: bool,
+    arrivals_paused: bool,
+    /// What is counted.
+    pub tally: Tally,
+}
+
+/// A request that waits outside, with its time of arrival.
+type Waiting = (SimTime, Asked);
+
+impl Machine {
+    /// An idle server, and the events that begin its load.
+    ///
+    /// # Errors
+    /// A policy of the table's cache that cannot be made.
+    pub fn new(
+        spec: &ServerSpec,
+        queue: &mut EventQueue<Event>,
+    ) -> Result<Self, onefold_cache::OptionError> {
+        let chunks = spec.batch.chunks as usize;
+        let table = TableCache::new(
+            &spec.table.policy,
+            spec.table.cache_bytes,
+            spec.table.bucket_bytes,
+            spec.buckets(),
+            spec.seed,
+        )?;
+        let mut machine = Self {
+            load: Load::new(spec),
+            sizes: Compressibility {
+                chunk_bytes: spec.chunk_bytes,
+                mean: spec.workload.compressed_share,
+                spread: spec.workload.compressed_spread,
+                seed: spec.seed,
+            },
+            resources: Resources::new(spec),
+            contents: Contents::new(spec.workload.addresses as u32),
+            predictor: Predictor::new(spec.predictor.kind, spec.predictor.entries),
+            table,
+            client_buffer: Budget::new(spec.buffer.client_bytes),
+            delayed: DelayedBuffer::new(
+                spec.buffer.delayed_bytes,
+                spec.chunk_bytes,
+                chunks,
+                spec.schedule.short_term == Switch::On,
+            ),
+            writes: BatchMaker::new(chunks),
+            reads: BatchMaker::new(chunks),
+            completions: BatchMaker::new(chunks),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            batches: Vec::new(),
+            free_batches: Vec::new(),
+            spare_chunks: Vec::new(),
+            held_back: VecDeque::new(),
+            in_flight: 0,
+            slots: slots(spec),
+            turn: 0,
+            next_engine: 0,
+            next_drive: 0,
+            deadline_at: None,
+            window: Demand::default(),
+            target: None,
+            open: 0,
+            stopped: false,
+            arrivals_paused: false,
+            tally: Tally::new(spec),
+            spec: spec.clone(),
+        };
+        if spec.workload.load == LoadKind::Closed {
+            for _ in 0..spec.workload.outstanding {
+                machine.ask(SimTime::ZERO, queue);
+            }
+        } else {
+            machine.schedule_arrival(SimTime::ZERO, queue);
+        }
+        if spec.schedule.long_term == Switch::On && spec.engine.count > 0 {
+            queue.at(SimTime::from_ns(spec.schedule.window_ns), Event::Window);
+        }
+        Ok(machine)
+    }
+
+    /// Whether the requests of the run have been answered.
+    pub const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// The description.
+    pub const fn spec(&self) -> &ServerSpec {
+        &self.spec
+    }
+
+    // ---- requests in ----------------------------------------------------------------------
+
+    fn schedule_arrival(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
+        if let Some(at) = self.load.next_arrival(now) {
+            queue.at(at, Event::Arrival);
+        }
+    }
+
+    fn arrival(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
+        if self.stopped {
+            return;
+        }
+        self.ask(now, queue);
+        if self.held_back.len() < HELD_BACK_MAX {
+            self.schedule_arrival(now, queue);
+        } else {
+            self.arrivals_paused = true;
+        }
+    }
+
+    /// A client makes a request: it is let in, or held back until there is room.
+    fn ask(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
+        let asked = self.load.request();
+        self.tally.offered += 1;
+        if self.held_back.is_empty() && self.client_buffer.try_take(self.bytes_of(asked)) {
+            self.admit(now, asked, now, queue);
+        } else {
+            self.tally.held_back += 1;
+            self.held_back.push_back((now, asked));
+        }
+    }
+
+    /// Bytes of buffer that a request needs: whole chunks, since a part is completed.
+    fn bytes_of(&self, asked: Asked) -> u64 {
+        u64::from(asked.chunks) * self.spec.chunk_bytes
+    }
+
+    fn admit(
+        &mut self,
+        now: SimTime,
+        asked: Asked,
+        arrived: SimTime,
+        queue: &mut EventQueue<Event>,
+    ) {
+        let request = Request { arrived, asked, left: asked.chunks, unique: false };
+        let id = self.free_requests.pop().unwrap_or_else(|| {
+            self.requests.push(request);
+            self.requests.len() as u32 - 1
+        });
+        self.requests[id as usize] = request;
+        self.open += 1;
+        let bytes = if asked.read { 0 } else { self.spec.workload.request_bytes };
+        let resources = &mut self.resources;
+        let mut end = resources.nic_in.send(now, bytes, 0).end + resources.nic_in.latency();
+        if !asked.read {
+            self.tally.bytes.client_in += bytes;
+            if self.spec.place.data == DataPath::Host {
+                end = end.max(resources.through_memory(now, bytes, Cause::Nic));
+            }
+        }
+        queue.at(end, Event::Received(id));
+    }
+
+    /// A request is in the buffer: its chunks join their queues.
+    fn received(&mut self, now: SimTime, id: u32) {
+        let Request { asked, arrived, .. } = self.requests[id as usize];
+        for address in asked.address..asked.address + asked.chunks {
+            let at = u64::from(address);
+            let content = if asked.read { self.contents.held(at) } else { self.load.content(at) };
+            let chunk = Chunk {
+                request: id,
+                address,
+                content,
+                said_unique: false,
+                ahead: false,
+                unique: false,
+            };
+            match (asked.read, asked.partial) {
+                (true, _) => self.reads.push(chunk),
+                (false, true) => self.completions.push(chunk),
+                (false, false) => self.writes.push(chunk),
+            }
+        }
+        if !asked.read && self.spec.acknowledge == Acknowledge::Buffered {
+            self.tally.answered_early(now.since(arrived));
+        }
+    }
+
+    // ---- requests out ---------------------------------------------------------------------
+
+    /// A chunk needs nothing more.
+    pub(super) fn finish(&mut self, now: SimTime, chunk: &Chunk, queue: &mut EventQueue<Event>) {
+        let request = &mut self.requests[chunk.request as usize];
+        request.left -= 1;
+        request.unique |= chunk.unique;
+        if request.left > 0 {
+            return;
+        }
+        let Request { asked, arrived, unique, .. } = *request;
+        self.free_requests.push(chunk.request);
+        self.open -= 1;
+        self.client_buffer.give(self.bytes_of(asked));
+        self.tally.answered(now.since(arrived), asked, unique, &self.spec);
+        if self.tally.begins(&self.spec) {
+            self.resources.restart_accounts(now);
+            self.table.restart_count();
+            self.tally.begin(now, &self.contents, self.predictor.score());
+        } else if self.tally.is_full(&self.spec) && !self.stopped {
+            self.stopped = true;
+            self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
+            self.held_back.clear();
+        }
+        while let Some(&(arrived, asked)) = self.held_back.front() {
+            if !self.client_buffer.try_take(self.bytes_of(asked)) {
+                break;
+            }
+            self.held_back.pop_front();
+            self.admit(now, asked, arrived, queue);
+        }
+        if self.stopped {
+            return;
+        }
+        if self.spec.workload.load == LoadKind::Closed {
+            self.ask(now, queue);
+        } else if self.arrivals_paused && self.held_back.len() < HELD_BACK_MAX {
+            self.arrivals_paused = false;
+            self.schedule_arrival(now, queue);
+        }
+    }
+}
+
+/// Batches that may be on their way at a time.
+fn slots(spec: &ServerSpec) -> u32 {
+    let of_engines = spec.engine.queue_batches * spec.engine.count;
+    match spec.place.compression {
+        CompressionPlace::Engine => of_engines,
+        CompressionPlace::Cpu => of_engines + BATCHES_PER_CORE * spec.cores(),
+    }
+}
+
+impl Model for Machine {
+    type Event = Event;
+
+    fn handle(&mut self, event: Event, queue: &mut EventQueue<Event>) {
+        let now = queue.now();
+        match event {
+            Event::Arrival => self.arrival(now, queue),
+            Event::Received(id) => self.received(now, id),
+            Event::Step(id) => self.step_done(now, id, queue),
+            Event::Deadline => self.deadline_at = None,
+            Event::Window => self.window_ends(now, queue),
+            Event::Reconfigured(engine) => self.reconfigured(now, engine as usize, queue),
+        }
+        self.dispatch(now, queue);
+    }
+
+    fn work_left(&self) -> u64 {
+        self.open
+    }
+
+    fn resources(&self) -> Vec<ResourceState> {
+        let state = |name: &str, servers: u32, busy: u32, waiting: usize| ResourceState {
+            name: name.into(),
+            servers,
+            busy,
+            waiting,
+        };
+        vec![
+            state("batches", self.slots, self.in_flight, self.writes.len() + self.reads.len()),
+            state("delayed chunk buffer", 1, 1, self.delayed.len()),
+            state("partial writes", 1, 1, self.completions.len()),
+        ]
+    }
+}

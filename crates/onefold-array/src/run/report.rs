@@ -1,0 +1,245 @@
+//! What a run came to, in numbers.
+//! Room: onefold-array.
+//! Rates are in GB/s of client bytes, 10^9 bytes a second, reads and writes together, unless the
+//! name says otherwise.
+
+use onefold_sim::{Histogram, RunEnd};
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::resources::{Cause, Task};
+use super::tally::{Bytes, Measured};
+use crate::decide::predictor::Score;
+use crate::spec::ServerSpec;
+
+/// A resource and how it spent the time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResourceRow {
+    /// Its name.
+    pub name: &'static str,
+    /// Busy share, 0 to 1.
+    pub utilisation: f64,
+    /// Jobs waiting on average.
+    pub waiting_mean: f64,
+    /// Mean wait of a job, in ns.
+    pub wait_ns_mean: f64,
+}
+
+/// The resource that stops the rest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bottleneck {
+    /// The busiest resource.
+    pub name: &'static str,
+    /// Its busy share, 0 to 1.
+    pub utilisation: f64,
+    /// The next one.
+    pub next: Option<&'static str>,
+    /// How many times as much throughput the next one would allow.
+    pub factor_to_next: Option<f64>,
+}
+
+/// A part of a whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareRow {
+    /// What of.
+    pub name: &'static str,
+    /// How much; the unit is that of the list.
+    pub amount: f64,
+    /// Its share of the list, 0 to 1.
+    pub share: f64,
+}
+
+/// Latencies of one kind of request, in ns; none if there was none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencyRow {
+    /// Read, unique, duplicate, or buffered for all writes that are answered early.
+    pub name: &'static str,
+    /// Requests.
+    pub count: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 99 of 100 are not longer.
+    pub p99_ns: u64,
+    /// 999 of 1000 are not longer.
+    pub p999_ns: u64,
+}
+
+/// A run's numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The server's name.
+    pub name: String,
+    /// Throughput.
+    pub gb_per_s: f64,
+    /// How long was measured, in virtual seconds.
+    pub seconds: f64,
+    /// What stops it.
+    pub bottleneck: Option<Bottleneck>,
+    /// Resources that were used, the busiest first.
+    pub resources: Vec<ResourceRow>,
+    /// Cores in use.
+    pub cores: f64,
+    /// Cores by task, unit: cores.
+    pub cores_by_task: Vec<ShareRow>,
+    /// Bytes through the host's memory for each client byte.
+    pub memory_bytes_per_client_byte: f64,
+    /// The same by cause, unit: bytes for each client byte.
+    pub memory_by_cause: Vec<ShareRow>,
+    /// Where bytes went in the measured stretch, unit: bytes.
+    pub bytes: Bytes,
+    /// The same from the first request to the last, with nothing on its way.
+    pub bytes_of_all: Bytes,
+    /// Share of look-ups answered from memory, 0 to 1.
+    pub table_hit_share: Option<f64>,
+    /// Share of written chunks that were duplicates, 0 to 1.
+    pub duplicate_share: Option<f64>,
+    /// What the predictor said.
+    pub predictor: Score,
+    /// Latencies.
+    pub latencies: Vec<LatencyRow>,
+    /// Bytes read from and written to data drives, for each client byte.
+    pub drive_bytes_per_client_byte: f64,
+    /// Share of offered requests that found the buffer full, 0 to 1.
+    pub held_back_share: f64,
+    /// Most bytes in the client request buffer.
+    pub client_buffer_peak: u64,
+    /// Most bytes in the delayed chunk buffer.
+    pub delayed_buffer_peak: u64,
+    /// Chunks of a batch, on average.
+    pub batch_chunks_mean: f64,
+    /// Times that an engine was reconfigured.
+    pub reconfigurations: u64,
+    /// Energy for each client GB, in J; from assumed watts.
+    pub joules_per_gb: f64,
+    /// Digest of what is stored: equal for equal requests, however the server worked.
+    pub stored_digest: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Hash of all events: equal for equal runs.
+    pub event_hash: u64,
+}
+
+/// The report of a machine that has stopped.
+pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report {
+    let spec = machine.spec();
+    let tally = &machine.tally;
+    let measured = tally.measured().expect("a run that ended was measured");
+    let seconds = measured.span.ns() as f64 / 1e9;
+    let client = measured.answered_bytes as f64;
+    let per_client = |bytes: f64| if client > 0.0 { bytes / client } else { 0.0 };
+    let mut resources: Vec<ResourceRow> = measured
+        .loads
+        .iter()
+        .map(|&(name, load)| ResourceRow {
+            name,
+            utilisation: load.utilisation,
+            waiting_mean: load.waiting_mean,
+            wait_ns_mean: load.wait_ns_mean,
+        })
+        .collect();
+    resources.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let elapsed_ns = measured.span.ns() as f64;
+    let cores_by_task = shares(Task::ALL.iter().zip(&measured.task_ns).map(|(task, &ns)| {
+        (task.name(), if elapsed_ns > 0.0 { ns as f64 / elapsed_ns } else { 0.0 })
+    }));
+    let memory_by_cause = shares(
+        Cause::ALL
+            .iter()
+            .zip(&measured.memory_bytes)
+            .map(|(cause, &bytes)| (cause.name(), per_client(bytes as f64))),
+    );
+    let of = |part: u64, rest: u64| (part + rest > 0).then(|| part as f64 / (part + rest) as f64);
+    let (hits, misses) = machine.table.hits_and_misses();
+    let (unique, duplicate) = measured.found;
+    let cores: f64 = cores_by_task.iter().map(|row| row.amount).sum();
+    let (offered, held_back) = measured.offered;
+    Report {
+        name: spec.name.clone(),
+        gb_per_s: if seconds > 0.0 { client / 1e9 / seconds } else { 0.0 },
+        seconds,
+        bottleneck: bottleneck(&resources),
+        resources,
+        cores,
+        cores_by_task,
+        memory_bytes_per_client_byte: memory_by_cause.iter().map(|row| row.amount).sum(),
+        memory_by_cause,
+        bytes: measured.bytes,
+        bytes_of_all: tally.bytes,
+        table_hit_share: of(hits, misses),
+        duplicate_share: of(duplicate, unique),
+        predictor: measured.score,
+        latencies: latencies(machine),
+        drive_bytes_per_client_byte: per_client(measured.drive_bytes.iter().sum::<u64>() as f64),
+        held_back_share: if offered > 0 { held_back as f64 / offered as f64 } else { 0.0 },
+        client_buffer_peak: machine.client_buffer.peak(),
+        delayed_buffer_peak: machine.delayed.peak_bytes(),
+        batch_chunks_mean: tally.batch_chunks as f64 / tally.batches.max(1) as f64,
+        reconfigurations: tally.reconfigurations,
+        joules_per_gb: if client > 0.0 {
+            watts(spec, cores, measured) * seconds / (client / 1e9)
+        } else {
+            0.0
+        },
+        stored_digest: machine.contents.digest(),
+        events: end.events,
+        event_hash,
+    }
+}
+
+/// What cores and engines draw, on average: idle power, and what being busy adds. An engine is as
+/// busy as its busiest units.
+fn watts(spec: &ServerSpec, cores: f64, measured: &Measured) -> f64 {
+    let units = measured.loads.iter().filter(|(name, _)| name.ends_with("units"));
+    let engine_busy = units
+        .filter(|(name, _)| !name.starts_with("nic"))
+        .map(|(_, load)| load.utilisation)
+        .fold(0.0, f64::max);
+    let power = &spec.power;
+    let between = |idle: f64, busy: f64, share: f64| idle + share * (busy - idle);
+    let count = f64::from(spec.cores());
+    count * between(power.core_idle_w, power.core_busy_w, cores / count)
+        + f64::from(spec.engine.count)
+            * between(power.engine_idle_w, power.engine_busy_w, engine_busy)
+}
+
+fn bottleneck(resources: &[ResourceRow]) -> Option<Bottleneck> {
+    let first = resources.first()?;
+    let next = resources.get(1).filter(|next| next.utilisation > 0.0);
+    Some(Bottleneck {
+        name: first.name,
+        utilisation: first.utilisation,
+        next: next.map(|next| next.name),
+        factor_to_next: next.map(|next| first.utilisation / next.utilisation),
+    })
+}
+
+/// Rows that are not empty, the largest first, each with its share.
+fn shares(rows: impl Iterator<Item = (&'static str, f64)>) -> Vec<ShareRow> {
+    let rows: Vec<(&'static str, f64)> = rows.filter(|(_, amount)| *amount > 0.0).collect();
+    let total: f64 = rows.iter().map(|(_, amount)| amount).sum();
+    let mut rows: Vec<ShareRow> = rows
+        .into_iter()
+        .map(|(name, amount)| ShareRow { name, amount, share: amount / total })
+        .collect();
+    rows.sort_by(|a, b| b.amount.total_cmp(&a.amount));
+    rows
+}
+
+fn latencies(machine: &Machine) -> Vec<LatencyRow> {
+    let ([read, unique, duplicate], early) = machine.tally.latencies();
+    let row = |name: &'static str, histogram: &Histogram| {
+        let quantile = |per_million| histogram.quantile(per_million);
+        Some(LatencyRow {
+            name,
+            count: histogram.count(),
+            mean_ns: histogram.mean()?,
+            p50_ns: quantile(500_000)?,
+            p99_ns: quantile(990_000)?,
+            p999_ns: quantile(999_000)?,
+        })
+    };
+    let rows = [("read", read), ("unique", unique), ("duplicate", duplicate), ("buffered", early)];
+    rows.into_iter().filter_map(|(name, histogram)| row(name, histogram)).collect()
+}

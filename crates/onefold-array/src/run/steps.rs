@@ -1,0 +1,366 @@
+//! What each step of a batch does, and what it takes.
+//! Room: onefold-array.
+//! Invariants: a step asks for its resources at its own time, so that every resource sees jobs in
+//! order of time. Where several pass the same bytes at once (a link and the memory behind it), the
+//! step ends with the slowest.
+
+use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
+
+use super::batch::{Kind, Step, next};
+use super::machine::{Batch, Event, Machine};
+use super::resources::{Cause, Task};
+use crate::spec::{DataPath, HashPlace, IndexPlace, PredictorKind, Switch};
+
+/// Bytes of a fingerprint on its way from an engine.
+const DIGEST_BYTES: u64 = 32;
+
+impl Machine {
+    /// A batch has finished a step: begin the next one, and all that follow at the same time.
+    pub(super) fn step_done(&mut self, now: SimTime, id: u32, queue: &mut EventQueue<Event>) {
+        let mut batch = std::mem::replace(&mut self.batches[id as usize], Batch::empty());
+        loop {
+            self.leave(now, &mut batch, queue);
+            batch.step = next(batch.kind, batch.step, &self.spec.place);
+            if batch.step == Step::Done {
+                self.over(now, &mut batch, queue);
+                self.batches[id as usize] = batch;
+                self.free_batches.push(id);
+                return;
+            }
+            let end = self.enter(now, &mut batch);
+            if end > now {
+                self.batches[id as usize] = batch;
+                queue.at(end, Event::Step(id));
+                return;
+            }
+        }
+    }
+
+    /// What a step needs; when it ends.
+    fn enter(&mut self, now: SimTime, batch: &mut Batch) -> SimTime {
+        let count = batch.chunks.len() as f64;
+        let bytes = batch.chunks.len() as u64 * self.spec.chunk_bytes;
+        match batch.step {
+            Step::New | Step::Done => now,
+            Step::HashOnCore => {
+                let passed = self.resources.through_memory(now, bytes, Cause::Hash);
+                let ns = bytes as f64 * self.spec.cpu.hash_ns_per_byte;
+                passed.max(self.resources.on_a_core(now, &[(Task::Hash, ns)]))
+            }
+            Step::Schedule => {
+                let cpu = &self.spec.cpu;
+                let predicts =
+                    batch.kind == Kind::Write && self.spec.predictor.kind != PredictorKind::None;
+                let predict = if predicts { count * cpu.predict_ns_per_chunk } else { 0.0 };
+                let schedule = count * cpu.schedule_ns_per_chunk;
+                let tasks = [(Task::Predict, predict), (Task::Schedule, schedule)];
+                self.resources.on_a_core(now, &tasks)
+            }
+            Step::ToEngine => self.send_to_engine(now, batch, bytes),
+            Step::InEngine => self.in_engine(now, batch, bytes),
+            Step::FromEngine => {
+                let out = match batch.kind {
+                    Kind::Write => {
+                        self.ahead_bytes(batch) + batch.chunks.len() as u64 * DIGEST_BYTES
+                    }
+                    Kind::Compress => self.compressed(batch),
+                    Kind::Read | Kind::Complete => bytes,
+                };
+                let passed = self.out_of_engine(now, batch, out);
+                passed.max(self.resources.through_memory(now, out, Cause::Engine))
+            }
+            Step::LookUp => self.look_up(now, batch, bytes),
+            Step::Table => self.table(now, batch),
+            Step::CompressOnCore => {
+                let unique = batch.chunks.iter().filter(|chunk| chunk.unique).count() as u64;
+                let bytes = unique * self.spec.chunk_bytes;
+                let moved = bytes + self.compressed(batch);
+                let passed = self.resources.through_memory(now, moved, Cause::Compress);
+                let ns = bytes as f64 * self.spec.cpu.compress_ns_per_byte;
+                passed.max(self.resources.on_a_core(now, &[(Task::Compress, ns)]))
+            }
+            Step::DecompressOnCore => {
+                let moved = bytes + self.read_bytes(batch);
+                let passed = self.resources.through_memory(now, moved, Cause::Decompress);
+                let ns = bytes as f64 * self.spec.cpu.decompress_ns_per_byte;
+                passed.max(self.resources.on_a_core(now, &[(Task::Decompress, ns)]))
+            }
+            Step::ReadDrives => self.read_drives(now, batch),
+            Step::Store => self.store(now, batch),
+            Step::ToClient => self.send_to_client(now, batch, bytes),
+        }
+    }
+
+    /// What a finished step changes.
+    fn leave(&mut self, now: SimTime, batch: &mut Batch, queue: &mut EventQueue<Event>) {
+        if batch.kind == Kind::Write && batch.step == Step::Table {
+            self.settle(now, batch, queue);
+        }
+    }
+
+    // ---- engines ---------------------------------------------------------------------------
+
+    fn send_to_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
+        let sent = match batch.kind {
+            Kind::Write | Kind::Compress => bytes,
+            Kind::Read | Kind::Complete => self.read_bytes(batch),
+        };
+        let at = batch.engine.expect("a batch on its way to an engine has one");
+        let link = &mut self.resources.engines[at].link_in;
+        let arrived = link.send(now, sent, 0).end + link.latency();
+        if self.spec.place.data == DataPath::Direct && batch.kind != Kind::Complete {
+            return arrived;
+        }
+        arrived.max(self.resources.through_memory(now, sent, Cause::Engine))
+    }
+
+    fn out_of_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
+        let at = batch.engine.expect("a batch on its way from an engine has one");
+        let link = &mut self.resources.engines[at].link_out;
+        link.send(now, bytes, 0).end + link.latency()
+    }
+
+    fn in_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
+        let chunk = self.spec.chunk_bytes;
+        let engine = &self.spec.engine;
+        let span = |rate: f64| SimSpan::of_transfer(chunk, rate as u64);
+        let (hash, compress, decompress) = (
+            span(engine.hash_bytes_per_s()),
+            span(engine.compress_bytes_per_s()),
+            span(engine.decompress_bytes_per_s()),
+        );
+        let all = batch.chunks.len();
+        let ahead = batch.chunks.iter().filter(|chunk| chunk.ahead).count();
+        let (hashed, compressed, decompressed) = match batch.kind {
+            Kind::Write => (all, ahead, 0),
+            Kind::Compress => (0, all, 0),
+            Kind::Read | Kind::Complete => (0, 0, all),
+        };
+        let at = batch.engine.expect("a batch in an engine has one");
+        let engine = &mut self.resources.engines[at];
+        let mut end = now;
+        let work = [
+            (&mut engine.hash, hashed, hash),
+            (&mut engine.compress, compressed, compress),
+            (&mut engine.decompress, decompressed, decompress),
+        ];
+        for (units, count, span) in work {
+            if count > 0 {
+                end = end.max(serve_all(units.as_mut().expect("checked"), now, count, span));
+            }
+        }
+        let of = |count: usize| count as u64 * chunk;
+        self.count_demand(of(hashed), of(compressed), of(decompressed));
+        debug_assert_eq!(bytes, of(all));
+        end
+    }
+
+    // ---- tables ----------------------------------------------------------------------------
+
+    fn look_up(&mut self, now: SimTime, batch: &mut Batch, bytes: u64) -> SimTime {
+        let count = batch.chunks.len() as u64;
+        let cpu = &self.spec.cpu;
+        let metadata = (Task::Metadata, count as f64 * cpu.metadata_ns_per_chunk);
+        // Data that stays out of the host costs it nothing by the byte.
+        let by_byte = |rate: f64| match self.spec.place.data {
+            DataPath::Host => bytes as f64 * rate,
+            DataPath::Direct => 0.0,
+        };
+        let nic = by_byte(cpu.nic_ns_per_byte) + count as f64 * cpu.nic_ns_per_chunk;
+        let nic = (Task::Nic, if batch.kind == Kind::Complete { 0.0 } else { nic });
+        if batch.kind != Kind::Write {
+            return self.resources.on_a_core(now, &[metadata, nic]);
+        }
+        for chunk in &mut batch.chunks {
+            let new = self.contents.claim(chunk.content);
+            let address = u64::from(chunk.address);
+            self.contents.hold(address, chunk.content);
+            self.predictor.learn(address, chunk.said_unique, new);
+            chunk.unique = new;
+            let cost = self.table.look_up(chunk.content, new);
+            batch.table_reads += u64::from(cost.reads);
+            batch.table_writes += u64::from(cost.writes);
+        }
+        let touched = count * self.spec.table.touched_bytes;
+        let mut end = self.resources.through_memory(now, touched, Cause::Index);
+        let index = match self.spec.place.index {
+            IndexPlace::Cpu => count as f64 * cpu.index_ns_per_chunk,
+            IndexPlace::Engine => {
+                let ns = (count as f64 * 1e9 / self.spec.table.engine_lookups_per_s).ceil();
+                let served = self.resources.index.serve(now, SimSpan::from_ns(ns as u64));
+                end = end.max(served.end + SimSpan::from_ns(self.spec.table.engine_latency_ns));
+                0.0
+            }
+        };
+        let mut tasks = vec![metadata, nic, (Task::Index, index)];
+        if self.spec.place.hash == HashPlace::Cpu {
+            tasks.retain(|(_, ns)| *ns > 0.0);
+        }
+        end.max(self.resources.on_a_core(now, &tasks))
+    }
+
+    fn table(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+        let moved = batch.table_reads + batch.table_writes;
+        if moved == 0 {
+            return now;
+        }
+        let spec = &self.spec;
+        let span = SimSpan::from_ns((1e9 / spec.table_ssd.reads_per_s).ceil() as u64);
+        let latency = SimSpan::from_ns(spec.table_ssd.latency_ns);
+        let bytes = moved * spec.table.bucket_bytes;
+        let drives = &mut self.resources.table_drives;
+        let mut end = now;
+        if batch.table_reads > 0 {
+            end = serve_all(drives, now, batch.table_reads as usize, span) + latency;
+        }
+        // Nobody waits for what is written back, but it takes its turn.
+        serve_all(drives, now, batch.table_writes as usize, span);
+        end.max(self.resources.through_memory(now, bytes, Cause::Table))
+    }
+
+    /// The look-up is over: duplicates are done, and what nobody has compressed waits.
+    fn settle(&mut self, now: SimTime, batch: &mut Batch, queue: &mut EventQueue<Event>) {
+        let chunk_bytes = self.spec.chunk_bytes;
+        let delays = batch.reserved > 0;
+        let deadline_ns = now.ns() + self.spec.schedule.deadline_ns;
+        let mut chunks = std::mem::take(&mut batch.chunks);
+        let mut unused = batch.reserved;
+        chunks.retain(|chunk| {
+            if chunk.ahead && !chunk.unique {
+                self.tally.bytes.compressed_in_vain += chunk_bytes;
+            }
+            if !chunk.unique {
+                self.tally.bytes.duplicate += chunk_bytes;
+                self.finish(now, chunk, queue);
+                return false;
+            }
+            if delays && !chunk.ahead {
+                self.delayed.push(deadline_ns, *chunk);
+                unused -= 1;
+                return false;
+            }
+            true
+        });
+        batch.chunks = chunks;
+        if delays {
+            self.delayed.release(unused);
+        }
+    }
+
+    // ---- drives and clients ----------------------------------------------------------------
+
+    fn store(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+        let stored = self.compressed(batch);
+        if stored == 0 {
+            return now;
+        }
+        let written = batch.chunks.len() as u64 * self.spec.chunk_bytes;
+        self.tally.bytes.stored += stored;
+        self.tally.bytes.compressed_away += written - stored;
+        let mut end = now;
+        if self.spec.place.data == DataPath::Host {
+            let ns = stored as f64 * self.spec.cpu.submit_ns_per_byte;
+            end = self.resources.on_a_core(now, &[(Task::Submit, ns)]);
+            end = end.max(self.resources.through_memory(now, stored, Cause::Ssd));
+        } else {
+            end = end.max(self.out_of_engine(now, batch, stored));
+        }
+        self.resources.drive_bytes[1] += stored;
+        let rate = (self.spec.ssd.write_gb_per_s * 1e9) as u64;
+        end.max(self.drive(now, SimSpan::of_transfer(stored, rate)))
+    }
+
+    fn read_drives(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+        let rate = (self.spec.ssd.read_gb_per_s * 1e9) as u64;
+        let mut end = now;
+        for at in 0..batch.chunks.len() {
+            let bytes = self.sizes.compressed(batch.chunks[at].content);
+            end = end.max(self.drive(now, SimSpan::of_transfer(bytes, rate)));
+        }
+        let bytes = self.read_bytes(batch);
+        self.resources.drive_bytes[0] += bytes;
+        if self.spec.place.data == DataPath::Host || batch.kind == Kind::Complete {
+            let ns = bytes as f64 * self.spec.cpu.submit_ns_per_byte;
+            end = end.max(self.resources.on_a_core(now, &[(Task::Submit, ns)]));
+            end = end.max(self.resources.through_memory(now, bytes, Cause::Ssd));
+        }
+        end
+    }
+
+    /// The next drive does this.
+    fn drive(&mut self, now: SimTime, span: SimSpan) -> SimTime {
+        let at = self.next_drive;
+        self.next_drive = (at + 1) % self.resources.drives.len();
+        let latency = SimSpan::from_ns(self.spec.ssd.latency_ns);
+        self.resources.drives[at].serve(now, span).end + latency
+    }
+
+    fn send_to_client(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
+        let request = self.spec.workload.request_bytes;
+        let asked = if request < self.spec.chunk_bytes {
+            batch.chunks.len() as u64 * request
+        } else {
+            bytes
+        };
+        self.tally.bytes.client_out += asked;
+        let link = &mut self.resources.nic_out;
+        let mut end = link.send(now, asked, 0).end + link.latency();
+        if self.spec.place.data == DataPath::Host {
+            end = end.max(self.resources.through_memory(now, asked, Cause::Nic));
+        } else {
+            end = end.max(self.out_of_engine(now, batch, asked));
+        }
+        end
+    }
+
+    /// A batch has gone its way.
+    fn over(&mut self, now: SimTime, batch: &mut Batch, queue: &mut EventQueue<Event>) {
+        self.in_flight -= 1;
+        if let Some(at) = batch.engine {
+            self.resources.engines[at].in_flight -= 1;
+            if self.spec.schedule.long_term == Switch::On {
+                self.reconfigure(now, queue);
+            }
+        }
+        if batch.kind == Kind::Compress {
+            self.delayed.release(batch.chunks.len());
+        }
+        for at in 0..batch.chunks.len() {
+            let chunk = batch.chunks[at];
+            match batch.kind {
+                Kind::Complete => self.writes.push(chunk),
+                _ => self.finish(now, &chunk, queue),
+            }
+        }
+        batch.chunks.clear();
+    }
+
+    // ---- sizes -----------------------------------------------------------------------------
+
+    /// Bytes that the unique chunks of a batch are compressed to.
+    fn compressed(&self, batch: &Batch) -> u64 {
+        let unique = batch.chunks.iter().filter(|chunk| chunk.unique);
+        unique.map(|chunk| self.sizes.compressed(chunk.content)).sum()
+    }
+
+    /// The same of those that were compressed before their look-up, unique or not.
+    fn ahead_bytes(&self, batch: &Batch) -> u64 {
+        let ahead = batch.chunks.iter().filter(|chunk| chunk.ahead);
+        ahead.map(|chunk| self.sizes.compressed(chunk.content)).sum()
+    }
+
+    /// Bytes that drives hold of what a batch reads.
+    fn read_bytes(&self, batch: &Batch) -> u64 {
+        let held = |address: u32| self.contents.held(u64::from(address));
+        let content = |chunk: &super::machine::Chunk| match batch.kind {
+            Kind::Complete => held(chunk.address),
+            _ => chunk.content,
+        };
+        batch.chunks.iter().map(|chunk| self.sizes.compressed(content(chunk))).sum()
+    }
+}
+
+/// Serves so many equal jobs; when the last one is done.
+fn serve_all(stations: &mut Stations, now: SimTime, count: usize, span: SimSpan) -> SimTime {
+    (0..count).fold(now, |end, _| end.max(stations.serve(now, span).end))
+}

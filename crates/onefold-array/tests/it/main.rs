@@ -1,0 +1,22 @@
+//! What must hold for every server.
+
+mod laws;
+mod queues;
+mod storage;
+
+use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
+
+/// A preset with settings on top.
+pub fn spec(preset: &str, settings: &[&str]) -> ServerSpec {
+    let builder = SpecBuilder::preset(preset).unwrap_or_else(|error| panic!("{error}"));
+    let with = |builder: SpecBuilder, setting: &&str| {
+        builder.set(setting).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let builder = settings.iter().fold(builder, with);
+    builder.build().unwrap_or_else(|error| panic!("{preset} {settings:?}: {error}"))
+}
+
+/// Its report.
+pub fn run(preset: &str, settings: &[&str]) -> Report {
+    simulate(&spec(preset, settings)).unwrap_or_else(|error| panic!("{preset}: {error}"))
+}

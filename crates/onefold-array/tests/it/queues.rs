@@ -1,0 +1,118 @@
+//! Time against closed forms.
+
+use crate::{run, spec};
+use onefold_array::{Report, simulate};
+
+fn write(report: &Report) -> f64 {
+    let rows = report.latencies.iter().filter(|row| row.name != "read");
+    let (count, sum) = rows.fold((0.0, 0.0), |(count, sum), row| {
+        (count + row.count as f64, sum + row.count as f64 * row.mean_ns)
+    });
+    sum / count
+}
+
+#[test]
+fn alone_in_the_server_a_request_takes_the_sum_of_its_steps() {
+    let alone = [
+        "workload.outstanding=1",
+        "workload.requests=50",
+        "workload.warm_requests=0",
+        "workload.compressed_share=0.5",
+        "workload.compressed_spread=0",
+    ];
+    let bytes = 32_768.0_f64;
+    let up = |ns: f64| ns.ceil();
+    let near = |ns: f64| ns.round();
+    // Software, unique: card, hash, look-up, compression, drive.
+    let report = run("software", &[&alone[..], &["workload.duplicate_share=0"]].concat());
+    let card = up(bytes / 25.0) + 2_000.0;
+    let hash = near(bytes * 1.351);
+    let look_up = near(6_000.0) + near(bytes * 0.19) + near(500.0);
+    let compress = near(bytes * 5.405);
+    let drive = up(bytes / 2.0 / 2.3) + 20_000.0;
+    let expected = card + hash + look_up + compress + drive;
+    assert!((write(&report) - expected).abs() < 1e-6, "software: {} {expected}", write(&report));
+    // The engine, guessed right: card, core, link, units, link, look-up, drive.
+    let cidr = [&alone[..], &["workload.duplicate_share=0", "predictor.kind=all-unique"]].concat();
+    let cidr_spec = spec("cidr", &cidr);
+    let rate = |bytes_per_s: f64| (bytes_per_s as u64) as f64 / 1e9;
+    let link = rate(cidr_spec.link.bytes_per_s());
+    let core = near(100.0) + near(300.0);
+    let to = up(bytes / link) + 1_000.0;
+    let units = up(bytes / rate(cidr_spec.engine.hash_bytes_per_s()))
+        .max(up(bytes / rate(cidr_spec.engine.compress_bytes_per_s())));
+    let from = up((bytes / 2.0 + 32.0) / link) + 1_000.0;
+    let expected = card + core + to + units + from + look_up + drive;
+    let took = write(&simulate(&cidr_spec).unwrap());
+    assert!((took - expected).abs() < 1e-6, "engine: {took} {expected}");
+}
+
+#[test]
+fn requests_in_the_server_are_rate_times_latency() {
+    for preset in ["software", "cidr", "cidr+", "fidr"] {
+        let settings = [
+            "workload.outstanding=3000",
+            "workload.requests=60000",
+            "workload.warm_requests=12000",
+            "workload.read_share=0.3",
+        ];
+        let report = run(preset, &settings);
+        let request = spec(preset, &settings).workload.request_bytes as f64;
+        let rate = report.gb_per_s / request;
+        let (count, sum) = report.latencies.iter().fold((0.0, 0.0), |(count, sum), row| {
+            (count + row.count as f64, sum + row.count as f64 * row.mean_ns)
+        });
+        let inside = rate * sum / count;
+        assert!((inside / 3000.0 - 1.0).abs() < 0.01, "{preset}: {inside}");
+    }
+}
+
+#[test]
+fn a_single_core_is_a_queue_with_equal_service() {
+    // Only hashing takes time: 1 us a chunk of 4 KiB, on one core. M/D/1 waits rho / 2 (1 - rho).
+    for load in [0.3, 0.6, 0.8] {
+        let rate = format!("workload.gb_per_s={}", load * 4.096);
+        let report = run(
+            "software",
+            &[
+                "chunk_bytes=4096",
+                "workload.request_bytes=4096",
+                "workload.load=poisson",
+                &rate,
+                "workload.requests=400000",
+                "workload.warm_requests=1000",
+                "batch.chunks=1",
+                "cpu.sockets=1",
+                "cpu.cores_per_socket=1",
+                "cpu.hash_ns_per_byte=0.244140625",
+                "cpu.nic_ns_per_byte=0",
+                "cpu.compress_ns_per_byte=0",
+                "cpu.index_ns_per_chunk=0",
+                "cpu.metadata_ns_per_chunk=0",
+                "cpu.submit_ns_per_byte=0",
+                "nic.latency_ns=0",
+                "nic.gb_per_s=100000",
+                "memory.gb_per_s_per_socket=100000",
+                "ssd.latency_ns=0",
+                "ssd.write_gb_per_s=100000",
+            ],
+        );
+        // The card, the memory passes and the drive take a few ns.
+        let waits = write(&report) - 1_000.0;
+        let expected = 1_000.0 * load / (2.0 * (1.0 - load));
+        assert!((waits - expected).abs() < 0.02 * (expected + 1_000.0), "{load}: {waits}");
+    }
+}
+
+#[test]
+fn more_than_it_can_do_runs_at_what_it_can_do() {
+    let settings = ["workload.requests=60000", "workload.warm_requests=6000"];
+    let capacity = run("cidr", &settings).gb_per_s;
+    let rate = format!("workload.gb_per_s={}", capacity * 2.0);
+    let offered = ["workload.load=poisson", &rate, "buffer.client_bytes=67108864"];
+    let report = run("cidr", &[&settings[..], &offered].concat());
+    assert!((report.gb_per_s / capacity - 1.0).abs() < 0.03, "{} {capacity}", report.gb_per_s);
+    assert!(report.client_buffer_peak > 67_108_864 - 2 * 32_768);
+    assert!(report.client_buffer_peak <= 67_108_864);
+    assert!(report.held_back_share > 0.4, "{}", report.held_back_share);
+}
