@@ -24,8 +24,8 @@ mod transfer;
 use std::process::ExitCode;
 
 use args::{
-    CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand, SsdCommand,
-    TraceCommand, VolumeCommand,
+    ArrayCommand, CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand,
+    SsdCommand, TraceCommand, VolumeCommand,
 };
 use output::Printer;
 
@@ -86,6 +86,8 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Reproduce(args) => c::reproduce::run(args, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Array(ArrayCommand::Run(args)) => c::array_run::run(args, printer),
+        Command::Array(ArrayCommand::Spec(args)) => c::array_spec::run(args, printer),
         Command::Ssd(SsdCommand::Run(args)) => c::ssd_run::run(args, printer),
         Command::Ssd(SsdCommand::Spec(args)) => c::ssd_spec::run(args, printer),
         Command::Ssd(SsdCommand::Serve(args)) => return c::ssd_serve::run(args, printer),

@@ -4,6 +4,7 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod archive;
+mod array;
 mod background;
 mod cache;
 mod estimate;
@@ -30,6 +31,7 @@ pub use archive::{
     ArchiveListArgs, ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs,
     ArchiveVerifyArgs,
 };
+pub use array::{ArrayCommand, ArrayRunArgs, ArraySpecArgs, ServerChoice};
 pub use background::{Background, BackgroundArgs};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
@@ -126,6 +128,9 @@ pub enum Command {
     /// Run, emulate and inspect drives with deduplication inside
     #[command(subcommand, arg_required_else_help = true)]
     Ssd(SsdCommand),
+    /// Model data reduction servers with offloaded hashing and compression
+    #[command(subcommand, arg_required_else_help = true)]
+    Array(ArrayCommand),
     /// Print the completion script of a shell
     #[command(after_help = "For bash:  onefold completions bash > \
         ~/.local/share/bash-completion/completions/onefold")]

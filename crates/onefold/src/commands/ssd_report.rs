@@ -8,7 +8,7 @@ use crate::output::Printer;
 use crate::table::{Align, Table, count, percent};
 
 /// Nanoseconds in a unit that fits.
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
         ns if ns < 1e6 => format!("{:.1} us", ns / 1e3),

@@ -58,7 +58,7 @@ pub fn run(args: &SsdRunArgs, printer: &Printer) -> Result<()> {
     if args.sweep.is_empty() {
         return single(args, &ssd_spec::build(builder)?, printer);
     }
-    let points = points(&args.sweep)?;
+    let points = points(&args.sweep, "onefold ssd spec")?;
     let specs = points
         .iter()
         .map(|point| {
@@ -171,15 +171,15 @@ fn watched(
 // ---- sweeps -----------------------------------------------------------------------------------
 
 /// Keys and values of one run.
-type Point = Vec<(String, String)>;
+pub type Point = Vec<(String, String)>;
 
-/// Every combination, the last key changing fastest.
-fn points(sweeps: &[String]) -> Result<Vec<Point>> {
+/// Every combination, the last key changing fastest; `keys` is the command that lists them.
+pub fn points(sweeps: &[String], keys: &str) -> Result<Vec<Point>> {
     let mut points: Vec<Point> = vec![Vec::new()];
     for sweep in sweeps {
         let wrong = || {
             let message = format!("--sweep {sweep}: expected KEY=V1,V2,...");
-            Failure::nothing_done(message).hint("for a list of all keys: onefold ssd spec")
+            Failure::nothing_done(message).hint(format!("for a list of all keys: {keys}"))
         };
         let (key, values) = sweep.split_once('=').ok_or_else(wrong)?;
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
@@ -239,7 +239,7 @@ fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Prin
 }
 
 /// A value as the number or switch that it is, else as text.
-fn json_value(text: &str) -> serde_json::Value {
+pub fn json_value(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
@@ -312,13 +312,13 @@ mod tests {
     #[test]
     fn sweeps_are_every_combination_in_order() {
         let sweeps = ["a=1,2", "b = x , y"].map(str::to_owned);
-        let points = points(&sweeps).expect("well-formed");
+        let points = points(&sweeps, "onefold ssd spec").expect("well-formed");
         let names: Vec<String> = points.iter().map(|point| ssd_report::named(point)).collect();
         assert_eq!(names, ["a=1 b=x", "a=1 b=y", "a=2 b=x", "a=2 b=y"]);
         for wrong in ["a", "a=", "a=1,,2", "=1"] {
-            assert!(super::points(&[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(super::points(&[wrong.to_owned()], "onefold ssd spec").is_err(), "{wrong}");
         }
-        assert!(super::points(&["a=1".to_owned(), "a=2".to_owned()]).is_err());
+        assert!(super::points(&["a=1".to_owned(), "a=2".to_owned()], "onefold ssd spec").is_err());
         assert_eq!(json_value("0.5"), serde_json::json!(0.5));
         assert_eq!(json_value("zipf"), serde_json::json!("zipf"));
     }

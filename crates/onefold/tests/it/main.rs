@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod array;
 mod clients;
 mod command_line;
 mod crash;

@@ -1,0 +1,157 @@
+//! The report of `onefold array run` for people.
+//! Room: onefold.
+
+use onefold_array::Report;
+use onefold_array::run::ShareRow;
+
+use super::ssd_report::time;
+use crate::output::Printer;
+use crate::table::{Align, Table, count, percent};
+
+/// Bytes as GB, 10^9 bytes.
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.3} GB", bytes as f64 / 1e9)
+}
+
+/// A share that may not be there.
+fn share(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), percent)
+}
+
+/// One run.
+pub fn text(report: &Report, assumed: usize, printer: &Printer) -> String {
+    let mut text = String::new();
+    let mut section = |heading: &str, table: &Table| {
+        text.push_str(&printer.heading(heading));
+        text.push('\n');
+        for line in table.lines(2) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text.push('\n');
+    };
+    section(&report.name, &summary(report));
+    section("Resources", &resources(report));
+    section("Cores by task", &parts(&report.cores_by_task, "cores"));
+    section("Memory traffic by cause", &parts(&report.memory_by_cause, "bytes a client byte"));
+    section("Where written bytes went", &bytes(report));
+    section("Latency", &latencies(report));
+    let note = format!(
+        "{assumed} keys behind these figures are assumptions; onefold array spec names them.\n"
+    );
+    text + &note
+}
+
+fn summary(report: &Report) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Left]);
+    table.row(["throughput".to_owned(), format!("{:.2} GB/s of client data", report.gb_per_s)]);
+    if let Some(stop) = &report.bottleneck {
+        let next = match (stop.next, stop.factor_to_next) {
+            (Some(next), Some(factor)) => {
+                format!("; without it {next}, at {factor:.2} times the throughput")
+            }
+            _ => String::new(),
+        };
+        let value = format!("{}, {} busy{next}", stop.name, percent(stop.utilisation));
+        table.row(["stopped by".to_owned(), value]);
+    }
+    table.row(["cores in use".to_owned(), format!("{:.1}", report.cores)]);
+    table.row(["duplicates".to_owned(), share(report.duplicate_share)]);
+    table.row(["table hits".to_owned(), share(report.table_hit_share)]);
+    table.row(["guessed right".to_owned(), share(report.predictor.right_share())]);
+    let batch = format!("{:.1} chunks on average", report.batch_chunks_mean);
+    table.row(["batches".to_owned(), batch]);
+    table.row(["held back".to_owned(), percent(report.held_back_share)]);
+    let energy = format!("{:.2} J a client GB", report.joules_per_gb);
+    table.row(["energy".to_owned(), energy]);
+    table.row(["event hash".to_owned(), format!("{:016x}", report.event_hash)]);
+    table
+}
+
+fn resources(report: &Report) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+    table.row(["", "busy", "waiting", "wait"]);
+    for row in &report.resources {
+        table.row([
+            row.name.to_owned(),
+            percent(row.utilisation),
+            format!("{:.1}", row.waiting_mean),
+            time(row.wait_ns_mean),
+        ]);
+    }
+    table
+}
+
+fn parts(rows: &[ShareRow], unit: &str) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right]);
+    table.row(["", unit, "share"]);
+    for row in rows {
+        table.row([row.name.to_owned(), format!("{:.2}", row.amount), percent(row.share)]);
+    }
+    table
+}
+
+fn bytes(report: &Report) -> Table {
+    let all = report.bytes_of_all;
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right]);
+    let rows = [
+        ("from clients", all.client_in),
+        ("duplicates", all.duplicate),
+        ("compressed away", all.compressed_away),
+        ("stored", all.stored),
+    ];
+    for (name, bytes) in rows {
+        let of_all = if all.client_in > 0 { bytes as f64 / all.client_in as f64 } else { 0.0 };
+        table.row([name.to_owned(), gigabytes(bytes), percent(of_all)]);
+    }
+    table
+}
+
+fn latencies(report: &Report) -> Table {
+    let mut table = Table::new(&[Align::Right; 6]);
+    table.row(["", "requests", "mean", "p50", "p99", "p99.9"]);
+    for row in &report.latencies {
+        table.row([
+            row.name.to_owned(),
+            count(row.count),
+            time(row.mean_ns),
+            time(row.p50_ns as f64),
+            time(row.p99_ns as f64),
+            time(row.p999_ns as f64),
+        ]);
+    }
+    table
+}
+
+/// A sweep, a line each.
+pub fn sweep(names: &[String], reports: &[Report], printer: &Printer) -> String {
+    let mut table = Table::new(&[
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ]);
+    table.row(["", "GB/s", "cores", "memory B/B", "table hits", "stopped by"]);
+    for (name, report) in names.iter().zip(reports) {
+        let stop = report.bottleneck.as_ref();
+        table.row([
+            name.clone(),
+            format!("{:.2}", report.gb_per_s),
+            format!("{:.1}", report.cores),
+            format!("{:.2}", report.memory_bytes_per_client_byte),
+            share(report.table_hit_share),
+            stop.map_or_else(String::new, |stop| {
+                format!("{}, {} busy", stop.name, percent(stop.utilisation))
+            }),
+        ]);
+    }
+    let heading = reports.first().map_or("", |report| report.name.as_str());
+    let mut text = printer.heading(heading) + "\n";
+    for line in table.lines(2) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}

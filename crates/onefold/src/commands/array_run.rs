@@ -1,0 +1,108 @@
+//! `onefold array run`: a server and its load in virtual time.
+//! Room: onefold.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use onefold_array::spec::SpecBuilder;
+use onefold_array::{Report, RunError, ServerSpec, simulate};
+use serde::Serialize;
+
+use super::ssd_run::{json_value, points};
+use super::{array_report, array_spec, ssd_report};
+use crate::args::ArrayRunArgs;
+use crate::failure::{Failure, Result};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    schema_version: u32,
+    assumed_keys: Vec<&'static str>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+#[derive(Serialize)]
+struct SweepJson<'a> {
+    schema_version: u32,
+    assumed_keys: Vec<&'static str>,
+    runs: Vec<PointJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointJson<'a> {
+    set: serde_json::Map<String, serde_json::Value>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// One run, or a sweep.
+pub fn run(args: &ArrayRunArgs, printer: &Printer) -> Result<()> {
+    let builder = array_spec::builder(args.spec.as_deref(), &args.server)?;
+    let schema_version = JSON_SCHEMA_VERSION;
+    let assumed_keys = builder.assumed();
+    if args.sweep.is_empty() {
+        let spec = array_spec::build(&builder)?;
+        let report = all(&[spec], 1, printer)?.remove(0);
+        if args.json {
+            return printer.json(&RunJson { schema_version, assumed_keys, report: &report });
+        }
+        return printer.data(&array_report::text(&report, assumed_keys.len(), printer));
+    }
+    let points = points(&args.sweep, "onefold array spec")?;
+    let specs = points.iter().map(|point| at(&builder, point)).collect::<Result<Vec<_>>>()?;
+    let reports = all(&specs, args.threads, printer)?;
+    if args.json {
+        let runs = points.iter().zip(&reports).map(|(point, report)| {
+            let set = point.iter().map(|(key, value)| (key.clone(), json_value(value)));
+            PointJson { set: set.collect(), report }
+        });
+        return printer.json(&SweepJson { schema_version, assumed_keys, runs: runs.collect() });
+    }
+    let names: Vec<String> = points.iter().map(|point| ssd_report::named(point)).collect();
+    printer.data(&array_report::sweep(&names, &reports, printer))
+}
+
+fn at(builder: &SpecBuilder, point: &[(String, String)]) -> Result<ServerSpec> {
+    let with = point.iter().try_fold(builder.clone(), |builder, (key, value)| {
+        array_spec::set(builder, &format!("{key}={value}"))
+    });
+    array_spec::build(&with?)
+}
+
+/// Runs servers side by side; the reports are in the order of the descriptions.
+fn all(specs: &[ServerSpec], threads: usize, printer: &Printer) -> Result<Vec<Report>> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let bar = progress::counted(printer, "running", "runs", Some(specs.len() as u64));
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Vec<Mutex<Option<std::result::Result<Report, RunError>>>> =
+        specs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(specs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(spec) = specs.get(at) else { return };
+                    let result = simulate(spec);
+                    *results[at].lock().expect("nobody panics with it") = Some(result);
+                    bar.set_position(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let results = results.into_iter().map(|slot| slot.into_inner().expect("nobody panics with it"));
+    results
+        .map(|result| result.expect("every description was taken"))
+        .map(|result| {
+            result.map_err(|error| match error {
+                RunError::Policy(_) => Failure::nothing_done(error.to_string()),
+                _ => Failure::bad(error.to_string()),
+            })
+        })
+        .collect()
+}
