@@ -22,21 +22,32 @@ const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
 
 /// The smoke test of the benchmarks shares the tests' build: it shows that they run, and takes
 /// seconds instead of an optimised build's minutes.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     step("format", &["fmt", "--all", "--check"]),
     step("floors", &["xtask", "floors"]),
     step("tidy", &["xtask", "tidy"]),
     step(
         "clippy",
-        &["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"],
+        &[
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "parquet",
+            "--",
+            "--deny",
+            "warnings",
+        ],
     ),
-    step(TESTS, &["test", "--workspace", "--no-fail-fast"]),
+    step(TESTS, &["test", "--workspace", "--no-fail-fast", "--features", "parquet"]),
     Step {
         name: "docs",
-        args: &["doc", "--quiet", "--workspace", "--no-deps"],
+        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", "parquet"],
         env: &[("RUSTDOCFLAGS", "--deny warnings")],
     },
-    step("binaries", &["build", "--quiet", "--workspace", "--bins"]),
+    step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", "parquet"]),
+    step("default features", &["check", "--quiet", "--package", "onefold", "--all-targets"]),
     step("bench", &["run", "--quiet", "--package", "onefold-bench", "--", "all", "--quick"]),
 ];
 
@@ -164,7 +175,7 @@ mod tests {
         let docs = STEPS.iter().find(|step| step.name == "docs").unwrap();
         assert_eq!(
             docs.line(),
-            "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps"
+            "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps --features parquet"
         );
     }
 

@@ -4,8 +4,10 @@
 mod bench;
 mod cargo;
 mod ci;
+mod files;
 mod floors;
 mod metadata;
+mod mutants;
 mod tidy;
 
 use std::process::ExitCode;
@@ -18,6 +20,7 @@ usage: cargo xtask COMMAND
   ci [--keep-going]   everything that must hold before a change is merged
   floors              imports go downstairs only
   tidy                what the compiler does not see: sizes, headers, leftovers
+  mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
 ";
 
@@ -44,6 +47,7 @@ fn run() -> Result<bool> {
         ("ci", [flag]) if flag == "--keep-going" => Ok(ci::run(true)),
         ("floors", []) => Ok(report("floors", &floors::check()?)),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
+        ("mutants", rest) => mutants::run(rest),
         ("bench", rest) => bench::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
             print!("{USAGE}");

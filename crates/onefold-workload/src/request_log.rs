@@ -69,7 +69,13 @@ impl<W: Write + Send> RequestLog<W> {
         Ok(Self { to: Target::Csv(to) })
     }
 
-    /// A log as Parquet.
+    /// A log as Parquet; in a build without it, an error that says so.
+    #[cfg(not(feature = "parquet"))]
+    pub fn parquet(_: W) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, crate::trace::OpenError::NoParquet))
+    }
+
+    /// A log as Parquet; in a build without it, an error that says so.
     #[cfg(feature = "parquet")]
     pub fn parquet(to: W) -> io::Result<Self> {
         let column = |name| match name {

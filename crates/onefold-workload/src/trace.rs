@@ -77,7 +77,10 @@ pub enum OpenError {
     #[error("Parquet can only be read from a file")]
     Stream,
     /// This build leaves Parquet out.
-    #[error("Parquet is not part of this build (feature `parquet`)")]
+    #[error(
+        "Parquet is not part of this build; one that has it: `cargo install --path \
+         crates/onefold --features parquet`"
+    )]
     NoParquet,
 }
 
@@ -220,10 +223,16 @@ impl<W: Write + Send> TraceWriter<W> {
         CsvWriter::new(to).map(Self::Csv)
     }
 
-    /// A writer of Parquet.
+    /// A writer of Parquet; in a build without it, an error that says so.
     #[cfg(feature = "parquet")]
     pub fn parquet(to: W) -> io::Result<Self> {
         ParquetWriter::new(to).map(|writer| Self::Parquet(Box::new(writer)))
+    }
+
+    /// A writer of Parquet; in a build without it, an error that says so.
+    #[cfg(not(feature = "parquet"))]
+    pub fn parquet(_: W) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, OpenError::NoParquet))
     }
 
     /// Writes one request.

@@ -1,9 +1,7 @@
 //! The files of the repository: what git keeps or would keep.
 //! Room: xtask.
 
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 /// Largest file in the repository, in bytes: a clone stays small for ever.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -28,30 +26,17 @@ impl Tree {
     /// What is in the repository, ignored files aside.
     pub fn of_workspace() -> Result<Self> {
         let root = crate::root()?;
-        let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let output =
-            Command::new("git").args(args).current_dir(&root).output().context("cannot run git")?;
-        let problem = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "git ls-files failed: {problem}");
-        let list = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
-        let mut paths: Vec<&str> = list.split_terminator('\0').collect();
-        paths.sort_unstable();
-        paths.dedup();
+        let paths = crate::files::paths(&root)?;
         let mut files = Vec::with_capacity(paths.len());
         for path in paths {
-            // A file that is deleted but not yet committed as such is no file.
-            let Ok(metadata) = std::fs::symlink_metadata(root.join(path)) else { continue };
-            if !metadata.is_file() {
-                continue;
-            }
-            let bytes = metadata.len();
+            let at = root.join(&path);
+            let bytes = std::fs::metadata(&at).with_context(|| path.clone())?.len();
             let text = if bytes <= FILE_BYTES_MAX {
-                String::from_utf8(std::fs::read(root.join(path)).with_context(|| path.to_owned())?)
-                    .ok()
+                String::from_utf8(std::fs::read(at).with_context(|| path.clone())?).ok()
             } else {
                 None
             };
-            files.push(File { path: path.to_owned(), bytes, text });
+            files.push(File { path, bytes, text });
         }
         Ok(Self { files })
     }

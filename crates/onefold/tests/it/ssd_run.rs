@@ -98,8 +98,14 @@ fn traces_are_replayed_and_logs_are_whole() {
     let again = sandbox.onefold(&[&run[..], &logs].concat());
     assert_eq!(again.code, Some(2), "{}", again.err);
     sandbox.ok(&[&run[..], &logs, &["--force"]].concat());
-    sandbox.ok(&[&run[..], &["--request-log", "log.parquet"]].concat());
-    assert_eq!(&fs::read(sandbox.path("log.parquet")).unwrap()[..4], b"PAR1");
+    if cfg!(feature = "parquet") {
+        sandbox.ok(&[&run[..], &["--request-log", "log.parquet"]].concat());
+        assert_eq!(&fs::read(sandbox.path("log.parquet")).unwrap()[..4], b"PAR1");
+    } else {
+        let refused = sandbox.onefold(&[&run[..], &["--request-log", "log.parquet"]].concat());
+        assert!(refused.err.contains("--features parquet"), "{}", refused.err);
+        assert!(!sandbox.path("log.parquet").exists());
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ const MSR: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n
     128166372003061629,hm,0,Read,383496192,32768,413\n\
     128166372016382155,hm,1,Write,2822144,4096,1500\n";
 
+#[cfg(feature = "parquet")]
 #[test]
 fn a_trace_goes_through_both_formats_and_is_counted_the_same() {
     let sandbox = Sandbox::new();
@@ -51,7 +52,12 @@ fn a_bad_trace_is_refused_by_line_and_leaves_nothing() {
             "cannot be written to stdout",
         ),
         (&["trace", "info", "in.csv", "--from", "mrs"], "unknown trace format `mrs`"),
+        #[cfg(feature = "parquet")]
         (&["trace", "info", "in.csv", "--from", "parquet"], "no readable Parquet"),
+        #[cfg(not(feature = "parquet"))]
+        (&["trace", "info", "in.csv", "--from", "parquet"], "--features parquet"),
+        #[cfg(not(feature = "parquet"))]
+        (&["trace", "convert", "in.csv", "out.parquet", "--from", "msr"], "--features parquet"),
         (&["trace", "info", "."], "cannot read trace"),
     ] {
         let said = sandbox.onefold(args);

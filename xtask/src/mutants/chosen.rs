@@ -1,0 +1,127 @@
+//! Breakages that were chosen by hand, each with the test that must notice it.
+//! Room: xtask.
+
+use anyhow::{Context, Result, ensure};
+
+use super::schema::{Mutant, line_of};
+use super::sites::Change;
+
+/// The list.
+pub const PATH: &str = "xtask/breakages.toml";
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breakage {
+    /// The file's path from the root.
+    pub file: String,
+    /// What stands there, once.
+    pub replace: String,
+    /// What takes its place.
+    pub with: String,
+    /// The test program, `lib` or `it`.
+    pub program: String,
+    /// The test's full name.
+    pub test: String,
+}
+
+impl Breakage {
+    /// The crate that the file is in, and whose tests must notice.
+    pub fn package(&self) -> &str {
+        self.file.split('/').nth(1).unwrap_or_default()
+    }
+
+    /// The breakage with its switch. It is a statement if it ends like one.
+    pub fn mutant(&self, id: u32, text: &str) -> Result<Mutant> {
+        let places: Vec<usize> = text.match_indices(&self.replace).map(|(at, _)| at).collect();
+        let [start] = places[..] else {
+            let times = places.len();
+            anyhow::bail!("{}: `{}` stands there {times} times, not once", self.file, self.replace);
+        };
+        let statement = self.replace.ends_with([';', '}']);
+        let change = Change {
+            range: start..start + self.replace.len(),
+            with: self.with.clone(),
+            statement,
+            what: format!("`{}` becomes `{}`", self.replace, self.with),
+        };
+        let line = line_of(text, start);
+        Ok(Mutant { id, file: self.file.clone(), line, change })
+    }
+}
+
+/// The entries of the list.
+pub fn parse(text: &str) -> Result<Vec<Breakage>> {
+    let table: toml::Table = text.parse().context(PATH)?;
+    let entries = table.get("breakage").and_then(toml::Value::as_array).cloned();
+    let field = |entry: &toml::Value, name: &str| {
+        let value = entry.get(name).and_then(toml::Value::as_str);
+        value.map(str::to_owned).with_context(|| format!("{PATH}: no `{name}` in {entry}"))
+    };
+    let breakage = |entry: toml::Value| {
+        let test = field(&entry, "test")?;
+        let (program, test) = test.split_once(' ').context("a test is `PROGRAM NAME`")?;
+        Ok(Breakage {
+            file: field(&entry, "file")?,
+            replace: field(&entry, "replace")?,
+            with: field(&entry, "with")?,
+            program: program.to_owned(),
+            test: test.to_owned(),
+        })
+    };
+    entries.unwrap_or_default().into_iter().map(breakage).collect()
+}
+
+/// What is wrong with an entry, as far as can be seen without building: it must apply to its file,
+/// and its test must be there.
+pub fn check<'a>(
+    breakage: &Breakage,
+    text: Option<&str>,
+    mut tests: impl Iterator<Item = &'a str>,
+) -> Result<()> {
+    let text = text.with_context(|| format!("there is no {}", breakage.file))?;
+    breakage.mutant(1, text)?;
+    let name = breakage.test.rsplit("::").next().unwrap_or_default();
+    let head = format!("fn {name}(");
+    ensure!(
+        tests.any(|text| text.contains(&head)),
+        "{}: its test `{}` is not there",
+        breakage.file,
+        breakage.test
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "[[breakage]]\nfile = \"crates/a/src/b.rs\"\nreplace = \"x < y\"\n\
+                        with = \"x <= y\"\ntest = \"it b::limits\"\n";
+
+    #[test]
+    fn an_entry_must_apply_once_and_have_its_test() {
+        let entry = &parse(LIST).unwrap()[0];
+        assert_eq!((entry.package(), entry.program.as_str()), ("a", "it"));
+        let tests = ["fn limits() {}"];
+        let check = |text, tests: &[&'static str]| check(entry, text, tests.iter().copied());
+        assert!(check(Some("if x < y {"), &tests).is_ok());
+        assert!(check(Some("if x < y && x < y {"), &tests).is_err());
+        assert!(check(Some("if x > y {"), &tests).is_err());
+        assert!(check(None, &tests).is_err());
+        assert!(check(Some("if x < y {"), &["fn limits_2() {}"]).is_err());
+    }
+
+    #[test]
+    fn statements_are_told_from_expressions() {
+        let list = LIST.replace("x < y", "sync()?;");
+        let entry = &parse(&list).unwrap()[0];
+        let mutant = entry.mutant(3, "f();\nsync()?;\n").unwrap();
+        assert!(mutant.change.statement && mutant.line == 2 && mutant.id == 3);
+    }
+
+    #[test]
+    fn a_field_that_is_missing_is_named() {
+        let error = parse(&LIST.replace("with", "width")).unwrap_err().to_string();
+        assert!(error.contains("no `with`"), "{error}");
+    }
+}

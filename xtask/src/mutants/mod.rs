@@ -1,0 +1,354 @@
+//! `cargo xtask mutants`: do the tests notice when a line is wrong?
+//! Room: xtask.
+//! 1. Changes are found in a crate's sources (`sites`) or taken from the list of chosen ones.
+//! 2. A copy of the tree gets all of them at once, each behind a switch, and is built once.
+//! 3. The unchanged tests are run once, and note which test comes by which switch.
+//! 4. For each change the tests that come by run with its switch on, those that come by fewest
+//!    switches first, up to the first that fails.
+
+mod chosen;
+mod programs;
+mod schema;
+mod sites;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use self::chosen::Breakage;
+use self::programs::{Built, Outcome, Program};
+use self::schema::{Mutant, apart, line_of};
+use self::tree::{Copy, Places};
+
+const USAGE: &str = "\
+usage: cargo xtask mutants CRATE [--under FOLDER] [--sample N] [--seed S] [--minutes M]
+       cargo xtask mutants --chosen [CRATE] [--sample N] [--seed S]
+
+  CRATE              break its sources at N random places (60), and count what its tests notice
+  --chosen           the breakages of xtask/breakages.toml instead, each with the test named there
+  --under FOLDER     only files under crates/CRATE/src/FOLDER
+  --sample N         how many
+  --seed S           which ones (1)
+  --minutes M        stop after so many minutes of trying (30)
+";
+
+/// Longest run of tests with one change; a loop that no longer ends is noticed by it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+struct Options {
+    package: Option<String>,
+    chosen: bool,
+    under: String,
+    sample: Option<usize>,
+    seed: u64,
+    minutes: u64,
+}
+
+/// Run the command. Returns whether every chosen breakage was noticed; random ones only count.
+pub fn run(args: &[String]) -> Result<bool> {
+    let Some(options) = options(args)? else {
+        print!("{USAGE}");
+        return Ok(true);
+    };
+    let root = crate::root()?;
+    let copy = Copy::refresh(&root)?;
+    if options.chosen {
+        return run_chosen(&root, &copy, &options);
+    }
+    let package = options.package.as_deref().context(USAGE)?;
+    let mutants = random(&root, package, &options)?;
+    let Trial { mut mutants, programs, .. } = build(&root, &copy, package, mutants)?;
+    let refused =
+        mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0) as usize - mutants.len();
+    mutants.sort_by_key(|mutant| mutant.id);
+    let seen = try_all(&root, &programs, &mutants, options.minutes)?;
+    report(package, &options, &seen, mutants.len(), refused);
+    Ok(true)
+}
+
+/// The options, or none if help is asked for.
+fn options(args: &[String]) -> Result<Option<Options>> {
+    let mut options = Options {
+        package: None,
+        chosen: false,
+        under: String::new(),
+        sample: None,
+        seed: 1,
+        minutes: 30,
+    };
+    let mut words = args.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+        match word {
+            "--chosen" => options.chosen = true,
+            "--under" => options.under = value()?.to_owned(),
+            "--sample" => options.sample = Some(value()?.parse().context("--sample")?),
+            "--seed" => options.seed = value()?.parse().context("--seed")?,
+            "--minutes" => options.minutes = value()?.parse().context("--minutes")?,
+            "-h" | "--help" => return Ok(None),
+            name if !name.starts_with('-') && options.package.is_none() => {
+                options.package = Some(name.to_owned());
+            }
+            other => bail!("unknown: {other}\n\n{USAGE}"),
+        }
+    }
+    if options.package.is_none() && !options.chosen {
+        return Ok(None);
+    }
+    Ok(Some(options))
+}
+
+/// What is wrong with the list of chosen breakages, for `cargo xtask tidy`.
+pub fn check_list(text_of: &dyn Fn(&str) -> Option<String>, tests: &[&str]) -> Vec<String> {
+    let Some(list) = text_of(chosen::PATH) else { return Vec::new() };
+    match chosen::parse(&list) {
+        Err(error) => vec![format!("{}:1: {error:#}", chosen::PATH)],
+        Ok(entries) => entries
+            .iter()
+            .filter_map(|entry| {
+                let text = text_of(&entry.file);
+                chosen::check(entry, text.as_deref(), tests.iter().copied()).err()
+            })
+            .map(|error| format!("{}:1: {error:#}", chosen::PATH))
+            .collect(),
+    }
+}
+
+/// Random changes in a crate, numbered from 1.
+fn random(root: &Path, package: &str, options: &Options) -> Result<Vec<Mutant>> {
+    let folder = format!("crates/{package}/src/{}", options.under);
+    let mut texts = BTreeMap::new();
+    let mut all = Vec::new();
+    for path in crate::files::paths(root)? {
+        if tree::is_source(package, &path) && path.starts_with(&folder) {
+            let text = std::fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
+            let found = sites::of(&text).with_context(|| path.clone())?;
+            all.extend(found.into_iter().map(|change| (path.clone(), change)));
+            texts.insert(path, text);
+        }
+    }
+    if all.is_empty() {
+        bail!("nothing to break under {folder}");
+    }
+    let mut kept: BTreeMap<String, Vec<sites::Change>> = BTreeMap::new();
+    let mut left = options.sample.unwrap_or(60);
+    for at in shuffled(all.len(), options.seed) {
+        if left == 0 {
+            break;
+        }
+        let (path, change) = all[at].clone();
+        let changes = kept.entry(path).or_default();
+        let before = changes.len();
+        changes.push(change);
+        *changes = apart(std::mem::take(changes));
+        left -= usize::from(changes.len() > before);
+    }
+    let placed = kept.into_iter().flat_map(|(file, changes)| {
+        let lines: Vec<usize> =
+            changes.iter().map(|change| line_of(&texts[&file], change.range.start)).collect();
+        changes.into_iter().zip(lines).map(move |(change, line)| (file.clone(), line, change))
+    });
+    let numbered = (1..).zip(placed);
+    Ok(numbered.map(|(id, (file, line, change))| Mutant { id, file, line, change }).collect())
+}
+
+/// The numbers below `count` in an order that the seed decides (Fisher and Yates).
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut state = seed;
+    let mut draw = |below: usize| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % below as u64) as usize
+    };
+    let mut order: Vec<usize> = (0..count).collect();
+    for at in (1..count).rev() {
+        order.swap(at, draw(at + 1));
+    }
+    order
+}
+
+/// A crate with its changes, built.
+struct Trial {
+    mutants: Vec<Mutant>,
+    programs: Vec<Program>,
+}
+
+/// Build the tests with all changes that the compiler accepts.
+fn build(root: &Path, copy: &Copy, package: &str, mut mutants: Vec<Mutant>) -> Result<Trial> {
+    let target = root.join("target");
+    // Each build names at least one change that is left out; most are named by the first.
+    for _ in 0..8 {
+        let places: Places = copy.write(root, package, &mutants)?;
+        match programs::build(&copy.root, package, &target, &places)? {
+            Built::Programs(programs) => return Ok(Trial { mutants, programs }),
+            Built::Refused(refused) => {
+                println!("{package}: the compiler refuses {} changes", refused.len());
+                mutants.retain(|mutant| !refused.contains(&mutant.id));
+            }
+        }
+    }
+    bail!("{package}: after eight builds the compiler still refuses changes")
+}
+
+/// What became of one change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Noticed,
+    Survived,
+    NotReached,
+}
+
+fn try_all<'a>(
+    root: &Path,
+    programs: &[Program],
+    mutants: &'a [Mutant],
+    minutes: u64,
+) -> Result<Vec<(&'a Mutant, Fate)>> {
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let notes = root.join("target/mutants/reached");
+    let mut reached = Vec::new();
+    for program in programs {
+        reached.push(program.reached(&notes)?);
+    }
+    let mut fates = Vec::new();
+    for at in shuffled(mutants.len(), 1) {
+        if Instant::now() > end {
+            println!("the time is over: {} of {} were tried", fates.len(), mutants.len());
+            break;
+        }
+        let mutant = &mutants[at];
+        let fate = fate(mutant, programs, &reached)?;
+        if fate != Fate::Noticed {
+            println!("{}:{}: {fate:?}: {}", mutant.file, mutant.line, mutant.change.what);
+        }
+        fates.push((mutant, fate));
+    }
+    Ok(fates)
+}
+
+type Reached = BTreeMap<u32, BTreeSet<Option<String>>>;
+
+fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reached]) -> Result<Fate> {
+    let mut fate = Fate::NotReached;
+    for (program, reached) in programs.iter().zip(reached) {
+        let Some(by) = reached.get(&mutant.id) else { continue };
+        fate = Fate::Survived;
+        let mut tests: Vec<&str> = by.iter().flatten().map(String::as_str).collect();
+        // Tests that come by few switches are small and look closely.
+        tests.sort_by_key(|test| {
+            reached.values().filter(|by| by.contains(&Some((*test).to_owned()))).count()
+        });
+        for some in tests.chunks(12) {
+            if program.run(mutant.id, some, LIMIT)? != Outcome::Passed {
+                return Ok(Fate::Noticed);
+            }
+        }
+        if by.contains(&None) && program.run(mutant.id, &[], LIMIT * 3)? != Outcome::Passed {
+            return Ok(Fate::Noticed);
+        }
+    }
+    Ok(fate)
+}
+
+fn report(package: &str, options: &Options, seen: &[(&Mutant, Fate)], all: usize, refused: usize) {
+    let noticed = seen.iter().filter(|(_, fate)| *fate == Fate::Noticed).count();
+    let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (mutant, fate) in seen.iter().filter(|(_, fate)| *fate != Fate::Noticed) {
+        let reach = if *fate == Fate::NotReached { " (no test comes by)" } else { "" };
+        let line = format!("line {}: {}{reach}", mutant.line, mutant.change.what);
+        files.entry(&mutant.file).or_default().push(line);
+    }
+    println!("\nsurvivors by file:");
+    for (file, lines) in files {
+        println!("  {file}");
+        for line in lines {
+            println!("    {line}");
+        }
+    }
+    println!(
+        "{package} {}: {noticed} of {} noticed, {:.1} % (seed {}, {} of {all} tried, {refused} did \
+         not compile)",
+        options.under,
+        seen.len(),
+        100.0 * noticed as f64 / seen.len().max(1) as f64,
+        options.seed,
+        seen.len(),
+    );
+}
+
+/// Try chosen breakages, crate by crate.
+fn run_chosen(root: &Path, copy: &Copy, options: &Options) -> Result<bool> {
+    let list = std::fs::read_to_string(root.join(chosen::PATH)).context(chosen::PATH)?;
+    let mut entries = chosen::parse(&list)?;
+    if let Some(package) = &options.package {
+        entries.retain(|entry| entry.package() == package);
+    }
+    let order = shuffled(entries.len(), options.seed);
+    let mut crates: BTreeMap<&str, Vec<&Breakage>> = BTreeMap::new();
+    for &at in order.iter().take(options.sample.unwrap_or(entries.len())) {
+        crates.entry(entries[at].package()).or_default().push(&entries[at]);
+    }
+    let (mut tried, mut alive) = (0, 0);
+    for (package, entries) in crates {
+        let mut mutants = Vec::new();
+        for (id, entry) in (1..).zip(&entries) {
+            let text = std::fs::read_to_string(root.join(&entry.file)).context("read")?;
+            mutants.push(entry.mutant(id, &text)?);
+        }
+        let mut sorted = mutants.clone();
+        sorted.sort_by_key(|mutant| mutant.change.range.start);
+        let trial = build(root, copy, package, sorted)?;
+        for (mutant, entry) in mutants.iter().zip(&entries) {
+            let program = trial.programs.iter().find(|program| program.name == entry.program);
+            let program = program.with_context(|| format!("{package} has no {}", entry.program))?;
+            let compiled = trial.mutants.iter().any(|other| other.id == mutant.id);
+            let what = format!("{}:{}: {}", entry.file, mutant.line, mutant.change.what);
+            tried += 1;
+            if !compiled {
+                alive += 1;
+                println!("does not compile: {what}");
+            } else if program.run(mutant.id, &[&entry.test], LIMIT)? == Outcome::Passed {
+                alive += 1;
+                println!("NOT NOTICED by {}: {what}", entry.test);
+            } else {
+                println!("noticed by {}: {what}", entry.test);
+            }
+        }
+    }
+    println!("{} of {tried} chosen breakages were noticed", tried - alive);
+    Ok(alive == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_the_order() {
+        let order = shuffled(50, 7);
+        assert_eq!(order, shuffled(50, 7));
+        assert_ne!(order, shuffled(50, 8));
+        let mut sorted = order;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn options_are_read_and_unknown_ones_refused() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let read = options(&words("onefold-nbd --sample 5 --seed 3")).unwrap().unwrap();
+        assert_eq!(
+            (read.package.as_deref(), read.sample, read.seed),
+            (Some("onefold-nbd"), Some(5), 3)
+        );
+        assert!(options(&words("--chosen")).unwrap().unwrap().chosen);
+        assert!(options(&words("onefold-nbd --sampel 5")).is_err());
+        assert!(options(&words("--help")).unwrap().is_none());
+    }
+}

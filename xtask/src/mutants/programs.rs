@@ -1,0 +1,226 @@
+//! The test programs of a crate: built once, run with one switch on.
+//! Room: xtask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::schema::{REACHED, SWITCH};
+use super::tree::Places;
+use crate::cargo;
+
+/// A test program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// `lib`, or the name of the folder under `tests/`.
+    pub name: String,
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// How a run of tests ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All passed.
+    Passed,
+    /// One failed, or the program died.
+    Failed,
+    /// It ran for longer than it may.
+    TooLong,
+}
+
+/// What a build came to.
+pub enum Built {
+    /// The programs, those of the library first.
+    Programs(Vec<Program>),
+    /// These switches stand where the compiler refuses what they do.
+    Refused(BTreeSet<u32>),
+}
+
+/// Build the tests of a crate in the copied tree.
+pub fn build(copy: &Path, name: &str, target: &Path, places: &Places) -> Result<Built> {
+    let args = ["test", "--no-run", "--package", name, "--message-format", "json"];
+    let output = cargo::command(&args)
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", target)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = Vec::new();
+    let mut refused = BTreeSet::new();
+    let mut other = None;
+    for message in messages {
+        if let Some(program) = program(&message, copy) {
+            programs.push(program);
+        }
+        let report = &message["message"];
+        if report["level"] == "error" {
+            let guilty = guilty(report, places);
+            if guilty.is_empty() && !report["spans"].as_array().is_none_or(Vec::is_empty) {
+                other = report["rendered"].as_str().map(str::to_owned);
+            }
+            refused.extend(guilty);
+        }
+    }
+    if output.status.success() {
+        programs.sort_by_key(|program| (program.name != "lib", program.name.clone()));
+        return Ok(Built::Programs(programs));
+    }
+    if refused.is_empty() {
+        bail!("the changed tree does not build: {}", other.unwrap_or_default());
+    }
+    Ok(Built::Refused(refused))
+}
+
+/// The test program that a message of cargo announces.
+fn program(message: &Value, copy: &Path) -> Option<Program> {
+    let path = PathBuf::from(message["executable"].as_str()?);
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let kind = message["target"]["kind"][0].as_str()?;
+    let name = if kind == "lib" { kind } else { message["target"]["name"].as_str()? };
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let folder = manifest.parent().unwrap_or(copy).to_owned();
+    Some(Program { name: name.to_owned(), path, folder })
+}
+
+/// The switches within which an error of the compiler lies.
+fn guilty(report: &Value, places: &Places) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for span in report["spans"].as_array().into_iter().flatten() {
+        let file = span["file_name"].as_str().unwrap_or_default();
+        let number = |name: &str| span[name].as_u64().unwrap_or_default() as usize;
+        let at: Range<usize> = number("byte_start")..number("byte_end");
+        let inside = places.get(file).into_iter().flatten();
+        let inside = inside.filter(|(_, place)| at.start < place.end && place.start < at.end);
+        found.extend(inside.map(|(id, _)| *id));
+    }
+    found
+}
+
+impl Program {
+    /// Which tests come by which switches. A switch that was reached on a thread without a test's
+    /// name has `None` among them: any test may be the one.
+    pub fn reached(&self, notes: &Path) -> Result<BTreeMap<u32, BTreeSet<Option<String>>>> {
+        let _ = std::fs::remove_file(notes);
+        let mut command = self.command(&[]);
+        command.env(REACHED, notes);
+        let outcome = watch(command, Duration::from_secs(1800))?;
+        if outcome != Outcome::Passed {
+            bail!("the tests of {} do not pass unchanged: {outcome:?}", self.name);
+        }
+        let mut reached: BTreeMap<u32, BTreeSet<Option<String>>> = BTreeMap::new();
+        for line in std::fs::read_to_string(notes).unwrap_or_default().lines() {
+            let Some((id, thread)) = line.split_once(' ') else { continue };
+            let Ok(id) = id.parse() else { continue };
+            // Tests lie in modules, and no thread of ours has such a name.
+            reached.entry(id).or_default().insert(thread.contains("::").then(|| thread.to_owned()));
+        }
+        Ok(reached)
+    }
+
+    /// Run tests with a switch on: those named, or all.
+    pub fn run(&self, switch: u32, tests: &[&str], limit: Duration) -> Result<Outcome> {
+        let mut command = self.command(tests);
+        command.env(SWITCH, switch.to_string());
+        watch(command, limit)
+    }
+
+    fn command(&self, tests: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        if !tests.is_empty() {
+            command.arg("--exact").args(tests);
+        }
+        command
+    }
+}
+
+/// Run tests up to the first that fails.
+fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = child.spawn().context("cannot run a test program")?;
+    let Some(output) = child.stdout.take() else { bail!("a test program without output") };
+    let (send, lines) = mpsc::channel();
+    // It ends with the program, whose output it reads.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let end = Instant::now() + limit;
+    let mut ran = false;
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) if line.ends_with(" ... FAILED") => return stop(child, Outcome::Failed),
+            Ok(line) => ran |= line.starts_with("test result: ok. ") && !line.contains(" 0 passed"),
+            Err(mpsc::RecvTimeoutError::Timeout) => return stop(child, Outcome::TooLong),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let status = child.wait().context("cannot wait for a test program")?;
+    if status.success() && !ran {
+        bail!("no test ran: {command:?}");
+    }
+    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
+}
+
+fn stop(mut child: Child, outcome: Outcome) -> Result<Outcome> {
+    // It may have ended by itself meanwhile.
+    let _ = child.kill();
+    child.wait().context("cannot wait for a test program")?;
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_run_ends_with_the_first_test_that_fails() {
+        let passed = "echo 'test a ... ok'; echo 'test result: ok. 1 passed; 0 failed'";
+        let failed = "echo 'test a ... FAILED'; exec sleep 1000";
+        let died = "kill -9 $$";
+        let limit = Duration::from_secs(600);
+        assert_eq!(watch(shell(passed), limit).unwrap(), Outcome::Passed);
+        assert_eq!(watch(shell(failed), limit).unwrap(), Outcome::Failed);
+        assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
+        let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
+        assert_eq!(endless, Outcome::TooLong);
+    }
+
+    #[test]
+    fn a_run_without_a_test_is_an_error() {
+        let empty = "echo 'test result: ok. 0 passed; 0 failed; 5 filtered out'";
+        assert!(watch(shell(empty), Duration::from_secs(600)).is_err());
+    }
+
+    #[test]
+    fn errors_are_laid_at_the_switch_in_which_they_are() {
+        let mut places = Places::new();
+        places.insert("a.rs".to_owned(), vec![(7, 10..20), (8, 30..40)]);
+        let report = serde_json::json!({"level": "error", "spans": [
+            {"file_name": "a.rs", "byte_start": 35, "byte_end": 36},
+            {"file_name": "b.rs", "byte_start": 12, "byte_end": 13},
+        ]});
+        assert_eq!(guilty(&report, &places), BTreeSet::from([8]));
+    }
+}

@@ -1,0 +1,109 @@
+//! A copy of the sources in which things can be broken.
+//! Room: xtask.
+//! It lies in the target folder and shares the libraries that were built there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::schema::{Mutant, SWITCHES, guarded};
+use crate::files::paths;
+
+/// The copy.
+pub struct Copy {
+    /// Its root.
+    pub root: PathBuf,
+}
+
+impl Copy {
+    /// Bring the copy up to date with the sources. Files that did not change are left as they
+    /// are, so that cargo builds only what it must.
+    pub fn refresh(root: &Path) -> Result<Self> {
+        let copy = root.join("target/mutants");
+        let wanted = paths(root)?;
+        for path in &wanted {
+            let text = std::fs::read(root.join(path)).with_context(|| path.clone())?;
+            put(&copy.join(path), &text)?;
+        }
+        let stale = |path: &Path| {
+            path.strip_prefix(&copy)
+                .is_ok_and(|path| !wanted.iter().any(|name| Path::new(name) == path))
+        };
+        for folder in ["crates", "xtask"] {
+            remove(&copy.join(folder), &stale)?;
+        }
+        Ok(Self { root: copy })
+    }
+
+    /// Write the files of a crate with the mutants behind their switches. Returns, for each file,
+    /// where each mutant stands in it.
+    pub fn write(&self, root: &Path, name: &str, mutants: &[Mutant]) -> Result<Places> {
+        let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+        for mutant in mutants {
+            files.entry(&mutant.file).or_default().push(mutant);
+        }
+        let library = format!("crates/{name}/src/lib.rs");
+        files.entry(&library).or_default();
+        let mut places = Places::new();
+        for path in paths(root)?.iter().filter(|path| is_source(name, path)) {
+            let text = std::fs::read_to_string(root.join(path)).with_context(|| path.clone())?;
+            let inside = files.get(path.as_str()).map_or(&[][..], Vec::as_slice);
+            let (mut text, at) = guarded(&text, inside);
+            if *path == library {
+                text.push_str(SWITCHES);
+            }
+            put(&self.root.join(path), text.as_bytes())?;
+            places.insert(path.clone(), at);
+        }
+        Ok(places)
+    }
+}
+
+/// By file, the switches in it with the bytes that they take.
+pub type Places = BTreeMap<String, Vec<(u32, std::ops::Range<usize>)>>;
+
+/// Whether a path is a source of a crate that may be broken: not a test.
+pub fn is_source(name: &str, path: &str) -> bool {
+    path.starts_with(&format!("crates/{name}/src/"))
+        && Path::new(path).extension().is_some_and(|extension| extension == "rs")
+        && !path.ends_with("/tests.rs")
+        && !path.contains("/tests/")
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<()> {
+    if std::fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    std::fs::write(path, content).with_context(|| path.display().to_string())
+}
+
+/// Remove the files under `folder` that are stale.
+fn remove(folder: &Path, stale: &dyn Fn(&Path) -> bool) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove(&path, stale)?;
+        } else if stale(&path) {
+            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_other_crates_are_no_sources() {
+        assert!(is_source("onefold-nbd", "crates/onefold-nbd/src/server/mod.rs"));
+        for other in ["crates/onefold-nbd/tests/it/a.rs", "crates/onefold-nbd/src/a/tests.rs"] {
+            assert!(!is_source("onefold-nbd", other));
+        }
+        assert!(!is_source("onefold-nbd", "crates/onefold-pool/src/lib.rs"));
+    }
+}
