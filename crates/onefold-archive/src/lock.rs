@@ -61,6 +61,7 @@ impl ArchiveLock {
         }
         if let Some(mut file) = file.as_ref() {
             // For people who wonder; nothing depends on it.
+            #[expect(clippy::disallowed_methods, reason = "a note for people; nothing reads it")]
             let note = format!("{}\n", std::process::id());
             let _ = file
                 .set_len(0)

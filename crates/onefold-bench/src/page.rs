@@ -99,7 +99,7 @@ mod tests {
         let second = page(&first, &[row("stored", 2.5)], 5, "another box");
         assert!(second.contains("7.50x") && second.contains("2.50x"), "{second}");
         assert!(
-            !second.contains("1.50x") && second.contains("bench stored --rounds 5` on another")
+            !second.contains("1.50x") && second.contains("bench stored --rounds 5` on\nanother")
         );
         assert_eq!(page(&second, &[], 5, "x"), second, "nothing measured, nothing changed");
         let by_hand = format!("{second}\n## By hand\n\ntext\n\n## Another\n\nmore\n");

@@ -4,6 +4,11 @@
 //! budget of their own are given a grid of settings, and the best hit rate within the budget
 //! counts, picked on the very workload that is reported: that favours them.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::collections::BTreeMap;
 
 use onefold_cache::Choice;

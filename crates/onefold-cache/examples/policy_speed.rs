@@ -6,6 +6,11 @@
 //! with all containers.
 //! The loop looks the same keys up in a `HashMap` of the objects, without any policy.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::Instant;

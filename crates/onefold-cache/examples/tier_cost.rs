@@ -4,6 +4,11 @@
 //! device. Both read 64 containers of 4 MiB at random, from the page cache, so that the processor's
 //! part shows and not the device's.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::sync::Arc;
 use std::time::Instant;
 

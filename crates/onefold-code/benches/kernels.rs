@@ -3,6 +3,11 @@
 //! Run: `cargo bench -p onefold-code [-- --quick]`; `--quick` is a smoke test of every row.
 //! Figures are medians of interleaved rounds, so that a busy machine disturbs all rows alike.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::hint::black_box;
 
 use onefold_code::{

@@ -3,6 +3,11 @@
 //! docs/codes.md. Run: `cargo run --release -p onefold-code --example collisions [-- TRIALS]`
 //! Pages of 8 KiB, random content; each count is of pairs that differ and yet collide.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::collections::HashSet;
 
 use onefold_code::{Bch, CodeError, PageCode, Rng, Truncation, ldpc_by_name};

@@ -2,6 +2,11 @@
 //! Room: onefold-code.
 //! Run: `cargo run --release -p onefold-code --example design [-- NODE_BUDGET]`
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use onefold_code::{LDPC_NAMES, ldpc_by_name};
 
 fn main() -> Result<(), onefold_code::CodeError> {

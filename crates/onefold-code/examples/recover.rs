@@ -3,6 +3,11 @@
 //! docs/scramblers.md, and one whole report.
 //! Run: `cargo run --release -p onefold-code --example recover [-- RAW_BIT_ERROR_RATE]`
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::time::Instant;
 
 use onefold_code::infer::{DumpMaker, InferError, InferOptions, Inference, SeedRuleKind, infer};

@@ -3,6 +3,11 @@
 //!
 //! `cargo run --release -p onefold-estimate --example estimate -- /usr/share`
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};

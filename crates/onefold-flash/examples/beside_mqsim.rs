@@ -7,6 +7,11 @@
 //! sequential, because `MQSim`'s placement follows from the address and ours does not: in sequence
 //! both take one chip after the other. Reads are random, and commands hold the channel for 100 ns:
 //! in `MQSim` a command waits for the channel as well.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
 #![expect(clippy::print_stdout, reason = "a tool for people")]
 
 use std::error::Error;

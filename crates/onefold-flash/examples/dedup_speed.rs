@@ -3,6 +3,11 @@
 //! `cargo run --release -p onefold-flash --example dedup_speed [ROUNDS] [POLICY...]`: writes a CPU
 //! second and their ratio to no deduplication in the same round, medians of interleaved rounds:
 //! written one by one without time, announced some at a time without time, and in timed runs.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
 #![expect(clippy::print_stdout, reason = "a tool for people")]
 
 use onefold_block::SplitMix64;

@@ -5,6 +5,11 @@
 //! Pages of 8 KiB, `ses-33x256` and `lba-prbs31` unless a row says otherwise; medians of
 //! interleaved rounds, so that a busy machine disturbs all rows alike.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;

@@ -2,6 +2,11 @@
 //! without collection, in steady collection, and preconditioning, from 32 GiB to 1 TiB.
 //! Room: onefold-flash.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -3,6 +3,11 @@
 //! Room: onefold-flash.
 //! `cargo run --release -p onefold-flash --example timed_speed [REQUESTS]`
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::hint::black_box;
 
 use onefold_block::SplitMix64;

@@ -4,6 +4,11 @@
 //! [--seed N | --seeds N]`.
 //! Room: onefold-flash.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -74,6 +74,7 @@ impl PoolLock {
             }
         }
         if !shared {
+            #[expect(clippy::disallowed_methods, reason = "a note for people; nothing reads it")]
             let note = format!("{}\n", std::process::id());
             file.set_len(0)
                 .and_then(|()| file.rewind())

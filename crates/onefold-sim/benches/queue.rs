@@ -4,6 +4,11 @@
 //! Each step takes the earliest event out and schedules one a random time later, with so many
 //! pending; one thread, median of five rounds in which all take turns.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;

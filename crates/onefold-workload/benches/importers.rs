@@ -5,6 +5,11 @@
 //! formats written and read through a file, and what `onefold trace info` counts
 //! (`--features parquet` for all of it).
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::BufRead as _;

@@ -1,5 +1,6 @@
 //! The archive as its users see it: round trips, power cuts, damage, hostile stores, the system.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod crash;

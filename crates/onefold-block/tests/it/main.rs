@@ -1,6 +1,7 @@
 //! Integration tests of the ground floor, as one binary.
 //! Room: onefold-block.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod conformance;

@@ -1,4 +1,6 @@
 //! Integration tests of the policies and the simulator.
+
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod dumps;

@@ -8,6 +8,11 @@
 //! Every codeword is random data; hard errors are independent bit flips; soft values are 8-level
 //! reads of a Gaussian channel with the same raw bit error rate.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 mod plot;
 
 use std::fmt::Write as _;

@@ -5,6 +5,11 @@
 //! Blocks come from a working set larger than L2 and are visited in a scattered order, as in a
 //! pool. Rounds of all candidates interleave; the median counts, because machines are noisy.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example or benchmark reads its arguments and the clock"
+)]
+
 mod data;
 mod measure;
 

@@ -4,7 +4,7 @@
 //! one process at a time; counters are saved when it is opened, now and then, and when it is
 //! closed.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -339,9 +339,10 @@ pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
 }
 
 /// A number that no other drive has. Only that matters of it: nothing else depends on it.
+#[expect(clippy::disallowed_types, reason = "no decision of the drive depends on its identity")]
 fn new_id() -> [u8; 16] {
     // Every one of these is keyed anew from the system's random numbers.
-    let half = || RandomState::new().build_hasher().finish().to_le_bytes();
+    let half = || std::hash::RandomState::new().build_hasher().finish().to_le_bytes();
     let mut id = [0; 16];
     id[..8].copy_from_slice(&half());
     id[8..].copy_from_slice(&half());

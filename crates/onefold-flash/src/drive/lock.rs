@@ -42,6 +42,7 @@ impl DriveLock {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
+        #[expect(clippy::disallowed_methods, reason = "a note for people; nothing reads it")]
         let note = format!("{}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.rewind())

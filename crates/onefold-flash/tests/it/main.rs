@@ -1,6 +1,8 @@
 //! Integration tests of the flash room.
 //! Room: onefold-flash.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
+
 mod amplification;
 mod announced;
 mod any_spec;

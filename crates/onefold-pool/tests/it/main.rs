@@ -1,5 +1,6 @@
 //! The pool against a plain model: reads, crashes, faults, damage.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod collisions;

@@ -1,6 +1,7 @@
 //! Traces of every format, generators, content and scans, as users meet them.
 //! Room: onefold-workload.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod content;
