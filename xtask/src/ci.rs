@@ -175,7 +175,8 @@ mod tests {
         let docs = STEPS.iter().find(|step| step.name == "docs").unwrap();
         assert_eq!(
             docs.line(),
-            "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps --features parquet"
+            "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps \
+             --features parquet"
         );
     }
 

@@ -58,6 +58,7 @@ fn pair(operations: [Operation; 2], cold: bool, switches: Switches) -> [usize; 2
 
 /// Every change-over of a pair.
 fn all_of(operations: [Operation; 2], cold: bool) -> usize {
+    #[expect(clippy::disallowed_methods, reason = "the dose of a test")]
     let thorough = std::env::var("ONEFOLD_INTERLEAVINGS").is_ok_and(|dose| dose == "all");
     let (mut runs, mut to_second) = (0, 1);
     loop {
