@@ -9,6 +9,7 @@ mod background;
 mod cache;
 mod estimate;
 mod pool;
+mod record;
 mod reproduce;
 mod rescue;
 mod scrambler;
@@ -36,6 +37,7 @@ pub use background::{Background, BackgroundArgs};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolReclaimArgs, PoolStatusArgs};
+pub use record::RecordArgs;
 pub use reproduce::ReproduceArgs;
 pub use rescue::RescueArgs;
 pub use scrambler::{

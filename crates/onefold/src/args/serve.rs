@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{BackgroundArgs, MemoryArgs, PoolCacheArgs, RescueArgs, StoreArgs};
+use super::{BackgroundArgs, MemoryArgs, PoolCacheArgs, RecordArgs, RescueArgs, StoreArgs};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
@@ -60,6 +60,9 @@ pub struct ServeArgs {
     /// What is before the pool.
     #[command(flatten)]
     pub cache: PoolCacheArgs,
+    /// What is written down of the clients' requests.
+    #[command(flatten)]
+    pub record: RecordArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

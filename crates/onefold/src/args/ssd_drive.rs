@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use super::TlsArgs;
+use super::{RecordArgs, TlsArgs};
 
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
@@ -49,6 +49,9 @@ pub struct SsdServeArgs {
     /// The command also finds $unixsocket, $nbd and $drive.
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
+    /// What is written down of the clients' requests.
+    #[command(flatten)]
+    pub record: RecordArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

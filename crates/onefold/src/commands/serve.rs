@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_block::{BlockDevice, ByteSize};
 use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
@@ -24,6 +24,7 @@ use crate::serve::connect;
 use crate::serve::events::{Event, Events};
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
+use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
 use crate::settings_file::Parsed;
 use crate::status_view::status_text;
@@ -59,7 +60,10 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None => None,
     };
     let how = listening(args, private.as_ref(), tls);
-    let (Cached { pool, tier }, volumes, servers) = start(parsed, args, &how, printer)?;
+    let recording = Prepared::new(&args.record)?;
+    let (ready, servers) = start(parsed, args, &how, recording, printer)?;
+    let Ready { cached, names: volumes, recorder } = ready;
+    let Cached { pool, tier } = cached;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -74,6 +78,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         worker.stop();
     }
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
+    if let Some(recorder) = recorder {
+        recorder.finish(printer);
+    }
     if let Some(tier) = tier {
         tier.save();
     }
@@ -98,8 +105,9 @@ fn start(
     parsed: &Parsed,
     args: &ServeArgs,
     how: &Listening,
+    recording: Option<Prepared>,
     printer: &Printer,
-) -> Result<(Cached, Names, Servers)> {
+) -> Result<(Ready, Servers)> {
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let mut early = None;
@@ -109,12 +117,12 @@ fn start(
         early = Some(Servers::start(&exports, how)?);
     }
     let ready = open_or_create(parsed, args, printer).and_then(|cached| {
-        let (table, names) = export_table(&cached.pool, &args.pool)?;
+        let (table, names, recorder) = export_table(&cached.pool, &args.pool, recording)?;
         late.fill(table);
-        Ok((cached, names))
+        Ok(Ready { cached, names, recorder })
     });
-    let (cached, names) = match (ready, early) {
-        (Ok((cached, names)), Some(servers)) => return Ok((cached, names, servers)),
+    let ready = match (ready, early) {
+        (Ok(ready), Some(servers)) => return Ok((ready, servers)),
         (Ok(ready), None) => ready,
         (Err(failure), early) => {
             late.fill(ExportTable::new());
@@ -125,10 +133,13 @@ fn start(
         }
     };
     match Servers::start(&exports, how) {
-        Ok(servers) => Ok((cached, names, servers)),
+        Ok(servers) => Ok((ready, servers)),
         Err(failure) => {
+            if let Some(recorder) = ready.recorder {
+                recorder.abandon();
+            }
             // The pool is as it was.
-            cached.pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
+            ready.cached.pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
             Err(failure)
         }
     }
@@ -249,8 +260,19 @@ fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
 /// Names of volumes and their sizes in bytes, for the greeting.
 type Names = Vec<(String, u64)>;
 
-/// Every volume under its name.
-fn export_table(pool: &Pool, path: &Path) -> Result<(ExportTable, Names)> {
+/// What is served.
+struct Ready {
+    cached: Cached,
+    names: Names,
+    recorder: Option<Recorder>,
+}
+
+/// Every volume under its name, recorded if that is asked for.
+fn export_table(
+    pool: &Pool,
+    path: &Path,
+    recording: Option<Prepared>,
+) -> Result<(ExportTable, Names, Option<Recorder>)> {
     let volumes = pool.volumes();
     if volumes.is_empty() {
         let at = path.display();
@@ -259,12 +281,19 @@ fn export_table(pool: &Pool, path: &Path) -> Result<(ExportTable, Names)> {
     }
     let mut table = ExportTable::new();
     let mut names = Vec::new();
-    for volume in volumes {
+    let all: Vec<String> = volumes.iter().map(onefold_pool::Volume::name).collect();
+    let recorder = recording.map(|file| file.begin(all.iter().map(String::as_str))).transpose()?;
+    for (stream, volume) in (0..).zip(volumes) {
         let (name, size) = (volume.name(), volume.size_bytes());
-        table = table.with(&name, &format!("{} thin volume", ByteSize(size)), Arc::new(volume));
+        let device: Arc<dyn BlockDevice> = Arc::new(volume);
+        let device = match &recorder {
+            Some(recorder) => recorder.device(stream, device),
+            None => device,
+        };
+        table = table.with(&name, &format!("{} thin volume", ByteSize(size)), device);
         names.push((name, size));
     }
-    Ok((table, names))
+    Ok((table, names, recorder))
 }
 
 /// Say what is served and how to reach it.

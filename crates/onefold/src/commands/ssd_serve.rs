@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use onefold_block::{BlockDevice as _, ByteSize, FileFolder};
+use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_flash::FtlError;
 use onefold_flash::drive::{self, DriveError, FileDrive, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
@@ -22,6 +22,7 @@ use crate::serve::connect;
 use crate::serve::events::{Event, Events};
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
+use crate::serve::record::Prepared;
 use crate::serve::stop;
 
 /// Where it listens if nothing else is said.
@@ -39,6 +40,7 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         Some(_) => Some(private_folder()?),
         None => None,
     };
+    let recording = Prepared::new(&args.record)?;
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
     let said = args.spec.is_some() || args.preset.is_some();
     // A drive that is there needs no words about it; `--set` changes it.
@@ -48,7 +50,7 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
     match make_or_check(args, wanted.as_ref(), printer) {
-        Ok(()) => serve(args, printer, &events, listening),
+        Ok(()) => serve(args, printer, &events, (listening, recording)),
         Err(failure) => Err(listening.abandon(failure)),
     }
 }
@@ -115,7 +117,12 @@ fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
     builder.build().map_err(refused)
 }
 
-fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) -> Result<ExitCode> {
+fn serve(
+    args: &SsdServeArgs,
+    printer: &Printer,
+    events: &Events,
+    (door, recording): (Door, Option<Prepared>),
+) -> Result<ExitCode> {
     let clock = Arc::new(WallClock::start());
     let failed = |error| failure(&args.dir, error);
     let open = match OpenDrive::open_at(&args.dir, args.pace, clock) {
@@ -126,10 +133,18 @@ fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) ->
         printer.warning(&format!("drive '{}': {remark}", args.dir.display()));
     }
     about_durability(open.spec(), printer);
+    let recorder = match recording.map(|file| file.begin([""])).transpose() {
+        Ok(recorder) => recorder,
+        Err(failure) => return Err(door.abandon(failure)),
+    };
     let Door { servers, late, private } = door;
     let size = open.device().size_bytes();
     let about = format!("{} emulated drive", ByteSize(size));
-    let device = Arc::clone(open.device());
+    let device: Arc<dyn BlockDevice> = Arc::clone(open.device()) as _;
+    let device = match &recorder {
+        Some(recorder) => recorder.device(0, device),
+        None => device,
+    };
     late.fill(ExportTable::new().with("", &about, device));
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
@@ -143,6 +158,9 @@ fn serve(args: &SsdServeArgs, printer: &Printer, events: &Events, door: Door) ->
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(events)));
     background.stop();
     stop::drain(servers, format!("drive '{}'", args.dir.display()), printer);
+    if let Some(recorder) = recorder {
+        recorder.finish(printer);
+    }
     let stopped = open
         .close()
         .map_err(|error| failed(error).hint("what clients flushed before the failure is safe"));

@@ -7,4 +7,5 @@ pub mod connect;
 pub mod events;
 pub mod late_exports;
 pub mod listeners;
+pub mod record;
 pub mod stop;

@@ -16,6 +16,7 @@ mod harness;
 mod interrupted;
 mod pool_cache;
 mod pool_tier;
+mod record;
 mod reproduce;
 mod scrambler;
 mod serving;

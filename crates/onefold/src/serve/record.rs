@@ -1,0 +1,327 @@
+//! `--record`: what clients ask is written down beside the serving, and never in its way.
+//! Room: onefold.   In: requests that ended.   Out: a recording (docs/workloads.md).
+//! Frames are handed to a thread of its own that writes them; clients never wait for the file.
+//! Invariants: (1) a recording that cannot go on ends with one message, at a whole frame  (2) what
+//! was asked a second ago is in the file, unless the disk is slow  (3) contents cannot be told
+//! from identities: they are hashed under a key that is drawn anew and kept nowhere.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use onefold_block::BlockDevice;
+use onefold_block::wrappers::{
+    Clock, ContentHash, RecordDevice, SystemClock, TraceRecord, TraceSink, Verb,
+};
+use onefold_workload::{Op, Recorded, RecordingEncoder};
+use rustix::rand::{GetRandomFlags, getrandom};
+use twox_hash::XxHash3_128;
+
+use crate::args::RecordArgs;
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+
+/// Frames that wait for the disk: 4 MiB. A disk that is further behind ends the recording.
+const FRAMES_MAX: usize = 64;
+/// A frame that is not full is written after so long.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// A recording in the making.
+pub struct Recorder {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    hash: ContentHash,
+    path: PathBuf,
+    writer: JoinHandle<()>,
+}
+
+struct Shared {
+    encoder: Mutex<RecordingEncoder>,
+    to_writer: SyncSender<Message>,
+    /// Whether the recording has ended before the server.
+    ended: AtomicBool,
+    requests: AtomicU64,
+    path: PathBuf,
+}
+
+enum Message {
+    Frame(Vec<u8>),
+    Stop,
+}
+
+/// A file for a recording that has not begun. Unless it begins, the file goes away.
+pub struct Prepared {
+    file: Option<File>,
+    path: PathBuf,
+    encoder: RecordingEncoder,
+    unit: u32,
+    key: u64,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // It was made here and has nothing in it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Prepared {
+    /// The file of a recording, if one is asked for: before anything else is made.
+    pub fn new(args: &RecordArgs) -> Result<Option<Self>> {
+        let Some(path) = &args.record else { return Ok(None) };
+        let unit = u32::try_from(args.record_unit.0).ok();
+        let Some((unit, encoder)) =
+            unit.and_then(|unit| Some((unit, RecordingEncoder::new(unit)?)))
+        else {
+            let message = format!("--record-unit {}: expected 512, 1K, 2K or 4K", args.record_unit);
+            return Err(Failure::nothing_done(message));
+        };
+        let key = key()?;
+        let file = Some(begin(path, &encoder.header())?);
+        Ok(Some(Self { file, path: path.clone(), encoder, unit, key }))
+    }
+
+    /// Begins to record devices with these names.
+    pub fn begin<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Result<Recorder> {
+        let unused = RecordingEncoder::new(self.unit).expect("a unit that was accepted");
+        let mut encoder = std::mem::replace(&mut self.encoder, unused);
+        for (stream, name) in (0..).zip(names) {
+            encoder.name(stream, name);
+        }
+        let file = self.file.take().expect("it begins once");
+        let (to_writer, frames) = sync_channel(FRAMES_MAX);
+        let shared = Arc::new(Shared {
+            encoder: Mutex::new(encoder),
+            to_writer,
+            ended: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            path: self.path.clone(),
+        });
+        let of_writer = Arc::clone(&shared);
+        let writer = std::thread::Builder::new()
+            .name("recording".to_owned())
+            .spawn(move || of_writer.write(file, &frames))
+            .map_err(|e| Failure::nothing_done(format!("cannot start a thread: {e}")))?;
+        let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
+        let hash = ContentHash { block_bytes: self.unit, reads: false, key: self.key, hash };
+        let (clock, path) = (Arc::new(SystemClock::new()), self.path.clone());
+        Ok(Recorder { shared, clock, hash, path, writer })
+    }
+}
+
+impl Recorder {
+    /// Nothing was served: the file goes away.
+    pub fn abandon(self) {
+        let _ = self.shared.to_writer.send(Message::Stop);
+        let _ = self.writer.join();
+        let _ = std::fs::remove_file(&self.path);
+    }
+
+    /// A device that is recorded; `stream` is the number of its name.
+    pub fn device(&self, stream: u32, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+        let sink = Arc::new(Stream { stream, shared: Arc::clone(&self.shared) });
+        let clock = Arc::clone(&self.clock);
+        Arc::new(RecordDevice::new(device, sink, clock, Some(self.hash)))
+    }
+
+    /// Writes the rest, and says how much there is.
+    pub fn finish(self, printer: &Printer) {
+        // If nobody takes it, the writer has ended, and has said why.
+        let _ = self.shared.to_writer.send(Message::Stop);
+        let whole = self.writer.join().is_ok() && !self.shared.ended.load(Ordering::Acquire);
+        if whole {
+            let requests = self.shared.requests.load(Ordering::Relaxed);
+            printer.note(&format!("recorded {requests} requests in '{}'", self.path.display()));
+        }
+    }
+}
+
+/// A new file, for its owner only.
+fn begin(path: &Path, header: &[u8]) -> Result<File> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let message = format!("--record: '{}' exists already", path.display());
+            Failure::nothing_done(message).hint("name a new file: recordings are never overwritten")
+        }
+        _ => Failure::unusable("record in", path, error),
+    };
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    file.write_all(header).map_err(failed)?;
+    Ok(file)
+}
+
+fn key() -> Result<u64> {
+    let mut bytes = [0; 8];
+    let got = getrandom(&mut bytes, GetRandomFlags::empty());
+    match got {
+        Ok(8) => Ok(u64::from_le_bytes(bytes)),
+        Ok(_) => Err(Failure::nothing_done("the system gave too few random bytes")),
+        Err(error) => {
+            Err(Failure::nothing_done(format!("the system gives no random bytes: {error}")))
+        }
+    }
+}
+
+impl Shared {
+    fn encoder(&self) -> MutexGuard<'_, RecordingEncoder> {
+        self.encoder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the recording, once.
+    fn end(&self, why: &str) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            let path = self.path.display();
+            tracing::error!("the recording in '{path}' ends here: {why}; serving goes on");
+        }
+    }
+
+    /// The frame that was begun, behind those that were handed over since; and whether to stop.
+    fn begun(&self, frames: &Receiver<Message>) -> (Vec<Vec<u8>>, bool) {
+        let mut encoder = self.encoder();
+        let (mut all, mut last) = (Vec::new(), false);
+        for message in frames.try_iter() {
+            match message {
+                Message::Frame(frame) => all.push(frame),
+                Message::Stop => last = true,
+            }
+        }
+        all.extend(encoder.take());
+        (all, last)
+    }
+
+    /// Writes frames until it is told to stop or cannot.
+    fn write(&self, mut file: File, frames: &Receiver<Message>) {
+        let mut length = file.metadata().map_or(0, |metadata| metadata.len());
+        loop {
+            let (frames, last) = match frames.recv_timeout(HOLD) {
+                Ok(Message::Frame(frame)) => (vec![frame], false),
+                // Whoever is recording holds a sender, so that there is no other end.
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    (self.encoder().take().into_iter().collect(), true)
+                }
+                Err(RecvTimeoutError::Timeout) => self.begun(frames),
+            };
+            for frame in frames {
+                if let Err(error) = file.write_all(&frame) {
+                    // What fits no more is cut off again; a reader would leave it out as well.
+                    let _ = file.set_len(length);
+                    return self.end(&error.to_string());
+                }
+                length += frame.len() as u64;
+            }
+            if last {
+                if let Err(error) = file.sync_all() {
+                    self.end(&error.to_string());
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// One of the devices.
+struct Stream {
+    stream: u32,
+    shared: Arc<Shared>,
+}
+
+impl TraceSink for Stream {
+    fn record(&self, record: TraceRecord) {
+        let op = match record.verb {
+            Verb::Read => Op::Read,
+            Verb::Write => Op::Write,
+            // What reads as zeroes afterwards holds nothing that is stored.
+            Verb::WriteZeroes | Verb::Trim => Op::Trim,
+            Verb::Flush => Op::Flush,
+            Verb::BlockStatus | Verb::Prefetch => return,
+        };
+        let shared = &self.shared;
+        if !record.succeeded || shared.ended.load(Ordering::Acquire) {
+            return;
+        }
+        shared.requests.fetch_add(1, Ordering::Relaxed);
+        let TraceRecord { time_ns, offset, len: length, ref content, .. } = record;
+        let request = Recorded { time_ns, op, stream: self.stream, offset, length, content };
+        let mut encoder = shared.encoder();
+        encoder.push(&request);
+        if !encoder.is_full() {
+            return;
+        }
+        // Under the lock, so that frames come in the order of their requests.
+        let frame = encoder.take().unwrap_or_default();
+        if shared.to_writer.try_send(Message::Frame(frame)).is_err() {
+            shared.end("its disk does not keep up");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::wrappers::ManualClock;
+    use onefold_block::{MemDevice, ZeroOptions};
+
+    use super::*;
+
+    /// A recording without a writer, and where its frames come out.
+    fn shared() -> (Arc<Shared>, Receiver<Message>) {
+        let (to_writer, frames) = sync_channel(FRAMES_MAX);
+        let shared = Shared {
+            encoder: Mutex::new(RecordingEncoder::new(512).unwrap()),
+            to_writer,
+            ended: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            path: PathBuf::from("recording"),
+        };
+        (Arc::new(shared), frames)
+    }
+
+    fn recorded(shared: &Arc<Shared>) -> RecordDevice<MemDevice> {
+        let sink = Arc::new(Stream { stream: 0, shared: Arc::clone(shared) });
+        let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
+        let hash = ContentHash { block_bytes: 512, reads: false, key: 1, hash };
+        let clock = Arc::new(ManualClock::default());
+        RecordDevice::new(MemDevice::new(1 << 20), sink, clock, Some(hash))
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_recording_and_nothing_else() {
+        let (shared, frames) = shared();
+        let device = recorded(&shared);
+        device.write_at(0, &[7; 4096], false).unwrap();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        shared.to_writer.send(Message::Stop).unwrap();
+        shared.write(full, &frames);
+        assert!(shared.ended.load(Ordering::Acquire));
+        // Whoever goes on asking is answered, and nothing more is kept.
+        let before = shared.requests.load(Ordering::Relaxed);
+        device.write_at(4096, &[8; 4096], true).unwrap();
+        device.flush().unwrap();
+        assert_eq!(shared.requests.load(Ordering::Relaxed), before);
+        assert!(shared.encoder().take().is_none());
+    }
+
+    #[test]
+    fn a_disk_that_does_not_keep_up_ends_the_recording_without_anybody_waiting() {
+        let (shared, frames) = shared();
+        let device = recorded(&shared);
+        let data = vec![9; 64 << 10];
+        // Nobody takes the frames: were anybody to wait for that, this would never end.
+        let mut writes = 0;
+        while !shared.ended.load(Ordering::Acquire) {
+            device.write_at(0, &data, false).unwrap();
+            writes += 1;
+            assert!(writes < 10_000, "it never ends");
+        }
+        assert_eq!(frames.try_iter().count(), FRAMES_MAX);
+        device.write_zeroes(0, 4096, ZeroOptions::default()).unwrap();
+    }
+}

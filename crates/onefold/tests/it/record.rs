@@ -1,0 +1,91 @@
+//! `--record`: what clients did is there afterwards, however the server ended.
+//! Room: onefold.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Instant;
+
+use super::harness::{PATIENCE, Sandbox, nbdsh, run};
+
+/// Four writes of which two have the same content, a read, a trim and a flush.
+const WORK: &str = "h.pwrite(b'a' * 8192, 0)
+h.pwrite(b'b' * 4096, 8192)
+h.pwrite(b'c' * 4096, 16384)
+h.pwrite(b'b' * 4096, 20480)
+h.pread(4096, 0)
+h.trim(4096, 0)
+h.flush()";
+
+fn nbdsh_line() -> String {
+    let script = WORK.replace('\n', "; ");
+    format!("PATH=/usr/bin:$PATH nbdsh -u \"$uri\" -c \"{script}\"")
+}
+
+#[test]
+fn requests_of_a_pool_are_recorded_and_replayed_with_their_contents() {
+    let sandbox = Sandbox::new();
+    let work = nbdsh_line();
+    let serve = ["serve", "pool", "--size", "16M", "--record", "a.rec", "--run", &work];
+    let said = sandbox.ok(&serve);
+    assert!(said.err.contains("recorded 7 requests in 'a.rec'"), "{}", said.err);
+    let mode = std::fs::metadata(sandbox.path("a.rec")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let info = sandbox.ok(&["trace", "info", "a.rec", "--json"]).json();
+    assert_eq!((&info["format"], &info["lines"]), (&"recording".into(), &7.into()));
+    let requests = |op: &str| info["operations"][op]["requests"].as_u64().unwrap();
+    // The write of 8 KiB is two units of 4 KiB.
+    assert_eq!(["read", "write", "trim", "flush"].map(requests), [1, 5, 1, 1]);
+    // Twice `a` and twice `b`.
+    assert_eq!((&info["writes_with_identity"], &info["duplicate_writes"]), (&5.into(), &2.into()));
+    sandbox.ok(&["trace", "convert", "a.rec", "a.csv"]);
+    let csv = std::fs::read_to_string(sandbox.path("a.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 8, "{csv}");
+
+    let again = sandbox.onefold(&serve);
+    assert_eq!(again.code, Some(2), "{}", again.err);
+    assert!(again.err.contains("'a.rec' exists already"), "{}", again.err);
+}
+
+#[test]
+fn requests_of_a_drive_are_recorded_and_other_units_refused() {
+    let sandbox = Sandbox::new();
+    let work = nbdsh_line();
+    let drive = ["ssd", "serve", "--preset", "tlc", "--dir", "drive"];
+    let small = ["--set", "geometry.blocks_per_plane=64", "--set", "ftl.over_provisioning=0.6"];
+    let record = ["--record", "a.rec", "--record-unit", "512", "--run", &work];
+    let said = sandbox.ok(&[&drive[..], &small, &record].concat());
+    assert!(said.err.contains("recorded 7 requests"), "{}", said.err);
+    let info = sandbox.ok(&["trace", "info", "a.rec", "--json"]).json();
+    // 20 KiB in units of 512 B, all but three a repetition.
+    assert_eq!(
+        (&info["writes_with_identity"], &info["duplicate_writes"]),
+        (&40.into(), &37.into())
+    );
+    for unit in ["0", "256", "1000", "8K"] {
+        let args = ["serve", "pool", "--record", "b.rec", "--record-unit", unit, "--run", "true"];
+        let said = sandbox.onefold(&args);
+        assert_eq!(said.code, Some(2), "{unit}: {}", said.err);
+        assert!(said.err.contains("expected 512, 1K, 2K or 4K"), "{unit}: {}", said.err);
+        assert!(!sandbox.path("b.rec").exists() && !sandbox.path("pool").exists());
+    }
+}
+
+#[test]
+fn a_recording_whose_server_was_killed_can_be_read() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "16M", "--record", "a.rec"]);
+    let uri = format!("nbd+unix:///main?socket={}", sandbox.text("socket"));
+    let said = run(nbdsh(&["-u", &uri, "-c", WORK]).current_dir(sandbox.path("")));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    // What was begun is written within moments.
+    let lines = || {
+        let info = sandbox.ok(&["trace", "info", "a.rec", "--json"]).json();
+        info["lines"].as_u64().unwrap()
+    };
+    let began = Instant::now();
+    while lines() < 7 {
+        assert!(began.elapsed() < PATIENCE, "nothing is written");
+        std::thread::yield_now();
+    }
+    drop(server);
+    assert_eq!(lines(), 7);
+}
