@@ -82,6 +82,10 @@ pub trait Driver {
     /// The controller works for the current request (`foreground`) or beside it.
     fn work(&mut self, work: Work, foreground: bool);
 
+    /// The current request is not done before the host's program of this page is, if that is still
+    /// under way. Without time, nothing is.
+    fn wait_for(&mut self, _ppn: u32) {}
+
     /// Whether the plane has nothing to do now. Without time, always.
     fn is_idle(&self, plane: u32) -> bool;
 

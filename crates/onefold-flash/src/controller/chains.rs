@@ -61,6 +61,8 @@ pub(crate) enum Step {
     Read { ppn: u32, cause: Cause },
     /// A page is programmed; it holds its place in the queue of its unit.
     Held { unit: u32 },
+    /// Another request's program of this page ends.
+    Await { ppn: u32 },
 }
 
 /// The steps of one part.
@@ -69,9 +71,11 @@ pub(crate) struct Chain {
     pub flight: u32,
     /// Whether a step is under way.
     pub active: bool,
+    /// Whether more is to be decided when its steps are done.
+    pub continues: bool,
     /// Steps to come, the next one last.
     pub steps: Vec<Step>,
-    /// When the present engine step began to wait.
+    /// When the present engine step, or the waiting for a program, began.
     pub since: u64,
 }
 

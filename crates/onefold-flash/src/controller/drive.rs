@@ -64,6 +64,12 @@ impl Driver for Controller {
         }
     }
 
+    fn wait_for(&mut self, ppn: u32) {
+        if self.current != NONE && self.is_programming(ppn) {
+            self.add_step(Step::Await { ppn });
+        }
+    }
+
     fn is_idle(&self, plane: u32) -> bool {
         let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
         self.units[(plane / planes_per_unit) as usize].could_read_now()
@@ -301,6 +307,9 @@ impl Controller {
         self.kick(number);
         if !entry.is_background() {
             self.advance(entry.chain);
+        }
+        if entry.kind == OpKind::Program && !self.awaiting.is_empty() {
+            self.programmed(entry.ppn);
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) use events::Event;
 pub(crate) use servers::Servers;
 pub(crate) use timing::transfer_ns;
 
+use std::collections::{BTreeMap, VecDeque};
+
 use onefold_sim::trace::Track;
 use onefold_sim::{ChromeTrace, ResourceState, SimTime};
 
@@ -68,6 +70,10 @@ pub struct Controller {
     /// Background operations and work under way.
     background: u32,
     finished: Vec<u32>,
+    /// Held parts that may go on, in their turn.
+    ready: VecDeque<u32>,
+    /// Who waits for the end of a program, by its page.
+    awaiting: BTreeMap<u32, Vec<u32>>,
     ops: [u64; 3],
     transfers: u64,
     buffer_hits: [u64; 5],
@@ -112,6 +118,8 @@ impl Controller {
             ready_at: 0,
             background: 0,
             finished: Vec::new(),
+            ready: VecDeque::new(),
+            awaiting: BTreeMap::new(),
             ops: [0; 3],
             transfers: 0,
             buffer_hits: [0; 5],
@@ -184,11 +192,44 @@ impl Controller {
         &mut self.flights[flight]
     }
 
-    /// What the FTL decides from now on is a part of this request.
-    pub(crate) fn begin_part(&mut self, flight: u32) {
+    /// What the FTL decides from now on is a part of this request; the answer is its number.
+    pub(crate) fn begin_part(&mut self, flight: u32) -> u32 {
         let chain = self.chains.take();
         self.chains[chain].flight = flight;
         self.flights[flight].parts_left += 1;
+        self.current = chain;
+        self.ready_at = self.now;
+        chain
+    }
+
+    /// The part goes on later: see [`Controller::pop_ready`].
+    pub(crate) fn hold_part(&mut self) {
+        let chain = std::mem::replace(&mut self.current, NONE);
+        self.chains[chain].continues = true;
+    }
+
+    /// The part goes on when its steps so far are done; `false` if they are.
+    pub(crate) fn hold_part_if_active(&mut self) -> bool {
+        let active = self.chains[self.current].active;
+        if active {
+            self.hold_part();
+        }
+        active
+    }
+
+    /// A held part without steps under way goes on in its turn.
+    pub(crate) fn make_ready(&mut self, chain: u32) {
+        self.ready.push_back(chain);
+    }
+
+    /// The held part whose turn it is to go on.
+    pub(crate) fn pop_ready(&mut self) -> Option<u32> {
+        self.ready.pop_front()
+    }
+
+    /// What the FTL decides from now on is again of this part.
+    pub(crate) fn resume_part(&mut self, chain: u32) {
+        self.chains[chain].continues = false;
         self.current = chain;
         self.ready_at = self.now;
     }
@@ -236,6 +277,9 @@ impl Controller {
                     // The FTL may still be adding steps to it.
                     if chain == self.current {
                         self.chains[chain].active = false;
+                    } else if self.chains[chain].continues {
+                        self.chains[chain].active = false;
+                        self.ready.push_back(chain);
                     } else {
                         self.end_chain(chain);
                     }
@@ -261,6 +305,14 @@ impl Controller {
                 true
             }
             Step::Read { ppn, cause } => self.enqueue_read(chain, ppn, cause, true),
+            Step::Await { ppn } => {
+                let waits = self.is_programming(ppn);
+                if waits {
+                    self.chains[chain].since = self.now;
+                    self.awaiting.entry(ppn).or_default().push(chain);
+                }
+                waits
+            }
             Step::Held { unit } => {
                 let now = self.now;
                 let background = self.units[unit as usize].background_ns(now);
@@ -286,6 +338,15 @@ impl Controller {
             self.chains[chain].steps.insert(0, step);
         } else if self.begin_step(chain, step) {
             self.chains[chain].active = true;
+        }
+    }
+
+    /// A program of the host is done: who waits for it goes on.
+    fn programmed(&mut self, ppn: u32) {
+        for chain in self.awaiting.remove(&ppn).unwrap_or_default() {
+            let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
+            self.flights[flight].breakdown[Share::Queue as usize] += self.now - since;
+            self.advance(chain);
         }
     }
 
@@ -352,6 +413,11 @@ impl Controller {
         let buffered = self.buffered[block as usize];
         page < u32::from(buffered.end)
             && page + u32::from(buffered.pending) >= u32::from(buffered.end)
+    }
+
+    /// Whether the host's program of a page is under way.
+    fn is_programming(&self, ppn: u32) -> bool {
+        self.is_buffered(ppn) && self.units[self.unit_of(ppn) as usize].programs_for_host(ppn)
     }
 
     fn op_issued(&mut self, kind: OpKind, cause: Cause, ppn: u32) {

@@ -182,6 +182,16 @@ impl Unit {
         self.queue.pop_front()
     }
 
+    /// Whether the host's program of a page is waiting, under way or interrupted.
+    pub(crate) fn programs_for_host(&self, ppn: u32) -> bool {
+        let is = |entry: &Entry| {
+            entry.ppn == ppn && entry.kind == OpKind::Program && entry.cause == Cause::Host
+        };
+        (self.phase != Phase::Idle && self.phase != Phase::Suspending && is(&self.current))
+            || self.parked.as_ref().is_some_and(|parked| is(&parked.entry))
+            || self.queue.iter().any(is)
+    }
+
     /// The waiting program of a chain that holds its place.
     pub(crate) fn held(&mut self, chain: u32) -> Option<&mut Entry> {
         self.queue.iter_mut().find(|entry| entry.chain == chain && !entry.ready)

@@ -17,7 +17,7 @@ use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
 use crate::dedup::store::Store;
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -85,10 +85,25 @@ impl<F> BlockSeparation<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
-    fn inspect(&mut self, _lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        if !self.hidden {
-            look.work(Work::LightHash);
-        }
+    fn prepare(
+        &mut self,
+        _lpn: u32,
+        _page: &Page,
+        prepared: &mut Prepared,
+        _look: &mut impl Look,
+    ) -> Option<Work> {
+        let first = prepared.steps == 0;
+        prepared.steps = 1;
+        (first && !self.hidden).then_some(Work::LightHash)
+    }
+
+    fn decide(
+        &mut self,
+        _lpn: u32,
+        page: &Page,
+        _prepared: &Prepared,
+        _look: &mut impl Look,
+    ) -> Verdict {
         let crc = self.fingerprints.light(page);
         let apart = self.buckets.has(crc);
         self.pending = Some(apart);

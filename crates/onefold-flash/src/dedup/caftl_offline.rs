@@ -13,7 +13,7 @@ use crate::dedup::options::{OptionInfo, Options};
 use crate::dedup::page_set::PageSet;
 use crate::dedup::registry::Site;
 use crate::dedup::store::{Match, Store};
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[HASH, STORE_SHARE];
@@ -120,7 +120,13 @@ impl<F> CaftlOffline<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOffline<F> {
-    fn inspect(&mut self, _lpn: u32, _page: &Page, _look: &mut impl Look) -> Verdict {
+    fn decide(
+        &mut self,
+        _lpn: u32,
+        _page: &Page,
+        _prepared: &Prepared,
+        _look: &mut impl Look,
+    ) -> Verdict {
         Verdict::Program { tag: 0, apart: false }
     }
 

@@ -22,7 +22,7 @@ use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
 use crate::dedup::ses::BUDGET_US;
 use crate::dedup::store::{Match, Store};
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
 pub(crate) const HASH: OptionInfo = OptionInfo::new(
@@ -119,17 +119,14 @@ impl<F> CaftlOnline<F> {
         }
     }
 
-    /// Whether a page is to be hashed inline.
-    fn wanted<Page>(&mut self, page: &Page, look: &mut impl Look) -> bool
-    where
-        F: Fingerprinting<Page>,
-    {
-        if self.sample > 1 || self.known.is_some() {
-            look.work(Work::LightHash);
-            self.light = self.fingerprints.light(page);
-        }
-        let sampled = self.sample == 1 || self.light.is_multiple_of(self.sample);
-        let light = self.light;
+    /// Whether light fingerprints are made.
+    fn takes_light(&self) -> bool {
+        self.sample > 1 || self.known.is_some()
+    }
+
+    /// Whether a page with this light fingerprint is to be hashed inline.
+    fn wanted(&mut self, light: u32, look: &impl Look) -> bool {
+        let sampled = self.sample == 1 || light.is_multiple_of(self.sample);
         if !sampled || self.known.as_mut().is_some_and(|known| !known.has(light)) {
             return false;
         }
@@ -140,12 +137,41 @@ impl<F> CaftlOnline<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
-    fn inspect(&mut self, _lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        if !self.wanted(page, look) {
+    fn prepare(
+        &mut self,
+        _lpn: u32,
+        page: &Page,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
+        let step = prepared.steps;
+        prepared.steps += 1;
+        match step {
+            0 if self.takes_light() => Some(Work::LightHash),
+            0 | 1 if step == 0 || self.takes_light() => {
+                if step == 1 {
+                    prepared.light = self.fingerprints.light(page);
+                }
+                prepared.steps = 2;
+                prepared.left = !self.wanted(prepared.light, look);
+                (!prepared.left).then_some(Work::Hash)
+            }
+            _ => None,
+        }
+    }
+
+    fn decide(
+        &mut self,
+        _lpn: u32,
+        page: &Page,
+        prepared: &Prepared,
+        _look: &mut impl Look,
+    ) -> Verdict {
+        self.light = prepared.light;
+        if prepared.left {
             self.pending = Pending::Unhashed;
             return Verdict::Program { tag: 0, apart: false };
         }
-        look.work(Work::Hash);
         self.hashed += 1;
         let strong = self.fingerprints.strong(page);
         self.pending = Pending::Hashed(strong);

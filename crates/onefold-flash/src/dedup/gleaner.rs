@@ -25,7 +25,7 @@ use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::registry::Site;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new(
@@ -109,7 +109,13 @@ impl<F> Gleaner<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        _prepared: &Prepared,
+        look: &mut impl Look,
+    ) -> Verdict {
         self.last = self.fingerprints.parity(lpn, page);
         self.pending = None;
         let program = Verdict::Program { tag: self.last, apart: false };

@@ -31,6 +31,7 @@ pub use caftl_offline::CaftlOffline;
 pub use caftl_online::CaftlOnline;
 pub use crc_compare::CrcCompare;
 pub use engine::Engine;
+pub(crate) use fingerprints::mix64;
 pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
 pub use gleaner::Gleaner;
 pub use none::NoDedup;
@@ -69,7 +70,6 @@ pub trait Look {
     }
 
     /// The controller works: the current request waits for it, or in an idle moment nobody does.
-    /// Charge work before asking for waiting times that lie behind it.
     fn work(&mut self, work: Work);
 }
 
@@ -136,11 +136,51 @@ pub enum Offline {
     },
 }
 
+/// How far a policy is with a page that is about to be written. Many pages may be on their way at
+/// a time, so what belongs to one of them is kept here and not in the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Pieces of work that were asked for, or passed over.
+    pub(crate) steps: u8,
+    /// Whether the page is written without the rest of the work.
+    pub(crate) left: bool,
+    /// Its light fingerprint, where one was made.
+    pub(crate) light: u32,
+}
+
 /// A deduplication design. `Page` is the content of a page.
 pub trait Policy<Page> {
-    /// Looks at a page that is about to be written to `lpn`. If the verdict leads to programming,
-    /// [`Policy::stored`] follows before the next page is looked at.
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict;
+    /// The work that must be done before the policy can decide on a page, one piece at a time: the
+    /// answer is the next piece, and the call is repeated once that is done. `None` when
+    /// [`Policy::decide`] may follow.
+    fn prepare(
+        &mut self,
+        _lpn: u32,
+        _page: &Page,
+        _prepared: &mut Prepared,
+        _look: &mut impl Look,
+    ) -> Option<Work> {
+        None
+    }
+
+    /// Decides on a page that is about to be written to `lpn`, when all its work is done. If the
+    /// verdict leads to programming, [`Policy::stored`] follows before the next page is decided on.
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        prepared: &Prepared,
+        look: &mut impl Look,
+    ) -> Verdict;
+
+    /// Both at once, where work takes no time.
+    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+        let mut prepared = Prepared::default();
+        while let Some(work) = self.prepare(lpn, page, &mut prepared, look) {
+            look.work(work);
+        }
+        self.decide(lpn, page, &prepared, look)
+    }
 
     /// The page was programmed at `ppn` with this tag.
     fn stored(&mut self, ppn: u32, tag: u64);
@@ -156,7 +196,7 @@ pub trait Policy<Page> {
     /// The last reference to a page went away.
     fn died(&mut self, ppn: u32);
 
-    /// A comparison that [`Policy::inspect`] asked for found the pages equal or not.
+    /// A comparison that [`Policy::decide`] asked for found the pages equal or not.
     fn compared(&mut self, candidate: u32, equal: bool);
 
     /// What to do in an idle moment; `None` when there is nothing left to find. Every answer is

@@ -1,14 +1,20 @@
 //! No deduplication: the baseline.
 //! Room: onefold-flash.
 
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 
 /// Programs every page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoDedup;
 
 impl<Page> Policy<Page> for NoDedup {
-    fn inspect(&mut self, _lpn: u32, _page: &Page, _look: &mut impl Look) -> Verdict {
+    fn decide(
+        &mut self,
+        _lpn: u32,
+        _page: &Page,
+        _prepared: &Prepared,
+        _look: &mut impl Look,
+    ) -> Verdict {
         Verdict::Program { tag: 0, apart: false }
     }
 

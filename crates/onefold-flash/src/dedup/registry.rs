@@ -17,8 +17,9 @@ use crate::dedup::options::{OptionInfo, Options, PolicyError, hint};
 use crate::dedup::ses::Ses;
 use crate::dedup::ses_device::{self, DeviceSide, SesDevice};
 use crate::dedup::ses_host::{self, HostSide, SesHost, Wanted};
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::geometry::Geometry;
+use crate::op::Work;
 
 /// A policy that can be named in a specification.
 #[derive(Clone, Copy, Debug)]
@@ -218,8 +219,25 @@ macro_rules! inside {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
-        inside!(self, policy => policy.inspect(lpn, page, look))
+    #[inline]
+    fn prepare(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
+        inside!(self, policy => policy.prepare(lpn, page, prepared, look))
+    }
+
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        prepared: &Prepared,
+        look: &mut impl Look,
+    ) -> Verdict {
+        inside!(self, policy => policy.decide(lpn, page, prepared, look))
     }
 
     fn stored(&mut self, ppn: u32, tag: u64) {

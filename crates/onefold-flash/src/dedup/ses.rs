@@ -17,7 +17,8 @@ use crate::dedup::hot_table::HotTable;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::registry::Site;
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+use crate::op::Work;
 
 pub(crate) const TABLE_SHARE: OptionInfo = OptionInfo::new(
     "table_share",
@@ -66,7 +67,12 @@ pub(crate) const COUNT_CODEWORDS: OptionInfo = OptionInfo::new(
 /// What the two designs differ in.
 pub trait Design<Page> {
     /// The fingerprint of a page about to be written to `lpn`; 0 if it is not to be deduplicated.
-    fn fingerprint(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> u64;
+    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64;
+
+    /// What the controller does before it has that.
+    fn work(&self) -> Option<Work> {
+        None
+    }
 
     /// Whether the fingerprint would come too late to be looked up. Such a page is programmed with
     /// it all the same, and the offline pass, which reads fingerprints from the flash, sees it.
@@ -194,14 +200,36 @@ impl<D> Ses<D> {
 }
 
 impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
-    fn inspect(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> Verdict {
+    fn prepare(
+        &mut self,
+        _lpn: u32,
+        _page: &Page,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
+        if prepared.steps > 0 {
+            return None;
+        }
+        prepared.steps = 1;
+        let work = self.design.work()?;
+        prepared.left = self.design.is_late(look);
+        (!prepared.left).then_some(work)
+    }
+
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        prepared: &Prepared,
+        look: &mut impl Look,
+    ) -> Verdict {
         self.pending = None;
         if let Some(counter) = &mut self.counter {
             counter.begin();
             self.design.codewords(page, &mut |codeword| counter.part(codeword));
         }
-        self.sight = if self.design.is_late(look) { Sight::Late } else { Sight::InTime };
-        self.last = self.design.fingerprint(lpn, page, look);
+        self.sight = if prepared.left { Sight::Late } else { Sight::InTime };
+        self.last = self.design.fingerprint(lpn, page);
         self.left_out += u64::from(self.last == 0);
         self.late += u64::from(self.sight == Sight::Late);
         self.look_up(lpn, look)

@@ -63,11 +63,12 @@ impl<F> DeviceSide<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Design<Page> for DeviceSide<F> {
-    fn fingerprint(&mut self, lpn: u32, page: &Page, look: &mut impl Look) -> u64 {
-        if self.recompute && !Design::<Page>::is_late(self, look) {
-            look.work(Work::ParityCorrection);
-        }
+    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64 {
         self.fingerprints.parity(lpn, page)
+    }
+
+    fn work(&self) -> Option<Work> {
+        self.recompute.then_some(Work::ParityCorrection)
     }
 
     fn is_late(&self, look: &impl Look) -> bool {

@@ -15,7 +15,6 @@
 
 use onefold_code::SeedSource;
 
-use crate::dedup::Look;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options, PolicyError};
@@ -107,7 +106,7 @@ impl<F> HostSide<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Design<Page> for HostSide<F> {
-    fn fingerprint(&mut self, lpn: u32, page: &Page, _look: &mut impl Look) -> u64 {
+    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64 {
         if !self.wanted.has(lpn) {
             0
         } else if self.checksum {

@@ -27,6 +27,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<Written, FtlError> {
         let ppn = verified.ppn();
         self.point_to(lpn, ppn, true, d)?;
+        // The answer must not come before the only copy is in the flash.
+        d.wait_for(ppn);
         self.counters.inline_pages += 1;
         Ok(Written::Shared { ppn })
     }

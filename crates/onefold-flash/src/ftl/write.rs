@@ -1,7 +1,7 @@
 //! A page from the host: looked at, then shared or programmed.
 //! Room: onefold-flash.   In: LPN and content.   Out: NAND calls, `FlashOp`s, a map change.
 
-use crate::dedup::{Policy, Verdict, Verified};
+use crate::dedup::{Policy, Prepared, Verdict, Verified};
 use crate::ftl::journal::Record;
 use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
 use crate::ftl::settings::Temperature;
@@ -38,25 +38,70 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         page: &N::Page,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
+        self.begin_write(lpn, d)?;
+        let mut prepared = Prepared::default();
+        while let Some(work) = self.prepare_write(lpn, page, &mut prepared, d) {
+            d.work(work, true);
+        }
+        self.write_prepared(lpn, page, &prepared, d)
+    }
+
+    /// The first of the three steps of a write, for whoever keeps time between them: the page is
+    /// looked up.
+    ///
+    /// # Errors
+    /// [`FtlError::OutOfRange`].
+    #[inline]
+    pub fn begin_write(&self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         self.check_range(lpn)?;
-        let written = self.write_page(lpn, page, d)?;
+        self.map.prefetch(lpn);
+        d.work(Work::Lookup, true);
+        Ok(())
+    }
+
+    /// The second step, repeated: the next piece of work that the policy needs before it can
+    /// decide. It is for the caller to have it done, and to call again when it is.
+    #[inline]
+    pub fn prepare_write(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        prepared: &mut Prepared,
+        d: &mut impl Driver,
+    ) -> Option<Work> {
+        let mut view = view!(self, d, true);
+        self.policy.prepare(lpn, page, prepared, &mut view)
+    }
+
+    /// The third step: the policy decides, and the page is shared or programmed.
+    ///
+    /// # Errors
+    /// [`FtlError::OutOfRange`], [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn write_prepared(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        prepared: &Prepared,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
+        self.check_range(lpn)?;
+        let written = self.decide(lpn, page, prepared, d)?;
         self.counters.host_pages_written += 1;
         Ok(written)
     }
 
-    fn write_page(
+    fn decide(
         &mut self,
         lpn: u32,
         page: &N::Page,
+        prepared: &Prepared,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
-        d.work(Work::Lookup, true);
-        self.map.prefetch(lpn);
         if self.meta.on {
             self.tend(lpn, d)?;
         }
         let mut view = view!(self, d, true);
-        match self.policy.inspect(lpn, page, &mut view) {
+        match self.policy.decide(lpn, page, prepared, &mut view) {
             Verdict::Program { tag, apart } => self.program_host(lpn, page, tag, apart, d),
             Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
                 Some(verified) => self.share_written(lpn, &verified, d),

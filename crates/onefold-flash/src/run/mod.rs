@@ -1,8 +1,10 @@
 //! Runs: a specification in, a report out.
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
+mod composed;
 mod error;
 mod host;
+mod parts;
 mod report;
 mod request;
 mod simulation;
@@ -15,7 +17,7 @@ pub use report::{
     DedupReport, DramItem, DramReport, ErasesBucket, ErasesReport, LatencyReport, LifetimeReport,
     OpsReport, Report, RequestsReport, RetriesReport, ServerReport, UtilisationReport, WafReport,
 };
-pub use request::{HostRequest, SimPage, TraceRequests};
+pub use request::{HostRequest, Piece, SimPage, TraceRequests};
 pub use simulation::{Completion, Observer, Verdict};
 pub use sweep::{OpenTrace, sweep};
 pub use tally::{OpTally, Tally};

@@ -394,7 +394,7 @@ fn requests(tally: &Tally, generated: u64, hits: &[u64; 5]) -> RequestsReport {
         pages_read: tally.of(Op::Read).pages,
         pages_written: tally.of(Op::Write).pages,
         partial_pages: tally.partial_pages,
-        buffer_hits: hits.iter().sum(),
+        buffer_hits: hits.iter().sum::<u64>() + tally.waiting_pages_read,
     }
 }
 

@@ -7,6 +7,7 @@ use onefold_sim::SimSpan;
 use onefold_workload::content::UniformContent;
 use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
 
+use crate::dedup::mix64;
 use crate::nand::Identity;
 use crate::run::RunError;
 use crate::spec::{ContentKind, DriveSpec, TraceTiming};
@@ -27,12 +28,67 @@ pub struct HostRequest {
     pub lpn: u32,
     /// Its pages; 0 for a flush.
     pub pages: u32,
-    /// Whether it covers only a part of its first page.
-    pub partial_head: bool,
-    /// Whether it covers only a part of its last page, if that is another one.
-    pub partial_tail: bool,
+    /// Where in its first page it begins, in bytes.
+    pub first_byte: u32,
+    /// Where in its last page it ends: the byte after its last one.
+    pub end_byte: u32,
     /// The content that it writes, where that is known.
     pub identity: Option<ContentIdentity>,
+}
+
+impl HostRequest {
+    /// What it writes of its page number `index`; `number` is fresh for every page.
+    pub fn piece(&self, index: u32, page_bytes: u32, number: u64) -> Piece {
+        let from = if index == 0 { self.first_byte } else { 0 };
+        let to = if index + 1 == self.pages { self.end_byte } else { page_bytes };
+        let at =
+            u64::from(index) * u64::from(page_bytes) + u64::from(from) - u64::from(self.first_byte);
+        Piece { from, to, page_bytes, at, identity: self.identity, number }
+    }
+}
+
+/// What a request writes of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte in the page.
+    pub from: u32,
+    /// The byte after the last.
+    pub to: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Where in the content of the request its first byte is.
+    pub at: u64,
+    /// The content of the request, where that is known.
+    pub identity: Option<ContentIdentity>,
+    /// A number that no other page has: the content where none is known.
+    pub number: u64,
+}
+
+impl Piece {
+    /// Whether other bytes of the page stay as they are.
+    pub const fn is_partial(&self) -> bool {
+        self.from > 0 || self.to < self.page_bytes
+    }
+
+    /// The content that it is a part of.
+    pub fn content(&self) -> u128 {
+        match self.identity {
+            None => FRESH + u128::from(self.number),
+            Some(identity) => u128::from_le_bytes(*identity.as_bytes()),
+        }
+    }
+
+    /// The content of a page that it covers. Pages of one request differ unless two requests
+    /// agree as a whole; the same bytes of one content are the same wherever they lie.
+    pub fn whole(&self) -> u128 {
+        if self.identity.is_none() {
+            return self.content();
+        }
+        let (index, rest) =
+            (self.at / u64::from(self.page_bytes), self.at % u64::from(self.page_bytes));
+        let other = if rest == 0 { 0 } else { mix64(rest) | 1 };
+        self.content().wrapping_add(u128::from(index) << 64).wrapping_add(u128::from(other) << 64)
+    }
 }
 
 /// What a page holds in a simulation.
@@ -40,8 +96,13 @@ pub trait SimPage: Clone + PartialEq {
     /// Whether pages can be told apart.
     const HAS_CONTENT: bool;
 
-    /// The content of page `index` of a request; `number` is fresh for every page.
-    fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self;
+    /// The content with this key.
+    fn of_key(key: u128) -> Self;
+
+    /// Content that only this number has.
+    fn fresh(number: u64) -> Self {
+        Self::of_key(FRESH + u128::from(number))
+    }
 
     /// What tells it from other content; 0 where there is none.
     fn key(&self) -> u128;
@@ -50,7 +111,7 @@ pub trait SimPage: Clone + PartialEq {
 impl SimPage for () {
     const HAS_CONTENT: bool = false;
 
-    fn of(_identity: Option<ContentIdentity>, _index: u32, _number: u64) -> Self {}
+    fn of_key(_key: u128) -> Self {}
 
     fn key(&self) -> u128 {
         0
@@ -63,15 +124,8 @@ const FRESH: u128 = 1 << 120;
 impl SimPage for Identity {
     const HAS_CONTENT: bool = true;
 
-    fn of(identity: Option<ContentIdentity>, index: u32, number: u64) -> Self {
-        match identity {
-            None => Self(FRESH + u128::from(number)),
-            // Pages of one request differ unless two requests agree as a whole.
-            Some(whole) => {
-                let whole = u128::from_le_bytes(*whole.as_bytes());
-                Self(whole.wrapping_add(u128::from(index) << 64))
-            }
-        }
+    fn of_key(key: u128) -> Self {
+        Self(key)
     }
 
     fn key(&self) -> u128 {
@@ -254,8 +308,8 @@ impl Source {
             op,
             lpn: 0,
             pages: 0,
-            partial_head: false,
-            partial_tail: false,
+            first_byte: 0,
+            end_byte: 0,
             identity: request.identity,
         };
         if op == Op::Flush || request.length == 0 {
@@ -263,12 +317,11 @@ impl Source {
         }
         let bytes = self.page_bytes;
         let (mut first, mut end) = (request.offset / bytes, request.end().div_ceil(bytes));
-        let (mut head, mut tail) =
-            (!request.offset.is_multiple_of(bytes), !request.end().is_multiple_of(bytes));
+        let (mut first_byte, mut behind) = (request.offset % bytes, end * bytes - request.end());
         if op == Op::Trim {
             // Only whole pages can be forgotten.
-            (first, end) = (first + u64::from(head), end - u64::from(tail));
-            (head, tail) = (false, false);
+            (first, end) = (first + u64::from(first_byte > 0), end - u64::from(behind > 0));
+            (first_byte, behind) = (0, 0);
             if end <= first {
                 return Ok(whole);
             }
@@ -291,8 +344,8 @@ impl Source {
         Ok(HostRequest {
             lpn: first as u32,
             pages: pages as u32,
-            partial_head: head || (pages == 1 && tail),
-            partial_tail: tail && pages > 1,
+            first_byte: first_byte as u32,
+            end_byte: (bytes - behind) as u32,
             ..whole
         })
     }

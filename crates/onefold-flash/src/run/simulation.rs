@@ -14,10 +14,11 @@ use onefold_workload::Op;
 
 use crate::controller::{Breakdown, Controller, ControllerUsage, Event, Share};
 use crate::dedup::Policy;
-use crate::ftl::{Counters, Ftl, Written};
+use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
+use crate::run::parts::{Part, Parts};
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::tally::Tally;
 use crate::spec::{DriveSpec, EnergySpec, IdleOrder};
@@ -71,6 +72,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     pub(crate) controller: Controller,
     pub(crate) tally: Tally,
     pub(crate) host: Host,
+    /// Pages that are not decided on yet.
+    pub(crate) parts: Parts<N::Page>,
     source: Source,
     /// Pages that were announced last.
     soon: Vec<(u32, N::Page)>,
@@ -135,6 +138,7 @@ where
             controller: Controller::new(spec),
             tally: Tally::default(),
             host: Host::new(spec),
+            parts: Parts::default(),
             source,
             soon: Vec::with_capacity(SOON_MAX),
             underway: Vec::new(),
@@ -248,7 +252,8 @@ where
                 }
                 let lpn = request.lpn + index;
                 let lpn = if lpn < logical_pages { lpn } else { lpn - logical_pages };
-                self.soon.push((lpn, N::Page::of(request.identity, index, fresh)));
+                let piece = request.piece(index, self.page_bytes, fresh);
+                self.soon.push((lpn, N::Page::of_key(piece.whole())));
                 fresh += 1;
             }
         }
@@ -258,7 +263,9 @@ where
     /// Works off what happens at this instant.
     fn settle(&mut self) -> Result<(), RunError> {
         loop {
-            if let Some(flight) = self.controller.pop_finished() {
+            if let Some(part) = self.controller.pop_ready() {
+                self.resume_part(part)?;
+            } else if let Some(flight) = self.controller.pop_finished() {
                 self.flash_done(flight)?;
             } else if self.host.may_take()
                 && let Some(request) = self.host.outside.pop_front()
@@ -338,7 +345,7 @@ where
         self.go_on(flight)
     }
 
-    fn underway(&mut self, flight: u32) -> &mut Underway {
+    pub(crate) fn underway(&mut self, flight: u32) -> &mut Underway {
         self.underway[flight as usize].as_mut().expect("a flight under way")
     }
 
@@ -424,37 +431,37 @@ where
             self.controller.end_part();
             return done.map_err(|error| RunError::Ftl { request: request.number, error });
         }
-        let mut verdict = Verdict::default();
         for index in 0..request.pages {
             let mut lpn = request.lpn + index;
             if lpn >= logical_pages {
                 lpn -= logical_pages;
             }
-            self.controller.begin_part(flight);
-            let d = &mut self.controller;
-            let done = match request.op {
-                Op::Read => self.ftl.read(lpn, d).map(|_| ()),
-                Op::Trim => self.ftl.trim(lpn, d),
-                Op::Write | Op::Flush => {
-                    let partial = (request.partial_head && index == 0)
-                        || (request.partial_tail && index + 1 == request.pages);
-                    let page = N::Page::of(request.identity, index, self.fresh);
-                    self.fresh += 1;
-                    self.tally.partial_pages += u64::from(partial);
-                    let before = if partial { self.ftl.read(lpn, d).map(|_| ()) } else { Ok(()) };
-                    let written = before.and_then(|()| self.ftl.write(lpn, &page, d));
-                    written.map(|written| match written {
-                        Written::Programmed { .. } => verdict.programmed += 1,
-                        Written::Shared { .. } => verdict.shared += 1,
-                    })
-                }
-            };
-            done.map_err(|error| RunError::Ftl { request: request.number, error })?;
-            self.controller.end_part();
+            if request.op == Op::Read {
+                self.read(flight, request, lpn)?;
+            } else {
+                let piece = request.piece(index, self.page_bytes, self.fresh);
+                self.fresh += u64::from(request.op == Op::Write);
+                self.begin_part(Part::new(flight, request, lpn, piece))?;
+            }
         }
-        self.underway(flight).verdict = verdict;
-        self.idle.done &= request.op == Op::Read;
         Ok(())
+    }
+
+    fn read(&mut self, flight: u32, request: &HostRequest, lpn: u32) -> Result<(), RunError> {
+        if self.parts.is_under_way(lpn) {
+            // The controller has it in its memory.
+            self.tally.waiting_pages_read += 1;
+            return Ok(());
+        }
+        self.controller.begin_part(flight);
+        let read = self.ftl.read(lpn, &mut self.controller);
+        self.controller.end_part();
+        read.map(drop).map_err(|error| RunError::Ftl { request: request.number, error })
+    }
+
+    /// There is something to do again when nobody waits.
+    pub(crate) const fn idle_is_over(&mut self) {
+        self.idle.done = false;
     }
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive

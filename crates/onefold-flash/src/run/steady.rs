@@ -35,7 +35,7 @@ where
 {
     let wrong = |error| RunError::Idle { error };
     for lpn in 0..spec.footprint_pages() as u32 {
-        let page = N::Page::of(None, 0, NUMBERS + u64::from(lpn));
+        let page = N::Page::fresh(NUMBERS + u64::from(lpn));
         ftl.write(lpn, &page, &mut Untimed).map_err(wrong)?;
     }
     while ftl.deduplicate_step(&mut Untimed).map_err(wrong)? {}
@@ -52,7 +52,7 @@ where
     let table = &spec.workload;
     let whole = table.pattern == PatternKind::Uniform && spec.footprint_pages() == logical.into();
     if whole && spec.dedup.policy == "none" {
-        let page = |lpn: u32| N::Page::of(None, 0, NUMBERS + u64::from(lpn));
+        let page = |lpn: u32| N::Page::fresh(NUMBERS + u64::from(lpn));
         return ftl.precondition_steady(page).map_err(|error| RunError::Idle { error });
     }
     let alpha = ftl.effective_alpha().max(1.0 + 1e-9);
@@ -73,7 +73,7 @@ where
     let mut fresh = NUMBERS;
     let mut write = |ftl: &mut Ftl<N, P>, lpn: u32| {
         fresh += 1;
-        ftl.write(lpn, &N::Page::of(None, 0, fresh), &mut Untimed)
+        ftl.write(lpn, &N::Page::fresh(fresh), &mut Untimed)
             .map(|_| ())
             .map_err(|error| RunError::Idle { error })
     };

@@ -13,6 +13,8 @@ pub struct Tally {
     by_op: [OpTally; 4],
     /// Writes that covered a page in part, in pages: each was read before it was written.
     pub partial_pages: u64,
+    /// Pages read that were on their way to the FTL: the controller had them in its memory.
+    pub waiting_pages_read: u64,
     /// When the last request was answered.
     pub end_ns: u64,
     hash: u64,

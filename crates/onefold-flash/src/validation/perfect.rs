@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::{Look, Offline, Pair, Policy, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::nand::Identity;
 
 /// Knows where each content is; shares inline as often as it is told to, and the rest offline.
@@ -51,7 +51,13 @@ impl PerfectTable {
 }
 
 impl Policy<Identity> for PerfectTable {
-    fn inspect(&mut self, _lpn: u32, page: &Identity, _look: &mut impl Look) -> Verdict {
+    fn decide(
+        &mut self,
+        _lpn: u32,
+        page: &Identity,
+        _prepared: &Prepared,
+        _look: &mut impl Look,
+    ) -> Verdict {
         let tag = page.0 as u64;
         let candidate = self.pages.get(&tag).map(|pages| pages[0]);
         match candidate {

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onefold_block::SplitMix64;
-use onefold_flash::dedup::{AnyPolicy, Identities, Look, Offline, Pair, Policy, Site, Verdict};
+use onefold_flash::dedup::{
+    AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Site, Verdict,
+};
 use onefold_flash::ftl::{Durability, FtlError};
 use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut};
 use onefold_flash::op::Work;
@@ -50,9 +52,26 @@ impl Watched {
 }
 
 impl Policy<Identity> for Watched {
-    fn inspect(&mut self, lpn: u32, page: &Identity, look: &mut impl Look) -> Verdict {
+    fn prepare(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
         self.check(look);
-        self.policy.inspect(lpn, page, look)
+        self.policy.prepare(lpn, page, prepared, look)
+    }
+
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        prepared: &Prepared,
+        look: &mut impl Look,
+    ) -> Verdict {
+        self.check(look);
+        self.policy.decide(lpn, page, prepared, look)
     }
 
     fn stored(&mut self, ppn: u32, tag: u64) {

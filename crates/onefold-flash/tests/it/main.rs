@@ -9,6 +9,7 @@ mod any_spec;
 mod bytes_files;
 mod bytes_laws;
 mod conservation;
+mod decision_time;
 mod dedup_closed_loop;
 mod dedup_codewords;
 mod dedup_collisions;

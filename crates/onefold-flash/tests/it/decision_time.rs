@@ -1,0 +1,185 @@
+//! When the drive decides: on a page when its fingerprint is ready, on the pages of one address in
+//! the order in which they came; and what a page holds that was written in pieces.
+//! Room: onefold-flash.
+
+use onefold_flash::DriveSpec;
+use onefold_flash::dedup::POLICIES;
+use onefold_flash::run::{Completion, Report, RunOptions, run};
+use onefold_flash::spec::SpecBuilder;
+use onefold_workload::{Identity, Op, Request};
+
+/// One plane of 64 blocks x 32 pages of 8 KiB.
+const SMALL: &str = "\
+precondition = \"none\"
+[geometry]
+channels = 1
+packages = 1
+dies_per_package = 1
+planes_per_die = 1
+blocks_per_plane = 64
+pages_per_block = 32
+page_bytes = 8192
+[timing]
+read_latency_ns = 25_000
+program_latency_ns = 200_000
+[ftl]
+over_provisioning = 0.5
+gc_reserve_blocks = 2
+[controller]
+hash_ns = 0
+parity_correction_ns = 0
+idle_after_ns = 0
+[workload]
+finish_offline = false
+";
+const PAGE: u64 = 8192;
+const SECOND: u64 = 1_000_000_000;
+
+fn drive(assignments: &[&str]) -> DriveSpec {
+    let start = SpecBuilder::preset("ses-slc").and_then(|builder| builder.file("small", SMALL));
+    (assignments.iter().try_fold(start.expect("small is a drive"), |b, text| b.set(text)))
+        .and_then(SpecBuilder::build)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>) {
+    let mut log = Vec::new();
+    let mut keep = |completion: &Completion| {
+        log.push(*completion);
+        Ok(())
+    };
+    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
+    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
+    let report = run(spec, options).unwrap_or_else(|error| panic!("{error}")).report;
+    log.sort_by_key(|done: &Completion| done.request.number);
+    (report, log)
+}
+
+fn piece(time_ns: u64, op: Op, offset: u64, length: u64, content: u64) -> Request {
+    let identity = (op == Op::Write).then(|| Identity::of_number(1, content));
+    Request { time_ns, op, offset, length, identity, stream: None, pid: None }
+}
+
+fn page(time_ns: u64, op: Op, page: u64, content: u64) -> Request {
+    piece(time_ns, op, page * PAGE, PAGE, content)
+}
+
+fn took(done: &Completion) -> u64 {
+    done.answered_ns - done.request.arrival_ns
+}
+
+#[test]
+fn a_share_is_not_answered_before_its_only_copy_is_in_the_flash() {
+    // The two that share what is not in the flash yet; the others look at idle units only.
+    for policy in ["caftl-online", "gleaner"] {
+        let spec = drive(&[&format!("policy=\"{policy}\"")]);
+        let (report, log) = replay(
+            &spec,
+            vec![
+                page(0, Op::Write, 1, 7),
+                page(1_000, Op::Write, 2, 7),
+                page(2_000, Op::Write, 1, 7),
+                page(SECOND, Op::Write, 3, 7),
+            ],
+        );
+        assert_eq!(log[0].answered_ns, 200_000, "{policy}");
+        for done in &log[1..3] {
+            assert!(done.answered_ns >= 200_000, "{policy}: answered at {}", done.answered_ns);
+        }
+        assert_eq!(report.dedup.inline_pages, 3, "{policy}");
+        assert!(took(&log[3]) <= 25_000, "{policy}: what is in the flash is not waited for");
+    }
+}
+
+#[test]
+fn whether_a_candidate_is_idle_is_asked_when_the_fingerprint_is_ready() {
+    let spec = drive(&["policy=\"ses-device\"", "parity_correction_ns=300000"]);
+    let (report, log) = replay(
+        &spec,
+        vec![
+            page(0, Op::Write, 1, 7),
+            // Idle when the page comes, busy when its fingerprint is ready.
+            page(SECOND, Op::Write, 2, 7),
+            page(SECOND + 290_000, Op::Read, 1, 0),
+            // The other way round.
+            page(2 * SECOND - 10_000, Op::Read, 1, 0),
+            page(2 * SECOND, Op::Write, 3, 7),
+        ],
+    );
+    let shared = |at: usize| (log[at].verdict.programmed, log[at].verdict.shared);
+    assert_eq!((shared(1), shared(4)), ((1, 0), (0, 1)));
+    assert_eq!(report.dedup.policy_counts["busy_candidates"], 1);
+    assert_eq!(took(&log[4]), 300_000 + 25_000, "the fingerprint, then the comparison");
+    assert_eq!(took(&log[1]), 300_000 + 15_000 + 200_000, "what is left of the read is waited for");
+}
+
+#[test]
+fn a_fingerprint_that_takes_next_to_no_time_changes_next_to_nothing() {
+    let found = |ns: u64| {
+        let spec = drive(&[
+            "planes_per_die=8",
+            "blocks_per_plane=32",
+            "policy=\"ses-device\"",
+            &format!("parity_correction_ns={ns}"),
+            "content=uniform",
+            "content_values=1000",
+            "requests=8000",
+            "queue_depth=16",
+        ]);
+        let report = run(&spec, RunOptions::default()).expect("runs").report;
+        report.dedup.inline_pages as f64 / report.requests.writes as f64
+    };
+    let (at_once, soon) = (found(0), found(1));
+    assert!((at_once - soon).abs() < 0.1 * at_once + 0.002, "{at_once} and {soon}");
+}
+
+#[test]
+fn the_pages_of_one_address_are_decided_on_in_their_order() {
+    for policy in POLICIES {
+        let spec = drive(&[&format!("policy=\"{}\"", policy.name), "hash_ns=90000"]);
+        let (report, log) = replay(
+            &spec,
+            vec![
+                page(0, Op::Write, 1, 1),
+                page(0, Op::Write, 2, 2),
+                // This one waits for a read of what is there; the next one is written whole.
+                piece(SECOND, Op::Write, PAGE, 4096, 3),
+                page(SECOND + 1_000, Op::Write, 1, 2),
+                page(SECOND + 2_000, Op::Read, 1, 0),
+                page(2 * SECOND, Op::Write, 3, 4),
+                piece(3 * SECOND, Op::Write, 3 * PAGE, 4096, 3),
+                page(3 * SECOND + 1_000, Op::Trim, 3, 0),
+            ],
+        );
+        let name = policy.name;
+        let kept = report.dedup.missed_pages.expect("content is known") + report.dedup.inline_pages;
+        assert_eq!(kept, 1, "{name}: in the end page 1 holds what page 2 does");
+        assert_eq!(report.requests.partial_pages, 2, "{name}");
+        assert_eq!(took(&log[4]), 0, "{name}: what is on its way is in the controller's memory");
+        assert_eq!(report.requests.buffer_hits, 1, "{name}");
+        assert!(log[3].answered_ns > log[2].answered_ns - 200_000, "{name}");
+    }
+}
+
+#[test]
+fn a_page_written_in_part_is_not_taken_for_its_last_piece() {
+    let spec = drive(&["policy=\"none\""]);
+    let whole = (0..1000).map(|number| page(0, Op::Write, number, number));
+    let pieces = (0..1000).map(|number| piece(SECOND, Op::Write, number * PAGE, 4096, 5000));
+    let (report, _) = replay(&spec, whole.clone().chain(pieces.clone()).collect());
+    assert_eq!(report.dedup.missed_pages, Some(0), "the other halves differ");
+    // With equal other halves as well all pages are equal, in whatever order they came.
+    let others = (0..1000).map(|n| piece(SECOND + n % 2 * 9, Op::Write, n * PAGE + 4096, 4096, 5));
+    let mut all: Vec<Request> = whole.chain(pieces).chain(others).collect();
+    all.sort_by_key(|request| request.time_ns);
+    let (report, _) = replay(&spec, all);
+    assert_eq!(report.dedup.missed_pages, Some(999));
+    // The same bytes of one content are the same; others are not.
+    let shifted = vec![
+        piece(0, Op::Write, 0, 3 * PAGE, 1),
+        piece(0, Op::Write, 10 * PAGE + 4096, 3 * PAGE, 1),
+        piece(0, Op::Write, 20 * PAGE, 3 * PAGE, 1),
+    ];
+    let (report, _) = replay(&spec, shifted);
+    assert_eq!(report.dedup.missed_pages, Some(3), "pages 20 to 22 are those of 0 to 2");
+}
