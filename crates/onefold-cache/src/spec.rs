@@ -86,8 +86,16 @@ pub enum SpecError {
         /// What is accepted.
         accepted: String,
     },
+    /// A key that several sections have.
+    #[error("key `{got}` is in several sections: write one of {sections} and a dot before it")]
+    Ambiguous {
+        /// The key given.
+        got: String,
+        /// The sections that have it.
+        sections: String,
+    },
     /// Not KEY=VALUE.
-    #[error("`{got}`: expected SECTION.KEY=VALUE, as in workload.seed=7")]
+    #[error("`{got}`: expected KEY=VALUE, as in workload.seed=7")]
     Form {
         /// The text given.
         got: String,
@@ -136,7 +144,10 @@ impl Spec {
     pub fn set(&mut self, assignment: &str) -> Result<(), SpecError> {
         let form = || SpecError::Form { got: assignment.to_owned() };
         let (key, value) = assignment.split_once('=').ok_or_else(form)?;
-        let (section, key) = key.trim().split_once('.').ok_or_else(form)?;
+        let (section, key) = match key.trim().split_once('.') {
+            Some((section, key)) => (section, key),
+            None => (section_of(key.trim())?, key.trim()),
+        };
         if section == "cache" {
             // Settings of policies have commas of their own: policies are parted by blanks.
             let parts = if key == "sizes" { value.split(',') } else { value.split(' ') };
@@ -264,6 +275,50 @@ impl Spec {
     }
 }
 
+/// The keys of a section.
+fn keys_of(section: &str) -> Vec<&'static str> {
+    let infos = match section {
+        "cache" => return CACHE_KEYS.to_vec(),
+        "workload" => WorkloadSpec::infos(),
+        "trace" => TraceSettings::infos(),
+        "hdd" => HddModel::infos(),
+        "ssd" => SsdModel::infos(),
+        "quadrants" => QuadrantRules::infos(),
+        _ => RunSettings::infos(),
+    };
+    infos.into_iter().map(|info| info.name).collect()
+}
+
+/// Every key with its section, in the order of [`Spec::commented`].
+pub fn spec_keys() -> Vec<String> {
+    let keys = |section: &str| -> Vec<String> {
+        keys_of(section).into_iter().map(|key| format!("{section}.{key}")).collect()
+    };
+    SECTIONS.into_iter().flat_map(keys).collect()
+}
+
+/// The one section that has this key.
+fn section_of(key: &str) -> Result<&'static str, SpecError> {
+    let has = |section: &&str| keys_of(section).contains(&key);
+    let sections: Vec<&str> = SECTIONS.into_iter().filter(has).collect();
+    match sections[..] {
+        [section] => Ok(section),
+        [] => {
+            let all = spec_keys();
+            let last = |full: &'_ String| full.rsplit('.').next().unwrap_or_default().to_owned();
+            let names: Vec<String> = all.iter().map(last).collect();
+            let near = nearest(key, names.iter().map(String::as_str));
+            let near = near.and_then(|near| names.iter().position(|name| name == near));
+            Err(SpecError::Key {
+                got: key.to_owned(),
+                nearest: near.map(|at| all[at].clone()),
+                accepted: "those that `onefold cache spec` prints".to_owned(),
+            })
+        }
+        _ => Err(SpecError::Ambiguous { got: key.to_owned(), sections: sections.join(", ") }),
+    }
+}
+
 fn unknown(got: &str, word: &str, known: &[&str]) -> SpecError {
     SpecError::Key {
         got: got.to_owned(),
@@ -280,6 +335,24 @@ mod tests {
     fn the_commented_file_holds_the_defaults() {
         let read = Spec::from_toml(&Spec::commented()).unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", Spec::new()));
+    }
+
+    #[test]
+    fn a_key_needs_its_section_where_several_have_it() {
+        let mut spec = Spec::new();
+        spec.set("threads=3").unwrap();
+        spec.set("sizes=0.5").unwrap();
+        spec.set("workload.seed=9").unwrap();
+        assert_eq!((spec.run.threads, spec.sizes.len(), spec.workload.seed), (3, 1, 9));
+        let error = |text| Spec::new().set(text).unwrap_err().to_string();
+        assert!(error("seed=7").contains("write one of workload, run"), "{}", error("seed=7"));
+        let told = error("thread=7");
+        assert!(told.contains("unknown key `thread`") && told.contains("run.threads"), "{told}");
+        // Each of them is a key.
+        for key in spec_keys() {
+            let refused = spec.set(&format!("{key}=?")).unwrap_err();
+            assert!(!matches!(refused, SpecError::Key { .. } | SpecError::Form { .. }), "{key}");
+        }
     }
 
     #[test]

@@ -5,9 +5,8 @@
 //! Cost: 24 bytes per request.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
-use onefold_workload::{Op, TraceError, TraceReader};
+use onefold_workload::{Op, Request};
 
 use crate::policy::Access;
 
@@ -38,39 +37,68 @@ pub struct Units {
     pub writes: bool,
 }
 
-impl Trace {
-    /// Reads a trace. Every request is a file; its containers are all that it touches.
-    pub fn read<R: BufRead>(reader: TraceReader<R>, units: Units) -> Result<Self, TraceError> {
-        let mut trace = Self::default();
-        let mut numbers = HashMap::new();
-        for request in reader {
-            let request = request?;
-            let counts = request.op == Op::Read || units.writes && request.op == Op::Write;
-            if !counts || request.length == 0 {
-                continue;
-            }
-            let stream = request.stream.unwrap_or(0);
-            let mut number = |unit: u64| {
-                let next = numbers.len() as u64;
-                *numbers.entry((stream, unit)).or_insert(next)
-            };
-            if units.container_bytes == 0 {
-                let key = number(request.offset);
-                trace.push(Access { key, size: 1 }, 1);
-            } else {
-                let each = u64::from(units.container_bytes);
-                for unit in request.offset / each..request.end().div_ceil(each) {
-                    let from = request.offset.max(unit * each);
-                    let wanted = request.end().min((unit + 1).saturating_mul(each)) - from;
-                    let access = Access { key: number(unit), size: units.container_bytes };
-                    trace.push(access, wanted as u32);
-                }
-            }
-            trace.end_file();
+/// Makes a [`Trace`] of requests, one after another. Every request is a file; its containers are
+/// all that it touches.
+#[derive(Debug)]
+pub struct Gather {
+    units: Units,
+    trace: Trace,
+    numbers: HashMap<(u32, u64), u64>,
+}
+
+impl Gather {
+    /// Of requests to these units, without any yet.
+    pub fn new(units: Units) -> Self {
+        Self { units, trace: Trace::default(), numbers: HashMap::new() }
+    }
+
+    /// The next request; one that does not count is left out.
+    pub fn add(&mut self, request: &Request) {
+        let Self { units, trace, numbers } = self;
+        let counts = request.op == Op::Read || units.writes && request.op == Op::Write;
+        if !counts || request.length == 0 {
+            return;
         }
+        let stream = request.stream.unwrap_or(0);
+        let mut number = |unit: u64| {
+            let next = numbers.len() as u64;
+            *numbers.entry((stream, unit)).or_insert(next)
+        };
+        if units.container_bytes == 0 {
+            let key = number(request.offset);
+            trace.push(Access { key, size: 1 }, 1);
+        } else {
+            let each = u64::from(units.container_bytes);
+            for unit in request.offset / each..request.end().div_ceil(each) {
+                let from = request.offset.max(unit * each);
+                let wanted = request.end().min((unit + 1).saturating_mul(each)) - from;
+                let access = Access { key: number(unit), size: units.container_bytes };
+                trace.push(access, wanted as u32);
+            }
+        }
+        trace.end_file();
+    }
+
+    /// The trace of all of them.
+    pub fn finish(self) -> Trace {
+        let Self { units, mut trace, numbers } = self;
         trace.references = vec![0; numbers.len()];
         trace.data_bytes = numbers.len() as u64 * u64::from(units.container_bytes.max(1));
-        Ok(trace)
+        trace
+    }
+}
+
+impl Trace {
+    /// Reads a trace as [`Gather`] does.
+    pub fn read<E>(
+        requests: impl Iterator<Item = Result<Request, E>>,
+        units: Units,
+    ) -> Result<Self, E> {
+        let mut gather = Gather::new(units);
+        for request in requests {
+            gather.add(&request?);
+        }
+        Ok(gather.finish())
     }
 
     pub(crate) fn push(&mut self, access: Access, wanted: u32) {
@@ -155,7 +183,7 @@ impl Future {
 
 #[cfg(test)]
 mod tests {
-    use onefold_workload::Format;
+    use onefold_workload::{Format, TraceReader};
 
     use super::*;
 

@@ -24,6 +24,14 @@ pub enum EstimateError {
         /// The system's own error.
         source: io::Error,
     },
+    /// An input that was named holds something that cannot be read.
+    #[error("{}: {source}", path.display())]
+    Image {
+        /// The input as it was named.
+        path: PathBuf,
+        /// What it is.
+        source: onefold_image::ImageError,
+    },
     /// An input that is neither file, folder nor block device.
     #[error(
         "{}: is a {kind}; accepted are files, folders, disk images and block devices",

@@ -37,6 +37,7 @@ mod worker;
 
 mod files;
 mod groups;
+mod image;
 mod problems;
 mod table;
 

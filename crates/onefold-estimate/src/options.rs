@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use onefold_block::ByteSize;
 use onefold_content::{ChunkSizes, ChunkSizesError, Compression};
+use onefold_image::Choice;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EstimateError;
@@ -167,6 +168,8 @@ pub struct Options {
     pub shard: Shard,
     /// Stay on the file system of each input.
     pub one_file_system: bool,
+    /// How files that may be disk images are read.
+    pub images: Choice,
 }
 
 impl Default for Options {
@@ -181,6 +184,7 @@ impl Default for Options {
             threads: 0,
             shard: Shard::WHOLE,
             one_file_system: false,
+            images: Choice::Auto,
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -25,22 +26,29 @@ pub(crate) enum Run {
 ///
 /// Also the length in bytes now, which may be less than when the file was found.
 pub(crate) fn open(file: &FileRef) -> io::Result<(File, u64)> {
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    if !file.is_input {
-        flags |= OFlags::NOFOLLOW;
-    }
-    let quiet = rustix::fs::open(&*file.path, flags | OFlags::NOATIME, Mode::empty());
-    let opened = match quiet {
-        Err(Errno::PERM) => rustix::fs::open(&*file.path, flags, Mode::empty()),
-        other => other,
-    }?;
+    let opened = open_path(&file.path, file.is_input)?;
     let stat = rustix::fs::fstat(&opened)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     let is_device = kind == FileType::BlockDevice && file.is_input;
     if kind != FileType::RegularFile && !is_device {
         return Err(io::Error::other("is no regular file any more"));
     }
-    Ok((opened.into(), if is_device { file.size } else { stat.st_size as u64 }))
+    let size_now = if is_device { file.size } else { stat.st_size as u64 };
+    Ok((opened, size_now))
+}
+
+/// The same by path; links are followed for inputs only.
+pub(crate) fn open_path(path: &Path, is_input: bool) -> io::Result<File> {
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if !is_input {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let quiet = rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty());
+    let opened = match quiet {
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        other => other,
+    }?;
+    Ok(opened.into())
 }
 
 /// Tell the system that a range will be read from front to back.

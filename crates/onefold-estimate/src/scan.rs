@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::EstimateError;
 use crate::files::FileTable;
+use crate::image::Inside;
 use crate::options::{Options, Plan, SEGMENT_BYTES, Shard};
 use crate::partial::Partial;
 use crate::progress::Progress;
@@ -48,10 +49,10 @@ pub fn scan(
     let started = Instant::now();
     let plan = Plan::new(options)?;
     let mut notes = Vec::new();
-    let inputs = check_inputs(paths, &mut notes)?;
+    let inputs = check_inputs(paths, options.images, &mut notes)?;
     let shared = Shared::new(&plan);
     let queue: Queue<Vec<Piece>> = Queue::new(plan.queue_bytes);
-    let facts = std::thread::scope(|scope| {
+    let (facts, images) = std::thread::scope(|scope| {
         for _ in 0..plan.threads {
             scope.spawn(|| {
                 let mut worker = Worker::new(&plan, &shared, progress);
@@ -69,6 +70,7 @@ pub fn scan(
         dealer.close();
         facts
     });
+    notes.extend(images.notes());
     if facts.links_forgotten {
         notes.push("more hard-linked files than fit the memory: some were counted twice".into());
     }
@@ -109,7 +111,10 @@ impl<'a> Dealer<'a> {
     }
 
     fn file(&mut self, file: FileRef) {
-        let segments = file.size.div_ceil(SEGMENT_BYTES).max(1);
+        let segments = match file.inside {
+            Inside::Stream(_) => 1,
+            _ => file.size.div_ceil(SEGMENT_BYTES).max(1),
+        };
         let file = Arc::new(file);
         for segment in 0..segments {
             if self.progress.is_cancelled() {
@@ -179,6 +184,7 @@ mod tests {
                         is_sparse: false,
                         place: hash_bytes(1, &number.to_le_bytes()),
                         is_input: false,
+                        inside: Inside::Bytes,
                     });
                 }
                 dealer.close();

@@ -14,13 +14,16 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use onefold_image::{Choice, ImageError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EstimateError;
 use crate::groups::{Groups, extension_of, pack};
+use crate::image::{self, IMAGE_BYTES_MIN, Images, Inside};
 use crate::options::Plan;
 use crate::problems::{ProblemKind, Problems};
 use crate::progress::Progress;
+use crate::read;
 
 /// Names of a folder that are held and sorted at once.
 const WINDOW: usize = 1 << 16;
@@ -41,6 +44,8 @@ pub(crate) struct FileRef {
     pub place: u64,
     /// Opened as an input named by the person: symbolic links are followed, devices are read.
     pub is_input: bool,
+    /// What of it is counted.
+    pub inside: Inside,
 }
 
 /// What the walk saw; the same in every shard of a tree.
@@ -73,11 +78,13 @@ pub(crate) struct Breakdown {
 pub(crate) struct Input {
     path: PathBuf,
     metadata: Metadata,
+    inside: Inside,
 }
 
 /// Check all inputs before anything is started. Inputs inside others are left out, with a note.
 pub(crate) fn check_inputs(
     paths: &[PathBuf],
+    images: Choice,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Input>, EstimateError> {
     if paths.is_empty() {
@@ -93,7 +100,16 @@ pub(crate) fn check_inputs(
             return Err(EstimateError::InputKind { path, kind: kind_name(kind) });
         }
         let real = fs::canonicalize(path).map_err(failed)?;
-        inputs.push((real, Input { path: path.clone(), metadata }));
+        let inside = if metadata.is_dir() {
+            Inside::Bytes
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            image::input(&file, images).map_err(|source| match source {
+                ImageError::Io(source) => failed(source),
+                source => EstimateError::Image { path: path.clone(), source },
+            })?
+        };
+        inputs.push((real, Input { path: path.clone(), metadata, inside }));
     }
     let reals: Vec<PathBuf> = inputs.iter().map(|(real, _)| real.clone()).collect();
     let mut kept = Vec::new();
@@ -135,7 +151,7 @@ pub(crate) fn walk(
     progress: &Progress,
     breakdown: &Mutex<Breakdown>,
     sink: impl FnMut(FileRef),
-) -> WalkFacts {
+) -> (WalkFacts, Images) {
     let mut walk = Walk {
         plan,
         progress,
@@ -143,11 +159,12 @@ pub(crate) fn walk(
         sink,
         facts: WalkFacts::default(),
         links: HashMap::new(),
+        images: Images::default(),
     };
     for (number, input) in inputs.iter().enumerate() {
         walk.input(number, input);
     }
-    walk.facts
+    (walk.facts, walk.images)
 }
 
 struct Walk<'a, F> {
@@ -158,6 +175,7 @@ struct Walk<'a, F> {
     facts: WalkFacts,
     /// Inodes with several links: how many of their names are still to come.
     links: HashMap<(u64, u64), u64>,
+    images: Images,
 }
 
 /// A folder being listed.
@@ -173,7 +191,7 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
     fn input(&mut self, number: usize, input: &Input) {
         let seed = hash_bytes(number as u64, b"input");
         if !input.metadata.is_dir() {
-            let size = match device_size(input) {
+            let size = match self.input_size(input) {
                 Ok(size) => size,
                 Err(error) => {
                     self.problem(&input.path, ProblemKind::UnreadableFile, &error);
@@ -181,7 +199,8 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
                 }
             };
             let folder = input.path.to_string_lossy().into_owned();
-            self.file(&input.path, &input.metadata, size, seed, &folder, true);
+            self.images.inside += u64::from(input.inside != Inside::Bytes);
+            self.file(&input.path, &input.metadata, (input.inside, size), seed, &folder, true);
             return;
         }
         let device = input.metadata.dev();
@@ -223,7 +242,8 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
                 let place = hash_bytes(seed, place.as_os_str().as_bytes());
                 let here = is_top.then(|| input.path.to_string_lossy());
                 let folder = here.as_deref().unwrap_or(&top).to_owned();
-                self.file(&path, &metadata, metadata.len(), place, &folder, false);
+                let what = self.look_inside(&path, metadata.len());
+                self.file(&path, &metadata, what, place, &folder, false);
             } else if kind.is_symlink() {
                 self.facts.symlinks += 1;
             } else {
@@ -255,7 +275,7 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
         &mut self,
         path: &Path,
         metadata: &Metadata,
-        size: u64,
+        (inside, size): (Inside, u64),
         place: u64,
         folder: &str,
         is_input: bool,
@@ -276,7 +296,39 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
         self.facts.digest = hash_bytes(self.facts.digest ^ size, &place.to_le_bytes());
         let is_sparse = metadata.is_file() && metadata.blocks().saturating_mul(512) < size;
         let path = path.into();
-        (self.sink)(FileRef { number, path, group, size, is_sparse, place, is_input });
+        (self.sink)(FileRef { number, path, group, size, is_sparse, place, is_input, inside });
+    }
+
+    /// Bytes that count of a file or device that was named.
+    fn input_size(&self, input: &Input) -> io::Result<u64> {
+        let mut file = File::open(&input.path)?;
+        let bytes = file.seek(SeekFrom::End(0))?;
+        image::len(&file, input.inside, bytes, self.progress)
+    }
+
+    /// What counts of a file in a tree, and how many bytes that is.
+    fn look_inside(&mut self, path: &Path, bytes: u64) -> (Inside, u64) {
+        if bytes < IMAGE_BYTES_MIN || self.plan.options.images == Choice::Raw {
+            return (Inside::Bytes, bytes);
+        }
+        let looked = read::open_path(path, false).and_then(|file| {
+            let inside = image::in_tree(&file, self.plan.options.images)?;
+            let len = image::len(&file, inside.unwrap_or_default(), bytes, self.progress)?;
+            Ok((inside, len))
+        });
+        match looked {
+            Ok((Some(Inside::Bytes), _)) => (Inside::Bytes, bytes),
+            Ok((Some(inside), len)) => {
+                self.images.inside += 1;
+                (inside, len)
+            }
+            Ok((None, _)) => {
+                self.images.as_bytes += 1;
+                (Inside::Bytes, bytes)
+            }
+            // Whoever reads it says what is wrong.
+            Err(_) => (Inside::Bytes, bytes),
+        }
     }
 
     /// Whether another name of this inode was seen before. An inode is forgotten with its last
@@ -296,15 +348,6 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
             self.facts.links_forgotten = true;
         }
         false
-    }
-}
-
-/// Length in bytes of a file or device.
-fn device_size(input: &Input) -> io::Result<u64> {
-    if input.metadata.file_type().is_block_device() {
-        File::open(&input.path)?.seek(SeekFrom::End(0))
-    } else {
-        Ok(input.metadata.len())
     }
 }
 
@@ -382,13 +425,16 @@ mod tests {
         let root = folder.path().to_path_buf();
         let mut notes = Vec::new();
         let paths = [inside.clone(), root.clone(), root];
-        let kept = check_inputs(&paths, &mut notes).unwrap();
+        let kept = check_inputs(&paths, Choice::Auto, &mut notes).unwrap();
         assert_eq!((kept.len(), notes.len()), (1, 2));
         let missing = [folder.path().join("nothing")];
-        assert!(matches!(check_inputs(&missing, &mut notes), Err(EstimateError::Input { .. })));
+        assert!(matches!(
+            check_inputs(&missing, Choice::Auto, &mut notes),
+            Err(EstimateError::Input { .. })
+        ));
         let null = [PathBuf::from("/dev/null")];
-        let error = check_inputs(&null, &mut notes).unwrap_err().to_string();
+        let error = check_inputs(&null, Choice::Auto, &mut notes).unwrap_err().to_string();
         assert!(error.starts_with("/dev/null: is a character device"), "{error}");
-        assert!(matches!(check_inputs(&[], &mut notes), Err(EstimateError::NoInput)));
+        assert!(matches!(check_inputs(&[], Choice::Auto, &mut notes), Err(EstimateError::NoInput)));
     }
 }

@@ -6,7 +6,6 @@
 //! Cost: every byte is read, tested for zero and hashed once, scanned once per content-defined
 //! chunker, and compressed once per compression if its primary chunk was not seen before.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_content::{Codec, Compressor, FingerprintKind, Fingerprinter, is_zero};
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::content_defined::Stream;
 use crate::files::{Content, FileTable, Named, OpenFile};
 use crate::groups::{GroupTally, unpack};
+use crate::image::{Handle, Inside};
 use crate::options::{CHUNK_MAX_BYTES, Plan, SEGMENT_BYTES};
 use crate::problems::{ProblemKind, Problems};
 use crate::progress::Progress;
@@ -45,7 +45,11 @@ impl Piece {
 
     /// One past the last byte.
     fn end(&self) -> u64 {
-        self.file.size.min(self.start() + SEGMENT_BYTES)
+        // A stream is read by one worker, from front to back.
+        match self.file.inside {
+            Inside::Stream(_) => self.file.size,
+            _ => self.file.size.min(self.start() + SEGMENT_BYTES),
+        }
     }
 
     /// Bytes that it should have.
@@ -205,7 +209,11 @@ impl<'a> Worker<'a> {
             return;
         }
         let file = Arc::clone(&piece.file);
-        let (handle, size_now) = match read::open(&file) {
+        let opened = read::open(&file).and_then(|(opened, size_now)| {
+            let size_now = if file.inside == Inside::Bytes { size_now } else { planned };
+            Ok((Handle::new(opened, file.inside, file.is_sparse)?, size_now))
+        });
+        let (handle, size_now) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 return self.problem(ProblemKind::UnreadableFile, &error, planned - start);
@@ -213,16 +221,11 @@ impl<'a> Worker<'a> {
         };
         let end = planned.min(size_now.max(start));
         if planned - start > BLOCK {
-            read::advise_sequential(&handle, start, planned);
+            handle.advise_sequential(start, planned);
         }
         let mut at = start;
         while at < end && !self.progress.is_cancelled() {
-            let run = if file.is_sparse {
-                read::next_run(&handle, at, end)
-            } else {
-                Run::Data { start: at, end }
-            };
-            match run {
+            match handle.next_run(at, end) {
                 Run::Hole { start, end } => {
                     self.hole(end - start);
                     at = end;
@@ -250,7 +253,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Read a run of data; where the file ended, or `end`.
-    fn read_run(&mut self, file: &File, start: u64, end: u64) -> u64 {
+    fn read_run(&mut self, file: &Handle, start: u64, end: u64) -> u64 {
         let (mut at, mut errors) = (start, 0);
         while at < end && !self.progress.is_cancelled() {
             if self.buffer.len() - self.filled < BLOCK as usize {
@@ -259,7 +262,7 @@ impl<'a> Worker<'a> {
             let room = (self.buffer.len() - self.filled) as u64;
             let want = if end - at <= room { end - at } else { room / BLOCK * BLOCK };
             let target = &mut self.buffer[self.filled..][..want as usize];
-            let (got, result) = read::fill(file, target, at);
+            let (got, result) = file.fill(target, at);
             let Err(error) = result else {
                 self.take(at, got as u64);
                 at += got as u64;
@@ -274,7 +277,9 @@ impl<'a> Worker<'a> {
             self.end_stream();
             at += good;
             errors += 1;
-            let skipped = if errors < READ_ERRORS_MAX { BLOCK.min(end - at) } else { end - at };
+            // A stream cannot go on behind an error.
+            let goes_on = errors < READ_ERRORS_MAX && !matches!(file, Handle::Stream(_));
+            let skipped = if goes_on { BLOCK.min(end - at) } else { end - at };
             self.problem(ProblemKind::ReadError, &error, skipped);
             at += skipped;
         }
@@ -563,6 +568,7 @@ fn weighed(name: u128, place: u64) -> u128 {
 mod tests {
     use super::*;
 
+    use std::fs::File;
     use std::path::Path;
 
     use crate::options::Options;
@@ -584,6 +590,7 @@ mod tests {
             is_sparse: false,
             place: 0,
             is_input: false,
+            inside: Inside::Bytes,
         };
         let piece = Piece { file: Arc::new(file), segment: 0 };
         worker.pieces.push(Current { piece, content: Content::default() });
@@ -623,7 +630,7 @@ mod tests {
     fn blocks_that_cannot_be_read_are_left_out_one_by_one() {
         let folder = tempfile::tempdir().unwrap();
         // Reading a folder as a file fails on every block.
-        let handle = File::open(folder.path()).unwrap();
+        let handle = Handle::Bytes { file: File::open(folder.path()).unwrap(), is_sparse: false };
         for size in [5, BLOCK, 3 * BLOCK + 1, 30 << 20] {
             let facts = work(folder.path(), size, |worker| {
                 assert_eq!(worker.read_run(&handle, 0, size), size);

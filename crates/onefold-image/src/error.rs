@@ -13,7 +13,7 @@ pub enum ImageError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A format that is known by name only.
-    #[error("it is {}, which is not read", .0.article())]
+    #[error("it is {}, which onefold does not read", .0.article())]
     NotRead(Format),
     /// Said to be of one format, and is of another.
     #[error("it is not a qcow2 image but {}", .0.article())]
@@ -21,11 +21,19 @@ pub enum ImageError {
     /// Some of its clusters lie in another file.
     #[error("it holds only what differs from its backing file '{0}'")]
     Backing(String),
+    /// One format inside another.
+    #[error("it is {}, and what is inside is {}", .outer.article(), .inner.article())]
+    Nested {
+        /// What the file is.
+        outer: Format,
+        /// What is in it.
+        inner: Format,
+    },
     /// Its clusters are encrypted.
     #[error("it is encrypted")]
     Encrypted,
     /// It asks for something that this reader does not have.
-    #[error("it needs {0}, which is not read")]
+    #[error("it needs {0}, which onefold does not read")]
     Feature(String),
     /// It contradicts itself.
     #[error("the qcow2 image is damaged: {0}")]

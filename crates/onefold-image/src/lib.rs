@@ -4,11 +4,13 @@
 //! qcow2 image at any place; [`decoder`] gives the bytes inside gzip and Zstandard. Everything else
 //! is a name to refuse it by.
 
+mod choice;
 mod detect;
 mod error;
 mod qcow2;
 mod stream;
 
+pub use choice::{Choice, ParseChoiceError};
 pub use detect::{DETECT_BYTES, Format};
 pub use error::ImageError;
 pub use qcow2::{Extent, Qcow2};

@@ -8,6 +8,8 @@ use std::io::{self, BufRead, BufReader, Read as _, Seek as _, Write};
 use std::path::Path;
 use std::str::FromStr;
 
+use onefold_image::{Format as Compression, ImageError, decoder};
+
 use crate::csv::CsvWriter;
 #[cfg(feature = "parquet")]
 use crate::import::ParquetReader;
@@ -17,6 +19,8 @@ use crate::parquet::ParquetWriter;
 use crate::recording::{RECORDING_MAGIC, RecordingReader};
 use crate::request::Request;
 
+/// Bytes from the start that tell whether a trace is compressed.
+const MAGIC_BYTES: usize = 16;
 /// The first and the last four bytes of every Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 
@@ -73,6 +77,9 @@ pub enum OpenError {
     /// A Parquet file that is none, or none of a trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// Compressed in a way that is not read.
+    #[error("it is {}: decompress it first, with: {} -d", .0.article(), .0.name())]
+    Compressed(Compression),
     /// Parquet needs a file to seek in.
     #[error("Parquet can only be read from a file")]
     Stream,
@@ -111,10 +118,8 @@ impl Trace {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
         let mut magic = Vec::new();
-        if format.is_none() {
-            (&file).take(4).read_to_end(&mut magic)?;
-        }
-        if format == Some(TraceFormat::Parquet) || magic == PARQUET_MAGIC {
+        (&file).take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        if format == Some(TraceFormat::Parquet) || magic.starts_with(PARQUET_MAGIC) {
             return Self::parquet(file);
         }
         // A pipe cannot be rewound: what was looked at is put in front again.
@@ -127,8 +132,27 @@ impl Trace {
         Self::read(Box::new(BufReader::with_capacity(1 << 18, file)), format)
     }
 
-    /// Reads a stream of text, in the format that it shows if none is given.
+    /// Reads a stream of text, in the format that it shows if none is given; also one that is
+    /// compressed with gzip or Zstandard.
     pub fn read(
+        input: Box<dyn BufRead + Send>,
+        format: Option<TraceFormat>,
+    ) -> Result<Self, OpenError> {
+        let (mut input, mut magic) = (input, Vec::new());
+        input.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        let compression = Compression::detect(&magic);
+        let input = io::Cursor::new(magic).chain(input);
+        if !compression.is_compressed_stream() {
+            return Self::read_text(Box::new(input), format);
+        }
+        let inside = decoder(compression, input).map_err(|error| match error {
+            ImageError::Io(error) => OpenError::Io(error),
+            _ => OpenError::Compressed(compression),
+        })?;
+        Self::read_text(Box::new(BufReader::with_capacity(1 << 18, inside)), format)
+    }
+
+    fn read_text(
         input: Box<dyn BufRead + Send>,
         format: Option<TraceFormat>,
     ) -> Result<Self, OpenError> {

@@ -62,10 +62,18 @@ impl Failure {
     pub fn pool(pool: &Path, error: PoolError) -> Self {
         let at = pool.display();
         match error {
+            PoolError::NoPool if has_lost_its_supers(pool) => lost_its_supers(pool),
             PoolError::NoPool if pool.is_dir() => {
-                Self::nothing_done(format!("'{at}' is no pool: it has neither super.0 nor super.1"))
-                    .hint(format!("make one in an empty folder with: onefold pool create {at}"))
+                let message = format!("'{at}' is no pool: it has neither super.0 nor super.1");
+                let failure = Self::nothing_done(message);
+                let empty = pool.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+                if empty {
+                    failure.hint(format!("make one there with: onefold pool create {at}"))
+                } else {
+                    failure.hint("make one in an empty folder with: onefold pool create FOLDER")
+                }
             }
+            PoolError::NotEmpty(_) if has_lost_its_supers(pool) => lost_its_supers(pool),
             PoolError::NotEmpty(name) => Self::nothing_done(format!(
                 "'{at}' is neither a pool nor empty: it already holds '{name}'"
             ))
@@ -106,6 +114,26 @@ impl Failure {
     pub fn broke(what: &str, path: &Path, error: impl Display) -> Self {
         Self::bad(format!("cannot {what} '{}': {error}", path.display()))
     }
+}
+
+/// Whether this is a pool with data, but for what says where they are.
+fn has_lost_its_supers(pool: &Path) -> bool {
+    let has = |name: &str| pool.join(name).exists();
+    let mut containers = pool.join("containers").read_dir().into_iter().flatten().flatten();
+    !has("super.0")
+        && !has("super.1")
+        && has("journal")
+        && has("map")
+        && containers.any(|entry| entry.path().extension().is_some_and(|end| end == "container"))
+}
+
+fn lost_its_supers(pool: &Path) -> Failure {
+    let at = pool.display();
+    Failure::nothing_done(format!(
+        "'{at}' is a pool that has lost super.0 and super.1; its map, journal and containers are \
+         there"
+    ))
+    .hint("put either of the two back, from a copy or snapshot of the folder; nothing was changed")
 }
 
 /// Errors that say what is wrong with the request, and leave the pool as it was.

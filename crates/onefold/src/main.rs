@@ -19,6 +19,7 @@ mod serve;
 mod settings_file;
 mod status_view;
 mod table;
+mod text_file;
 mod transfer;
 
 use std::process::ExitCode;

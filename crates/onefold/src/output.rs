@@ -12,6 +12,9 @@ use crate::failure::{Failure, Result};
 /// Version of what `--json` prints; it changes when a field changes its meaning or goes away.
 pub const JSON_SCHEMA_VERSION: u32 = 1;
 
+/// Letters of an error's message that are shown.
+const MESSAGE_LETTERS_MAX: usize = 2000;
+
 /// Says things to people and programs.
 pub struct Printer {
     out: Stdout,
@@ -105,7 +108,8 @@ impl Printer {
 
     /// Why it failed, and what to do.
     pub fn failure(&self, failure: &Failure) {
-        self.err(&paint("error: ", Style::Error, self.colour_err), &failure.message);
+        let message = shortened(&failure.message);
+        self.err(&paint("error: ", Style::Error, self.colour_err), &message);
         for hint in &failure.hints {
             self.err(&paint("hint: ", Style::Hint, self.colour_err), hint);
         }
@@ -120,6 +124,18 @@ impl Printer {
         // There is nobody left to tell when stderr is gone.
         let _ = writeln!(self.err.lock(), "{head}{}", harmless(text));
     }
+}
+
+/// A message that quotes a word without end, without most of it.
+fn shortened(message: &str) -> Cow<'_, str> {
+    let letters = message.char_indices();
+    let Some((end, _)) = letters.clone().nth(MESSAGE_LETTERS_MAX) else {
+        return Cow::Borrowed(message);
+    };
+    // What was wrong with the word is said before it or after it.
+    let (head, _) = letters.clone().nth(MESSAGE_LETTERS_MAX / 2).unwrap_or((end, ' '));
+    let (tail, _) = letters.rev().nth(MESSAGE_LETTERS_MAX / 2).unwrap_or((end, ' '));
+    Cow::Owned(format!("{} [...] {}", &message[..head], &message[tail..]))
 }
 
 /// The text without what a terminal would obey: it may quote names that somebody else chose.
@@ -147,6 +163,15 @@ pub fn log_to_stderr(level: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_quotes_too_much_keeps_its_ends() {
+        let long = format!("unknown key `{}`: did you mean x?", "\u{e4}".repeat(50_000));
+        let shown = shortened(&long);
+        assert!(shown.starts_with("unknown key `") && shown.ends_with("did you mean x?"));
+        assert!(shown.chars().count() < 2100);
+        assert!(matches!(shortened("short"), Cow::Borrowed("short")));
+    }
 
     #[test]
     fn names_do_not_reach_the_terminal_as_commands() {

@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::args::Args;
 use crate::failure::{Failure, Result};
+use crate::text_file;
 
 /// The settings file of a pool, in its folder.
 pub const POOL_FILE: &str = "onefold.toml";
@@ -59,8 +60,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> std::result::Result<Parsed
     let mut command = Args::command();
     let mut any = false;
     for (path, allowed) in files(leaf)? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|e| Failure::unusable("read settings file", &path, e))?;
+        let text = text_file::read(&path, "settings file", text_file::SETTINGS_BYTES_MAX)?;
         command = File { path: &path, text: &text, allowed }.apply(command)?;
         any = true;
     }

@@ -77,7 +77,12 @@ fn memory_table(status: &PoolStatus) -> Table {
     let cache_limit = limit(status.cache_memory_max_bytes);
     let mut rows = vec![
         ("index", index_alone, limit(index_limit), index.as_str()),
-        ("directories", directories, "as index".to_owned(), "to verify what the index finds"),
+        (
+            "directories",
+            directories,
+            String::new(),
+            "within the limit of index: verify what it finds",
+        ),
         ("maps", status.map_memory_bytes, limit(map_limit), ""),
         ("read cache", status.cache_memory_bytes, cache_limit, ""),
         ("buffers", status.buffer_memory_bytes, String::new(), "containers being filled"),

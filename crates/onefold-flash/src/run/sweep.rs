@@ -2,7 +2,7 @@
 //! Room: onefold-flash.   In: specifications.   Out: their results, in their order.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::run::{Report, RunError, RunOptions, TraceRequests, run};
 use crate::spec::DriveSpec;
@@ -10,7 +10,8 @@ use crate::spec::DriveSpec;
 /// Opens the trace of a run anew, if runs replay one.
 pub type OpenTrace<'a> = dyn Fn() -> Result<Option<TraceRequests>, RunError> + Sync + 'a;
 
-/// Runs every specification, on so many threads at a time. `done` is called after each.
+/// Runs every specification, on so many threads at a time. `done` is called after each, and
+/// `answered` counts the requests that each has answered so far.
 ///
 /// Every run has its own random streams, so results do not depend on `threads`.
 pub fn sweep(
@@ -18,6 +19,7 @@ pub fn sweep(
     requests: Option<u64>,
     threads: usize,
     open: &OpenTrace<'_>,
+    answered: &[AtomicU64],
     done: &(dyn Fn() + Sync),
 ) -> Vec<Result<Report, RunError>> {
     let next = AtomicUsize::new(0);
@@ -30,7 +32,12 @@ pub fn sweep(
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(spec) = specs.get(at) else { return };
                     let result = open().and_then(|trace| {
-                        let options = RunOptions { trace, requests, ..RunOptions::default() };
+                        let options = RunOptions {
+                            trace,
+                            requests,
+                            progress: answered.get(at),
+                            ..RunOptions::default()
+                        };
                         run(spec, options).map(|outcome| outcome.report)
                     });
                     *results[at].lock().expect("no run panics while it holds this") = Some(result);

@@ -428,7 +428,7 @@ fn sweeps_do_not_depend_on_the_number_of_threads() {
         })
         .collect();
     let all = |threads| -> Vec<Report> {
-        let results = sweep(&specs, None, threads, &|| Ok(None), &|| {});
+        let results = sweep(&specs, None, threads, &|| Ok(None), &[], &|| {});
         results.into_iter().map(|result| result.expect("runs")).collect()
     };
     let one = all(1);

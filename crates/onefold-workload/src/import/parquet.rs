@@ -6,8 +6,10 @@
 //! `identity`, `stream` and `pid` may be missing as columns; other columns are refused, so that
 //! no meaning is lost in silence.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -348,11 +350,33 @@ fn decode<T: DataType, V>(
     levels.into_iter().map(next).collect()
 }
 
+thread_local! {
+    /// Whether a panic of this thread is the decoder's, and so no news.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on panics of the decoder are not printed; all others are, as before.
+fn keep_decoder_quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !DECODING.get() {
+                before(info);
+            }
+        }));
+    });
+}
+
 /// Runs the decoder. It checks what it reads, and where it fails to and panics instead, the file
 /// is at fault all the same.
 fn guarded<T>(row: u64, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     let refused = |message| TraceError::Parquet { row, message };
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    keep_decoder_quiet();
+    DECODING.set(true);
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    match decoded {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(refused(error.to_string())),
         Err(_) => Err(refused("the decoder gave up on it".to_owned())),

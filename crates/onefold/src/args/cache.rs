@@ -4,18 +4,21 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use onefold_workload::TraceFormat;
 
 const RUN_EXAMPLES: &str = "\
-SPEC is a TOML file; `onefold cache spec` prints one with every key, its unit and its default, and
-`-` stands for the defaults. Every policy runs at every size over the same reads.
+SPEC is a TOML file; `onefold cache spec` prints one with every key, its unit and its default.
+KEY is any key of it, with its table or without where only one table has it. Every policy runs at
+every size over the same reads.
 Exit status: 0 done; 2 the specification or the trace cannot be used.
 
 Examples:
   onefold cache spec > cache.toml
   onefold cache run cache.toml
-  onefold cache run - --set cache.sizes=0.05,0.2 --set 'cache.policies=lru plc:threshold=8 toll'
+  onefold cache run --set sizes=0.05,0.2 --set 'policies=lru plc:threshold=8 toll'
   onefold cache run cache.toml --write-amplification 12,2048
-  onefold cache run cache.toml --trace proj_0.csv --format msr --set trace.container_kib=512";
+  onefold cache run cache.toml --trace proj_0.csv --format msr --set trace.container_kib=512
+  onefold archive trace ./store | onefold cache run --trace -";
 
 /// Simulate an SSD read cache in front of disks.
 #[derive(Debug, Subcommand)]
@@ -32,20 +35,20 @@ pub enum CacheCommand {
 /// `onefold cache run`
 #[derive(Clone, Debug, clap::Args)]
 pub struct CacheRunArgs {
-    /// Specification (TOML), or `-` for the defaults
+    /// Specification in TOML; without it, or with `-`, the defaults
     #[arg(value_name = "SPEC")]
-    pub spec: PathBuf,
-    /// Read what this trace reads, instead of the specification's workload
+    pub spec: Option<PathBuf>,
+    /// Read what a trace reads, instead of the specification's workload; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// How the trace is written: csv, msr, blkparse, fio, disksim, cachesim, alibaba or fiu
-    #[arg(long, value_name = "FORMAT", requires = "trace", default_value = "csv")]
-    pub format: String,
+    /// Format of the trace; without it, what the first lines show
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    pub format: Option<TraceFormat>,
     /// Also replay the writes inside a model of the SSD, cached in units of so many KiB (as
     /// 12,2048); without a number, in containers
     #[arg(long, value_name = "KIB", num_args = 0.., value_delimiter = ',')]
     pub write_amplification: Option<Vec<u32>>,
-    /// Set a key of the specification, such as workload.seed=7
+    /// Set a key of the specification, such as workload.seed=7; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Print one JSON object (docs/cache.md)

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use onefold_block::ByteSize;
 use onefold_content::{ChunkSizes, Compression};
 use onefold_estimate::{Options, Shard, content_defined};
+use onefold_image::Choice;
 
 use crate::failure::{Failure, Result};
 
@@ -52,6 +53,12 @@ pub struct EstimateArgs {
     #[arg(long, value_name = "COUNT", env = "ONEFOLD_THREADS", hide_env = true)]
     #[arg(default_value_t = 0)]
     pub threads: usize,
+    /// How to read disk images: raw, qcow2, or auto, which sees what they are
+    ///
+    /// auto counts the disks inside qcow2 images, and what is inside a PATH that is compressed with
+    /// gzip or zstd. raw counts the bytes of all files as they are.
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub format: Choice,
     /// Stay on the file systems of the inputs
     #[arg(long, short = 'x')]
     pub one_file_system: bool,
@@ -156,6 +163,7 @@ impl EstimateArgs {
             threads: self.threads,
             shard: self.shard.unwrap_or_default(),
             one_file_system: self.one_file_system,
+            images: self.format,
             ..Options::default()
         };
         if !self.chunks.is_empty() {

@@ -50,8 +50,8 @@ pub struct SsdRunArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Format of the trace; without it, what the first lines show
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
-    pub trace_format: Option<TraceFormat>,
+    #[arg(long, value_name = "FORMAT", requires = "trace", alias = "trace-format")]
+    pub format: Option<TraceFormat>,
     /// Number of requests; of a trace, at most so many
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]

@@ -7,14 +7,13 @@ use clap::{Subcommand, ValueEnum};
 use onefold_workload::TraceFormat;
 
 const CONVERT_EXAMPLES: &str = "\
-Without --from, the format is what the first bytes show. Formats: csv and parquet (our own),
-recording (what --record wrote), msr,
-blkparse, blkparse-issue, blkparse-complete, fio, disksim, cachesim, alibaba, fiu
-(docs/workloads.md). Nothing is left of OUT if IN turns out to be bad.
+Formats: csv and parquet (our own), recording (what --record wrote), msr, blkparse, blkparse-issue,
+blkparse-complete, fio, disksim, cachesim, alibaba, fiu (docs/workloads.md). Text may be compressed
+with gzip or zstd. Nothing is left of OUT if IN turns out to be bad.
 
 Examples:
   onefold trace convert hm_0.csv hm_0.parquet
-  blkparse -i sda | onefold trace convert - sda.csv --from blkparse";
+  blkparse -i sda | onefold trace convert - sda.csv --format blkparse";
 
 /// Convert and inspect block traces.
 #[derive(Debug, Subcommand)]
@@ -35,9 +34,9 @@ pub struct TraceConvertArgs {
     /// File to write, or `-` for stdout
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// Format of IN
-    #[arg(long, value_name = "FORMAT")]
-    pub from: Option<TraceFormat>,
+    /// Format of IN; without it, what the first lines show
+    #[arg(long, value_name = "FORMAT", alias = "from")]
+    pub format: Option<TraceFormat>,
     /// Format of OUT, csv or parquet; without it, by its name
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub to: Option<Written>,
@@ -53,8 +52,8 @@ pub struct TraceInfoArgs {
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Format of IN; without it, what the first lines show
-    #[arg(long, value_name = "FORMAT")]
-    pub from: Option<TraceFormat>,
+    #[arg(long, value_name = "FORMAT", alias = "from")]
+    pub format: Option<TraceFormat>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

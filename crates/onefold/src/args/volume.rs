@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use onefold_block::ByteSize;
+use onefold_image::Choice;
 
 use super::{MemoryArgs, RescueArgs};
 
@@ -108,6 +109,11 @@ pub struct VolumeImportArgs {
     /// Size of the volume if it is made; without it, that of FILE
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: Option<ByteSize>,
+    /// How to read FILE: raw, qcow2, or auto, which sees what it is
+    ///
+    /// auto reads raw, qcow2, and raw inside gzip and zstd; raw takes the bytes as they are.
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub format: Choice,
     /// What the pool may use.
     #[command(flatten)]
     pub memory: MemoryArgs,

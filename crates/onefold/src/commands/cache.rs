@@ -15,6 +15,7 @@ use crate::args::{CachePoliciesArgs, CacheRunArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count};
+use crate::text_file;
 
 #[derive(Serialize)]
 struct RunJson<'a> {
@@ -35,15 +36,15 @@ struct CurvesJson<'a> {
 
 /// Simulate.
 pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
-    let mut spec = if args.spec == Path::new("-") {
-        Spec::new()
-    } else {
-        let text = std::fs::read_to_string(&args.spec)
-            .map_err(|error| Failure::unusable("read specification", &args.spec, error))?;
-        Spec::from_toml(&text).map_err(|error| {
-            Failure::nothing_done(format!("{}: {error}", args.spec.display()))
-                .hint("`onefold cache spec` prints every key with its default")
-        })?
+    let mut spec = match &args.spec {
+        Some(path) if path != Path::new("-") => {
+            let text = text_file::read(path, "specification", text_file::SETTINGS_BYTES_MAX)?;
+            Spec::from_toml(&text).map_err(|error| {
+                Failure::nothing_done(format!("{}: {error}", path.display()))
+                    .hint("`onefold cache spec` prints every key with its default")
+            })?
+        }
+        _ => Spec::new(),
     };
     for assignment in &args.set {
         spec.set(assignment)
@@ -51,7 +52,7 @@ pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
     }
     let plan = spec.plan().map_err(unusable)?;
     let trace = match &args.trace {
-        Some(path) => read_trace(path, &args.format, &spec)?,
+        Some(path) => read_trace(path, args.format, &spec, printer)?,
         None => spec.workload.trace().map_err(unusable)?,
     };
     if trace.requests.is_empty() {
@@ -65,7 +66,7 @@ pub fn run(args: &CacheRunArgs, printer: &Printer) -> Result<()> {
     }
     let outcomes = simulate(&trace, &plan).map_err(unusable)?;
     let amplified = match &args.write_amplification {
-        Some(units) => Some(cache_amplification::run(units, args, &spec, &trace)?),
+        Some(units) => Some(cache_amplification::run(units, args, &spec, &trace, printer)?),
         None => None,
     };
     if args.json {

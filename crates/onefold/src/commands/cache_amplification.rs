@@ -1,6 +1,8 @@
 //! `onefold cache run --write-amplification`: what the drive makes of the cache's writes.
 //! Room: onefold.
 
+use std::path::Path;
+
 use onefold_cache::simulate::on_all_cores;
 use onefold_cache::trace::Trace;
 use onefold_cache::{Choice, Spec};
@@ -30,6 +32,7 @@ pub fn run(
     args: &CacheRunArgs,
     spec: &Spec,
     trace: &Trace,
+    printer: &Printer,
 ) -> Result<Vec<Amplification>> {
     let plan = spec.plan().map_err(unusable)?;
     let own = match args.trace {
@@ -42,7 +45,8 @@ pub fn run(
         if unit_kib == 0 {
             return Err(Failure::nothing_done("--write-amplification 0: expected 1 KiB or more"));
         }
-        let cut = if unit_kib == own { None } else { Some(in_units(unit_kib, args, spec)?) };
+        let cut =
+            if unit_kib == own { None } else { Some(in_units(unit_kib, args, spec, printer)?) };
         let trace = cut.as_ref().unwrap_or(trace);
         let pairs: Vec<(&Choice, f64)> = plan
             .policies
@@ -63,12 +67,15 @@ pub fn run(
 }
 
 /// The same reads in other units.
-fn in_units(unit_kib: u32, args: &CacheRunArgs, spec: &Spec) -> Result<Trace> {
+fn in_units(unit_kib: u32, args: &CacheRunArgs, spec: &Spec, printer: &Printer) -> Result<Trace> {
     let mut spec = spec.clone();
     spec.workload.container_kib = unit_kib;
     spec.trace.container_kib = unit_kib;
     match &args.trace {
-        Some(path) => read_trace(path, &args.format, &spec),
+        Some(path) if path == Path::new("-") => Err(Failure::nothing_done(
+            "--trace -: it would be read once for every unit of --write-amplification",
+        )),
+        Some(path) => read_trace(path, args.format, &spec, printer),
         None => spec.workload.trace().map_err(unusable),
     }
 }

@@ -1,15 +1,15 @@
 //! The trace that a simulation of caches reads.
 //! Room: onefold.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use onefold_cache::Spec;
-use onefold_cache::trace::Trace;
-use onefold_workload::{Format, TraceReader};
+use onefold_cache::trace::{Gather, Trace};
+use onefold_workload::TraceFormat;
 
+use super::trace_open;
 use crate::failure::{Failure, Result};
+use crate::output::Printer;
 
 /// A trace or an option that cannot be used.
 pub(super) fn unusable(error: impl std::error::Error) -> Failure {
@@ -17,10 +17,17 @@ pub(super) fn unusable(error: impl std::error::Error) -> Failure {
 }
 
 /// All requests of a trace in the units of `spec`.
-pub(super) fn read_trace(path: &Path, format: &str, spec: &Spec) -> Result<Trace> {
-    let format: Format = format.parse().map_err(unusable)?;
-    let file = File::open(path).map_err(|error| Failure::unusable("open trace", path, error))?;
-    let reader = TraceReader::new(format, BufReader::new(file));
-    Trace::read(reader, spec.units())
-        .map_err(|error| Failure::nothing_done(format!("{}: {error}", path.display())))
+pub(super) fn read_trace(
+    path: &Path,
+    format: Option<TraceFormat>,
+    spec: &Spec,
+    printer: &Printer,
+) -> Result<Trace> {
+    let mut trace = trace_open::open(path, format)?;
+    let mut gather = Gather::new(spec.units());
+    trace_open::each(&mut trace, path, printer, |request| {
+        gather.add(request);
+        Ok(())
+    })?;
+    Ok(gather.finish())
 }

@@ -17,6 +17,7 @@ use crate::interrupt;
 use crate::out_file::OutFile;
 use crate::output::Printer;
 use crate::progress;
+use crate::transfer::source::image_refused;
 
 /// How often the bar moves.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -69,7 +70,10 @@ pub fn merge(args: &EstimateMergeArgs, printer: &Printer) -> Result<ExitCode> {
 }
 
 fn refused(error: &EstimateError) -> Failure {
-    Failure::nothing_done(error.to_string())
+    match error {
+        EstimateError::Image { path, source } => image_refused(path, source),
+        _ => Failure::nothing_done(error.to_string()),
+    }
 }
 
 fn keep(partial: &Partial, path: &Path, printer: &Printer) -> Result<()> {

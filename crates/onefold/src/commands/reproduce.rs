@@ -40,9 +40,9 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     if let Some(folder) = &args.plots {
         std::fs::create_dir_all(folder).map_err(|e| Failure::unusable("make", folder, e))?;
     }
-    let bar = progress::points(printer);
+    let bar = progress::counted(printer, "", "points", Some(0));
     let told = |id: &str, done: usize, all: usize| {
-        bar.set_message(id.to_owned());
+        bar.set_message(id);
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     };

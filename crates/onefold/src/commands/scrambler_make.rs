@@ -9,8 +9,9 @@ use super::scrambler_infer::{addresses_end, known_length, read_known};
 use crate::args::{ScramblerChoice, ScramblerMakeArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::table::plural;
+use crate::text_file;
 use crate::transfer::target::Target;
 
 /// Bytes gathered before they are written.
@@ -42,8 +43,7 @@ pub fn run(args: &ScramblerMakeArgs, printer: &Printer) -> Result<()> {
 fn chosen(choice: &ScramblerChoice) -> Result<ScramblerSpec> {
     match (&choice.preset, &choice.file) {
         (_, Some(path)) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|e| Failure::unusable("read scrambler file", path, e))?;
+            let text = text_file::read(path, "scrambler file", text_file::SCRAMBLER_BYTES_MAX)?;
             ScramblerSpec::from_toml(&text)
                 .map_err(|e| Failure::nothing_done(format!("--file '{}': {e}", path.display())))
         }
@@ -99,7 +99,7 @@ fn write(
     data: &[u8],
     maker: &mut DumpMaker,
     target: &Target,
-    bar: &indicatif::ProgressBar,
+    bar: &Bar,
 ) -> Result<()> {
     let page = args.pages.page_size;
     let mut buffer = Vec::with_capacity(BUFFER_BYTES + page + args.pages.oob);

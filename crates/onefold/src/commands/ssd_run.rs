@@ -87,7 +87,7 @@ fn failed(error: &RunError) -> Failure {
 /// The requests of a trace, errors as sentences.
 fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
     let Some(path) = &args.trace else { return Ok(None) };
-    let trace = trace_open::open(path, args.trace_format)?;
+    let trace = trace_open::open(path, args.format)?;
     let name = path.display().to_string();
     let requests = trace.map(move |request| {
         request.map_err(|error| {
@@ -210,14 +210,7 @@ fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Prin
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let bar = progress::counted(printer, "running", "runs", Some(specs.len() as u64));
-    let finished = AtomicUsize::new(0);
-    let open: &OpenTrace<'_> =
-        &|| open_trace(args).map_err(|failure| RunError::Trace(failure.message));
-    let results = sweep(specs, args.requests, threads, open, &|| {
-        bar.set_position(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1);
-    });
-    bar.finish_and_clear();
+    let results = watched_sweep(args, specs, threads, printer);
     let mut reports = Vec::with_capacity(results.len());
     for (point, result) in points.iter().zip(results) {
         let report = result.map_err(|error| {
@@ -236,6 +229,44 @@ fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Prin
         return printer.json(&SweepJson { schema_version, runs: runs.collect() });
     }
     printer.data(&ssd_report::sweep(points, &reports, printer))
+}
+
+/// Runs them beside a bar over the requests of all of them, or over runs where a trace does not
+/// say how many requests it has.
+fn watched_sweep(
+    args: &SsdRunArgs,
+    specs: &[DriveSpec],
+    threads: usize,
+    printer: &Printer,
+) -> Vec<std::result::Result<Report, RunError>> {
+    let requests: Option<u64> = match (&args.trace, args.requests) {
+        (Some(_), None) => None,
+        (Some(_), Some(requests)) => Some(requests.saturating_mul(specs.len() as u64)),
+        _ => Some(specs.iter().map(|spec| spec.workload.requests).sum()),
+    };
+    let bar = progress::counted(printer, "", "requests", requests);
+    let finished = AtomicUsize::new(0);
+    let answered: Vec<AtomicU64> = specs.iter().map(|_| AtomicU64::new(0)).collect();
+    let open: &OpenTrace<'_> =
+        &|| open_trace(args).map_err(|failure| RunError::Trace(failure.message));
+    let results = std::thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        let work = scope.spawn(|| {
+            let _done = done;
+            sweep(specs, args.requests, threads, open, &answered, &|| {
+                finished.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        // The sweep's end of the channel closes when it returns.
+        while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+            let runs = finished.load(Ordering::Relaxed);
+            bar.set_message(&format!("{runs} of {} runs done,", specs.len()));
+            bar.set_position(answered.iter().map(|count| count.load(Ordering::Relaxed)).sum());
+        }
+        work.join().expect("the sweep does not panic")
+    });
+    bar.finish_and_clear();
+    results
 }
 
 /// A value as the number or switch that it is, else as text.

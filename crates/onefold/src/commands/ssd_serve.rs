@@ -24,6 +24,7 @@ use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::record::Prepared;
 use crate::serve::stop;
+use crate::text_file;
 
 /// Where it listens if nothing else is said.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -107,8 +108,7 @@ fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
     let preset = args.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
     let mut builder = SpecBuilder::preset(preset).map_err(refused)?;
     if let Some(path) = &args.spec {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::unusable("read", path, error))?;
+        let text = text_file::read(path, "specification", text_file::SETTINGS_BYTES_MAX)?;
         builder = builder.file(&path.display().to_string(), &text).map_err(refused)?;
     }
     for assignment in &args.set {

@@ -10,6 +10,7 @@ use onefold_flash::spec::{PRESET_NAMES, ParseError, SpecBuilder};
 use crate::args::{DriveChoice, SsdSpecArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
+use crate::text_file;
 
 /// Print it.
 pub fn run(args: &SsdSpecArgs, printer: &Printer) -> Result<()> {
@@ -24,8 +25,7 @@ pub fn builder(file: Option<&Path>, drive: &DriveChoice) -> Result<SpecBuilder> 
     let preset = drive.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
     let mut builder = SpecBuilder::preset(preset).map_err(|error| refused(&error))?;
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::unusable("read specification", path, error))?;
+        let text = text_file::read(path, "specification", text_file::SETTINGS_BYTES_MAX)?;
         let name = path.display().to_string();
         builder = builder.file(&name, &text).map_err(|error| refused(&error))?;
     }

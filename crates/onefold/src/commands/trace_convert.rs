@@ -16,7 +16,7 @@ use crate::output::Printer;
 /// Convert, and say what was read and skipped.
 pub fn run(args: &TraceConvertArgs, printer: &Printer) -> Result<()> {
     let to = written(args)?;
-    let mut trace = trace_open::open(&args.input, args.from)?;
+    let mut trace = trace_open::open(&args.input, args.format)?;
     let format = trace.format();
     if args.output == Path::new("-") {
         if to == Written::Parquet {

@@ -43,7 +43,7 @@ struct Operation {
 
 /// Read all of it, and print the counts.
 pub fn run(args: &TraceInfoArgs, printer: &Printer) -> Result<()> {
-    let mut trace = trace_open::open(&args.input, args.from)?;
+    let mut trace = trace_open::open(&args.input, args.format)?;
     let mut summary = TraceSummary::default();
     trace_open::each(&mut trace, &args.input, printer, |request| {
         summary.add(request);

@@ -4,7 +4,6 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use indicatif::ProgressBar;
 use onefold_workload::{Request, Trace, TraceFormat};
 
 use crate::failure::{Failure, Result};
@@ -33,7 +32,7 @@ pub fn each(
     printer: &Printer,
     mut take: impl FnMut(&Request) -> Result<()>,
 ) -> Result<()> {
-    let bar: ProgressBar = progress::requests(printer, "reading");
+    let bar = progress::counted(printer, "reading", "requests", None);
     let mut count = 0_u64;
     for request in trace.by_ref() {
         let request = request.map_err(|error| {

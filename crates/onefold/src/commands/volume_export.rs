@@ -13,7 +13,7 @@ use crate::args::VolumeExportArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::table::{Align, Table, plural};
 use crate::transfer::{self, Moved, salvage, salvage::Damaged, target::Target};
 
@@ -90,7 +90,7 @@ fn copy(
     args: &VolumeExportArgs,
     volume: &Volume,
     target: &Target,
-    bar: &indicatif::ProgressBar,
+    bar: &Bar,
 ) -> Result<(Moved, Vec<Damaged>)> {
     if args.skip_damaged {
         return salvage::export_readable(volume, target, bar);

@@ -17,6 +17,8 @@ use crate::transfer::{self, Moved, source::Source};
 /// Volumes are made in whole sectors: clients expect that.
 const SECTOR_BYTES: u64 = 512;
 
+/// Size of a volume at first where only the end of FILE will tell; it grows as needed.
+const FIRST_SIZE: ByteSize = ByteSize(1 << 30);
 /// What the name of a volume ends in while it is being filled.
 const INCOMPLETE: &str = ".incomplete";
 /// Longest name of a volume in bytes.
@@ -26,13 +28,13 @@ const NAME_BYTES_MAX: usize = 255;
 pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let failed = |error| Failure::pool(&args.pool, error);
     check_volume_name(&args.name).map_err(failed)?;
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.format)?;
     let pool = open_pool::to_write(&args.pool, args.memory.budgets()?)?;
     // What was made is taken away again when the command is interrupted.
     interrupt::heed();
+    let unsized_source = source.len().is_none() && args.size.is_none();
     let (volume, made) = find_or_make(&pool, args, &source)?;
     let mapped = mapped_bytes(&pool, &volume.name(), args)?;
-    let size = ByteSize(volume.size_bytes());
     if mapped > 0 {
         printer.note(&format!(
             "volume '{}' holds {} of data already; its beginning is overwritten",
@@ -43,8 +45,25 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let before = pool.status().map_err(failed)?.stored_bytes;
     let started = Instant::now();
     let bar = progress::bytes(printer, "importing", source.data_bytes());
-    let moved = transfer::import(source, &volume, &args.name, mapped == 0, &bar);
+    let grow = |needed: u64| {
+        let size = needed.max(volume.size_bytes().saturating_mul(2));
+        pool.resize_volume(&incomplete(&args.name), ByteSize(size), false).map_err(failed)
+    };
+    let grow: Option<&(dyn Fn(u64) -> Result<()> + Sync)> =
+        if made && unsized_source { Some(&grow) } else { None };
+    let moved = transfer::import(source, &volume, &args.name, mapped == 0, grow, &bar);
     bar.finish_and_clear();
+    let moved = match (moved, grow) {
+        (Ok(Moved { bytes: 0, .. }), Some(_)) => Err(empty(&args.file.display().to_string())),
+        // It grew in steps, and has now exactly what it needs.
+        (Ok(moved), Some(_)) => {
+            let size = ByteSize(moved.bytes.next_multiple_of(SECTOR_BYTES));
+            let cut = pool.resize_volume(&incomplete(&args.name), size, false);
+            cut.map(|()| moved).map_err(failed)
+        }
+        (moved, _) => moved,
+    };
+    let size = ByteSize(volume.size_bytes());
     drop(volume);
     let whole = moved.and_then(|moved| {
         pool.checkpoint().map_err(failed)?;
@@ -67,6 +86,11 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let (name, grown) = (&args.name, ByteSize(grown));
     printer.note(&format!("{did} '{name}' of {size}; the pool grew by {grown}"));
     Ok(())
+}
+
+fn empty(file: &str) -> Failure {
+    Failure::nothing_done(format!("'{file}' is empty"))
+        .hint("--size makes a volume of that size all the same")
 }
 
 /// The name of a volume while it is being filled.
@@ -95,18 +119,9 @@ fn find_or_make(pool: &Pool, args: &VolumeImportArgs, source: &Source) -> Result
                     return Err(too_large(args, len, size.bytes()));
                 }
                 (Some(size), _) => size,
-                (None, Some(0)) => {
-                    return Err(Failure::nothing_done(format!("'{file}' is empty"))
-                        .hint("--size makes a volume of that size all the same"));
-                }
+                (None, Some(0)) => return Err(empty(&file.to_string())),
                 (None, Some(len)) => ByteSize(len.next_multiple_of(SECTOR_BYTES)),
-                (None, None) => {
-                    let message = format!(
-                        "there is no volume '{name}' yet, and the end of '{file}' is not in sight"
-                    );
-                    return Err(Failure::nothing_done(message)
-                        .hint("say how large the volume shall be: --size 64G"));
-                }
+                (None, None) => FIRST_SIZE,
             };
             match pool.create_volume(&incomplete(name), size) {
                 Ok(volume) => Ok((volume, true)),

@@ -15,7 +15,8 @@ pub struct LateExports {
 }
 
 impl LateExports {
-    /// These are the exports; who waits goes on. Only the first table counts.
+    /// These are the exports; clients that wait are answered now. Only the first table
+    /// counts.
     pub fn fill(&self, table: ExportTable) {
         let _ = self.table.set(table);
     }

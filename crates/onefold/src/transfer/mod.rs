@@ -10,11 +10,11 @@ pub mod target;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::ProgressBar;
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::progress::Bar;
 use source::{Content, Source};
 use target::Target;
 
@@ -57,13 +57,14 @@ fn in_parallel(workers: usize, work: impl Fn(&AtomicBool) -> Result<()> + Sync) 
 }
 
 /// Copy a whole source over the start of a volume. Holes become holes; `blank` says that the
-/// volume reads as zeroes already.
+/// volume reads as zeroes already; `grow` makes it at least so large when it turns out too small.
 pub fn import(
     source: Source,
     volume: &(impl BlockDevice + ?Sized),
     name: &str,
     blank: bool,
-    bar: &ProgressBar,
+    grow: Option<&(dyn Fn(u64) -> Result<()> + Sync)>,
+    bar: &Bar,
 ) -> Result<Moved> {
     let state = Mutex::new((source, Moved::default()));
     in_parallel(workers(), |stop| {
@@ -74,6 +75,9 @@ pub fn import(
                 let offset = moved.bytes;
                 let Some(content) = source.next_piece(PIECE_BYTES, &mut buf)? else { break };
                 let len = content.len();
+                if let Some(grow) = grow.filter(|_| volume.size_bytes() - offset < len) {
+                    grow(offset + len)?;
+                }
                 if volume.size_bytes() - offset < len {
                     return Err(source.too_large(name, volume.size_bytes()));
                 }
@@ -128,7 +132,7 @@ pub fn export(
     volume: &(impl BlockDevice + ?Sized),
     name: &str,
     target: &Target,
-    bar: &ProgressBar,
+    bar: &Bar,
 ) -> Result<Moved> {
     let state = Mutex::new((Walk::default(), Moved::default()));
     let workers = if target.is_stream() { 1 } else { workers() };
@@ -216,13 +220,15 @@ mod tests {
         file.set_len(5 << 20).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &bytes[1 << 20..3 << 20], 1 << 20).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &[9], (5 << 20) - 1).unwrap();
-        let bar = ProgressBar::hidden();
+        let bar = Bar::hidden();
         let pipe = Source::stream(Box::new(std::io::Cursor::new(bytes.clone())));
-        for (source, sparse) in [(Source::open(&input).unwrap(), true), (pipe, false)] {
+        for (source, sparse) in
+            [(Source::open(&input, onefold_image::Choice::Auto).unwrap(), true), (pipe, false)]
+        {
             let volume = MemDevice::new(6 << 20);
             // Old data must not shine through holes.
             volume.write_at(0, &vec![0xee; 6 << 20], false).unwrap();
-            let moved = import(source, &volume, "v", false, &bar).unwrap();
+            let moved = import(source, &volume, "v", false, None, &bar).unwrap();
             assert_eq!(moved.bytes, 5 << 20);
             assert_eq!(moved.data_bytes < 3 << 20, sparse, "{moved:?}");
             let mut back = vec![0; 6 << 20];
@@ -240,8 +246,7 @@ mod tests {
     fn a_source_that_turns_out_too_long_is_refused_at_the_end() {
         let volume = MemDevice::new(2 << 20);
         let source = Source::stream(Box::new(std::io::repeat(7)));
-        let failure =
-            import(source, &volume, "v", true, &ProgressBar::hidden()).unwrap_err().message;
+        let failure = import(source, &volume, "v", true, None, &Bar::hidden()).unwrap_err().message;
         assert!(failure.contains("more than the 2 MiB of volume 'v'"), "{failure}");
     }
 }

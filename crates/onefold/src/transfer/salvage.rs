@@ -6,7 +6,6 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use indicatif::ProgressBar;
 use onefold_block::{BlockDevice as _, BlockError, Extent, ExtentKind};
 use onefold_pool::Volume;
 use serde::Serialize;
@@ -14,6 +13,7 @@ use serde::Serialize;
 use super::target::Target;
 use super::{Moved, PIECE_BYTES, Walk, in_parallel, workers};
 use crate::failure::{Failure, Result};
+use crate::progress::Bar;
 
 /// A range of a volume that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ fn is_local(error: &BlockError) -> bool {
 pub fn export_readable(
     volume: &Volume,
     target: &Target,
-    bar: &ProgressBar,
+    bar: &Bar,
 ) -> Result<(Moved, Vec<Damaged>)> {
     let walk = Mutex::new(Walk::default());
     let export =

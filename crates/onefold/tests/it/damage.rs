@@ -229,3 +229,33 @@ for i in range(8):
     fs::write(&path, bytes).unwrap();
     sandbox.check("pool");
 }
+
+#[test]
+fn a_pool_that_lost_its_supers_is_not_told_to_be_made_anew() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool"]);
+    fs::write(sandbox.path("in"), noise(1, 5 << 20)).unwrap();
+    sandbox.ok(&["volume", "import", "pool", "v", "in"]);
+    fs::create_dir(sandbox.path("saved")).unwrap();
+    for name in ["super.0", "super.1"] {
+        let (from, to) = (sandbox.path("pool").join(name), sandbox.path("saved").join(name));
+        fs::rename(from, to).unwrap();
+    }
+    let before = sandbox.files("pool");
+    for args in [
+        &["pool", "status", "pool"][..],
+        &["pool", "create", "pool"],
+        &["serve", "pool", "--run", "true"],
+        &["volume", "list", "pool", "--rescue"],
+    ] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains("has lost super.0 and super.1"), "{args:?}: {}", said.err);
+        assert!(!said.err.contains("pool create"), "{args:?}: {}", said.err);
+    }
+    assert!(sandbox.files("pool") == before);
+    let newest = sandbox.path("saved/super.1");
+    fs::rename(newest, sandbox.path("pool/super.1")).unwrap();
+    fs::rename(sandbox.path("saved/super.0"), sandbox.path("pool/super.0")).unwrap();
+    sandbox.check("pool");
+}

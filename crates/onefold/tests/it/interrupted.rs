@@ -133,7 +133,7 @@ fn an_interrupted_conversion_leaves_the_old_file_and_no_other() {
     fs::create_dir(sandbox.path("out")).unwrap();
     fs::write(sandbox.path("out/old.csv"), "old").unwrap();
     for name in ["out/old.csv", "out/new.csv"] {
-        let args = ["trace", "convert", "-", name, "--force", "--from", "disksim"];
+        let args = ["trace", "convert", "-", name, "--force", "--format", "disksim"];
         let mut held = Held::start(sandbox.command(&args));
         held.feed("1 0 8 8 1\n".repeat(200_000).as_bytes());
         held.signal("INT");
@@ -148,7 +148,7 @@ fn an_interrupted_conversion_leaves_the_old_file_and_no_other() {
 #[test]
 fn an_ignored_signal_stays_ignored() {
     let sandbox = Sandbox::new();
-    let line = "trap '' HUP; exec \"$0\" trace convert - out.csv --from disksim";
+    let line = "trap '' HUP; exec \"$0\" trace convert - out.csv --format disksim";
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).arg(sandbox.command(&[]).get_program());
     shell.current_dir(sandbox.path("."));

@@ -13,6 +13,7 @@ mod damage;
 mod estimate;
 mod file_system;
 mod harness;
+mod images;
 mod interrupted;
 mod pool_cache;
 mod pool_tier;

@@ -44,3 +44,37 @@ fn memory_given_at_creation_stays_with_the_pool() {
     let status = sandbox.status("second");
     assert_eq!(status["memory"]["index_max_bytes"], 21 << 20);
 }
+
+#[test]
+fn files_that_are_too_long_are_refused_before_they_are_read() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("long.toml"), format!("{} = 1\n", "x".repeat(5 << 20))).unwrap();
+    fs::write(sandbox.path("key.toml"), format!("{} = 1\n", "x".repeat(900_000))).unwrap();
+    // It has no bytes on the disk, and no end in sight.
+    fs::File::create(sandbox.path("holes.toml")).unwrap().set_len(1 << 42).unwrap();
+    for file in ["long.toml", "holes.toml"] {
+        for args in [
+            &["--config", file, "reproduce", "--list"][..],
+            &["cache", "run", file],
+            &["ssd", "run", file],
+            &["ssd", "serve", file, "--dir", "drive"],
+            &["scrambler", "make", "--page-size", "8K", "--pages", "1", "-o", "x", "--file", file],
+        ] {
+            let said = sandbox.onefold(args);
+            let own = args[0] == "scrambler" && file == "long.toml";
+            assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+            assert!(own || said.err.contains("is longer than"), "{args:?}: {}", said.err);
+            assert!(said.err.len() < 10_000, "{args:?}: {} bytes of message", said.err.len());
+        }
+    }
+    // Within the limit, and no word to compare with others letter by letter.
+    for args in [
+        &["--config", "key.toml", "reproduce", "--list"][..],
+        &["cache", "run", "key.toml"],
+        &["ssd", "run", "key.toml"],
+    ] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}");
+        assert!(said.err.contains("unknown key"), "{args:?}");
+    }
+}

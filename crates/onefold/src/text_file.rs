@@ -1,0 +1,30 @@
+//! Text files that people write: read as a whole, so of bounded size.
+//! Room: onefold.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use onefold_block::ByteSize;
+
+use crate::failure::{Failure, Result};
+
+/// Most bytes of a settings file or a specification: a hundred times what any has.
+pub const SETTINGS_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes of a scrambler file, which may hold a table of seeds.
+pub const SCRAMBLER_BYTES_MAX: u64 = 16 << 20;
+
+/// The text of a file; `what` is what it is to be, as in "settings file".
+pub fn read(path: &Path, what: &str, bytes_max: u64) -> Result<String> {
+    let unusable = |error| Failure::unusable(&format!("read {what}"), path, error);
+    let file = File::open(path).map_err(unusable)?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(unusable)?;
+    let at = path.display();
+    if bytes.len() as u64 > bytes_max {
+        let most = ByteSize(bytes_max);
+        return Err(Failure::nothing_done(format!("{what} '{at}' is longer than {most}")));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::nothing_done(format!("{what} '{at}' is not text (UTF-8)")))
+}
