@@ -9,6 +9,7 @@ use onefold_array::spec::{ParseError, SpecBuilder};
 use crate::args::{ArraySpecArgs, ServerChoice};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
+use crate::text_file;
 
 /// Print it.
 pub fn run(args: &ArraySpecArgs, printer: &Printer) -> Result<()> {
@@ -22,8 +23,7 @@ pub fn builder(file: Option<&Path>, server: &ServerChoice) -> Result<SpecBuilder
     let preset = server.preset.as_deref().unwrap_or("software");
     let mut builder = SpecBuilder::preset(preset).map_err(|error| refused(&error))?;
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::unusable("read description", path, error))?;
+        let text = text_file::read(path, "description", text_file::SETTINGS_BYTES_MAX)?;
         let name = path.display().to_string();
         builder = builder.file(&name, &text).map_err(|error| refused(&error))?;
     }
