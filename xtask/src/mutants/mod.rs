@@ -36,7 +36,7 @@ usage: cargo xtask mutants CRATE [--under FOLDER] [--sample N] [--seed S] [--min
 ";
 
 /// Longest run of tests with one change; a loop that no longer ends is noticed by it.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 struct Options {
     package: Option<String>,
@@ -84,7 +84,7 @@ fn options(args: &[String]) -> Result<Option<Options>> {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word {
             "--chosen" => options.chosen = true,
-            "--under" => options.under = value()?.to_owned(),
+            "--under" => options.under = String::from(value()?),
             "--sample" => options.sample = Some(value()?.parse().context("--sample")?),
             "--seed" => options.seed = value()?.parse().context("--seed")?,
             "--minutes" => options.minutes = value()?.parse().context("--minutes")?,
@@ -210,7 +210,7 @@ fn try_all<'a>(
     mutants: &'a [Mutant],
     minutes: u64,
 ) -> Result<Vec<(&'a Mutant, Fate)>> {
-    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let end = Instant::now() + Duration::from_mins(minutes);
     let notes = root.join("target/mutants/reached");
     let mut reached = Vec::new();
     for program in programs {

@@ -115,7 +115,7 @@ impl Program {
         let _ = std::fs::remove_file(notes);
         let mut command = self.command(&[]);
         command.env(REACHED, notes);
-        let outcome = watch(command, Duration::from_secs(1800))?;
+        let outcome = watch(command, Duration::from_mins(30))?;
         if outcome != Outcome::Passed {
             bail!("the tests of {} do not pass unchanged: {outcome:?}", self.name);
         }
@@ -199,7 +199,7 @@ mod tests {
         let passed = "echo 'test a ... ok'; echo 'test result: ok. 1 passed; 0 failed'";
         let failed = "echo 'test a ... FAILED'; exec sleep 1000";
         let died = "kill -9 $$";
-        let limit = Duration::from_secs(600);
+        let limit = Duration::from_mins(10);
         assert_eq!(watch(shell(passed), limit).unwrap(), Outcome::Passed);
         assert_eq!(watch(shell(failed), limit).unwrap(), Outcome::Failed);
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_run_without_a_test_is_an_error() {
         let empty = "echo 'test result: ok. 0 passed; 0 failed; 5 filtered out'";
-        assert!(watch(shell(empty), Duration::from_secs(600)).is_err());
+        assert!(watch(shell(empty), Duration::from_mins(10)).is_err());
     }
 
     #[test]

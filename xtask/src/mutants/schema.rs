@@ -69,11 +69,12 @@ pub fn guarded(text: &str, mutants: &[&Mutant]) -> (String, Vec<(u32, Range<usiz
         out.push_str(&text[done..range.start]);
         let start = out.len();
         let switch = format!("crate::onefold_mutant({id})");
-        out.push_str(&match (statement, original.is_empty()) {
+        let guarded = match (statement, original.is_empty()) {
             (true, true) => format!(" if {switch} {{ {with} }}"),
             (true, false) => format!("if {switch} {{ {with} }} else {{ {original} }}"),
             (false, _) => format!("(if {switch} {{ {with} }} else {{ {original} }})"),
-        });
+        };
+        out.push_str(&guarded);
         places.push((id, start..out.len()));
         done = range.end;
     }
@@ -86,8 +87,8 @@ pub fn apart(changes: Vec<Change>) -> Vec<Change> {
     let mut kept: Vec<Change> = Vec::with_capacity(changes.len());
     for change in changes {
         let apart = |other: &Change| {
-            other.range.end <= change.range.start && other.range != change.range
-                || change.range.end <= other.range.start && other.range != change.range
+            other.range != change.range
+                && (other.range.end <= change.range.start || change.range.end <= other.range.start)
         };
         if kept.iter().all(apart) {
             kept.push(change);
