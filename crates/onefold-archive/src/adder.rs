@@ -22,6 +22,7 @@ use crate::format::log_record::{AddTotals, LABEL_BYTES_MAX, LogEvent, VersionInf
 use crate::format::version_file::Header;
 use crate::index::{ChunkIndex, INDEX_BYTES_MIN};
 use crate::manifest::Manifest;
+use crate::parent::Parent;
 use crate::remove::Removed;
 use crate::rewrite::{self, Rewriting, SEGMENT_CHUNKS};
 
@@ -41,13 +42,21 @@ pub struct AddOptions {
     pub rewriting: Rewriting,
     /// Make a version even if there is nothing in it but folders.
     pub allow_empty: bool,
+    /// Take files over from the last version, unread, if nothing of them changed.
+    pub skip_unchanged: bool,
 }
 
 impl Default for AddOptions {
     fn default() -> Self {
         let rewriting = Rewriting::default();
-        let (label, index_bytes, allow_empty) = (String::new(), 256 << 20, false);
-        Self { time_s: 0, label, index_bytes, rewriting, allow_empty }
+        Self {
+            time_s: 0,
+            label: String::new(),
+            index_bytes: 256 << 20,
+            rewriting,
+            allow_empty: false,
+            skip_unchanged: true,
+        }
     }
 }
 
@@ -81,6 +90,8 @@ pub struct Adder<'a> {
     /// There were such, whole or not.
     names_changed: bool,
     last_path: Vec<u8>,
+    /// The last version, to take unchanged files over from.
+    parent: Option<Parent>,
     /// Recipes of files that may be linked to, by path.
     linked: HashMap<Vec<u8>, Recipe>,
     /// First reference of the file whose chunks are being placed, and their number and bytes.
@@ -102,6 +113,8 @@ struct Segment {
 enum Step {
     /// The next chunk of the segment.
     Chunk,
+    /// A chunk of an unchanged file.
+    Known(ChunkRef),
     /// An entry; a file's comes after its chunks. Whether other names for it may follow.
     Entry(Box<Entry>, bool),
     /// The chunks since the last entry are of a file that could not be read to its end.
@@ -142,6 +155,7 @@ impl Archive {
             }
             _ => BTreeSet::new(),
         };
+        let parent = self.parent(&options)?;
         let settings = self.settings;
         let uuid = self.identity.uuid;
         let compressor = Compressor::new(settings.compression);
@@ -166,6 +180,7 @@ impl Archive {
             resumed,
             names_changed: first > log_next,
             last_path: Vec::new(),
+            parent,
             linked: HashMap::new(),
             totals: AddTotals::default(),
             folders: 0,
@@ -278,6 +293,39 @@ impl Adder<'_> {
         }
     }
 
+    /// Add a file with the content that it had in the last version, unread, if size, times and
+    /// inode are the same; answers whether that was so. If not, [`Adder::file`] is to add it.
+    pub fn unchanged_file(
+        &mut self,
+        entry: &Entry,
+        size: u64,
+        may_be_linked: bool,
+    ) -> Result<bool, ArchiveError> {
+        let Some(mut parent) = self.parent.take() else { return Ok(false) };
+        let known = parent.unchanged(entry, size);
+        let mut whole = known.is_some();
+        if let Some(recipe) = known {
+            for chunk in parent.chunks(recipe) {
+                // One that is damaged, or lies in a container that is: the file is read.
+                let Some(chunk) = chunk else {
+                    whole = false;
+                    break;
+                };
+                self.step(Step::Known(chunk))?;
+            }
+            if whole {
+                self.check_path(&entry.path)?;
+                let mut entry = entry.clone();
+                entry.kind = Kind::File;
+                self.step(Step::Entry(Box::new(entry), may_be_linked))?;
+            } else {
+                self.step(Step::Abandon)?;
+            }
+        }
+        self.parent = Some(parent);
+        Ok(whole)
+    }
+
     fn check_path(&mut self, path: &[u8]) -> Result<(), ArchiveError> {
         let refuse = |reason| {
             let path = String::from_utf8_lossy(path).into_owned();
@@ -338,6 +386,11 @@ impl Adder<'_> {
                     self.manifest.chunk(&chunk)?;
                     self.recipe.chunks += 1;
                     self.recipe.size += data.len() as u64;
+                }
+                Step::Known(chunk) => {
+                    self.manifest.chunk(&chunk)?;
+                    self.recipe.chunks += 1;
+                    self.recipe.size += u64::from(chunk.len);
                 }
                 Step::Entry(entry, may_be_linked) => self.write_entry(*entry, may_be_linked)?,
                 Step::Abandon => {

@@ -79,6 +79,22 @@ impl ContainerWriter {
         Ok(entry.reference(self.id))
     }
 
+    /// Store a chunk that lies in another container, as it is there.
+    pub fn copy(
+        &mut self,
+        entry: &DirectoryEntry,
+        stored: &[u8],
+    ) -> Result<ChunkRef, ArchiveError> {
+        let tail = (self.entries.len() + 1) * ENTRY_BYTES + FOOTER_BYTES;
+        if self.bytes.len() + stored.len() + tail > self.capacity {
+            self.close()?;
+        }
+        let entry = DirectoryEntry { offset: self.bytes.len() as u32, ..*entry };
+        self.bytes.extend_from_slice(stored);
+        self.entries.push(entry);
+        Ok(entry.reference(self.id))
+    }
+
     /// Write out what is in memory, and begin the next container.
     fn close(&mut self) -> Result<(), ArchiveError> {
         if self.entries.is_empty() {

@@ -7,13 +7,14 @@
 //! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
 //! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
-//! - `verify`, `remove` and `repair` do what their names say; [`trace`] tells which containers are
-//!   read.
+//! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
+//!   what did not change, `prune` says which versions to keep, [`trace`] which containers are read.
 
 pub mod adder;
 pub mod archive;
 pub mod assembly;
 mod chunk_stream;
+mod compact;
 mod containers;
 pub mod error;
 pub mod format;
@@ -21,6 +22,8 @@ mod index;
 pub mod lock;
 mod log;
 mod manifest;
+mod parent;
+mod prune;
 mod remove;
 mod repair;
 mod rewrite;
@@ -33,11 +36,13 @@ pub mod version;
 pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::Archive;
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
+pub use compact::Compacted;
 pub use error::ArchiveError;
 pub use format::entry::{Entry, Kind, Metadata, Recipe, Stamp};
 pub use format::log_record::{AddTotals, VersionInfo};
 pub use index::INDEX_BYTES_MIN;
 pub use lock::LockKind;
+pub use prune::Keep;
 pub use remove::Removed;
 pub use repair::RepairReport;
 pub use rewrite::{Rewriting, SEGMENT_CHUNKS};

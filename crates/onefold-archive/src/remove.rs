@@ -20,28 +20,45 @@ pub struct Removed {
     pub bytes: u64,
 }
 
+impl Removed {
+    fn take(&mut self, more: Self) {
+        self.containers += more.containers;
+        self.bytes += more.bytes;
+    }
+}
+
 impl Archive {
     /// Remove a version, and the containers that no other one refers to; what an interrupted
     /// addition left goes as well. While another version is damaged, only damaged ones can be
     /// removed. What others share stays, and so do chunks that nobody refers to in a container
-    /// that somebody does.
+    /// that somebody does: [`Archive::compact`] gives those back.
     pub fn remove(&mut self, number: u32) -> Result<Removed, ArchiveError> {
-        // An error if there is no such version; one that is damaged may be removed.
-        let uses = self.version(Some(number)).and_then(|version| version.containers());
-        let damaged = match uses {
-            Err(error) if !error.is_corruption() => return Err(error),
-            uses => uses.is_err(),
-        };
+        self.remove_all(&[number])
+    }
+
+    /// The same for several versions; those that were removed before an error stay removed.
+    pub fn remove_all(&mut self, numbers: &[u32]) -> Result<Removed, ArchiveError> {
+        let mut damaged = false;
+        for &number in numbers {
+            // An error if there is no such version; one that is damaged may be removed.
+            match self.version(Some(number)).and_then(|version| version.containers()) {
+                Err(error) if !error.is_corruption() => return Err(error),
+                uses => damaged |= uses.is_err(),
+            }
+        }
         self.complete_copies()?;
-        self.discard_pending()?;
-        self.clear_leftovers()?;
-        match self.used_containers(Some(number)) {
+        let mut removed = self.discard_pending()?;
+        removed.take(self.clear_leftovers()?);
+        match self.used_containers(numbers) {
             // Else two damaged versions would keep each other: no container goes before both did.
             Err(error) if damaged && error.is_corruption() => {}
             used => drop(used?),
         }
-        self.commit(self.log.next_container, LogEvent::Removed(number))?;
-        self.clear_leftovers()
+        for &number in numbers {
+            self.commit(self.log.next_container, LogEvent::Removed(number))?;
+        }
+        removed.take(self.clear_leftovers()?);
+        Ok(removed)
     }
 
     /// Make durable which containers there are.
@@ -50,9 +67,9 @@ impl Archive {
     }
 
     /// The containers that versions other than `without` refer to.
-    fn used_containers(&self, without: Option<u32>) -> Result<HashSet<ContainerId>, ArchiveError> {
+    fn used_containers(&self, without: &[u32]) -> Result<HashSet<ContainerId>, ArchiveError> {
         let mut used = HashSet::new();
-        for info in self.versions().filter(|info| Some(info.number) != without) {
+        for info in self.versions().filter(|info| !without.contains(&info.number)) {
             let uses = self.version(Some(info.number))?.containers()?;
             used.extend(uses.into_iter().map(|container| container.id));
         }
@@ -83,8 +100,8 @@ impl Archive {
     }
 
     /// Remove the containers that the log accounts for and no version refers to.
-    fn remove_unused(&mut self) -> Result<Removed, ArchiveError> {
-        let used = match self.used_containers(None) {
+    pub(crate) fn remove_unused(&mut self) -> Result<Removed, ArchiveError> {
+        let used = match self.used_containers(&[]) {
             Ok(used) => used,
             // What a damaged version refers to is not known: nothing goes.
             Err(error) if error.is_corruption() => return Ok(Removed::default()),
@@ -117,10 +134,9 @@ impl Archive {
             return Ok(Removed::default());
         }
         let next = self.log.next_container;
-        let removed = self.remove_containers(|id| id.get() >= next)?;
-        let unused = self.clear_leftovers()?;
+        let mut removed = self.remove_containers(|id| id.get() >= next)?;
+        removed.take(self.clear_leftovers()?);
         self.end_work()?;
-        let (containers, bytes) = (removed.containers + unused.containers, removed.bytes);
-        Ok(Removed { containers, bytes: bytes + unused.bytes })
+        Ok(removed)
     }
 }

@@ -57,8 +57,10 @@ pub struct ScanReport {
     pub sockets: u64,
     /// Bytes of files read.
     pub bytes: u64,
-    /// Files read.
+    /// Files read, or taken over.
     pub files: u64,
+    /// Of these, files that are as they were in the last version, and were not read.
+    pub unchanged: u64,
 }
 
 /// Where each path goes in a version: as it is written, without what leads out of the tree.
@@ -281,12 +283,29 @@ fn add_path(
         mtime_ns: metadata.mtime_nsec() as u32,
         xattrs,
     };
-    let (stamp, recipe) = (Stamp::default(), Recipe::default());
+    let stamp = match kind {
+        Kind::File => Stamp {
+            inode: metadata.ino(),
+            ctime_s: metadata.ctime(),
+            ctime_ns: metadata.ctime_nsec() as u32,
+        },
+        _ => Stamp::default(),
+    };
+    let recipe = Recipe::default();
     let entry = Entry { path: stored.to_vec(), kind, metadata: kept, stamp, recipe };
     if entry.kind != Kind::File {
         return adder.entry(entry);
     }
     let linked = metadata.nlink() > 1;
+    if adder.unchanged_file(&entry, metadata.len(), linked)? {
+        report.bytes += metadata.len();
+        report.files += 1;
+        report.unchanged += 1;
+        if linked {
+            links.insert((metadata.dev(), metadata.ino()), stored.to_vec());
+        }
+        return Ok(());
+    }
     let before = report.bytes;
     let mut goes_on = |bytes| {
         report.bytes = before + bytes;

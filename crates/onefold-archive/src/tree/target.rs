@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -163,7 +163,7 @@ impl Target {
             }
             Kind::Directory => unreachable!("handled above"),
         }
-        self.dress_by_name(at, name, &entry)
+        self.dress_by_name(at, name, &entry, problems)
     }
 
     /// Owner, rights and times of what has no handle.
@@ -172,6 +172,7 @@ impl Target {
         at: BorrowedFd<'_>,
         name: &OsStr,
         entry: &Entry,
+        problems: &mut Vec<Problem>,
     ) -> rustix::io::Result<()> {
         let Metadata { mode, uid, gid, .. } = entry.metadata;
         if self.gives_away {
@@ -181,6 +182,17 @@ impl Target {
         if !matches!(entry.kind, Kind::Symlink { .. }) {
             // Made a moment ago by this process, and no link.
             rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+        }
+        for (attribute, value) in &entry.metadata.xattrs {
+            // The folder by its handle, and nothing after its name is followed.
+            let path = Path::new("/proc/self/fd").join(at.as_raw_fd().to_string()).join(name);
+            let attribute = OsStr::from_bytes(attribute);
+            if let Err(errno) = rustix::fs::lsetxattr(&path, attribute, value, XattrFlags::empty())
+            {
+                let why =
+                    format!("an extended attribute cannot be set: {}", io::Error::from(errno));
+                problem(&entry.path, &why, problems);
+            }
         }
         let times = times(&entry.metadata);
         rustix::fs::utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)

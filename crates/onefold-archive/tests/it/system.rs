@@ -206,6 +206,90 @@ fn what_cannot_be_read_is_named_and_the_rest_is_kept() {
 }
 
 #[test]
+fn unchanged_files_are_taken_over_unread_and_changed_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    make_tree(&tree);
+    for name in ["grows", "same size", "same times"] {
+        fs::write(tree.join(name), vec![7; 5000]).unwrap();
+    }
+    set_time(&tree.join("same times"), 1000);
+    archive_at(&store);
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let add = |time_s: i64, skip_unchanged: bool| {
+        let mut archive = Archive::open_at(&store, LockKind::Add).unwrap();
+        let options = AddOptions { time_s, skip_unchanged, ..AddOptions::default() };
+        let mut adder = archive.add(options).unwrap();
+        let roots = roots(std::slice::from_ref(&tree)).unwrap();
+        let report = add_trees(&mut adder, &roots, &ScanOptions::default(), &mut |_| true).unwrap();
+        adder.commit().unwrap();
+        assert_sound(&archive, "after an addition");
+        (report.files, report.unchanged)
+    };
+    let (files, unchanged) = add(now(), true);
+    assert_eq!((files, unchanged), (8, 0));
+    // The files changed a moment before that version was begun: their times do not tell.
+    assert_eq!(add(now() + 60, true), (files, 0));
+    assert_eq!(add(now() + 60, true), (files, files));
+    assert_eq!(add(now() + 60, false), (files, 0), "all is read if that is asked for");
+    fs::write(tree.join("grows"), vec![7; 5001]).unwrap();
+    fs::write(tree.join("same size"), vec![8; 5000]).unwrap();
+    // As a program does that means to hide it: size and time are as before.
+    fs::write(tree.join("same times"), vec![9; 5000]).unwrap();
+    set_time(&tree.join("same times"), 1000);
+    assert_eq!(add(now() + 60, true), (files, files - 3));
+    let expected = describe(&tree);
+    let out = dir.path().join("out");
+    restore_at(&store, &[], &out, &RestoreOptions::default());
+    assert_eq!(describe(&out.join(stored(&tree))), expected);
+    // A container that is gone is no reason to go on without what it held.
+    for container in fs::read_dir(store.join("containers")).unwrap() {
+        fs::rename(container.unwrap().path(), dir.path().join("lost")).unwrap();
+        break;
+    }
+    let archive = Archive::open_at(&store, LockKind::Add).unwrap();
+    drop(archive);
+    let (_, unchanged) = add_without_check(&store, &tree, now() + 60);
+    assert!(unchanged < files, "{unchanged} of {files}");
+    let out = dir.path().join("out again");
+    restore_at(&store, &[], &out, &RestoreOptions::default());
+    assert_eq!(describe(&out.join(stored(&tree))), expected);
+}
+
+fn add_without_check(store: &Path, tree: &Path, time_s: i64) -> (u64, u64) {
+    let mut archive = Archive::open_at(store, LockKind::Add).unwrap();
+    let mut adder = archive.add(AddOptions { time_s, ..AddOptions::default() }).unwrap();
+    let roots = roots(&[tree.to_owned()]).unwrap();
+    let report = add_trees(&mut adder, &roots, &ScanOptions::default(), &mut |_| true).unwrap();
+    adder.commit().unwrap();
+    (report.files, report.unchanged)
+}
+
+#[test]
+fn attributes_of_symbolic_links_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    symlink("nowhere", tree.join("link")).unwrap();
+    let link = tree.join("link");
+    let (name, none) = ("trusted.origin", rustix::fs::XattrFlags::empty());
+    if let Err(error) = rustix::fs::lsetxattr(&link, name, b"here", none) {
+        println!("skipped: a symbolic link cannot have attributes here: {error}");
+        return;
+    }
+    archive_at(&store);
+    add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
+    let out = dir.path().join("out");
+    let report = restore_at(&store, &[], &out, &RestoreOptions::default());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let mut value = [0; 10];
+    let restored = out.join(stored(&link));
+    assert_eq!(rustix::fs::lgetxattr(&restored, name, &mut value[..]), Ok(4));
+    assert_eq!(&value[..4], b"here");
+}
+
+#[test]
 fn one_process_writes_and_others_read() {
     let dir = tempfile::tempdir().unwrap();
     archive_at(dir.path());

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use onefold_archive::{ArchiveSettings, Chunking, Rewriting};
+use onefold_archive::{ArchiveSettings, Chunking, Keep, Rewriting};
 use onefold_block::ByteSize;
 use onefold_content::Compression;
 use onefold_sim::Ratio;
@@ -21,6 +21,10 @@ First steps:
 
 Paths are kept as written, without what leads out of the tree: /srv/ann becomes srv/ann, ../x
 becomes x, and what is in . goes to the top.";
+
+const PRUNE_EXAMPLE: &str = "\
+Example:
+  onefold archive prune /backup/store --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run";
 
 const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \
     and is named; 2 nothing was done.";
@@ -56,8 +60,16 @@ pub enum ArchiveCommand {
         checked."
     )]
     Check(ArchiveCheckArgs),
-    /// Remove a version, and the containers that no other one uses
+    /// Remove versions, and give back the space of what only they hold
     Remove(ArchiveRemoveArgs),
+    /// Remove the versions that no rule keeps, and give back space
+    ///
+    /// Each --keep option counts by itself: a version that one of them keeps is kept. Of an hour,
+    /// day, week, month or year (of UTC; weeks begin on Mondays) the newest version is kept.
+    /// Without any of them no version is removed; what an interrupted addition left, and chunks
+    /// that no version refers to, go all the same.
+    #[command(after_help = PRUNE_EXAMPLE)]
+    Prune(ArchivePruneArgs),
     /// Print which containers reads of its files touch, as a trace for `onefold cache`
     Trace(ArchiveTraceArgs),
 }
@@ -118,6 +130,12 @@ pub struct ArchiveAddArgs {
     /// Make a version even if there is nothing to add but folders
     #[arg(long)]
     pub allow_empty: bool,
+    /// Read every file, those too that did not change since the last version
+    ///
+    /// A file is taken over unread if its size, inode and both times are as in the last version.
+    /// --cap and --har read every file as well.
+    #[arg(long)]
+    pub force: bool,
     /// Stay on the file systems of the inputs
     #[arg(long, short = 'x')]
     pub one_file_system: bool,
@@ -261,9 +279,70 @@ pub struct ArchiveRemoveArgs {
     /// Folder of the archive
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Number of the version
-    #[arg(value_name = "NUMBER")]
-    pub number: u32,
+    /// Numbers of the versions
+    #[arg(value_name = "NUMBER", required = true)]
+    pub numbers: Vec<u32>,
+    /// How much may stay of what no version refers to.
+    #[command(flatten)]
+    pub unused: UnusedArgs,
+}
+
+/// How much may stay of what no version refers to.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct UnusedArgs {
+    /// Bytes that no version refers to and that may stay, in percent of those that one does
+    ///
+    /// What is still needed of a container moves to a new one to give the rest back: the lower,
+    /// the more is moved.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub max_unused: u32,
+}
+
+/// `onefold archive prune`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchivePruneArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Keep the newest versions
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_last: u32,
+    /// Keep one version an hour, of so many hours that have one
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_hourly: u32,
+    /// Keep one version a day
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_daily: u32,
+    /// Keep one version a week
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_weekly: u32,
+    /// Keep one version a month
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_monthly: u32,
+    /// Keep one version a year
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub keep_yearly: u32,
+    /// Say which versions would go and stay, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How much may stay of what no version refers to.
+    #[command(flatten)]
+    pub unused: UnusedArgs,
+}
+
+impl ArchivePruneArgs {
+    /// The rules.
+    pub const fn keep(&self) -> Keep {
+        Keep {
+            last: self.keep_last,
+            hourly: self.keep_hourly,
+            daily: self.keep_daily,
+            weekly: self.keep_weekly,
+            monthly: self.keep_monthly,
+            yearly: self.keep_yearly,
+        }
+    }
 }
 
 /// `onefold archive trace`

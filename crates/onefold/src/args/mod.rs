@@ -29,8 +29,8 @@ use clap_complete::Shell;
 
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
-    ArchiveListArgs, ArchiveLsArgs, ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs,
-    ArchiveVerifyArgs,
+    ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs, ArchiveRestoreArgs,
+    ArchiveTraceArgs, ArchiveVerifyArgs,
 };
 pub use array::{ArrayCommand, ArrayRunArgs, ArraySpecArgs, ServerChoice};
 pub use background::{Background, BackgroundArgs};

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
 use serde::Serialize;
 
-use super::{archive_add, archive_read, archive_restore};
-use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs, ArchiveRemoveArgs};
+use super::{archive_add, archive_prune, archive_read, archive_restore};
+use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::make_pool;
@@ -26,7 +26,8 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
         ArchiveCommand::Restore(args) => archive_restore::run(args, printer),
         ArchiveCommand::Verify(args) => archive_read::verify(args, printer),
         ArchiveCommand::Check(args) => check(args, printer),
-        ArchiveCommand::Remove(args) => remove(args, printer).map(done),
+        ArchiveCommand::Remove(args) => archive_prune::remove(args, printer),
+        ArchiveCommand::Prune(args) => archive_prune::prune(args, printer),
         ArchiveCommand::Trace(args) => archive_read::trace(args).map(done),
     }
 }
@@ -141,18 +142,6 @@ fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
     }
     let is_well = report.lost.is_empty() && (report.steps.is_empty() || repaired);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<()> {
-    let mut archive = open(&args.store, LockKind::Remove, printer)?;
-    let removed = archive.remove(args.number).map_err(|error| failure(&args.store, error))?;
-    printer.note(&format!(
-        "removed version {}: {} containers, {}",
-        args.number,
-        removed.containers,
-        onefold_block::ByteSize(removed.bytes)
-    ));
-    Ok(())
 }
 
 /// A moment as people write it, in UTC.

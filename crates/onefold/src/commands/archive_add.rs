@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
-use crate::table::plural;
+use crate::table::{count, plural};
 
 /// Problems that are printed one by one; the rest is counted.
 const PROBLEMS_SHOWN: usize = 20;
@@ -45,11 +45,13 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         index_bytes: args.index_memory.bytes(),
         rewriting: args.rewriting(),
         allow_empty: args.allow_empty,
+        skip_unchanged: !args.force,
     };
     let added = add(&mut archive, options, &roots, &scan_options, printer);
     let (info, notes, report) = added.map_err(|error| match error {
         ArchiveError::Interrupted => interrupt::failure("no version was added")
-            .hint("what was stored so far is made use of by the next addition"),
+            .hint("what was stored so far is made use of by the next addition")
+            .hint(format!("to give it back: onefold archive prune {}", args.store.display())),
         error => failure(&args.store, error),
     })?;
     warn(&notes, &report, printer);
@@ -136,8 +138,12 @@ fn text(info: &VersionInfo, report: &ScanReport) -> String {
     } else {
         String::new()
     };
+    let unchanged = match report.unchanged {
+        0 => String::new(),
+        files => format!(" ({} unchanged, not read)", count(files)),
+    };
     format!(
-        "added version {}: {}, {}; {} new, {} stored{again}",
+        "added version {}: {}{unchanged}, {}; {} new, {} stored{again}",
         info.number,
         plural(report.files, "file", "files"),
         ByteSize(logical_bytes),
@@ -186,6 +192,7 @@ struct AddJson {
     time_s: i64,
     label: String,
     totals: TotalsJson,
+    unchanged_files: u64,
     resumed_containers: u64,
     unreadable_containers: Vec<String>,
     unindexed_containers: u64,
@@ -201,6 +208,7 @@ impl AddJson {
             time_s: info.time_s,
             label: info.label.clone(),
             totals: TotalsJson::from(&info.totals),
+            unchanged_files: report.unchanged,
             resumed_containers: notes.resumed_containers,
             unreadable_containers: notes.unreadable_containers.clone(),
             unindexed_containers: notes.unindexed_containers,

@@ -144,6 +144,38 @@ fn nothing_is_no_version_unless_it_is_asked_for() {
 }
 
 #[test]
+fn space_comes_back_by_rule_and_by_number() {
+    let sandbox = two_versions();
+    let stored = |sandbox: &Sandbox| -> u64 {
+        let containers = fs::read_dir(sandbox.path("store/containers")).unwrap();
+        containers.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    };
+    // 300,000 bytes that only this version has, in one file with what stays.
+    fs::write(sandbox.path("data/two"), noise(2, 300_000)).unwrap();
+    sandbox.ok(&["archive", "add", "store", "data"]);
+    let full = stored(&sandbox);
+    fs::remove_file(sandbox.path("data/two")).unwrap();
+    fs::write(sandbox.path("data/sub/text"), "third").unwrap();
+    sandbox.ok(&["archive", "add", "store", "data"]);
+    let told = sandbox.ok(&["archive", "prune", "store", "--keep-last", "1", "--dry-run"]);
+    assert_eq!(told.text().matches("remove version").count(), 3, "{}", told.text());
+    assert!(told.text().contains("keep (last) version 4"), "{}", told.text());
+    assert!(stored(&sandbox) >= full, "a dry run changes nothing");
+    sandbox.ok(&["archive", "remove", "store", "3"]);
+    assert!(stored(&sandbox) < full - 250_000, "{} of {full}", stored(&sandbox));
+    sandbox.ok(&["archive", "prune", "store", "--keep-last", "1"]);
+    let list = sandbox.ok(&["archive", "list", "store", "--json"]).json();
+    assert_eq!(list["versions"][0]["version"], 4);
+    assert_eq!(list["versions"].as_array().unwrap().len(), 1);
+    sandbox.ok(&["archive", "verify", "store"]);
+    assert_eq!(sandbox.ok(&["archive", "cat", "store", "data/sub/text"]).text(), "third");
+    let all = sandbox.ok(&["archive", "prune", "store"]);
+    assert!(all.err.contains("removed 0 versions"), "{}", all.err);
+    let gone = sandbox.onefold(&["archive", "remove", "store", "9"]);
+    assert_eq!(gone.code, Some(2), "{}", gone.err);
+}
+
+#[test]
 fn a_trace_is_one_that_other_commands_read() {
     let sandbox = two_versions();
     let args = ["archive", "trace", "store", "--zipf", "0.47", "--reads", "50"];

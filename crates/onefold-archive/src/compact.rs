@@ -1,0 +1,316 @@
+//! Giving back the space of chunks that no version refers to: what is still needed of a container
+//! moves to a new one, and versions' files are written again with the new places.
+//! Room: onefold-archive.
+//! Invariants: (1) a container goes only when no version in the log refers to it  (2) a version's
+//! new file counts once the log tells of it, and its old one goes after that  (3) every chunk that
+//! moves is compared with its fingerprint first.
+//! Cost: 8 bytes of memory per chunk that versions refer to, about 60 per chunk that moves; what
+//! moves, and the files of the versions that refer to it, are on disk twice for a while.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use onefold_block::ContainerId;
+use onefold_content::Compressor;
+
+use crate::archive::Archive;
+use crate::containers::{self, ChunkDecoder, ContainerWriter};
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::ChunkRef;
+use crate::format::container::{DirectoryEntry, ENTRY_BYTES};
+use crate::format::entry::{Kind, Recipe};
+use crate::format::log_record::{LogEvent, VersionInfo};
+use crate::format::version_file::Header;
+use crate::manifest::Manifest;
+use crate::version::Version;
+
+/// What compacting did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Containers that went.
+    pub containers: u64,
+    /// Their bytes, less those of the containers that took what was needed of them.
+    pub freed_bytes: u64,
+    /// Bytes of chunks that moved, as stored.
+    pub moved_bytes: u64,
+    /// Bytes of chunks that nobody refers to and that are still there.
+    pub unused_bytes: u64,
+    /// Why nothing, or not everything, could be done.
+    pub obstacles: Vec<String>,
+}
+
+/// A container and what of it is needed.
+struct Candidate {
+    id: ContainerId,
+    live: u64,
+    dead: u64,
+}
+
+/// Where chunks that moved are now, by where they were.
+type Moved = HashMap<(ContainerId, u32), ChunkRef>;
+
+impl Archive {
+    /// Give back what no version refers to, until that is at most `unused_percent` of what they
+    /// do refer to. `progress` is told the bytes of containers done and to be done, and answers
+    /// whether to go on.
+    pub fn compact(
+        &mut self,
+        unused_percent: u32,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Compacted, ArchiveError> {
+        self.complete_copies()?;
+        let left = self.discard_pending()?;
+        let unused = self.remove_unused()?;
+        let mut report = Compacted {
+            containers: left.containers + unused.containers,
+            freed_bytes: left.bytes + unused.bytes,
+            ..Compacted::default()
+        };
+        let live = match self.live_chunks() {
+            Ok(live) => live,
+            Err(error) if error.is_corruption() => {
+                report.obstacles.push(format!("nothing moves beside damage: {error}"));
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        };
+        let chosen = self.choose(&live, unused_percent, &mut report)?;
+        if chosen.is_empty() {
+            return Ok(report);
+        }
+        match self.move_chunks(&chosen, &live, &mut report, progress) {
+            Ok(()) => Ok(report),
+            Err(error) => {
+                // Versions that were written again stay so: either file says the same.
+                if !self.log.in_doubt {
+                    self.discard_pending()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Container and offset of every chunk that a version refers to, in order.
+    fn live_chunks(&self) -> Result<Vec<u64>, ArchiveError> {
+        let mut live = Vec::new();
+        let numbers: Vec<u32> = self.versions().map(|info| info.number).collect();
+        for number in numbers {
+            let version = self.version(Some(number))?;
+            for index in 0..version.len() {
+                let entry = version.entry(index)?;
+                if entry.kind == Kind::File {
+                    for chunk in version.chunks(entry.recipe) {
+                        live.push(place(&chunk?));
+                    }
+                }
+            }
+            live.sort_unstable();
+            live.dedup();
+        }
+        Ok(live)
+    }
+
+    /// The containers to move chunks out of: those of which most is unused, as far as is needed.
+    fn choose(
+        &self,
+        live: &[u64],
+        unused_percent: u32,
+        report: &mut Compacted,
+    ) -> Result<Vec<Candidate>, ArchiveError> {
+        let mut candidates = Vec::new();
+        let (mut live_bytes, mut unused) = (0_u64, 0_u64);
+        for id in self.store.list()? {
+            let entries = match containers::read_directory(&*self.store, id, &self.identity.uuid) {
+                Ok(entries) => entries,
+                Err(error) if error.is_corruption() => {
+                    report.obstacles.push(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let mut candidate = Candidate { id, live: 0, dead: 0 };
+            for entry in entries {
+                let bytes = u64::from(entry.stored) + ENTRY_BYTES as u64;
+                if live.binary_search(&place(&entry.reference(id))).is_ok() {
+                    candidate.live += bytes;
+                } else {
+                    candidate.dead += bytes;
+                }
+            }
+            live_bytes += candidate.live;
+            unused += candidate.dead;
+            candidates.push(candidate);
+        }
+        candidates.retain(|candidate| candidate.dead > 0);
+        // By the share that is unused, the largest first.
+        candidates.sort_by(|a, b| {
+            let share = |c: &Candidate, other: &Candidate| {
+                u128::from(c.dead) * u128::from(other.live + other.dead)
+            };
+            share(b, a).cmp(&share(a, b)).then(a.id.cmp(&b.id))
+        });
+        let limit = (u128::from(live_bytes) * u128::from(unused_percent) / 100) as u64;
+        let mut chosen = Vec::new();
+        for candidate in candidates {
+            if unused <= limit {
+                break;
+            }
+            unused -= candidate.dead;
+            chosen.push(candidate);
+        }
+        report.unused_bytes = unused;
+        // In their own order, so that what lies together stays together.
+        chosen.sort_by_key(|candidate| candidate.id);
+        Ok(chosen)
+    }
+
+    fn move_chunks(
+        &mut self,
+        chosen: &[Candidate],
+        live: &[u64],
+        report: &mut Compacted,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(), ArchiveError> {
+        let ids: HashSet<ContainerId> = chosen.iter().map(|candidate| candidate.id).collect();
+        let mut affected: Vec<VersionInfo> = Vec::new();
+        for info in self.versions() {
+            let uses = self.version(Some(info.number))?.containers()?;
+            if uses.iter().any(|container| ids.contains(&container.id)) {
+                affected.push(info.clone());
+            }
+        }
+        self.begin_work(affected.len() as u32)?;
+        let (moved, next_container) = self.copy_live(chosen, live, report, progress)?;
+        for info in affected {
+            let version = self.version(Some(info.number))?;
+            let info = self.rewrite_version(&version, &moved, next_container)?;
+            self.commit(next_container, LogEvent::Added(info))?;
+        }
+        let removed = self.clear_leftovers()?;
+        self.end_work()?;
+        report.containers += removed.containers;
+        // What moved takes about as much as before.
+        report.freed_bytes += removed.bytes.saturating_sub(report.moved_bytes);
+        Ok(())
+    }
+
+    /// Copy what is needed of the chosen containers to new ones, and make those durable.
+    fn copy_live(
+        &self,
+        chosen: &[Candidate],
+        live: &[u64],
+        report: &mut Compacted,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(Moved, u32), ArchiveError> {
+        let settings = &self.settings;
+        let mut writer = ContainerWriter::new(
+            Arc::clone(&self.store),
+            self.identity.uuid,
+            settings.container_bytes as usize,
+            Compressor::new(settings.compression),
+            self.log.next_container,
+        );
+        let mut decoder = ChunkDecoder::new(self.fingerprinter(), settings.sizes().max());
+        let mut moved = Moved::new();
+        let total = chosen.iter().map(|candidate| candidate.live + candidate.dead).sum();
+        let mut done = 0;
+        for candidate in chosen {
+            if !progress(done, total) {
+                return Err(ArchiveError::Interrupted);
+            }
+            done += candidate.live + candidate.dead;
+            match self.needed_of(candidate.id, live, &mut decoder) {
+                Ok((bytes, entries)) => {
+                    for entry in entries {
+                        let old = entry.reference(candidate.id);
+                        let start = entry.offset as usize;
+                        let stored = &bytes[start..start + entry.stored as usize];
+                        moved.insert((old.container, old.offset), writer.copy(&entry, stored)?);
+                        report.moved_bytes += u64::from(entry.stored);
+                    }
+                }
+                // It stays as it is.
+                Err(error) if error.is_corruption() => {
+                    report.unused_bytes += candidate.dead;
+                    report.obstacles.push(error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        writer.finish()?;
+        progress(total, total);
+        Ok((moved, writer.next()))
+    }
+
+    /// A container's bytes, and the chunks of it that are needed, each found to be right.
+    fn needed_of(
+        &self,
+        id: ContainerId,
+        live: &[u64],
+        decoder: &mut ChunkDecoder,
+    ) -> Result<(Vec<u8>, Vec<DirectoryEntry>), ArchiveError> {
+        let mut entries = containers::read_directory(&*self.store, id, &self.identity.uuid)?;
+        entries.retain(|entry| live.binary_search(&place(&entry.reference(id))).is_ok());
+        let mut bytes = vec![0; self.store.len(id)? as usize];
+        self.store.read(id, 0, &mut bytes)?;
+        for entry in &entries {
+            let start = entry.offset as usize;
+            let stored = bytes.get(start..start + entry.stored as usize).unwrap_or_default();
+            decoder.decode(&entry.reference(id), stored)?;
+        }
+        Ok((bytes, entries))
+    }
+
+    /// Write a version's file again, as its next generation, with chunks where they are now.
+    fn rewrite_version(
+        &self,
+        version: &Version,
+        moved: &Moved,
+        next_container: u32,
+    ) -> Result<VersionInfo, ArchiveError> {
+        let info = version.info();
+        let header = Header {
+            number: info.number,
+            generation: info.generation + 1,
+            settings: self.settings,
+            identity: self.identity,
+        };
+        let mut linked = HashSet::new();
+        for index in 0..version.len() {
+            let entry = version.entry(index)?;
+            if matches!(entry.kind, Kind::HardLink { .. }) {
+                linked.insert(entry.recipe.at);
+            }
+        }
+        let mut manifest = Manifest::create(Arc::clone(&self.versions_folder), header)?;
+        let mut recipes: HashMap<u64, Recipe> = HashMap::new();
+        for index in 0..version.len() {
+            let mut entry = version.entry(index)?;
+            let old = entry.recipe;
+            if entry.kind == Kind::File {
+                entry.recipe.at = manifest.position();
+                for chunk in version.chunks(old) {
+                    let chunk = chunk?;
+                    let now = moved.get(&(chunk.container, chunk.offset));
+                    manifest.chunk(now.unwrap_or(&chunk))?;
+                }
+                if linked.contains(&old.at) {
+                    recipes.insert(old.at, entry.recipe);
+                }
+            } else if matches!(entry.kind, Kind::HardLink { .. }) {
+                let target = recipes.get(&old.at).copied().ok_or_else(|| {
+                    let path = String::from_utf8_lossy(&entry.path).into_owned();
+                    ArchiveError::corrupt(path, 0, "it is a link to a file that is not there")
+                })?;
+                entry.recipe = target;
+            }
+            manifest.entry(&entry)?;
+        }
+        manifest.finish(info.clone(), next_container)
+    }
+}
+
+/// Container and offset in one number, in the order of both.
+fn place(chunk: &ChunkRef) -> u64 {
+    u64::from(chunk.container.get()) << 32 | u64::from(chunk.offset)
+}

@@ -1,0 +1,136 @@
+//! Which versions to keep: so many of the last ones, and one for each of so many periods.
+//! Room: onefold-archive.
+
+use std::collections::BTreeMap;
+
+use crate::format::log_record::VersionInfo;
+
+const HOUR_S: i64 = 3600;
+const DAY_S: i64 = 24 * HOUR_S;
+
+/// The number of the period that a time is in.
+type Period = fn(i64) -> i64;
+
+/// How many versions to keep, by rule. Each rule counts by itself; a version that one of them
+/// keeps is kept. Periods are those of UTC, weeks begin on Mondays, and of a period the newest
+/// version is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// The newest ones.
+    pub last: u32,
+    /// One an hour, for so many hours that have one.
+    pub hourly: u32,
+    /// One a day.
+    pub daily: u32,
+    /// One a week.
+    pub weekly: u32,
+    /// One a month.
+    pub monthly: u32,
+    /// One a year.
+    pub yearly: u32,
+}
+
+impl Keep {
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The versions that are kept, by number, and the rules that keep each.
+    pub fn choose<'a>(
+        &self,
+        versions: impl Iterator<Item = &'a VersionInfo>,
+    ) -> BTreeMap<u32, Vec<&'static str>> {
+        let mut newest_first: Vec<(i64, u32)> =
+            versions.map(|info| (info.time_s, info.number)).collect();
+        newest_first.sort_unstable_by(|a, b| b.cmp(a));
+        let rules: [(&str, u32, Period); 5] = [
+            ("hourly", self.hourly, |time| time.div_euclid(HOUR_S)),
+            ("daily", self.daily, |time| time.div_euclid(DAY_S)),
+            // 1970-01-01 was a Thursday.
+            ("weekly", self.weekly, |time| (time.div_euclid(DAY_S) + 3).div_euclid(7)),
+            ("monthly", self.monthly, |time| month_of(time.div_euclid(DAY_S))),
+            ("yearly", self.yearly, |time| month_of(time.div_euclid(DAY_S)).div_euclid(12)),
+        ];
+        let mut kept: BTreeMap<u32, Vec<&'static str>> = BTreeMap::new();
+        for &(_, number) in newest_first.iter().take(self.last as usize) {
+            kept.entry(number).or_default().push("last");
+        }
+        for (name, count, period) in rules {
+            let mut seen = Vec::new();
+            for &(time, number) in &newest_first {
+                let period = period(time);
+                if seen.len() < count as usize && seen.last() != Some(&period) {
+                    seen.push(period);
+                    kept.entry(number).or_default().push(name);
+                }
+            }
+        }
+        kept
+    }
+}
+
+/// The month that a day since 1970 is in, counted from January of the year 0.
+fn month_of(day: i64) -> i64 {
+    // Days are counted from 0000-03-01, so that leap days end years of 400-year eras.
+    let shifted = day + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    // 0 is March.
+    let month = (5 * day_of_year + 2) / 153;
+    (era * 400 + year) * 12 + month + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::log_record::AddTotals;
+
+    fn versions(times: &[i64]) -> Vec<VersionInfo> {
+        let info = |(number, &time_s): (u32, &i64)| VersionInfo {
+            number,
+            generation: 0,
+            time_s,
+            label: String::new(),
+            totals: AddTotals::default(),
+            file_bytes: 0,
+            footer_checksum: 0,
+        };
+        (1..).zip(times).map(info).collect()
+    }
+
+    fn kept(keep: Keep, times: &[i64]) -> Vec<u32> {
+        keep.choose(versions(times).iter()).into_keys().collect()
+    }
+
+    #[test]
+    fn the_newest_of_each_period_is_kept() {
+        // Three a day for ten days, from a Thursday on.
+        let times: Vec<i64> = (0..30).map(|n| n / 3 * DAY_S + n % 3 * HOUR_S).collect();
+        let none = Keep::default();
+        assert!(none.is_empty() && kept(none, &times).is_empty());
+        assert_eq!(kept(Keep { last: 2, ..none }, &times), [29, 30]);
+        assert_eq!(kept(Keep { hourly: 4, ..none }, &times), [27, 28, 29, 30]);
+        assert_eq!(kept(Keep { daily: 3, ..none }, &times), [24, 27, 30]);
+        // From Thursday to Sunday, and from Monday to Saturday.
+        assert_eq!(kept(Keep { weekly: 9, ..none }, &times), [12, 30]);
+        assert_eq!(kept(Keep { last: 1, daily: 2, weekly: 2, ..none }, &times), [12, 27, 30]);
+        let reasons = Keep { last: 1, yearly: 1, ..none }.choose(versions(&times).iter());
+        assert_eq!(reasons[&30], ["last", "yearly"]);
+    }
+
+    #[test]
+    fn months_and_years_are_those_of_the_calendar() {
+        let day = |day: i64| day * DAY_S;
+        // 1999-12-31, 2000-01-01, 2000-02-29, 2000-03-01, 2000-12-31, 2001-01-01.
+        let days = [10_956, 10_957, 11_016, 11_017, 11_322, 11_323];
+        let months: Vec<i64> = days.iter().map(|&day| month_of(day)).collect();
+        assert_eq!(months, [23_999, 24_000, 24_001, 24_002, 24_011, 24_012]);
+        let times: Vec<i64> = days.iter().map(|&d| day(d)).collect();
+        assert_eq!(kept(Keep { monthly: 3, ..Keep::default() }, &times), [4, 5, 6]);
+        assert_eq!(kept(Keep { yearly: 9, ..Keep::default() }, &times), [1, 5, 6]);
+        assert_eq!(month_of(0), 1970 * 12);
+        assert_eq!(month_of(-1), 1970 * 12 - 1);
+    }
+}
