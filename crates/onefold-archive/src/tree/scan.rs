@@ -275,22 +275,8 @@ fn add_path(
         report.problems.push(problem(told));
         Vec::new()
     });
-    let kept = Metadata {
-        mode: metadata.mode() & 0o7777,
-        uid: metadata.uid(),
-        gid: metadata.gid(),
-        mtime_s: metadata.mtime(),
-        mtime_ns: metadata.mtime_nsec() as u32,
-        xattrs,
-    };
-    let stamp = match kind {
-        Kind::File => Stamp {
-            inode: metadata.ino(),
-            ctime_s: metadata.ctime(),
-            ctime_ns: metadata.ctime_nsec() as u32,
-        },
-        _ => Stamp::default(),
-    };
+    let kept = metadata_of(metadata, xattrs);
+    let stamp = stamp_of(&kind, metadata);
     let recipe = Recipe::default();
     let entry = Entry { path: stored.to_vec(), kind, metadata: kept, stamp, recipe };
     if entry.kind != Kind::File {
@@ -328,6 +314,29 @@ fn add_path(
         Err(error) => report.problems.push(problem(error.to_string())),
     }
     Ok(())
+}
+
+/// How to tell later whether a file was touched.
+fn stamp_of(kind: &Kind, metadata: &fs::Metadata) -> Stamp {
+    match kind {
+        Kind::File => Stamp {
+            inode: metadata.ino(),
+            ctime_s: metadata.ctime(),
+            ctime_ns: metadata.ctime_nsec() as u32,
+        },
+        _ => Stamp::default(),
+    }
+}
+
+fn metadata_of(metadata: &fs::Metadata, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Metadata {
+    Metadata {
+        mode: metadata.mode() & 0o7777,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        mtime_s: metadata.mtime(),
+        mtime_ns: metadata.mtime_nsec() as u32,
+        xattrs,
+    }
 }
 
 /// What a path is; `None` for a socket, which is nothing to keep.
