@@ -101,7 +101,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for BlockSeparation<F> {
         &mut self,
         _lpn: u32,
         page: &Page,
-        _prepared: &Prepared,
+        _prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         let crc = self.fingerprints.light(page);

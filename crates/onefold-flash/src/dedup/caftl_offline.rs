@@ -124,7 +124,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOffline<F> {
         &mut self,
         _lpn: u32,
         _page: &Page,
-        _prepared: &Prepared,
+        _prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         Verdict::Program { tag: 0, apart: false }

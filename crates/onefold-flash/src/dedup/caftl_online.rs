@@ -164,7 +164,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CaftlOnline<F> {
         &mut self,
         _lpn: u32,
         page: &Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         self.light = prepared.light;

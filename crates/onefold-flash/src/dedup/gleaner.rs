@@ -113,7 +113,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         &mut self,
         lpn: u32,
         page: &Page,
-        _prepared: &Prepared,
+        _prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict {
         self.last = self.fingerprints.parity(lpn, page);

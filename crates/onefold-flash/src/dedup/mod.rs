@@ -169,7 +169,7 @@ pub trait Policy<Page> {
         &mut self,
         lpn: u32,
         page: &Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict;
 
@@ -179,7 +179,7 @@ pub trait Policy<Page> {
         while let Some(work) = self.prepare(lpn, page, &mut prepared, look) {
             look.work(work);
         }
-        self.decide(lpn, page, &prepared, look)
+        self.decide(lpn, page, prepared, look)
     }
 
     /// The page was programmed at `ppn` with this tag.

@@ -12,7 +12,7 @@ impl<Page> Policy<Page> for NoDedup {
         &mut self,
         _lpn: u32,
         _page: &Page,
-        _prepared: &Prepared,
+        _prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         Verdict::Program { tag: 0, apart: false }

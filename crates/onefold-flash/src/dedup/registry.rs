@@ -234,7 +234,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
         &mut self,
         lpn: u32,
         page: &Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict {
         inside!(self, policy => policy.decide(lpn, page, prepared, look))

@@ -220,7 +220,7 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
         &mut self,
         lpn: u32,
         page: &Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict {
         self.pending = None;

@@ -43,7 +43,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         while let Some(work) = self.prepare_write(lpn, page, &mut prepared, d) {
             d.work(work, true);
         }
-        self.write_prepared(lpn, page, &prepared, d)
+        self.write_prepared(lpn, page, prepared, d)
     }
 
     /// The first of the three steps of a write, for whoever keeps time between them: the page is
@@ -81,7 +81,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &mut self,
         lpn: u32,
         page: &N::Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         self.check_range(lpn)?;
@@ -94,7 +94,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &mut self,
         lpn: u32,
         page: &N::Page,
-        prepared: &Prepared,
+        prepared: Prepared,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         if self.meta.on {

@@ -191,7 +191,7 @@ where
                     d.work(work, true);
                     return Ok(true);
                 }
-                let written = self.ftl.write_prepared(lpn, page, &part.prepared, d)?;
+                let written = self.ftl.write_prepared(lpn, page, part.prepared, d)?;
                 self.decided(part.flight, written);
                 return Ok(false);
             }

@@ -55,7 +55,7 @@ impl Policy<Identity> for PerfectTable {
         &mut self,
         _lpn: u32,
         page: &Identity,
-        _prepared: &Prepared,
+        _prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         let tag = page.0 as u64;

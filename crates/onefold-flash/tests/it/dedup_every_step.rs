@@ -67,7 +67,7 @@ impl Policy<Identity> for Watched {
         &mut self,
         lpn: u32,
         page: &Identity,
-        prepared: &Prepared,
+        prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict {
         self.check(look);
