@@ -63,7 +63,8 @@ fn copy<W: Write + Send>(
         Written::Csv => TraceWriter::csv(out),
         Written::Parquet => TraceWriter::parquet(out),
     }
-    .map_err(broke)?;
+    // Nothing was written yet: this build may not know the format.
+    .map_err(|error| Failure::unusable("write", &args.output, error))?;
     trace_open::each(trace, &args.input, printer, |request| writer.write(request).map_err(broke))?;
     writer.finish().map_err(broke)
 }
