@@ -1,12 +1,14 @@
 //! Media that are real files, in a folder that is a real directory.
 //! Room: onefold-block.
-//! Invariants: those of [`crate::media`]. A failed `sync` is never [`MediaError::NoSpace`]: the
-//! kernel may have dropped the dirty pages, so callers must not carry on as on a full disk.
+//! Invariants: (1) those of [`crate::media`]; (2) a failed `sync` is never
+//! [`MediaError::NoSpace`]: the kernel may have dropped the dirty pages, so callers must not carry
+//! on as on a full disk; (3) what is made here is for its owner alone, or for the group that the
+//! folder was shared with ([`crate::access`]), whatever the process's umask.
 //! Cost: one system call per verb; `sync` is `fdatasync` unless the length changed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::access::{Access, Group};
 use crate::direct::Direct;
 use crate::media::{Folder, Media, MediaError};
 
@@ -32,6 +35,8 @@ pub struct FileFolder {
     path: PathBuf,
     /// Kept open for `fsync`: it makes names durable even if the directory was renamed.
     directory: File,
+    /// Who may use what is made in it.
+    access: Access,
 }
 
 /// An open file.
@@ -53,16 +58,22 @@ impl FileFolder {
         if !metadata.is_dir() {
             return Err(failed("open", &path, io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self { path, directory })
+        Ok(Self { path, directory, access: Access::of(&metadata) })
     }
 
-    /// Make a directory, with its parents where they are missing, and open it. One that exists
-    /// is opened as it is. The new names are durable when this returns.
+    /// Make a directory, with its parents where they are missing, and open it. It is its owner's
+    /// alone; its parents have the usual modes, and one that exists is opened as it is. The new
+    /// names are durable when this returns.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, MediaError> {
         let path = path.as_ref();
         let missing: Vec<&Path> =
             path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
-        fs::create_dir_all(path).map_err(|e| changed("create", path, e))?;
+        if let Some(parents) = missing.first().and_then(|path| path.parent())
+            && !parents.as_os_str().is_empty()
+        {
+            fs::create_dir_all(parents).map_err(|e| changed("create", path, e))?;
+        }
+        make_directory(path, Access::Owner)?;
         for made in missing {
             let parent = match made.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -73,6 +84,31 @@ impl FileFolder {
                 .map_err(|e| failed("sync names in", parent, e))?;
         }
         Self::open(path)
+    }
+
+    /// Let nobody but its owner into this directory, and `group` where one is named or the
+    /// directory was shared with one before. What is made in it from now on is made for these.
+    ///
+    /// # Errors
+    /// [`MediaError::Io`] if the directory belongs to somebody else, or the group cannot be given.
+    pub fn restrict(&mut self, group: Option<Group>) -> Result<(), MediaError> {
+        self.access = self
+            .access
+            .give(&self.directory, group)
+            .map_err(|e| failed("set the access to", &self.path, e))?;
+        Ok(())
+    }
+
+    /// Bytes that its file system has left for us; `None` where it does not say, as over some
+    /// networks.
+    ///
+    /// # Errors
+    /// [`MediaError::Io`].
+    pub fn free_bytes(&self) -> Result<Option<u64>, MediaError> {
+        let file_system =
+            fstatvfs(&self.directory).map_err(|e| failed("measure", &self.path, e.into()))?;
+        let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+        Ok((file_system.f_blocks > 0).then_some(free))
     }
 
     /// Where this folder is.
@@ -107,14 +143,21 @@ impl Folder for FileFolder {
             .write(true)
             .create(true)
             .truncate(true)
+            .mode(Access::OWNER_FILE_MODE)
             .open(&path)
             .map_err(|e| changed("create", &path, e))?;
+        self.access.set_file(&file).map_err(|e| failed("set the access to", &path, e))?;
         Ok(Arc::new(FileMedia::new(file, path, true)))
     }
 
     fn remove(&self, name: &str) -> Result<(), MediaError> {
         let path = self.child("remove", name)?;
         fs::remove_file(&path).map_err(|e| changed("remove", &path, e))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        let (path, target) = (self.child("rename", from)?, self.child("rename", to)?);
+        fs::rename(&path, target).map_err(|e| changed("rename", &path, e))
     }
 
     /// Directories are left out. A name that is no UTF-8 is shown with replacement characters,
@@ -138,12 +181,7 @@ impl Folder for FileFolder {
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         let path = self.child("open", name)?;
-        match fs::create_dir(&path) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(changed("create", &path, e));
-            }
-            _ => {}
-        }
+        make_directory(&path, self.access)?;
         Ok(Arc::new(Self::open(path)?))
     }
 
@@ -302,6 +340,17 @@ impl FileMedia {
             offset,
             end: offset.saturating_add(wanted),
         })
+    }
+}
+
+/// Make one directory, unless it is there.
+fn make_directory(path: &Path, access: Access) -> Result<(), MediaError> {
+    match fs::DirBuilder::new().mode(Access::OWNER_FOLDER_MODE).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(changed("create", path, e)),
+        Ok(()) => File::open(path)
+            .and_then(|directory| access.set_folder(&directory))
+            .map_err(|e| failed("set the access to", path, e)),
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`BlockDevice`] is what a door serves, [`ContainerStore`] is where a pool keeps its
 //! containers, [`Media`] and [`Folder`] are the bytes underneath.
 
+pub mod access;
 pub mod address;
 pub mod bytes;
 pub mod conformance;
@@ -12,6 +13,7 @@ pub mod container_store;
 pub mod device;
 mod direct;
 pub mod file_media;
+pub mod folder_lock;
 pub mod folder_store;
 pub mod interleave;
 pub mod media;
@@ -20,12 +22,15 @@ mod nearest;
 pub mod seeded;
 pub mod sim_media;
 pub mod size;
+pub mod small_file;
 pub mod wrappers;
 
+pub use access::Group;
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};
 pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
 pub use file_media::FileFolder;
+pub use folder_lock::{FolderLock, Hold, LOCK_FILE, LockError};
 pub use folder_store::FolderContainerStore;
 pub use media::{Folder, Media, MediaError};
 pub use mem_device::MemDevice;

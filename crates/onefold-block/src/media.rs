@@ -103,6 +103,10 @@ pub trait Folder: Send + Sync {
     /// Remove a name; open handles stay readable.
     fn remove(&self, name: &str) -> Result<(), MediaError>;
 
+    /// Give a media another name in this folder, at once; a media that had that name is replaced.
+    /// A power cut before `sync_names` leaves under `to` what was there or what is there now.
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError>;
+
     /// All names, sorted. Subfolders are listed by the folders that own them.
     fn list(&self) -> Result<Vec<String>, MediaError>;
 

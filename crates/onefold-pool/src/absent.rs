@@ -56,6 +56,10 @@ impl Folder for NoFolder {
         Err(refused("remove", name))
     }
 
+    fn rename(&self, from: &str, _to: &str) -> Result<(), MediaError> {
+        Err(refused("rename", from))
+    }
+
     fn list(&self) -> Result<Vec<String>, MediaError> {
         Ok(Vec::new())
     }

@@ -25,6 +25,7 @@ pub const CHECKS: &[FolderCheck] = &[
     ("bad names are refused", bad_names_are_refused),
     ("creating empties", creating_empties),
     ("removed media stay readable", removed_media_stay_readable),
+    ("renaming", renaming),
     ("subfolders are apart", subfolders_are_apart),
     ("writes and gaps", writes_and_gaps),
     ("reads past the end", reads_past_the_end),
@@ -94,6 +95,7 @@ fn bad_names_are_refused(make: &MakeFolder<'_>) {
         assert!(folder.open(name).is_err(), "opening {name:?}");
         assert!(folder.remove(name).is_err(), "removing {name:?}");
         assert!(folder.subfolder(name).is_err(), "subfolder {name:?}");
+        assert!(folder.rename("a", name).is_err(), "renaming to {name:?}");
     }
     assert!(names(&*folder).is_empty());
     ok(folder.create(&"n".repeat(255)), "creating a long name");
@@ -123,6 +125,28 @@ fn removed_media_stay_readable(make: &MakeFolder<'_>) {
     ok(media.write(0, b"STILL"), "writing");
     ok(media.sync(), "syncing");
     assert_holds(&*other, b"other", "the new media");
+}
+
+fn renaming(make: &MakeFolder<'_>) {
+    let folder = make();
+    assert_not_found(folder.rename("absent", "a"), "renaming");
+    let old = ok(folder.create("a"), "creating");
+    ok(old.write(0, b"old"), "writing");
+    let new = ok(folder.create("b"), "creating");
+    ok(new.write(0, b"new"), "writing");
+    ok(folder.rename("b", "a"), "renaming over another");
+    assert_eq!(names(&*folder), ["a"], "the old name is gone");
+    assert_holds(&*ok(folder.open("a"), "opening"), b"new", "the new name");
+    assert_holds(&*old, b"old", "an open handle of what was replaced");
+    ok(new.write(3, b"er"), "writing by the handle of the old name");
+    ok(folder.rename("a", "c"), "renaming to a free name");
+    assert_eq!(names(&*folder), ["c"]);
+    ok(folder.rename("c", "c"), "renaming to the same name");
+    assert_holds(&*ok(folder.open("c"), "opening"), b"newer", "after two names more");
+    ok(folder.subfolder("inner"), "making a subfolder");
+    assert!(folder.rename("c", "inner").is_err(), "a folder is not replaced");
+    ok(folder.sync_names(), "syncing names");
+    assert_eq!(names(&*folder), ["c"]);
 }
 
 fn subfolders_are_apart(make: &MakeFolder<'_>) {

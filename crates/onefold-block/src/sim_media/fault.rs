@@ -29,13 +29,15 @@ pub enum OpKind {
     Create,
     /// Remove a name.
     Remove,
+    /// Give a media another name.
+    Rename,
     /// Make names durable.
     SyncNames,
 }
 
 impl OpKind {
     /// The operations that are counted, and at which the power can be cut.
-    pub const COUNTED: [Self; 8] = [
+    pub const COUNTED: [Self; 9] = [
         Self::Write,
         Self::SetLen,
         Self::Sync,
@@ -43,6 +45,7 @@ impl OpKind {
         Self::Punch,
         Self::Create,
         Self::Remove,
+        Self::Rename,
         Self::SyncNames,
     ];
 
@@ -58,6 +61,7 @@ impl OpKind {
             Self::Punch => "punch a hole in",
             Self::Create => "create",
             Self::Remove => "remove",
+            Self::Rename => "rename",
             Self::SyncNames => "sync names in",
         }
     }

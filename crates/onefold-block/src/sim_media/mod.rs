@@ -6,7 +6,8 @@
 //!   any one of the writes, cuts and punches since: writes tear between sectors, never inside;
 //! - the length of a file is chosen alike, on its own; bytes that were never stored are zeroes;
 //! - each name shows what it showed at the last successful `sync_names` of its folder, or after
-//!   any one of the creations and removals since. Syncing a file does not make its name durable;
+//!   any one of the creations, removals and renamings since, each name on its own: a renamed file
+//!   may have both names or neither. Syncing a file does not make its name durable;
 //! - what was pending when a sync failed may survive or not, whatever is synced later.
 //!
 //! Invariants: same calls, same seed: same bytes, names and errors. Cost: one lock over all.
@@ -229,6 +230,24 @@ impl Folder for SimFolder {
         refuse_folder(&world, OpKind::Remove, node)?;
         let admitted = world.admit(OpKind::Remove, &path, (0, 0))?;
         world.set_name(admitted.number(), self.node, name, None);
+        admitted.finish()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Rename, self.node, from)?;
+        let target = world.child_path(OpKind::Rename, self.node, to)?;
+        world.alive(OpKind::Rename, &path)?;
+        let node = world
+            .lookup(self.node, from)
+            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
+        for node in [Some(node), world.lookup(self.node, to)].into_iter().flatten() {
+            refuse_folder(&world, OpKind::Rename, node)?;
+        }
+        let admitted = world.admit(OpKind::Rename, &path, (0, 0))?;
+        if from != to {
+            world.rename(admitted.number(), self.node, from, to, target);
+        }
         admitted.finish()
     }
 

@@ -48,11 +48,19 @@ pub(super) enum NodeKind {
 #[derive(Debug)]
 pub(super) struct Node {
     parent: u64,
-    name: String,
+    /// Every name that it has or had, the latest last; some may lead elsewhere by now.
+    names: Vec<String>,
     /// The name from the root, for messages.
     pub(super) path: Arc<str>,
     pub(super) handles: usize,
     pub(super) kind: NodeKind,
+}
+
+impl Node {
+    /// What its folder says of each of its names.
+    fn states<'a>(&'a self, dir: &'a Dir) -> impl Iterator<Item = &'a NameState> {
+        self.names.iter().filter_map(|name| dir.names.get(name))
+    }
 }
 
 /// Everything that handles share.
@@ -94,7 +102,7 @@ impl World {
     pub(super) fn new(capacity_bytes: Option<u64>) -> Self {
         let root = Node {
             parent: ROOT,
-            name: String::new(),
+            names: Vec::new(),
             path: "the folder".into(),
             handles: 0,
             kind: NodeKind::Dir(Dir::default()),
@@ -179,9 +187,7 @@ impl World {
 
     fn is_visible(&self, id: u64, node: &Node) -> bool {
         match self.nodes.get(&node.parent).map(|parent| &parent.kind) {
-            Some(NodeKind::Dir(dir)) => {
-                dir.names.get(&node.name).is_some_and(|state| state.visible() == Some(id))
-            }
+            Some(NodeKind::Dir(dir)) => node.states(dir).any(|state| state.visible() == Some(id)),
             _ => false,
         }
     }
@@ -260,6 +266,18 @@ impl World {
         state.pending.push(Version { at: op, doubtful: false, state: node });
     }
 
+    /// Give a node of a folder another name, which is not durable yet; `path` is that name from
+    /// the root.
+    pub(super) fn rename(&mut self, op: u64, folder: u64, from: &str, to: &str, path: Arc<str>) {
+        let Some(id) = self.lookup(folder, from) else { return };
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.path = path;
+        node.names.retain(|name| name != to);
+        node.names.push(to.to_owned());
+        self.set_name(op, folder, from, None);
+        self.set_name(op, folder, to, Some(id));
+    }
+
     pub(super) fn sync_names(&mut self, folder: u64) {
         self.dir_mut(folder).names.retain(|_, state| {
             if let Some(Version { doubtful: false, state: node, .. }) = state.pending.last() {
@@ -285,9 +303,7 @@ impl World {
     pub(super) fn forget_if_unreachable(&mut self, id: u64) {
         let Some(node) = self.nodes.get(&id) else { return };
         let named = match self.nodes.get(&node.parent).map(|parent| &parent.kind) {
-            Some(NodeKind::Dir(dir)) => {
-                dir.names.get(&node.name).is_some_and(|state| state.leads_to(id))
-            }
+            Some(NodeKind::Dir(dir)) => node.states(dir).any(|state| state.leads_to(id)),
             _ => false,
         };
         if id != ROOT && node.handles == 0 && !named {
@@ -303,7 +319,8 @@ impl World {
         } else {
             format!("{}/{name}", self.nodes[&folder].path).into()
         };
-        let node = Node { parent: folder, name: name.to_owned(), path, handles: 0, kind };
+        let names = vec![name.to_owned()];
+        let node = Node { parent: folder, names, path, handles: 0, kind };
         self.nodes.insert(id, node);
         id
     }

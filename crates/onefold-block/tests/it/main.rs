@@ -6,9 +6,12 @@
 
 mod conformance;
 mod files;
+mod folder_lock;
 mod laws;
 mod mem_container_store;
 mod mutants;
+mod private_files;
 mod sim;
 mod sim_crash;
+mod small_file;
 mod wrappers;

@@ -32,6 +32,7 @@ fn each_op(folder: &SimFolder, media: &dyn Media, kind: OpKind) -> Result<(), Me
         OpKind::Punch => media.punch(0, 512),
         OpKind::Create => folder.create("b").map(drop),
         OpKind::Remove => folder.remove("a"),
+        OpKind::Rename => folder.rename("a", "a"),
         OpKind::SyncNames => folder.sync_names(),
     }
 }

@@ -18,6 +18,8 @@ enum Bug {
     CreatesWithoutEmptying,
     CreatesHalfEmpty,
     RemoveEmptiesHandles,
+    RenameLeavesTheOldName,
+    RenameKeepsWhatIsThere,
     SubfolderIsItself,
     SubfolderIsMade,
     GapsAreDirty,
@@ -57,6 +59,8 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::NeverShrinks, "cutting and extending"),
     (Bug::ShrinkingKeepsOldBytes, "cutting and extending"),
     (Bug::WrapsOffsets, "absurd offsets"),
+    (Bug::RenameLeavesTheOldName, "renaming"),
+    (Bug::RenameKeepsWhatIsThere, "renaming"),
     (Bug::ReservingGrows, "reserving and punching"),
     (Bug::ReservationsStay, "reserving and punching"),
     (Bug::PunchReachesTooFar, "reserving and punching"),
@@ -141,6 +145,22 @@ impl Folder for BrokenFolder {
         match self.inner.remove(&self.name(name)) {
             Err(MediaError::NotFound { .. }) if self.has(Bug::RemovesWhatIsNotThere) => Ok(()),
             result => result,
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        match self.bug {
+            Some(Bug::RenameLeavesTheOldName) => {
+                let copy = self.inner.open(from)?;
+                self.inner.rename(from, to)?;
+                let mut bytes = vec![0; copy.len()? as usize];
+                copy.read(0, &mut bytes)?;
+                self.inner.create(from)?.write(0, &bytes)
+            }
+            Some(Bug::RenameKeepsWhatIsThere) if self.inner.open(to).is_ok() => {
+                self.inner.remove(from)
+            }
+            _ => self.inner.rename(&self.name(from), &self.name(to)),
         }
     }
 
