@@ -6,14 +6,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, FileFolder, Folder, FolderContainerStore, MediaError};
+use onefold_block::{
+    ContainerStore, FileFolder, Folder, FolderContainerStore, FolderLock, LOCK_FILE, MediaError,
+    small_file,
+};
 use onefold_content::{FingerprintKind, Fingerprinter};
 
 use crate::error::ArchiveError;
 use crate::format::log_record::{LOG_FILES, LogEvent, LogRecord, VersionInfo};
 use crate::format::pending_file::Pending;
 use crate::format::settings_file::{self, SETTINGS_BYTES, SETTINGS_FILES};
-use crate::lock::{ArchiveLock, LOCK_FILE, LockKind};
+use crate::lock::{self, LockKind};
 use crate::log::{self, LogState, Versions};
 use crate::settings::{ArchiveIdentity, ArchiveSettings};
 use crate::version::Version;
@@ -34,7 +37,7 @@ pub struct Archive {
     pub(crate) log: LogState,
     /// Copies of the settings that are missing or damaged.
     pub(crate) bad_settings: Vec<&'static str>,
-    lock: Option<ArchiveLock>,
+    lock: Option<FolderLock>,
 }
 
 impl Archive {
@@ -49,16 +52,20 @@ impl Archive {
         settings: &ArchiveSettings,
         identity: ArchiveIdentity,
     ) -> Result<(), ArchiveError> {
-        let io = |e| ArchiveError::io(format!("make {}", path.display()), e);
-        std::fs::create_dir_all(path).map_err(io)?;
+        let mut made = FileFolder::create(path)?;
+        let io = |e| ArchiveError::io(format!("list {}", path.display()), e);
         for entry in std::fs::read_dir(path).map_err(io)? {
             let name = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
             if ![CONTAINERS, VERSIONS].contains(&name.as_str()) && !is_trace(&name) {
                 return Err(ArchiveError::NotEmpty(name));
             }
         }
-        let _lock = ArchiveLock::acquire(path, LockKind::Remove)?;
-        Self::create(&FileFolder::create(path)?, settings, identity)
+        // A folder that was there already may have let others in.
+        made.restrict(None)?;
+        let lock = lock::acquire(path, LockKind::Remove)?;
+        Self::create(&made, settings, identity)?;
+        lock.keep();
+        Ok(())
     }
 
     /// Make an archive in a folder that holds nothing but traces of an interrupted creation.
@@ -101,7 +108,7 @@ impl Archive {
         for name in SETTINGS_FILES {
             write_settings(folder, name, settings, &identity)?;
         }
-        Ok(folder.sync_names()?)
+        Ok(())
     }
 
     /// Open the archive at `path` for what `kind` says, locked against what would disturb it.
@@ -109,8 +116,9 @@ impl Archive {
         if !Self::exists_at(path) {
             return Err(ArchiveError::NoArchive);
         }
-        let lock = ArchiveLock::acquire(path, kind)?;
+        let lock = lock::acquire(path, kind)?;
         let mut archive = Self::open(Arc::new(FileFolder::open(path)?))?;
+        lock.keep();
         archive.lock = Some(lock);
         Ok(archive)
     }
@@ -257,6 +265,7 @@ fn folder_within(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Folder>, Arc
 
 /// Whether a file of that name may be there before an archive is made.
 fn is_trace(name: &str) -> bool {
+    let name = name.strip_suffix(small_file::UNFINISHED).unwrap_or(name);
     SETTINGS_FILES.contains(&name) || LOG_FILES.contains(&name) || name == LOCK_FILE
 }
 
@@ -292,7 +301,5 @@ pub(crate) fn write_settings(
     settings: &ArchiveSettings,
     identity: &ArchiveIdentity,
 ) -> Result<(), ArchiveError> {
-    let file = folder.create(name)?;
-    file.write(0, &settings_file::encode(settings, identity))?;
-    Ok(file.sync()?)
+    Ok(small_file::replace(folder, name, &settings_file::encode(settings, identity))?)
 }

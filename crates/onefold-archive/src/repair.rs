@@ -14,7 +14,7 @@ use crate::error::ArchiveError;
 use crate::format::log_record::{self, AddTotals, LOG_FILES, LogEvent, LogRecord, VersionInfo};
 use crate::format::settings_file::SETTINGS_FILES;
 use crate::format::version_file::{HEADER_BYTES, decode_header, file_name, parse_name};
-use crate::lock::{ArchiveLock, LockKind};
+use crate::lock::{self, LockKind};
 use crate::log::{self, LogState, Versions};
 use crate::settings::{ArchiveIdentity, ArchiveSettings};
 use crate::version::Version;
@@ -49,7 +49,8 @@ impl Archive {
             return Err(ArchiveError::NoArchive);
         }
         let kind = if repair { LockKind::Remove } else { LockKind::Read };
-        let _lock = ArchiveLock::acquire(path, kind)?;
+        let lock = lock::acquire(path, kind)?;
+        lock.keep();
         Self::check(&FileFolder::open(path)?, repair)
     }
 

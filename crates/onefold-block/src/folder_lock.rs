@@ -180,6 +180,7 @@ impl LockFile {
 
     /// Note who has it, for whoever comes second.
     fn sign(&self) -> io::Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "a note for people; nothing depends on it")]
         let note = format!("{}\n", std::process::id());
         // In this order a reader finds a whole number at any time.
         self.file.write_all_at(note.as_bytes(), 0)?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use onefold_block::{ContainerId, ContainerStore, Media};
+use onefold_block::{ContainerId, ContainerStore, FolderLock, Media};
 use onefold_content::{Compressor, Decompressor, Fingerprint, Fingerprinter};
 
 use crate::container::buffer::Buffer;
@@ -68,8 +68,8 @@ pub(crate) struct Inner {
     pub buffers: Mutex<Vec<Buffer>>,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
-    /// The lock on the pool's folder, held as long as the pool is open.
-    pub _guard: Option<crate::lock::PoolLock>,
+    /// The locks on the pool's folder, held as long as the pool is open.
+    pub guard: Option<FolderLock>,
 }
 
 /// The pool's files other than containers.

@@ -45,7 +45,7 @@ mod write;
 
 pub use check::{CheckReport, Finding};
 pub use error::PoolError;
-pub use open::{OpenOptions, WrapStore};
+pub use open::{OpenOptions, SETTINGS_FILE, WrapStore};
 pub use pool::Pool;
 pub use reclaim::{BackgroundStep, SpaceTarget};
 pub use rescue::{RescuePoint, RescueReport};

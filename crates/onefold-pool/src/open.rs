@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use onefold_block::bytes;
-use onefold_block::{ContainerStore, Folder, FolderContainerStore, Media, MediaError};
+use onefold_block::{
+    ContainerStore, Folder, FolderContainerStore, FolderLock, LOCK_FILE, Media, MediaError,
+    small_file,
+};
 use onefold_content::Fingerprinter;
 
 use crate::container::directories::Directories;
@@ -20,7 +23,6 @@ use crate::format::superblock::{Features, Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, check_version};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
-use crate::lock::{LOCK_FILE, PoolLock};
 use crate::map::{Map, PAGE_BYTES, Root};
 use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
@@ -32,6 +34,8 @@ pub const SUPER_FILES: [&str; 2] = ["super.0", "super.1"];
 pub const JOURNAL_FILE: &str = "journal";
 /// The map pages.
 pub const MAP_FILE: &str = "map";
+/// What the command keeps beside a pool: its settings. This room only knows that it may be there.
+pub const SETTINGS_FILE: &str = "onefold.toml";
 /// The folder of containers.
 pub const CONTAINER_FOLDER: &str = "containers";
 
@@ -57,18 +61,7 @@ pub(crate) fn create(
     identity: PoolIdentity,
 ) -> Result<(), PoolError> {
     settings.check()?;
-    for name in folder.list()? {
-        // What an interrupted creation leaves behind is no obstacle; a checkpoint is.
-        let ours = name == LOCK_FILE || name == JOURNAL_FILE || name == MAP_FILE;
-        let empty_super = SUPER_FILES.contains(&name.as_str()) && folder.open(&name)?.is_empty()?;
-        if !ours && !empty_super && name != CONTAINER_FOLDER {
-            return Err(PoolError::NotEmpty(name));
-        }
-    }
-    let containers = folder.subfolder(CONTAINER_FOLDER)?;
-    if let Some(name) = containers.list()?.into_iter().next() {
-        return Err(PoolError::NotEmpty(format!("{CONTAINER_FOLDER}/{name}")));
-    }
+    refuse_others(folder)?;
     let map = folder.create(MAP_FILE)?;
     map.write(0, &map_header(&identity))?;
     map.sync()?;
@@ -84,11 +77,31 @@ pub(crate) fn create(
     };
     let journal = folder.create(JOURNAL_FILE)?;
     journal::begin(&*journal, superblock.sequence)?;
-    let supers = [folder.create(SUPER_FILES[0])?, folder.create(SUPER_FILES[1])?];
+    for name in SUPER_FILES {
+        folder.create(name)?;
+    }
     folder.sync_names()?;
     // The pool exists from here on.
-    supers[1].write(0, &superblock.encode())?;
-    supers[1].sync()?;
+    small_file::replace(folder, SUPER_FILES[1], &superblock.encode())?;
+    Ok(())
+}
+
+/// Refuse a folder that holds more than an interrupted creation leaves behind.
+pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
+    for name in folder.list()? {
+        // What an interrupted creation leaves behind is no obstacle; a checkpoint is.
+        let begun = name.strip_suffix(small_file::UNFINISHED);
+        let ours = [LOCK_FILE, JOURNAL_FILE, MAP_FILE, SETTINGS_FILE].contains(&name.as_str())
+            || begun.is_some_and(|name| name == SUPER_FILES[1] || name == SETTINGS_FILE);
+        let empty_super = SUPER_FILES.contains(&name.as_str()) && folder.open(&name)?.is_empty()?;
+        if !ours && !empty_super {
+            return Err(PoolError::NotEmpty(name));
+        }
+    }
+    let containers = folder.subfolder(CONTAINER_FOLDER)?;
+    if let Some(name) = containers.list()?.into_iter().next() {
+        return Err(PoolError::NotEmpty(format!("{CONTAINER_FOLDER}/{name}")));
+    }
     Ok(())
 }
 
@@ -168,8 +181,12 @@ fn existing_containers(folder: &dyn Folder) -> Result<Arc<dyn Folder>, PoolError
 
 /// Open the files of a pool.
 pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
-    let names = folder.list()?;
-    if !SUPER_FILES.iter().any(|name| names.iter().any(|found| found == name)) {
+    // A creation that was cut short leaves empty ones, or one of them.
+    let written = |name: &&str| folder.open(name).and_then(|media| media.is_empty());
+    if SUPER_FILES.iter().all(|name| match written(name) {
+        Ok(empty) => empty,
+        Err(error) => matches!(error, MediaError::NotFound { .. }),
+    }) {
         return Err(PoolError::NoPool);
     }
     Ok(Files {
@@ -190,7 +207,7 @@ type Plain = Arc<dyn ContainerStore>;
 pub(crate) fn open(
     folder: &dyn Folder,
     options: &OpenOptions,
-    guard: Option<PoolLock>,
+    guard: Option<FolderLock>,
     wrap: Option<Box<WrapStore<'_>>>,
 ) -> Result<Arc<Inner>, PoolError> {
     options.budgets.check()?;
@@ -230,7 +247,7 @@ pub(crate) fn assemble(
     [store, plain]: [Arc<dyn ContainerStore>; 2],
     superblock: &Superblock,
     options: &OpenOptions,
-    guard: Option<PoolLock>,
+    guard: Option<FolderLock>,
 ) -> Inner {
     let (settings, identity) = (superblock.settings, superblock.identity);
     let budgets = options.budgets;
@@ -281,7 +298,7 @@ pub(crate) fn assemble(
         scratch: Mutex::default(),
         buffers: Mutex::default(),
         files,
-        _guard: guard,
+        guard,
     }
 }
 

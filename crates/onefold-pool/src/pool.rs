@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use onefold_block::{FileFolder, Folder};
+use onefold_block::{FileFolder, Folder, FolderLock};
 
 use crate::engine::Inner;
 use crate::error::PoolError;
-use crate::lock::PoolLock;
+use crate::lock;
 use crate::open::{self, OpenOptions, WrapStore};
 use crate::settings::{PoolIdentity, PoolSettings};
 
@@ -29,9 +29,14 @@ impl Pool {
         settings: &PoolSettings,
         identity: PoolIdentity,
     ) -> Result<(), PoolError> {
-        let folder = FileFolder::create(path)?;
-        let _lock = PoolLock::acquire(path, false)?;
-        open::create(&folder, settings, identity)
+        let mut folder = FileFolder::create(path)?;
+        open::refuse_others(&folder)?;
+        // A folder that was there already may have let others in.
+        folder.restrict(None)?;
+        let lock = lock::acquire(path, false)?;
+        open::create(&folder, settings, identity)?;
+        lock.keep();
+        Ok(())
     }
 
     /// Open the pool at `path` and lock it: alone, or shared with other readers if read-only.
@@ -59,13 +64,26 @@ impl Pool {
     ) -> Result<Self, PoolError> {
         let folder = FileFolder::open(path)?;
         open::files(&folder)?;
-        let lock = PoolLock::acquire(path, options.read_only)?;
-        open::open(&folder, options, Some(lock), wrap).map(|inner| Self { inner })
+        let lock = lock::acquire(path, options.read_only)?;
+        let inner = open::open(&folder, options, Some(lock), wrap)?;
+        if let Some(lock) = &inner.guard {
+            lock.keep();
+        }
+        Ok(Self { inner })
     }
 
-    /// Whether there is a pool at `path`, readable or not.
+    /// Lock the folder in which a pool is to be made. The lock file goes away again unless the lock
+    /// is told to keep it.
+    pub fn lock_at(path: &Path) -> Result<FolderLock, PoolError> {
+        lock::acquire(path, false)
+    }
+
+    /// Whether there is a pool at `path`, readable or not. What a creation that was cut short
+    /// leaves is none.
     pub fn exists_at(path: &Path) -> bool {
-        open::SUPER_FILES.iter().any(|name| path.join(name).exists())
+        let written =
+            |name: &&str| std::fs::metadata(path.join(name)).is_ok_and(|found| found.len() > 0);
+        open::SUPER_FILES.iter().any(written)
     }
 
     /// Make a pool in any folder. The caller sees to it that nobody else uses it.

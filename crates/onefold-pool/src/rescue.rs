@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onefold_block::{
-    ContainerId, ContainerStore, FileFolder, Folder, FolderContainerStore, Media, MediaError,
+    ContainerId, ContainerStore, FileFolder, Folder, FolderContainerStore, FolderLock, Media,
+    MediaError,
 };
 
 use crate::absent::{NoFile, NoFolder};
@@ -22,7 +23,7 @@ use crate::error::PoolError;
 use crate::format::frame::Change;
 use crate::format::superblock::Superblock;
 use crate::journal::{self, FoundFrame, Witness};
-use crate::lock::PoolLock;
+use crate::lock;
 use crate::map::Root;
 use crate::open::{self, CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, OpenOptions, SUPER_FILES};
 use crate::pool::Pool;
@@ -59,7 +60,7 @@ impl Pool {
         point: RescuePoint,
     ) -> Result<(Self, RescueReport), PoolError> {
         let folder = FileFolder::open(path)?;
-        let lock = PoolLock::acquire(path, true)?;
+        let lock = lock::acquire(path, true)?;
         rescue(&folder, budgets, point, Some(lock))
     }
 
@@ -77,7 +78,7 @@ fn rescue(
     folder: &dyn Folder,
     budgets: Budgets,
     point: RescuePoint,
-    lock: Option<PoolLock>,
+    lock: Option<FolderLock>,
 ) -> Result<(Pool, RescueReport), PoolError> {
     let names = folder.list()?;
     if !SUPER_FILES.iter().any(|name| names.iter().any(|found| found == name)) {

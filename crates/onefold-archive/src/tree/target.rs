@@ -21,6 +21,9 @@ use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
 use crate::tree::scan::Problem;
 
+/// The rights of a folder of which the version does not say any; less the umask.
+const USUAL: Mode = Mode::from_raw_mode(0o777);
+
 /// Where restored paths go.
 pub struct Target {
     root: OwnedFd,
@@ -119,13 +122,14 @@ impl Target {
 
     fn make(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
         if entry.kind == Kind::Directory {
-            self.enter(&entry.path, problems)?;
+            // Nobody else is let in before it has its own rights.
+            self.enter(&entry.path, Mode::RWXU, problems)?;
             let folder = self.open.last_mut().expect("it was just entered");
             folder.metadata = Some(entry.metadata);
             return Ok(());
         }
         let (folder, name) = split(&entry.path);
-        self.enter(folder, problems)?;
+        self.enter(folder, USUAL, problems)?;
         let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
         if self.overwrite {
             match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
@@ -273,8 +277,14 @@ impl Target {
     }
 
     /// Make `folder` the last open one, leaving those that it does not lie in and making those
-    /// that are missing.
-    fn enter(&mut self, folder: &[u8], problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
+    /// that are missing: itself with `mode`, those that it lies in and that the version does not
+    /// hold with the usual one.
+    fn enter(
+        &mut self,
+        folder: &[u8],
+        mode: Mode,
+        problems: &mut Vec<Problem>,
+    ) -> rustix::io::Result<()> {
         while self.open.last().is_some_and(|open| !is_within(folder, &open.path)) {
             self.leave(problems);
         }
@@ -284,7 +294,8 @@ impl Target {
             let end = end.map_or(folder.len(), |len| start + len);
             let name = OsStr::from_bytes(&folder[start..end]);
             let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
-            match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
+            let mode = if end == folder.len() { mode } else { USUAL };
+            match rustix::fs::mkdirat(at, name, mode) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -337,4 +348,40 @@ fn dress(
     let mode = Mode::from_raw_mode(metadata.mode);
     check("its rights cannot be set", rustix::fs::fchmod(handle, mode));
     check("its times cannot be set", rustix::fs::futimens(handle, &times(metadata)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+    use crate::format::entry::Recipe;
+
+    #[test]
+    fn nothing_is_open_to_others_before_it_has_its_own_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner = folder.path().metadata().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        let mut problems = Vec::new();
+        let mut begin = |path: &str, kind: Kind, mode: u32| {
+            let (uid, gid) = (owner.uid(), owner.gid());
+            let metadata = Metadata { mode, uid, gid, ..Metadata::default() };
+            let recipe = Recipe::default();
+            let entry = Entry { path: path.as_bytes().to_vec(), kind, metadata, recipe };
+            assert!(target.begin(entry, &mut problems).unwrap());
+        };
+        let mode = |path: &str| folder.path().join(path).metadata().unwrap().mode() & 0o7777;
+        begin("usual", Kind::Directory, 0o755);
+        begin("usual/secret", Kind::Directory, 0o750);
+        begin("usual/secret/file", Kind::File, 0o640);
+        for (path, private) in [("usual", 0o700), ("usual/secret", 0o700)] {
+            assert_eq!(mode(path), private, "{path} while it is filled");
+        }
+        assert_eq!(mode("usual/secret/file"), 0o600);
+        target.end(&mut problems).unwrap();
+        target.finish(&mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(mode("usual"), 0o755);
+        assert_eq!((mode("usual/secret"), mode("usual/secret/file")), (0o750, 0o640));
+    }
 }

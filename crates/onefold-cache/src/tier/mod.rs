@@ -3,18 +3,16 @@
 //!
 //! `store` is the way of a read: the policy decides, the copy is checked, the slow store answers
 //! whatever the fast one cannot. `copy` is what a copy looks like on the fast device, `saved`
-//! what survives a restart, `size` how large it may be, `lock` who may use its folder.
+//! what survives a restart, `size` how large it may be.
 
 mod copy;
 #[cfg(test)]
 mod interleavings;
-mod lock;
 mod saved;
 mod size;
 mod store;
 mod sync;
 
-pub use lock::TierLock;
 pub use saved::{TierError, TierTotals};
 pub use size::{ParseTierSizeError, TierSize};
 pub use store::{TierOptions, TierStatus, TieredStore};

@@ -4,7 +4,7 @@
 //! that there is always one. Nothing here is trusted with data: a lost or old state costs hits,
 //! never more.
 
-use onefold_block::{Folder, MediaError};
+use onefold_block::{Folder, LockError, MediaError, small_file};
 use thiserror::Error;
 
 use crate::options::OptionError;
@@ -26,25 +26,14 @@ pub enum TierError {
     #[error("policy `{0}` has to know the future: it is for simulations only")]
     Offline(String),
     /// Another cache uses the folder.
-    #[error("cache folder '{path}' is in use by another process")]
-    Locked {
-        /// The folder.
-        path: String,
-    },
+    #[error("cache folder: {0}")]
+    Locked(#[from] LockError),
     /// The folder failed.
     #[error("cache folder: {0}")]
     Media(#[from] MediaError),
     /// The slow store failed.
     #[error(transparent)]
     Store(#[from] onefold_block::StoreError),
-    /// The system failed.
-    #[error("cache folder '{path}': {source}")]
-    Io {
-        /// The folder.
-        path: String,
-        /// The system's own error.
-        source: std::io::Error,
-    },
 }
 
 /// What was counted, over all restarts.
@@ -113,13 +102,11 @@ pub fn write(
     bytes.extend(saved.policy.as_bytes());
     bytes.extend(&saved.state);
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    let media = folder.create(FILES[usize::from(durable)])?;
-    media.write(0, &bytes)?;
     if durable {
-        media.sync()?;
-        folder.sync_names()?;
+        return small_file::replace(folder, FILES[1], &bytes);
     }
-    Ok(())
+    // Torn by a power cut, it is told by its checksum, and the other one counts.
+    folder.create(FILES[0])?.write(0, &bytes)
 }
 
 /// The newest readable state of this owner, if there is one.

@@ -9,10 +9,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use onefold_block::{ContainerId, ContainerStore, Folder, FolderContainerStore, StoreError};
+use onefold_block::{
+    ContainerId, ContainerStore, Folder, FolderContainerStore, FolderLock, StoreError,
+};
 
 use super::copy::{self, Checksums};
-use super::lock::TierLock;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
 use super::sync;
@@ -74,7 +75,7 @@ pub struct TieredStore {
     state: Mutex<State>,
     /// The sequence number of the last saved state. Taken before `state`, never after it.
     saves: Mutex<u64>,
-    _lock: Option<TierLock>,
+    _lock: Option<FolderLock>,
 }
 
 struct State {
@@ -128,7 +129,7 @@ impl TieredStore {
         slow: Arc<dyn ContainerStore>,
         folder: Arc<dyn Folder>,
         options: TierOptions,
-        lock: Option<TierLock>,
+        lock: Option<FolderLock>,
     ) -> Result<Self, TierError> {
         let choice = Choice::parse(&options.policy)?;
         if choice.entry().offline {

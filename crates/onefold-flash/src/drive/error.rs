@@ -1,7 +1,7 @@
 //! Why an emulated drive cannot be made or opened.
 //! Room: onefold-flash.
 
-use onefold_block::{BlockError, MediaError};
+use onefold_block::{BlockError, LockError, MediaError};
 use onefold_code::CodeError;
 use thiserror::Error;
 
@@ -79,4 +79,15 @@ pub enum DriveError {
     /// A file failed.
     #[error(transparent)]
     Media(#[from] MediaError),
+}
+
+impl From<LockError> for DriveError {
+    fn from(error: LockError) -> Self {
+        let (name, source) = match error {
+            LockError::Held { holder } => return Self::Locked { holder },
+            LockError::Io { path, source } => (path.display().to_string(), source),
+            error => (String::new(), std::io::Error::other(error)),
+        };
+        Self::Media(MediaError::Io { action: "lock", name, source })
+    }
 }

@@ -8,14 +8,13 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{FileFolder, Folder, MediaError};
+use onefold_block::{FileFolder, Folder, FolderLock, Hold, LOCK_FILE, MediaError, small_file};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
 use super::host_scrambler::HostScrambler;
-use super::lock::{DriveLock, LOCK_FILE};
 use super::pace::Pace;
 use super::revise;
 use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
@@ -52,7 +51,7 @@ pub struct OpenDrive {
     opened_ns: u64,
     /// Sequence number of the last save.
     sequence: Mutex<u64>,
-    lock: Option<DriveLock>,
+    lock: Option<FolderLock>,
 }
 
 /// Whether a folder holds a drive that was made to the end.
@@ -83,7 +82,11 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     let ours = [SPEC_FILE, NAND_FILE, COPIES_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
     let names = folder.list()?;
     let begun = names.iter().any(|name| name == MAKING_FILE);
-    let may_be = |name: &str| if begun { ours.contains(&name) } else { name == LOCK_FILE };
+    let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
+    let may_be = |name: &str| match begun {
+        true => ours.contains(&&*base(name)),
+        false => name == LOCK_FILE,
+    };
     if let Some(other) = names.into_iter().find(|name| !may_be(name)) {
         return Err(DriveError::NotEmpty(other));
     }
@@ -105,10 +108,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     for _ in FILES {
         saved.save(folder)?;
     }
-    let media = folder.create(SPEC_FILE)?;
-    media.write(0, text.as_bytes())?;
-    media.sync()?;
-    folder.sync_names()?;
+    small_file::replace(folder, SPEC_FILE, text.as_bytes())?;
     folder.remove(MAKING_FILE)?;
     folder.sync_names()?;
     Ok(())
@@ -124,8 +124,9 @@ impl OpenDrive {
         if !exists(&folder) {
             return Err(DriveError::NoDrive);
         }
-        let lock = DriveLock::acquire(path)?;
+        let lock = FolderLock::take(path, Hold::Alone, Hold::Alone)?;
         let mut open = Self::open(Arc::new(folder), paced, clock)?;
+        lock.keep();
         open.lock = Some(lock);
         Ok(open)
     }
@@ -140,7 +141,6 @@ impl OpenDrive {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DriveError> {
         let spec = read_spec(&*folder)?;
-        revise::finish(&*folder)?;
         let mut remarks = Vec::new();
         let mut before = SavedHealth::load(&*folder).unwrap_or_else(|| {
             // Only what was counted is lost.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use onefold_block::{Folder, MediaError};
+use onefold_block::{Folder, MediaError, small_file};
 use serde::{Deserialize, Serialize};
 
 use super::device::HostCounts;
@@ -137,9 +137,8 @@ impl SavedHealth {
     /// Writes the copy that is older, durably.
     pub(super) fn save(&mut self, folder: &dyn Folder) -> Result<(), MediaError> {
         self.sequence += 1;
-        let media = folder.create(FILES[(self.sequence % 2) as usize])?;
-        media.write(0, self.encode().as_bytes())?;
-        media.sync()
+        let name = FILES[(self.sequence % 2) as usize];
+        small_file::replace(folder, name, self.encode().as_bytes())
     }
 
     /// The newest copy that is whole.

@@ -8,7 +8,6 @@ mod error;
 mod folder;
 mod health;
 mod host_scrambler;
-mod lock;
 mod pace;
 mod revise;
 mod smart;

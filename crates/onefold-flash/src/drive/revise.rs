@@ -1,23 +1,19 @@
 //! Changing the specification of a drive that is there.
 //! Room: onefold-flash.   In: `KEY=VALUE`s.   Out: a new `spec.toml`.
 //! Invariants: what the pages of the drive depend on never changes; a power cut leaves the old
-//! specification or the new one: the new one is whole and durable under another name before the
-//! old one is touched.
+//! specification or the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use onefold_block::{FileFolder, Folder, MediaError};
+use onefold_block::{FileFolder, Folder, FolderLock, Hold, MediaError, small_file};
 
 use super::error::DriveError;
 use super::folder::{SPEC_FILE, check_settings, read_spec};
-use super::lock::DriveLock;
 use crate::spec::{DriveSpec, ParseError, SpecBuilder};
 
-/// The new specification until it has taken the place of the old one.
-pub(super) const NEXT_FILE: &str = "spec.new";
-/// The last line of a new specification that was written to the end.
-const END: &str = "# end\n";
+/// The longest specification that is read, in bytes; one with every comment has some 10 KiB.
+const SPEC_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys that the pages of a drive depend on, by what they begin with.
 const FIXED: [(&str, &str); 7] = [
@@ -47,8 +43,10 @@ pub fn revise_at(
     said: Option<&DriveSpec>,
 ) -> Result<Vec<String>, DriveError> {
     let folder = FileFolder::open(path)?;
-    let _lock = DriveLock::acquire(path)?;
-    revise(&folder, assignments, said)
+    let lock = FolderLock::take(path, Hold::Alone, Hold::Alone)?;
+    let changed = revise(&folder, assignments, said)?;
+    lock.keep();
+    Ok(changed)
 }
 
 /// As [`revise_at`], in a folder that nobody else has open.
@@ -76,7 +74,8 @@ pub fn revise(
     if !changes.is_empty() {
         // Refused now, and not when the drive is opened.
         check_settings(&wanted)?;
-        store(folder, &wanted)?;
+        let text = wanted.to_commented_toml();
+        small_file::replace(folder, SPEC_FILE, text.as_bytes())?;
     }
     Ok(changes.iter().map(|change| change.line(change.wants.as_ref())).collect())
 }
@@ -145,53 +144,11 @@ fn values(spec: &DriveSpec) -> BTreeMap<String, String> {
     out
 }
 
-/// Puts a specification in the place of the old one.
-fn store(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let text = spec.to_commented_toml();
-    write(folder, NEXT_FILE, &format!("{text}{END}"))?;
-    folder.sync_names()?;
-    finish(folder)
-}
-
-fn write(folder: &dyn Folder, name: &str, text: &str) -> Result<(), MediaError> {
-    let media = folder.create(name)?;
-    media.write(0, text.as_bytes())?;
-    media.sync()
-}
-
-/// The text of a file, if it is there.
-fn text_of(folder: &dyn Folder, name: &str) -> Result<Option<String>, DriveError> {
-    let media = match folder.open(name) {
-        Err(MediaError::NotFound { .. }) => return Ok(None),
-        media => media?,
-    };
-    let mut text = vec![0; media.len()? as usize];
-    media.read(0, &mut text)?;
-    String::from_utf8(text).map(Some).map_err(|error| DriveError::Spec(error.to_string()))
-}
-
-/// The new specification that waits to take the place of the old one.
-fn waiting(folder: &dyn Folder) -> Option<String> {
-    // One that was not written to the end was never decided on.
-    text_of(folder, NEXT_FILE).ok()??.strip_suffix(END).map(str::to_owned)
-}
-
-/// The text of the specification that counts.
+/// The text of a drive's specification.
 pub(super) fn spec_text(folder: &dyn Folder) -> Result<String, DriveError> {
-    match waiting(folder) {
-        Some(text) => Ok(text),
-        None => text_of(folder, SPEC_FILE)?.ok_or(DriveError::NoDrive),
-    }
-}
-
-/// Ends a change that was cut short.
-pub(super) fn finish(folder: &dyn Folder) -> Result<(), DriveError> {
-    if let Some(text) = waiting(folder) {
-        write(folder, SPEC_FILE, &text)?;
-    }
-    if folder.open(NEXT_FILE).is_ok() {
-        folder.remove(NEXT_FILE)?;
-        folder.sync_names()?;
-    }
-    Ok(())
+    let text = match small_file::read(folder, SPEC_FILE, SPEC_BYTES_MAX) {
+        Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
+        text => text?,
+    };
+    String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))
 }
