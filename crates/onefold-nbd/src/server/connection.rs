@@ -37,6 +37,8 @@ enum ConnectionError {
     HandshakeTimeout(Duration),
     #[error("handshake: the client left")]
     HandshakeLeft,
+    #[error("too many clients are connected")]
+    Crowded,
     #[error("TLS: {0}")]
     Tls(io::Error),
     #[error("{0}")]
@@ -46,13 +48,19 @@ enum ConnectionError {
 }
 
 /// Serve one client to its end, and log how it ended.
-pub(super) fn serve(socket: &Arc<Socket>, peer: &str, terms: &Terms) {
+/// `settle` is told when the handshake is over, and says whether the client can be served.
+pub(super) fn serve(
+    socket: &Arc<Socket>,
+    peer: &str,
+    terms: &Terms,
+    settle: impl FnOnce() -> bool,
+) {
     socket.tune();
     let mut channel = Channel::plain(Arc::clone(socket));
     let ended = socket
         .set_write_timeout(terms.write_timeout)
         .map_err(ConnectionError::from)
-        .and_then(|()| negotiate_and_serve(&mut channel, peer, terms));
+        .and_then(|()| negotiate_and_serve(&mut channel, peer, terms, settle));
     match ended {
         Ok(end) => tracing::info!(peer, ?end, "connection ended"),
         Err(error) => tracing::warn!(peer, "connection ended: {error}"),
@@ -64,6 +72,7 @@ fn negotiate_and_serve(
     channel: &mut Channel,
     peer: &str,
     terms: &Terms,
+    settle: impl FnOnce() -> bool,
 ) -> Result<Option<End>, ConnectionError> {
     let deadline = Instant::now() + terms.handshake_timeout;
     let agreed = negotiate(channel, terms, deadline).map_err(|error| match error {
@@ -74,6 +83,9 @@ fn negotiate_and_serve(
     })?;
     let Some((negotiated, rest)) = agreed else { return Ok(None) };
     let Negotiated { device, name, session } = negotiated;
+    if !settle() {
+        return Err(ConnectionError::Crowded);
+    }
     tracing::info!(peer, export = name, "serving");
     channel.unlimit_read()?;
     let end = transmission::serve(&*device, session, channel, &rest, &terms.stopping)?;

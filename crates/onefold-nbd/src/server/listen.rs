@@ -11,8 +11,20 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use onefold_block::Group;
+use rustix::fs::{self, Mode};
+use rustix::net::{self, AddressFamily, SocketType};
+use rustix::process::Gid;
+
 use super::ServerError;
+use super::newcomers::Origin;
 use super::socket::Socket;
+
+/// Clients that may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+/// Who may connect to a Unix socket: its owner, or its group as well.
+const OWNER_MODE: Mode = Mode::from_raw_mode(0o600);
+const GROUP_MODE: Mode = Mode::from_raw_mode(0o660);
 
 /// A place to listen, as people write it: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +115,25 @@ pub fn listener_is_safe(address: &SocketAddr, tls: bool, insecure: bool) -> bool
     tls || insecure || address.ip().to_canonical().is_loopback()
 }
 
+/// What a listener asks of its address and of its clients.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// As in [`listener_is_safe`].
+    pub tls: bool,
+    /// As in [`listener_is_safe`].
+    pub insecure: bool,
+    /// The group that may use a Unix socket, besides the owner.
+    pub group: Option<Group>,
+}
+
+/// A client that has just connected.
+pub(super) struct Arrival {
+    pub socket: Arc<Socket>,
+    /// Its name for the log.
+    pub peer: String,
+    pub origin: Origin,
+}
+
 /// A bound listener.
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -111,18 +142,19 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Bind; `tls` and `insecure` as in [`listener_is_safe`].
-    pub fn bind(address: &ListenAddr, tls: bool, insecure: bool) -> Result<Self, ServerError> {
+    /// Bind.
+    pub fn bind(address: &ListenAddr, rules: Rules) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Bind { address: address.to_string(), source };
         let listener = match address {
             ListenAddr::Unix(path) => {
                 remove_stale(path).map_err(failed)?;
-                Self::Unix(UnixListener::bind(path).map_err(failed)?, path.clone())
+                Self::Unix(bind_private(path, rules.group).map_err(failed)?, path.clone())
             }
             ListenAddr::Tcp { host, port } => {
                 let found = (host.as_str(), *port).to_socket_addrs().map_err(failed)?;
                 let found: Vec<SocketAddr> = found.collect();
-                if let Some(open) = found.iter().find(|at| !listener_is_safe(at, tls, insecure)) {
+                let open = |at: &&SocketAddr| !listener_is_safe(at, rules.tls, rules.insecure);
+                if let Some(open) = found.iter().find(open) {
                     return Err(ServerError::Unsafe(*open));
                 }
                 Self::Tcp(TcpListener::bind(found.as_slice()).map_err(failed)?)
@@ -147,21 +179,25 @@ impl Listener {
         })
     }
 
-    /// The next client, if one is waiting, and its name for the log.
-    pub fn accept(&self) -> io::Result<(Arc<Socket>, String)> {
-        let (socket, peer) = match self {
+    /// The next client, if one is waiting.
+    pub fn accept(&self) -> io::Result<Arrival> {
+        match self {
             Self::Unix(listener, path) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(false)?;
-                (Socket::Unix(stream), format!("unix:{}", path.display()))
+                let user = net::sockopt::socket_peercred(&stream);
+                let origin = user.map_or(Origin::Unknown, |user| Origin::User(user.uid.as_raw()));
+                let peer = format!("unix:{}", path.display());
+                Ok(Arrival { socket: Arc::new(Socket::Unix(stream)), peer, origin })
             }
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
                 stream.set_nonblocking(false)?;
-                (Socket::Tcp(stream), format!("tcp:{peer}"))
+                let origin = Origin::of_address(peer.ip());
+                let peer = format!("tcp:{peer}");
+                Ok(Arrival { socket: Arc::new(Socket::Tcp(stream)), peer, origin })
             }
-        };
-        Ok((Arc::new(socket), peer))
+        }
     }
 }
 
@@ -181,6 +217,27 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A Unix socket that only its owner can connect to, and `group` if one is named. It is made so:
+/// there is no moment at which others could.
+fn bind_private(path: &Path, group: Option<Group>) -> io::Result<UnixListener> {
+    let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // The file gets the mode that the socket has when it is bound, less the umask.
+    fs::fchmod(&socket, OWNER_MODE)?;
+    net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
+    let made = || {
+        if let Some(Group(group)) = group {
+            fs::chown(path, None, Some(Gid::from_raw(group)))?;
+        }
+        fs::chmod(path, if group.is_some() { GROUP_MODE } else { OWNER_MODE })?;
+        net::listen(&socket, BACKLOG)
+    };
+    if let Err(error) = made() {
+        let _ = std::fs::remove_file(path);
+        return Err(error.into());
+    }
+    Ok(UnixListener::from(socket))
 }
 
 /// Remove a socket that a server which is no more left behind. Nothing else is removed.

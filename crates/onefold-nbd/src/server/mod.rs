@@ -11,6 +11,7 @@ mod execute;
 mod extents;
 mod helpers;
 mod listen;
+mod newcomers;
 mod receive;
 mod replies;
 mod socket;
@@ -25,6 +26,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use onefold_block::Group;
 use thiserror::Error;
 
 use crate::export::Exports;
@@ -75,10 +77,15 @@ pub struct ServerConfig {
     pub tls: TlsMode,
     /// Let machines in without TLS on listeners that are not loopback.
     pub allow_insecure: bool,
+    /// The group that may use the Unix sockets, besides the owner.
+    pub socket_group: Option<Group>,
     /// Refuse changes on every export.
     pub read_only: bool,
-    /// Most clients at once; further ones are closed on arrival.
+    /// Most clients served at once; further ones are closed on arrival.
     pub max_connections: usize,
+    /// Most clients in the handshake at once, besides those. Where more arrive, the oldest one of
+    /// those who share an address (a user, on a Unix socket) with the most others is closed.
+    pub max_handshakes: usize,
     /// Time for a client to get through the handshake, TLS included.
     pub handshake_timeout: Duration,
     /// Time for a client to take at least one byte of a reply that does not fit the socket. A
@@ -92,8 +99,10 @@ impl Default for ServerConfig {
             listeners: Vec::new(),
             tls: TlsMode::Off,
             allow_insecure: false,
+            socket_group: None,
             read_only: false,
             max_connections: 128,
+            max_handshakes: 64,
             handshake_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_mins(2),
         }
@@ -130,7 +139,12 @@ impl Server {
             return Err(ServerError::NoListeners);
         }
         let tls = config.tls.load()?;
-        let bind = |at| listen::Listener::bind(at, tls.is_some(), config.allow_insecure);
+        let rules = listen::Rules {
+            tls: tls.is_some(),
+            insecure: config.allow_insecure,
+            group: config.socket_group,
+        };
+        let bind = |at| listen::Listener::bind(at, rules);
         let listeners = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let addresses: Result<Vec<_>, _> =
             listeners.iter().map(listen::Listener::address).collect();
@@ -144,7 +158,7 @@ impl Server {
             write_timeout: config.write_timeout,
             stopping: AtomicBool::new(false),
         };
-        let clients = Arc::new(Clients::new(terms, config.max_connections));
+        let clients = Arc::new(Clients::new(terms, config.max_connections, config.max_handshakes));
         let accepting = Arc::clone(&clients);
         let acceptor = std::thread::Builder::new()
             .name("nbd-accept".to_owned())

@@ -2,13 +2,19 @@
 //! Room: onefold-nbd.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use onefold_block::device::check_range;
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
+use crate::raw::PATIENCE;
+
 pub const BLOCK: u64 = 4096;
+
+/// What a call takes on a slow disk.
+const SLOW_CALL: Duration = Duration::from_millis(1);
 
 /// What happens to calls that touch a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +24,8 @@ pub enum Mood {
     NoSpace,
     /// Wait until [`TestDevice::open_gate`].
     Wait,
+    /// Wait until two calls are here at once; fail if no second one comes.
+    Together,
 }
 
 struct State {
@@ -36,6 +44,8 @@ pub struct TestDevice {
     pub flushes: AtomicUsize,
     pub waiting: AtomicUsize,
     pub fua_writes: AtomicUsize,
+    /// Whether calls take as long as on a slow disk.
+    pub slow: AtomicBool,
 }
 
 impl TestDevice {
@@ -55,6 +65,7 @@ impl TestDevice {
             flushes: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             fua_writes: AtomicUsize::new(0),
+            slow: AtomicBool::new(false),
         }
     }
 
@@ -88,8 +99,23 @@ impl TestDevice {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
+    fn wait_for_another(&self) -> Result<(), BlockError> {
+        let here = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut state = self.state.lock().unwrap();
+        state.gate_open |= here >= 2;
+        self.gate.notify_all();
+        let waited = self.gate.wait_timeout_while(state, PATIENCE, |state| !state.gate_open);
+        if waited.unwrap().1.timed_out() {
+            return Err(BlockError::Corrupt("nobody else came".into()));
+        }
+        Ok(())
+    }
+
     fn meet(&self, offset: u64, len: u64) -> Result<(), BlockError> {
         check_range(offset, len, self.size)?;
+        if self.slow.load(Ordering::SeqCst) {
+            std::thread::sleep(SLOW_CALL);
+        }
         let touched = offset / BLOCK..(offset + len).div_ceil(BLOCK);
         let moods = self.state.lock().unwrap().moods.clone();
         for (block, mood) in moods.into_iter().filter(|(block, _)| touched.contains(block)) {
@@ -98,6 +124,7 @@ impl TestDevice {
                 Mood::NoSpace => return Err(BlockError::NoSpace("the pool is full".into())),
                 Mood::Panic => panic!("block {block} panics"),
                 Mood::Wait => self.wait_at_gate(),
+                Mood::Together => self.wait_for_another()?,
             }
         }
         Ok(())

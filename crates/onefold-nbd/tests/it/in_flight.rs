@@ -32,6 +32,43 @@ fn a_slow_flush_holds_nothing_up() {
 }
 
 #[test]
+fn slow_reads_that_arrive_together_are_done_at_once() {
+    let (device, fixture) = fixture(1 << 20);
+    let mut raw = fixture.ready(false);
+    device.slow.store(true, Ordering::SeqCst);
+    for _ in 0..16 {
+        assert_eq!(raw.read_simple(0, 1), [0]);
+    }
+    device.set_mood(10, Mood::Together);
+    device.set_mood(20, Mood::Together);
+    raw.send(&[10, 20].map(|at| request(command::READ, 0, at, at * BLOCK, 1)).concat());
+    for _ in 0..2 {
+        assert_eq!(raw.simple().0, 0, "one waited for the other to end");
+        raw.bytes(1);
+    }
+}
+
+#[test]
+fn slow_writes_that_join_are_split_in_two() {
+    let (device, fixture) = fixture(1 << 20);
+    let mut raw = fixture.ready(false);
+    device.slow.store(true, Ordering::SeqCst);
+    for cookie in 0..16 {
+        raw.write(0, cookie, 0, &[1; 4096]);
+        assert_eq!(raw.simple(), (0, cookie));
+    }
+    device.set_mood(12, Mood::Together);
+    device.set_mood(42, Mood::Together);
+    let writes = (10..44).flat_map(|at| {
+        let header = request(command::WRITE, 0, at, at * BLOCK, 4096);
+        [&header[..], &[2; 4096]].concat()
+    });
+    raw.send(&writes.collect::<Vec<u8>>());
+    let answers: Vec<u32> = (10..44).map(|_| raw.simple().0).collect();
+    assert_eq!(answers, [0; 34], "one half waited for the other");
+}
+
+#[test]
 fn flushes_that_wait_are_done_together() {
     let (device, fixture) = fixture(1 << 20);
     device.make_flush_wait();

@@ -5,6 +5,7 @@
 
 mod block_status;
 mod codec;
+mod crowds;
 mod device;
 mod hostile;
 mod in_flight;

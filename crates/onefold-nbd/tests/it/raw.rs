@@ -2,6 +2,8 @@
 //! Room: onefold-nbd.
 
 use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,10 +64,7 @@ impl Fixture {
     /// A client in the handshake.
     pub fn raw(&self) -> Raw {
         let mut raw = Raw::connect(self.socket());
-        assert_eq!(raw.u64(), NBDMAGIC);
-        assert_eq!(raw.u64(), IHAVEOPT);
-        assert_eq!(raw.array::<2>(), [0, 3]);
-        raw.send(&3u32.to_be_bytes());
+        raw.greet();
         raw
     }
 
@@ -79,8 +78,7 @@ impl Fixture {
             assert_eq!(raw.answer().1, option_reply::META_CONTEXT);
             assert_eq!(raw.answer().1, option_reply::ACK);
         }
-        raw.option(option::GO, &info_query("", &[]));
-        while raw.answer().1 != option_reply::ACK {}
+        raw.go();
         raw
     }
 }
@@ -131,6 +129,25 @@ impl Raw {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self { stream }
+    }
+
+    /// Over TCP; the calls on its socket are the same.
+    pub fn over_tcp(server: SocketAddr) -> Self {
+        Self { stream: OwnedFd::from(TcpStream::connect(server).unwrap()).into() }
+    }
+
+    /// Exchange greetings.
+    pub fn greet(&mut self) {
+        assert_eq!(self.u64(), NBDMAGIC);
+        assert_eq!(self.u64(), IHAVEOPT);
+        assert_eq!(self.array::<2>(), [0, 3]);
+        self.send(&3u32.to_be_bytes());
+    }
+
+    /// Pick the first export and end the handshake.
+    pub fn go(&mut self) {
+        self.option(option::GO, &info_query("", &[]));
+        while self.answer().1 != option_reply::ACK {}
     }
 
     /// The same connection, to send from another thread.

@@ -22,6 +22,10 @@ struct Secured {
 }
 
 fn secured() -> Secured {
+    secured_with(ServerConfig::default())
+}
+
+fn secured_with(config: ServerConfig) -> Secured {
     let device = Arc::new(TestDevice::new(8 << 20));
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new(folder.path(), "ours");
@@ -30,7 +34,7 @@ fn secured() -> Secured {
     let config = ServerConfig {
         listeners: vec!["tcp:127.0.0.1:0".parse().unwrap()],
         tls: TlsMode::Required(ours.server_files()),
-        ..ServerConfig::default()
+        ..config
     };
     let mut fixture = Fixture::with(Arc::clone(&device) as Arc<dyn BlockDevice>, config);
     // The socket's folder must outlive the server, and the certificates the clients.
@@ -131,6 +135,36 @@ fn a_silent_client_in_the_middle_of_tls_is_ended() {
     raw.option(option::STARTTLS, &[]);
     assert_eq!(raw.answer().1, option_reply::ACK);
     assert!(raw.is_closed());
+}
+
+#[test]
+fn half_open_tls_shuts_out_nobody_with_a_certificate() {
+    let mut secured = secured_with(ServerConfig {
+        max_connections: 3,
+        max_handshakes: 4,
+        ..ServerConfig::default()
+    });
+    let mut crowd = Vec::new();
+    for number in 0..30 {
+        let mut raw = secured.fixture.raw();
+        raw.option(option::STARTTLS, &[]);
+        assert_eq!(raw.answer().1, option_reply::ACK);
+        // Half of them begin to say hello.
+        if number % 2 == 0 {
+            raw.send(&[0x16, 3, 1, 2, 0, 1, 0]);
+        }
+        crowd.push(raw);
+    }
+    let mut over_tcp: Vec<Raw> = Vec::new();
+    let ListenAddr::Tcp { port, .. } = secured.fixture.server().addresses()[0] else {
+        panic!("TCP comes first")
+    };
+    for _ in 0..30 {
+        over_tcp.push(Raw::over_tcp(([127, 0, 0, 1], port).into()));
+    }
+    succeed("nbdinfo", &[&secured.uri(secured.ours.folder())]);
+    drop((crowd, over_tcp));
+    secured.fixture.server.take().unwrap().shutdown(std::time::Duration::from_secs(10));
 }
 
 #[test]
