@@ -1,9 +1,9 @@
 //! Making the pool that a command names.
 //! Room: onefold.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
+use onefold_block::small_file;
 use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -49,8 +49,9 @@ fn must_be_free(pool: &Path) -> Result<()> {
     };
     for entry in entries {
         let name = entry.map_err(|e| Failure::unusable("list", pool, e))?.file_name();
-        if !OWN_NAMES.map(OsStr::new).contains(&name.as_os_str()) && name != POOL_FILE {
-            let name = name.to_string_lossy().into_owned();
+        let name = name.to_string_lossy().into_owned();
+        let known = name.strip_suffix(small_file::UNFINISHED).unwrap_or(&name);
+        if !OWN_NAMES.contains(&known) && known != POOL_FILE {
             return Err(Failure::pool(pool, PoolError::NotEmpty(name)));
         }
     }

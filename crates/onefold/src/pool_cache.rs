@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, FileFolder};
-use onefold_cache::tier::{TierError, TierLock, TierOptions, TierStatus, TieredStore};
+use onefold_block::{ContainerStore, FileFolder, FolderLock, Hold};
+use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool};
 
 use crate::args::PoolCacheArgs;
@@ -76,7 +76,8 @@ fn open_tier(
 ) -> std::result::Result<TieredStore, TierError> {
     // Not made anew: a folder that is missing is a device that is not mounted.
     let opened = Arc::new(FileFolder::open(folder)?);
-    let lock = TierLock::acquire(folder)?;
+    let lock = FolderLock::take(folder, Hold::Alone, Hold::Alone)?;
+    lock.keep();
     TieredStore::open(slow, opened, options, Some(lock))
 }
 

@@ -39,6 +39,10 @@ impl Folder for PointFolder {
         within("remove", name, || self.0.remove(name))
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        within("rename", from, || self.0.rename(from, to))
+    }
+
     fn list(&self) -> Result<Vec<String>, MediaError> {
         within("list", "folder", || self.0.list())
     }

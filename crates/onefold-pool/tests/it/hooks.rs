@@ -61,6 +61,10 @@ impl Folder for HookedFolder {
         self.inner.remove(name)
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.inner.rename(from, to)
+    }
+
     fn list(&self) -> Result<Vec<String>, MediaError> {
         self.inner.list()
     }
