@@ -367,7 +367,8 @@ mod tests {
             let (uid, gid) = (owner.uid(), owner.gid());
             let metadata = Metadata { mode, uid, gid, ..Metadata::default() };
             let recipe = Recipe::default();
-            let entry = Entry { path: path.as_bytes().to_vec(), kind, metadata, recipe };
+            let path = path.as_bytes().to_vec();
+            let entry = Entry { path, kind, metadata, recipe, stamp: None };
             assert!(target.begin(entry, &mut problems).unwrap());
         };
         let mode = |path: &str| folder.path().join(path).metadata().unwrap().mode() & 0o7777;
