@@ -355,7 +355,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
-    use crate::format::entry::Recipe;
+    use crate::format::entry::{Recipe, Stamp};
 
     #[test]
     fn nothing_is_open_to_others_before_it_has_its_own_rights() {
@@ -368,7 +368,7 @@ mod tests {
             let metadata = Metadata { mode, uid, gid, ..Metadata::default() };
             let recipe = Recipe::default();
             let path = path.as_bytes().to_vec();
-            let entry = Entry { path, kind, metadata, recipe, stamp: None };
+            let entry = Entry { path, kind, metadata, recipe, stamp: Stamp::default() };
             assert!(target.begin(entry, &mut problems).unwrap());
         };
         let mode = |path: &str| folder.path().join(path).metadata().unwrap().mode() & 0o7777;
