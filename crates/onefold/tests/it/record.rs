@@ -49,8 +49,18 @@ fn requests_of_a_pool_are_recorded_and_replayed_with_their_contents() {
 fn requests_of_a_drive_are_recorded_and_other_units_refused() {
     let sandbox = Sandbox::new();
     let work = nbdsh_line();
-    let drive = ["ssd", "serve", "--preset", "tlc", "--dir", "drive"];
-    let small = ["--set", "geometry.blocks_per_plane=64", "--set", "ftl.over_provisioning=0.6"];
+    let drive = ["ssd", "serve", "--preset", "ses-mlc1", "--dir", "drive"];
+    // 256 MiB raw: making a drive of its own size would be most of the test.
+    let small = [
+        "--set",
+        "geometry.blocks_per_plane=32",
+        "--set",
+        "geometry.pages_per_block=16",
+        "--set",
+        "ftl.over_provisioning=0.6",
+        "--set",
+        "ftl.gc_reserve_blocks=4",
+    ];
     let record = ["--record", "a.rec", "--record-unit", "512", "--run", &work];
     let said = sandbox.ok(&[&drive[..], &small, &record].concat());
     assert!(said.err.contains("recorded 7 requests"), "{}", said.err);
