@@ -317,7 +317,8 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
             Ok((inside, len))
         });
         match looked {
-            Ok((Some(Inside::Bytes), _)) => (Inside::Bytes, bytes),
+            // Whoever reads a file that cannot be looked into says what is wrong.
+            Ok((Some(Inside::Bytes), _)) | Err(_) => (Inside::Bytes, bytes),
             Ok((Some(inside), len)) => {
                 self.images.inside += 1;
                 (inside, len)
@@ -326,8 +327,6 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
                 self.images.as_bytes += 1;
                 (Inside::Bytes, bytes)
             }
-            // Whoever reads it says what is wrong.
-            Err(_) => (Inside::Bytes, bytes),
         }
     }
 
