@@ -1,5 +1,7 @@
 //! What must hold for every server.
 
+#![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
+
 mod laws;
 mod queues;
 mod storage;

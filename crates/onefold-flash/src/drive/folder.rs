@@ -83,10 +83,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     let names = folder.list()?;
     let begun = names.iter().any(|name| name == MAKING_FILE);
     let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
-    let may_be = |name: &str| match begun {
-        true => ours.contains(&&*base(name)),
-        false => name == LOCK_FILE,
-    };
+    let may_be = |name: &str| if begun { ours.contains(&&*base(name)) } else { name == LOCK_FILE };
     if let Some(other) = names.into_iter().find(|name| !may_be(name)) {
         return Err(DriveError::NotEmpty(other));
     }

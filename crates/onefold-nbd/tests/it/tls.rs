@@ -22,10 +22,10 @@ struct Secured {
 }
 
 fn secured() -> Secured {
-    secured_with(ServerConfig::default())
+    secured_with(&ServerConfig::default())
 }
 
-fn secured_with(config: ServerConfig) -> Secured {
+fn secured_with(config: &ServerConfig) -> Secured {
     let device = Arc::new(TestDevice::new(8 << 20));
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new(folder.path(), "ours");
@@ -34,7 +34,7 @@ fn secured_with(config: ServerConfig) -> Secured {
     let config = ServerConfig {
         listeners: vec!["tcp:127.0.0.1:0".parse().unwrap()],
         tls: TlsMode::Required(ours.server_files()),
-        ..config
+        ..config.clone()
     };
     let mut fixture = Fixture::with(Arc::clone(&device) as Arc<dyn BlockDevice>, config);
     // The socket's folder must outlive the server, and the certificates the clients.
@@ -139,7 +139,7 @@ fn a_silent_client_in_the_middle_of_tls_is_ended() {
 
 #[test]
 fn half_open_tls_shuts_out_nobody_with_a_certificate() {
-    let mut secured = secured_with(ServerConfig {
+    let mut secured = secured_with(&ServerConfig {
         max_connections: 3,
         max_handshakes: 4,
         ..ServerConfig::default()

@@ -1,7 +1,7 @@
 //! Volumes come, grow, shrink and go.
 
 use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, SimFolder};
-use onefold_pool::{Pool, PoolError};
+use onefold_pool::{Pool, PoolError, Volume};
 
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, read_only, small};
 
@@ -40,7 +40,7 @@ fn a_new_name_is_durable_and_takes_the_data_along() {
     volume.write_at(8192, &content(2, 4096), true).unwrap();
     let folder = folder.after_crash(1, CrashMode::KeepNothing);
     let pool = Pool::open(&folder, &options()).unwrap();
-    let names: Vec<String> = pool.volumes().iter().map(|volume| volume.name()).collect();
+    let names: Vec<String> = pool.volumes().iter().map(Volume::name).collect();
     assert_eq!(names, ["v", "w"]);
     let mut found = vec![0; 12_288];
     pool.volume("v").unwrap().read_at(0, &mut found).unwrap();
@@ -119,12 +119,8 @@ fn deleting_gives_back_what_only_that_volume_held() {
     drop(a);
     pool.close().unwrap();
     assert_sound(&folder, "after deleting");
-    let names: Vec<String> = Pool::open(&folder, &read_only())
-        .unwrap()
-        .volumes()
-        .iter()
-        .map(|volume| volume.name())
-        .collect();
+    let names: Vec<String> =
+        Pool::open(&folder, &read_only()).unwrap().volumes().iter().map(Volume::name).collect();
     assert_eq!(names, ["b"]);
 }
 
