@@ -62,7 +62,9 @@ impl Failure {
     pub fn pool(pool: &Path, error: PoolError) -> Self {
         let at = pool.display();
         match error {
-            PoolError::NoPool if has_lost_its_supers(pool) => lost_its_supers(pool),
+            PoolError::NoPool | PoolError::NotEmpty(_) if has_lost_its_supers(pool) => {
+                lost_its_supers(pool)
+            }
             PoolError::NoPool if pool.is_dir() => {
                 let message = format!("'{at}' is no pool: it has neither super.0 nor super.1");
                 let failure = Self::nothing_done(message);
@@ -73,7 +75,6 @@ impl Failure {
                     failure.hint("make one in an empty folder with: onefold pool create FOLDER")
                 }
             }
-            PoolError::NotEmpty(_) if has_lost_its_supers(pool) => lost_its_supers(pool),
             PoolError::NotEmpty(name) => Self::nothing_done(format!(
                 "'{at}' is neither a pool nor empty: it already holds '{name}'"
             ))

@@ -114,6 +114,7 @@ impl ArchiveCreateArgs {
 
 /// `onefold archive add`
 #[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ArchiveAddArgs {
     /// Folder of the archive
     #[arg(value_name = "STORE")]

@@ -59,9 +59,9 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
             Failure::nothing_done(format!("archive '{at}' is in use by {holder}"))
                 .hint("wait for it, or stop it")
         }
-        error @ (ArchiveError::NewerFormat { .. } | ArchiveError::NoVersions) => {
-            Failure::nothing_done(format!("archive '{at}': {error}"))
-        }
+        error @ (ArchiveError::NewerFormat { .. }
+        | ArchiveError::OlderFormat { .. }
+        | ArchiveError::NoVersions) => Failure::nothing_done(format!("archive '{at}': {error}")),
         error @ ArchiveError::NoVersion { .. } => {
             Failure::nothing_done(format!("archive '{at}': {error}"))
                 .hint(format!("to see the versions: onefold archive list {at}"))
@@ -71,9 +71,6 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
                 .hint(format!("to see the paths: onefold archive ls {at}"))
         }
         error @ ArchiveError::Setting(_) => Failure::nothing_done(error.to_string()),
-        error @ ArchiveError::OlderFormat { .. } => {
-            Failure::nothing_done(format!("archive '{at}': {error}"))
-        }
         error @ ArchiveError::Nothing => {
             Failure::nothing_done(error.to_string()).hint("to make such a version: --allow-empty")
         }

@@ -38,8 +38,8 @@ pub fn prune(args: &ArchivePruneArgs, printer: &Printer) -> Result<ExitCode> {
                 None => "remove".to_owned(),
             };
             let (number, time) = (info.number, utc_text(info.time_s));
-            text += &format!("{what} version {number} of {time} {}", info.label);
-            text.truncate(text.trim_end().len());
+            let line = format!("{what} version {number} of {time} {}", info.label);
+            text.push_str(line.trim_end());
             text.push('\n');
         }
         printer.data(&text)?;

@@ -106,9 +106,8 @@ fn one_word_names_the_format_everywhere_and_what_convert_writes_is_read_everywhe
             assert!(said.err.contains(told), "{command:?} {file}: {}", said.err);
         }
     }
-    for old in [["trace", "info", "in.txt", "--from", "msr"].as_slice()] {
-        assert_eq!(sandbox.onefold(old).code, Some(0), "the old word goes on");
-    }
+    let old = ["trace", "info", "in.txt", "--from", "msr"];
+    assert_eq!(sandbox.onefold(&old).code, Some(0), "the old word goes on");
 }
 
 #[cfg(feature = "parquet")]
@@ -123,7 +122,7 @@ fn a_damaged_parquet_trace_is_an_error_and_no_panic() {
     let mut refused = 0;
     for _ in 0..12 {
         let mut bytes = whole.clone();
-        for _ in 0..1 + bytes.len() / 100 {
+        for _ in 0..=bytes.len() / 100 {
             let at = 4 + random.next_u64() as usize % (bytes.len() - 12);
             bytes[at] = random.next_u64() as u8;
         }
