@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             full,
             "ses-dedup/fig-4 [==========                    ] \
-             1 GiB of 3 GiB  5.74 KiB/s  1h 1m left"
+             1 GiB of 3 GiB  5.75 KiB/s  1h 1m left"
         );
         for columns in 0..120 {
             for unit in [Unit::Bytes, Unit::Things("requests")] {

@@ -285,7 +285,7 @@ mod tests {
         let hint = |text| apply(text, None).map(|_| ()).unwrap_err().hints.concat();
         assert_eq!(hint("indx-memory = '1G'"), "did you mean 'index-memory'?");
         assert_eq!(hint("[serve]\nchunksize = 1"), "did you mean 'serve.chunk-size'?");
-        assert!(hint("zzzzzzzzzzzz = 1").starts_with("accepted here: cache, cache-memory"));
+        assert!(hint("zzzzzzzzzzzz = 1").starts_with("accepted here: background, cache, "));
     }
 
     #[test]

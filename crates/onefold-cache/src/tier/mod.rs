@@ -6,6 +6,7 @@
 //! what survives a restart, `size` how large it may be.
 
 mod copy;
+mod identity;
 #[cfg(test)]
 mod interleavings;
 mod saved;

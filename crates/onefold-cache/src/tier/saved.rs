@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::options::OptionError;
 
 /// The file that is written often, and the one that is made durable.
-const FILES: [&str; 2] = ["state.0", "state.1"];
+pub const FILES: [&str; 2] = ["state.0", "state.1"];
 const MAGIC: &[u8; 8] = b"1FTIER\x01\n";
 /// Largest state that is read, in bytes: some 50 million containers.
 const BYTES_MAX: u64 = 1 << 30;
@@ -28,6 +28,9 @@ pub enum TierError {
     /// Another cache uses the folder.
     #[error("cache folder: {0}")]
     Locked(#[from] LockError),
+    /// The folder holds something that is not this store's cache.
+    #[error("cache folder: {0}; nothing is written into it: name another folder, or empty it")]
+    NotACache(String),
     /// The folder failed.
     #[error("cache folder: {0}")]
     Media(#[from] MediaError),

@@ -14,6 +14,7 @@ use onefold_block::{
 };
 
 use super::copy::{self, Checksums};
+use super::identity;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
 use super::sync;
@@ -135,6 +136,7 @@ impl TieredStore {
         if choice.entry().offline {
             return Err(TierError::Offline(options.policy));
         }
+        identity::claim(&*folder, COPIES, &options.owner)?;
         let mut slow_bytes = 0;
         let present: HashSet<ContainerId> = slow.list()?.into_iter().collect();
         for &id in &present {

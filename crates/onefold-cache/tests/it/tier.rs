@@ -263,18 +263,75 @@ fn copies_of_an_older_store_are_not_taken_for_this_ones() {
         other.seal(id(number), data.len() as u64).unwrap();
     }
     let other: Arc<dyn ContainerStore> = Arc::new(other);
-    for owner in [[8; 16], OWNER] {
+    let open = |owner| {
         let options = TierOptions { owner, ..options("lru") };
-        let store =
-            TieredStore::open(Arc::clone(&other), Arc::new(fast.clone()), options, None).unwrap();
-        for number in 0..CONTAINERS {
-            let mut byte = [0; 64];
-            store.read(id(number), 1000, &mut byte).unwrap();
-            let expected: Vec<u8> =
-                content(number)[1000..1064].iter().map(|byte| byte ^ 0x55).collect();
-            assert!(byte == expected[..], "container {number}");
+        TieredStore::open(Arc::clone(&other), Arc::new(fast.clone()), options, None)
+    };
+    let before = copies(&fast);
+    let refused = open([8; 16]).map(drop).unwrap_err();
+    assert!(matches!(refused, TierError::NotACache(_)), "{refused}");
+    assert_eq!(copies(&fast), before, "nothing of another store's cache is touched");
+    let store = open(OWNER).unwrap();
+    for number in 0..CONTAINERS {
+        let mut byte = [0; 64];
+        store.read(id(number), 1000, &mut byte).unwrap();
+        let expected: Vec<u8> =
+            content(number)[1000..1064].iter().map(|byte| byte ^ 0x55).collect();
+        assert!(byte == expected[..], "container {number}");
+    }
+}
+
+#[test]
+fn a_folder_that_holds_anything_else_is_refused_and_not_written_into() {
+    let (_, slow) = slow();
+    // What pools, archives and drives keep, and anybody's file.
+    for name in ["super.0", "archive.0", "journal", "thesis.txt"] {
+        let fast = SimFolder::new();
+        fast.create(name).unwrap().write(0, b"mine").unwrap();
+        let folder = Arc::new(fast.clone());
+        let refused = TieredStore::open(Arc::clone(&slow), folder, options("lru"), None);
+        let refused = refused.map(drop).unwrap_err().to_string();
+        assert!(refused.contains(name), "{refused}");
+        assert_eq!(fast.list().unwrap(), [name]);
+        assert!(fast.existing_subfolder("copies").is_err(), "{name}");
+    }
+    // Containers of a pool, in a folder of that name.
+    let fast = SimFolder::new();
+    fast.subfolder("copies").unwrap().create("00000001.container").unwrap();
+    let folder = Arc::new(fast.clone());
+    assert!(TieredStore::open(Arc::clone(&slow), folder, options("lru"), None).is_err());
+    assert_eq!(copies(&fast).len(), 1);
+}
+
+#[test]
+fn a_cache_that_loses_power_while_it_is_made_is_made_again_and_stays_its_owners() {
+    let (_, slow) = slow();
+    for mode in [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything] {
+        for cut in 1..=12 {
+            let fast = SimFolder::new();
+            fast.crash_at(cut);
+            let folder = Arc::new(fast.clone());
+            let _ = TieredStore::open(Arc::clone(&slow), folder, options("lru"), None);
+            let after = fast.after_crash(cut, mode);
+            let store = tier(&slow, &after, "lru");
+            read_many(&store, 1, 20, "after a cut");
+            drop(store);
+            let other = TierOptions { owner: [8; 16], ..options("lru") };
+            let folder = Arc::new(after.clone());
+            let refused = TieredStore::open(Arc::clone(&slow), folder, other, None);
+            assert!(refused.is_err(), "cut at {cut}, {mode:?}");
         }
     }
+    // A damaged identity of a cache in use is no reason to take it over, or to lose it.
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    read_many(&store, 1, 50, "before");
+    drop(store);
+    fast.flip_bit("cache", 12, 1).unwrap();
+    let before = copies(&fast);
+    let folder = Arc::new(fast.clone());
+    assert!(TieredStore::open(Arc::clone(&slow), folder, options("lru"), None).is_err());
+    assert_eq!(copies(&fast), before);
 }
 
 #[test]

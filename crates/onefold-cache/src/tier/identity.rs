@@ -1,0 +1,65 @@
+//! Whose a cache's folder is: a file that names kind and owner, written before anything else.
+//! Room: onefold-cache.
+//! Invariant: nothing is written into a folder that holds anything but a cache of this owner.
+
+use onefold_block::{Folder, MediaError, small_file};
+
+use super::saved::{self, TierError};
+
+/// The file that tells.
+const IDENTITY_FILE: &str = "cache";
+const MAGIC: &[u8; 8] = b"1FCACHE\n";
+const BYTES: usize = 28;
+/// Files that a cache's folder may hold besides.
+const OWN_FILES: [&str; 4] = [IDENTITY_FILE, saved::FILES[0], saved::FILES[1], "lock"];
+
+fn encode(owner: &[u8; 16]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(owner);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    bytes
+}
+
+/// Make sure that the folder is this owner's cache, or make it so if it is empty. `copies` is the
+/// name of the subfolder with the copies.
+pub fn claim(folder: &dyn Folder, copies: &str, owner: &[u8; 16]) -> Result<(), TierError> {
+    let names = folder.list()?;
+    // What a power cut left of a small file is this room's too.
+    let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
+    if let Some(name) = names.iter().find(|name| !OWN_FILES.contains(&&*base(name))) {
+        return Err(TierError::NotACache(format!("it holds '{name}'")));
+    }
+    let is_in_use = match folder.existing_subfolder(copies) {
+        Err(MediaError::NotFound { .. }) => false,
+        copies => !copies?.list()?.is_empty(),
+    } || names.iter().any(|name| saved::FILES.contains(&name.as_str()));
+    match folder.open(IDENTITY_FILE) {
+        // A cache that was made before there was this file is known by its state.
+        Err(MediaError::NotFound { .. }) if is_in_use && saved::read(folder, owner).is_none() => {
+            return Err(TierError::NotACache("it is a cache of something else".to_owned()));
+        }
+        Err(MediaError::NotFound { .. }) => {}
+        media => {
+            let media = media?;
+            let mut found = vec![0; BYTES];
+            let read = media.read(0, &mut found);
+            if read.is_ok() && media.len()? == BYTES as u64 && found == encode(owner) {
+                return Ok(());
+            }
+            // Cut short while it was made, and nothing came after it.
+            if is_in_use {
+                let whole = read.is_ok() && found.starts_with(MAGIC);
+                let why = if whole { "it is a cache of something else" } else { "it is damaged" };
+                return Err(TierError::NotACache(why.to_owned()));
+            }
+            let sum = found.split_last_chunk::<4>();
+            let is_whole = sum.is_some_and(|(body, sum)| {
+                read.is_ok() && crc32fast::hash(body) == u32::from_le_bytes(*sum)
+            });
+            if is_whole {
+                return Err(TierError::NotACache("it is a cache of something else".to_owned()));
+            }
+        }
+    }
+    Ok(small_file::replace(folder, IDENTITY_FILE, &encode(owner))?)
+}
