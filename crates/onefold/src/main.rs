@@ -18,6 +18,7 @@ mod reference;
 mod serve;
 mod settings_file;
 mod status_view;
+mod store_folder;
 mod table;
 mod text_file;
 mod transfer;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     };
     let printer = Printer::new(parsed.args.global.quiet);
     output::log_to_stderr(&parsed.args.global.log);
+    for why in &parsed.passed_over {
+        printer.warning(&format!("going on without the pool's own settings: {why}"));
+    }
     match run(&parsed, &printer) {
         Ok(code) => code,
         Err(failure) => {

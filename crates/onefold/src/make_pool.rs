@@ -3,18 +3,23 @@
 
 use std::path::Path;
 
-use onefold_block::small_file;
+use onefold_block::{ByteSize, FileFolder, Folder, LOCK_FILE, small_file};
 use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::{MemoryArgs, PoolCacheArgs};
+use crate::args::{AccessArgs, MemoryArgs, PoolCacheArgs};
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
 
+/// What a pool takes beside its first container: a journal, a map, two checkpoints and room for
+/// one more of each.
+const BOOKKEEPING_BYTES: u64 = 1 << 20;
+
 /// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
-const OWN_NAMES: [&str; 6] = ["super.0", "super.1", "journal", "map", "containers", "lock"];
+const OWN_NAMES: [&str; 7] =
+    ["super.0", "super.1", "journal", "map", "containers", LOCK_FILE, POOL_FILE];
 
 /// Make a pool, and keep its cache and what differs from the default memory in its settings file.
 pub fn create(
@@ -22,6 +27,7 @@ pub fn create(
     settings: &PoolSettings,
     memory: &MemoryArgs,
     cache: &PoolCacheArgs,
+    access: AccessArgs,
 ) -> Result<()> {
     let at = pool.display();
     let budgets = memory.budgets()?;
@@ -31,9 +37,44 @@ pub fn create(
     }
     must_be_free(pool)?;
     let identity = random_identity()?;
-    let cache = cache_settings(pool, cache)?;
-    Pool::create_at(pool, settings, identity).map_err(|error| Failure::pool(pool, error))?;
-    keep_settings(pool, memory, budgets, &cache)
+    let cache = cache_settings(pool, cache, access)?;
+    let text = settings_text(memory, budgets, &cache);
+    let failed = |error| Failure::pool(pool, error);
+    let mut folder = FileFolder::create(pool).map_err(|error| failed(error.into()))?;
+    let free = folder.free_bytes().map_err(|error| failed(error.into()))?;
+    must_have_room(pool, free, settings)?;
+    folder.restrict(access.group).map_err(|error| failed(error.into()))?;
+    let lock = Pool::lock_at(pool).map_err(failed)?;
+    create_in(&folder, settings, identity, &text).map_err(failed)?;
+    lock.keep();
+    Ok(())
+}
+
+/// Refuse a disk on which the pool could never store anything.
+fn must_have_room(pool: &Path, free: Option<u64>, settings: &PoolSettings) -> Result<()> {
+    let wanted = u64::from(settings.container_bytes) + BOOKKEEPING_BYTES;
+    let Some(free) = free.filter(|&free| free < wanted) else { return Ok(()) };
+    Err(Failure::nothing_done(format!(
+        "'{}': the disk has {} left, and a pool needs {} to store anything",
+        pool.display(),
+        ByteSize(free),
+        ByteSize(wanted)
+    ))
+    .hint("make room there, name a folder on another disk, or take a smaller --container-size"))
+}
+
+/// Make a pool with its settings file, if there is anything to say in it. The settings come first:
+/// once there is a pool, it has them, whenever the power goes.
+fn create_in(
+    folder: &dyn Folder,
+    settings: &PoolSettings,
+    identity: PoolIdentity,
+    text: &str,
+) -> std::result::Result<(), PoolError> {
+    if !text.is_empty() {
+        small_file::replace(folder, POOL_FILE, text.as_bytes())?;
+    }
+    Pool::create(folder, settings, identity)
 }
 
 /// Refuse a place that holds something else.
@@ -50,8 +91,7 @@ fn must_be_free(pool: &Path) -> Result<()> {
     for entry in entries {
         let name = entry.map_err(|e| Failure::unusable("list", pool, e))?.file_name();
         let name = name.to_string_lossy().into_owned();
-        let known = name.strip_suffix(small_file::UNFINISHED).unwrap_or(&name);
-        if !OWN_NAMES.contains(&known) && known != POOL_FILE {
+        if !OWN_NAMES.contains(&name.strip_suffix(small_file::UNFINISHED).unwrap_or(&name)) {
             return Err(Failure::pool(pool, PoolError::NotEmpty(name)));
         }
     }
@@ -73,9 +113,9 @@ pub fn random_identity() -> Result<PoolIdentity> {
 }
 
 /// What the settings file of a new pool says of its cache; the cache's folder is made.
-fn cache_settings(pool: &Path, cache: &PoolCacheArgs) -> Result<String> {
+fn cache_settings(pool: &Path, cache: &PoolCacheArgs, access: AccessArgs) -> Result<String> {
     let Some(folder) = &cache.cache else { return Ok(String::new()) };
-    let folder = pool_cache::prepare(pool, folder)?;
+    let folder = pool_cache::prepare(pool, folder, access.group)?;
     let text = folder.to_str().ok_or_else(|| {
         let at = folder.display();
         Failure::nothing_done(format!("the cache '{at}' cannot be kept: its path is not UTF-8"))
@@ -91,7 +131,8 @@ fn cache_settings(pool: &Path, cache: &PoolCacheArgs) -> Result<String> {
     ))
 }
 
-fn keep_settings(pool: &Path, memory: &MemoryArgs, budgets: Budgets, cache: &str) -> Result<()> {
+/// The settings file of a new pool; empty if there is nothing to say.
+fn settings_text(memory: &MemoryArgs, budgets: Budgets, cache: &str) -> String {
     let usual = Budgets::default();
     let rows = [
         ("index-memory", memory.index_memory, budgets.index_bytes != usual.index_bytes),
@@ -104,13 +145,76 @@ fn keep_settings(pool: &Path, memory: &MemoryArgs, budgets: Budgets, cache: &str
         .map(|(name, size, _)| format!("{name} = {}  # {size}\n", size.bytes()))
         .collect();
     if kept.is_empty() && cache.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    let text = format!(
+    format!(
         "# Memory of this pool, in bytes, and its cache, as it was made. Flags, the environment\n\
          # and --config overrule it; sizes may also be written like \"1G\".\n{}{cache}",
         kept.concat()
-    );
-    let path = pool.join(POOL_FILE);
-    std::fs::write(&path, text).map_err(|e| Failure::broke("write", &path, e))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{CrashMode, SimFolder};
+    use onefold_pool::OpenOptions;
+
+    use super::*;
+
+    const TEXT: &str = "index-memory = 33554432\ncache = \"/ssd/copies\"\ncache-size = \"20%\"\n";
+
+    fn create_on(folder: &SimFolder) -> std::result::Result<(), PoolError> {
+        let identity = PoolIdentity { uuid: [7; 16], key: [9; 32] };
+        create_in(folder, &PoolSettings::default(), identity, TEXT)
+    }
+
+    fn settings_of(folder: &SimFolder) -> Option<Vec<u8>> {
+        small_file::read(folder, POOL_FILE, 10_000).ok()
+    }
+
+    #[test]
+    fn a_disk_without_room_for_a_container_is_refused() {
+        let settings = PoolSettings::default();
+        let room = |free| must_have_room(Path::new("p"), free, &settings);
+        for free in [None, Some(5 << 20), Some(u64::MAX)] {
+            assert!(room(free).is_ok());
+        }
+        let refused = room(Some((5 << 20) - 1)).unwrap_err().message;
+        assert!(refused.ends_with("left, and a pool needs 5 MiB to store anything"), "{refused}");
+    }
+
+    #[test]
+    fn a_power_cut_leaves_a_pool_with_its_settings_or_none() {
+        let whole = SimFolder::new();
+        create_on(&whole).unwrap();
+        let (mut made, mut never) = (0, 0);
+        for op in 1..=whole.op_count() + 1 {
+            let random = (0..24).map(|seed| (seed, CrashMode::Random));
+            let modes = [(0, CrashMode::KeepNothing), (0, CrashMode::KeepEverything)];
+            for (seed, mode) in modes.into_iter().chain(random) {
+                let disk = SimFolder::new();
+                disk.crash_at(op);
+                let created = create_on(&disk);
+                let left = disk.after_crash(seed, mode);
+                let settings = settings_of(&left);
+                let at = format!("cut at {op}, seed {seed}, {mode:?}:\n{}", disk.op_log());
+                match Pool::open(&left, &OpenOptions::default()) {
+                    Ok(pool) => {
+                        assert_eq!(settings.as_deref(), Some(TEXT.as_bytes()), "{at}");
+                        pool.close().unwrap();
+                        made += 1;
+                    }
+                    Err(PoolError::NoPool) => {
+                        assert!(created.is_err(), "{at}");
+                        assert!(settings.is_none_or(|text| text == TEXT.as_bytes()), "{at}");
+                        create_on(&left).unwrap_or_else(|error| panic!("{error}: {at}"));
+                        Pool::open(&left, &OpenOptions::default()).unwrap();
+                        never += 1;
+                    }
+                    Err(error) => panic!("{error}: {at}"),
+                }
+            }
+        }
+        assert!(made > 20 && never > 100, "{made} pools, {never} never made");
+    }
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, FileFolder, FolderLock, Hold};
+use onefold_block::{ContainerStore, FileFolder, FolderLock, Group, Hold};
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool};
 
@@ -13,6 +13,7 @@ use crate::args::PoolCacheArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool::{must_exist, refused};
 use crate::output::Printer;
+use crate::store_folder;
 
 /// Containers read last whose reads are one use: a reader that goes through one container in many
 /// small reads uses it once, and so do eight such readers at a time.
@@ -87,7 +88,7 @@ pub fn saved_status(folder: &Path, uuid: &[u8; 16]) -> Option<TierStatus> {
 }
 
 /// Make the cache's folder for a new pool, and say where it is, whatever the working folder.
-pub fn prepare(pool: &Path, folder: &Path) -> Result<PathBuf> {
+pub fn prepare(pool: &Path, folder: &Path, group: Option<Group>) -> Result<PathBuf> {
     let refused = |error| Failure::unusable("use as a cache", folder, error);
     let absolute = |path: &Path| {
         let path = std::path::absolute(path).map_err(refused)?;
@@ -106,7 +107,7 @@ pub fn prepare(pool: &Path, folder: &Path) -> Result<PathBuf> {
         .hint("name a folder of its own, on the fast device"))
     };
     apart(&absolute(folder)?)?;
-    std::fs::create_dir_all(folder).map_err(refused)?;
+    store_folder::make(folder, group)?;
     // Once more, now that links in its path can be followed.
     let folder = folder.canonicalize().map_err(refused)?;
     apart(&folder)?;

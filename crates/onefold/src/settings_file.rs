@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
@@ -18,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::text_file;
 
 /// The settings file of a pool, in its folder.
-pub const POOL_FILE: &str = "onefold.toml";
+pub use onefold_pool::SETTINGS_FILE as POOL_FILE;
 /// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
 /// owner's.
 const POOL_KEYS: [&str; 6] =
@@ -30,6 +31,8 @@ pub struct Parsed {
     pub args: Args,
     /// Long names of the flags that stood on the command line.
     pub written: BTreeSet<String>,
+    /// Why a settings file was left out, where that is allowed.
+    pub passed_over: Vec<String>,
 }
 
 /// Why there are no arguments to work with.
@@ -59,9 +62,20 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> std::result::Result<Parsed
     let leaf = leaf(&matches);
     let mut command = Args::command();
     let mut any = false;
+    let mut passed_over = Vec::new();
     for (path, allowed) in files(leaf)? {
-        let text = text_file::read(&path, "settings file", text_file::SETTINGS_BYTES_MAX)?;
-        command = File { path: &path, text: &text, allowed }.apply(command)?;
+        let of_pool = allowed.is_some();
+        let applied = read(&path, of_pool)
+            .and_then(|text| File { path: &path, text: &text, allowed }.apply(command.clone()));
+        match applied {
+            Ok(applied) => command = applied,
+            // What is left of the pool can be read without its limits and its cache.
+            Err(failure) if of_pool && matches!(leaf.try_contains_id("rescue"), Ok(true)) => {
+                passed_over.push(failure.message);
+            }
+            Err(failure) if of_pool => return Err(advise(failure, &path).into()),
+            Err(failure) => return Err(failure.into()),
+        }
         any = true;
     }
     let written = leaf
@@ -70,7 +84,44 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> std::result::Result<Parsed
         .map(|id| id.as_str().replace('_', "-"))
         .collect();
     let matches = if any { command.try_get_matches_from(&args)? } else { matches };
-    Ok(Parsed { args: Args::from_arg_matches(&matches)?, written })
+    refuse_settings_of_no_cache(self::leaf(&matches), &written)?;
+    Ok(Parsed { args: Args::from_arg_matches(&matches)?, written, passed_over })
+}
+
+/// Refuse flags that say how a pool's cache is to be where it has none.
+fn refuse_settings_of_no_cache(leaf: &ArgMatches, written: &BTreeSet<String>) -> Result<()> {
+    let Ok(None) = leaf.try_get_one::<PathBuf>("cache") else { return Ok(()) };
+    match ["cache-size", "cache-policy"].into_iter().find(|flag| written.contains(*flag)) {
+        Some(flag) => Err(Failure::nothing_done(format!("--{flag} without a cache"))
+            .hint("name its folder, on a fast device: --cache FOLDER")),
+        None => Ok(()),
+    }
+}
+
+/// The text of a settings file. A pool's own is never empty: where it would say nothing, none is
+/// written.
+fn read(path: &Path, of_pool: bool) -> Result<String> {
+    let unusable = |error: io::Error| Failure::unusable("read settings file", path, error);
+    // Waiting for a FIFO would be waiting for ever.
+    if !std::fs::metadata(path).map_err(unusable)?.is_file() {
+        return Err(unusable(io::Error::other("it is not a regular file")));
+    }
+    let text = text_file::read(path, "settings file", text_file::SETTINGS_BYTES_MAX)?;
+    if of_pool && text.trim().is_empty() {
+        return Err(unusable(io::Error::other("it is empty, so it has lost what it said")));
+    }
+    Ok(text)
+}
+
+/// What to do about a pool's own settings file that cannot be used.
+fn advise(failure: Failure, path: &Path) -> Failure {
+    let at = path.display();
+    failure
+        .hint(format!(
+            "it holds the pool's memory limits and its cache (docs/settings.md): correct it, or, \
+             to go on with the defaults and without a cache, remove it: rm '{at}'"
+        ))
+        .hint("it holds no data; --rescue, where a command has it, works without it")
 }
 
 fn leaf(mut matches: &ArgMatches) -> &ArgMatches {
@@ -97,7 +148,8 @@ fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Allowed)>> {
     }
     if let Ok(Some(pool)) = leaf.try_get_one::<PathBuf>("pool") {
         let path = pool.join(POOL_FILE);
-        if path.is_file() {
+        // One that is there and cannot be used must not be taken for none.
+        if path.symlink_metadata().is_ok() {
             files.push((path, Some(POOL_KEYS.as_slice())));
         }
     }

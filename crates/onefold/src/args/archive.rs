@@ -10,6 +10,7 @@ use onefold_block::ByteSize;
 use onefold_content::Compression;
 use onefold_sim::Ratio;
 
+use super::AccessArgs;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
@@ -94,6 +95,9 @@ pub struct ArchiveCreateArgs {
     /// How chunks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
     #[arg(long, value_name = "KIND", default_value = "lz4")]
     pub compression: Compression,
+    /// Who may use it.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 impl ArchiveCreateArgs {

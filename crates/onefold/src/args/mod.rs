@@ -3,6 +3,7 @@
 //! Invariant: a flag is defined here and nowhere else. Help, completions, the manual pages,
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
+mod access;
 mod archive;
 mod array;
 mod background;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use access::AccessArgs;
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
     ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs, ArchiveRestoreArgs,
@@ -44,7 +46,7 @@ pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
     ScramblerShowArgs,
 };
-pub use serve::{ServeArgs, TlsArgs};
+pub use serve::{CrowdArgs, ServeArgs, TlsArgs};
 pub use ssd::SsdCommand;
 pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
 pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};

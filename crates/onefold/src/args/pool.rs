@@ -8,7 +8,7 @@ use clap::Subcommand;
 use onefold_pool::SpaceTarget;
 
 use super::background::space_target;
-use super::{MemoryArgs, PoolCacheArgs, StoreArgs};
+use super::{AccessArgs, MemoryArgs, PoolCacheArgs, StoreArgs};
 
 /// Make, inspect and check pools.
 #[derive(Debug, Subcommand)]
@@ -40,6 +40,9 @@ pub struct PoolCreateArgs {
     /// What is before it; kept in POOL/onefold.toml as well.
     #[command(flatten)]
     pub cache: PoolCacheArgs,
+    /// Who may use it.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// `onefold pool status`

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
-use super::{BackgroundArgs, MemoryArgs, PoolCacheArgs, RecordArgs, RescueArgs, StoreArgs};
+use super::{
+    AccessArgs, BackgroundArgs, MemoryArgs, PoolCacheArgs, RecordArgs, RescueArgs, StoreArgs,
+};
 
 const EXAMPLES: &str = "\
 Every volume is an export of its name; the empty name is the first one.
-SIGTERM or SIGINT (Ctrl-C) stops it with everything flushed; a second one stops it at once.
+SIGTERM, SIGINT (Ctrl-C), SIGQUIT or a terminal that is closed (SIGHUP, but under nohup) stops it
+with everything flushed; a second one stops it at once.
 SIGUSR1 prints the pool's status to stderr.
 
 Examples:
@@ -32,6 +35,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
     pub listen: Vec<ListenAddr>,
+    /// How many may come.
+    #[command(flatten)]
+    pub crowd: CrowdArgs,
     /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,
@@ -63,9 +69,24 @@ pub struct ServeArgs {
     /// What is written down of the clients' requests.
     #[command(flatten)]
     pub record: RecordArgs,
+    /// Who may use a new pool and its cache, and the Unix sockets.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// How many clients may come.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct CrowdArgs {
+    /// Most connections that are served at once, over TCP and over Unix sockets each
+    ///
+    /// Further ones are closed on arrival. Clients that have not got through the handshake do not
+    /// count: they have places of their own, and the oldest of them makes room for the next.
+    #[arg(long, value_name = "N", env = "ONEFOLD_MAX_CONNECTIONS", hide_env = true)]
+    #[arg(default_value = "128", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub max_connections: u32,
 }
 
 /// Encryption of TCP connections.

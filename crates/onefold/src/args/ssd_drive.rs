@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use super::{RecordArgs, TlsArgs};
+use super::{AccessArgs, CrowdArgs, RecordArgs, TlsArgs};
 
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
 there is opened as it is: SPEC and --preset must agree with it, and --set changes it, but for what
 its pages depend on (geometry, size, code, scrambler, deduplication). The export has no name.
-SIGTERM or SIGINT (Ctrl-C) stops it with everything flushed; a second one stops it at once.
+SIGTERM, SIGINT (Ctrl-C), SIGQUIT or a terminal that is closed (SIGHUP, but under nohup) stops it
+with everything flushed; a second one stops it at once.
 
 Examples:
   onefold ssd serve --preset ses-slc --dir ./drive
@@ -44,6 +45,9 @@ pub struct SsdServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
     pub listen: Vec<ListenAddr>,
+    /// How many may come.
+    #[command(flatten)]
+    pub crowd: CrowdArgs,
     /// Serve on a private socket, run a shell command with $uri set, and exit with its status
     ///
     /// The command also finds $unixsocket, $nbd and $drive.
@@ -52,6 +56,9 @@ pub struct SsdServeArgs {
     /// What is written down of the clients' requests.
     #[command(flatten)]
     pub record: RecordArgs,
+    /// Who may use a new drive and the Unix sockets.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -79,7 +79,33 @@ pub struct MemoryArgs {
     pub cache_memory: ByteSize,
 }
 
+/// The memory of this machine, in bytes.
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.mem_unit).saturating_mul(info.totalram)
+}
+
 impl MemoryArgs {
+    /// Refuse what a machine with `has` bytes of memory can never give.
+    fn must_be_had(&self, has: u64) -> Result<()> {
+        let rows = [
+            ("--index-memory", self.index_memory),
+            ("--map-memory", self.map_memory),
+            ("--cache-memory", self.cache_memory),
+        ];
+        let sum = rows.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(size.bytes()));
+        let too_much = match rows.iter().find(|(_, size)| size.bytes() > has) {
+            Some((flag, size)) => format!("{flag} {size} is"),
+            None if sum > has => {
+                let flags = rows.map(|(flag, size)| format!("{flag} {size}"));
+                format!("{} are together", flags.join(", "))
+            }
+            None => return Ok(()),
+        };
+        let message = format!("{too_much} more than the {} of this machine", ByteSize(has));
+        Err(Failure::nothing_done(message).hint("leave some memory to the system as well"))
+    }
+
     /// The same for the pool, checked.
     pub fn budgets(&self) -> Result<Budgets> {
         let budgets = Budgets {
@@ -88,6 +114,35 @@ impl MemoryArgs {
             cache_bytes: self.cache_memory.bytes(),
         };
         budgets.check().map_err(|e| Failure::nothing_done(e.to_string()))?;
+        self.must_be_had(memory_bytes())?;
         Ok(budgets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_machine_does_not_have_is_refused_by_name() {
+        let args = |index: u64, map: u64, cache: u64| MemoryArgs {
+            index_memory: ByteSize(index << 30),
+            map_memory: ByteSize(map << 30),
+            cache_memory: ByteSize(cache << 30),
+        };
+        let refused = |args: MemoryArgs| args.must_be_had(8 << 30).unwrap_err().message;
+        assert!(args(4, 2, 2).must_be_had(8 << 30).is_ok());
+        assert_eq!(
+            refused(args(1, 9, 1)),
+            "--map-memory 9 GiB is more than the 8 GiB of this machine"
+        );
+        assert_eq!(
+            refused(args(4, 2, 3)),
+            "--index-memory 4 GiB, --map-memory 2 GiB, --cache-memory 3 GiB are together more \
+             than the 8 GiB of this machine"
+        );
+        let most = ByteSize(u64::MAX);
+        let all = MemoryArgs { index_memory: most, map_memory: most, cache_memory: most };
+        assert!(refused(all).starts_with("--index-memory"));
     }
 }

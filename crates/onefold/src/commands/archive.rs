@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::make_pool;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::store_folder;
 
 /// Run the command that was named.
 pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
@@ -93,6 +94,7 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     let settings = args.settings()?;
     let identity = make_pool::random_identity()?;
     let identity = ArchiveIdentity { uuid: identity.uuid, key: identity.key };
+    store_folder::make(&args.store, args.access.group)?;
     Archive::create_at(&args.store, &settings, identity)
         .map_err(|error| failure(&args.store, error))?;
     let at = args.store.display();

@@ -9,7 +9,7 @@ use crate::output::Printer;
 /// Make the pool.
 pub fn run(args: &PoolCreateArgs, printer: &Printer) -> Result<()> {
     let settings = args.store.settings()?;
-    make_pool::create(&args.pool, &settings, &args.memory, &args.cache)?;
+    make_pool::create(&args.pool, &settings, &args.memory, &args.cache, args.access)?;
     let at = args.pool.display();
     printer.note(&format!(
         "made pool '{at}': {} chunks, {}, {}",

@@ -10,7 +10,6 @@ use onefold_block::{BlockDevice, ByteSize};
 use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
@@ -37,14 +36,6 @@ const FIRST_VOLUME: &str = "main";
 /// The socket of `--run`, in a folder of its own.
 const SOCKET: &str = "socket";
 
-/// Let this process open as many files as it may: connections and containers want a few hundred,
-/// and the usual soft limit is there for programs that use select(2).
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // Without it the limit stays what it is, and a client too many is closed.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
     if args.rescue.rescue.is_some() && !args.read_only {
@@ -53,7 +44,6 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         ));
     }
     let tls = tls_files(args);
-    raise_file_limit();
     let events = Events::listen()?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
@@ -173,8 +163,14 @@ fn listening(
     } else if addresses.is_empty() {
         addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
     }
-    let allow_insecure = args.tls.allow_unencrypted_network_access;
-    Listening { addresses, tls, allow_insecure, read_only: args.read_only }
+    Listening {
+        addresses,
+        tls,
+        allow_insecure: args.tls.allow_unencrypted_network_access,
+        read_only: args.read_only,
+        max_connections: args.crowd.max_connections,
+        group: args.access.group,
+    }
 }
 
 /// All three TLS files, or none; the command line asks for them together.
@@ -209,7 +205,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     }
     let failed = |error| Failure::pool(path, error);
     check_volume_size(args.size, args.store.chunk_size)?;
-    make_pool::create(path, &args.store.settings()?, &args.memory, &args.cache)?;
+    make_pool::create(path, &args.store.settings()?, &args.memory, &args.cache, args.access)?;
     let cached = open()?;
     cached.pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
     printer.note(&format!(

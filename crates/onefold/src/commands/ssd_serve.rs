@@ -24,6 +24,7 @@ use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::record::Prepared;
 use crate::serve::stop;
+use crate::store_folder;
 use crate::text_file;
 
 /// Where it listens if nothing else is said.
@@ -90,7 +91,7 @@ fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Prin
         return Ok(());
     }
     let Some(wanted) = wanted else { return Ok(()) };
-    let folder = FileFolder::create(&args.dir).map_err(|e| failed(e.into()))?;
+    let folder = store_folder::make(&args.dir, args.access.group)?;
     drive::create(&folder, wanted).map_err(failed)?;
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
     printer.note(&format!(
@@ -264,8 +265,14 @@ fn listening(args: &SsdServeArgs, private: Option<&Path>) -> Listening {
         }),
         _ => None,
     };
-    let allow_insecure = args.tls.allow_unencrypted_network_access;
-    Listening { addresses, tls, allow_insecure, read_only: false }
+    Listening {
+        addresses,
+        tls,
+        allow_insecure: args.tls.allow_unencrypted_network_access,
+        read_only: false,
+        max_connections: args.crowd.max_connections,
+        group: args.access.group,
+    }
 }
 
 fn private_folder() -> Result<tempfile::TempDir> {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
@@ -15,6 +15,22 @@ use crate::failure::{Failure, Result};
 
 /// How often the pool is tidied and flushed; a power cut takes at most what came in since.
 const TICK: Duration = Duration::from_secs(5);
+
+/// Signals that ask to stop: a service manager's, and what a terminal sends for Ctrl-C, for Ctrl-\
+/// and when it is closed.
+const STOPS: [i32; 4] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP];
+
+/// Whether this process was started with the wish that it outlives its terminal (`nohup`).
+fn is_to_be_ignored(signal: i32) -> bool {
+    if signal != SIGHUP {
+        return false;
+    }
+    // Where the system does not tell, stopping in order is the safe side.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// Something happened.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +56,16 @@ impl Events {
     pub fn listen() -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
         let stopping = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
+        let stops: Vec<i32> =
+            STOPS.into_iter().filter(|&signal| !is_to_be_ignored(signal)).collect();
+        for &signal in &stops {
             // In this order: the first signal must not find the flag that it sets itself.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))
                 .and_then(|_| flag::register(signal, Arc::clone(&stopping)))
                 .map_err(failed)?;
         }
         let (sender, receiver) = channel();
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1]).map_err(failed)?;
+        let mut signals = Signals::new(stops.iter().chain(&[SIGUSR1])).map_err(failed)?;
         let to = sender.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use onefold_block::Group;
 use onefold_nbd::{Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::{Failure, Result};
 
@@ -18,6 +21,10 @@ pub struct Listening {
     pub allow_insecure: bool,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// Most clients that are served at once, over TCP and over Unix sockets each.
+    pub max_connections: u32,
+    /// The group that may use the Unix sockets, besides the owner.
+    pub group: Option<Group>,
 }
 
 /// Servers that run; every address is served by one of them.
@@ -25,9 +32,36 @@ pub struct Servers {
     servers: Vec<(Server, bool)>,
 }
 
+/// Files that a server has open besides its connections: containers, the copies of some in a
+/// cache, and the dozen that a pool or a drive consists of.
+const OTHER_FILES: u64 = 256 + 256 + 32;
+
+/// Let this process open as many files as it may: connections and containers want a few hundred,
+/// and the usual soft limit is there for programs that use select(2). Refuse what would not fit.
+fn allow_open_files(how: &Listening) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the limit stays what it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let Some(most) = getrlimit(Resource::Nofile).current else { return Ok(()) };
+    let is_tcp = |at: &ListenAddr| matches!(at, ListenAddr::Tcp { .. });
+    let kinds = [how.addresses.iter().any(is_tcp), !how.addresses.iter().all(is_tcp)];
+    let kinds = kinds.into_iter().filter(|&there| there).count() as u64;
+    let each = u64::from(how.max_connections) + ServerConfig::default().max_handshakes as u64;
+    let wanted = kinds * each + OTHER_FILES;
+    if wanted <= most {
+        return Ok(());
+    }
+    Err(Failure::nothing_done(format!(
+        "--max-connections {} may take {wanted} open files, but this process may open {most}",
+        how.max_connections
+    ))
+    .hint("allow more (ulimit -n, or LimitNOFILE= of a service), or ask for fewer connections"))
+}
+
 impl Servers {
     /// Start them. Once this returns, clients can connect.
     pub fn start(exports: &Arc<dyn Exports>, how: &Listening) -> Result<Self> {
+        allow_open_files(how)?;
         let tls = how.tls.as_ref().map(|files| TlsMode::Required(files.clone()));
         let is_tcp = |at: &&ListenAddr| matches!(at, ListenAddr::Tcp { .. });
         let (tcp, unix): (Vec<&ListenAddr>, Vec<&ListenAddr>) =
@@ -43,6 +77,8 @@ impl Servers {
                 tls: tls.unwrap_or_default(),
                 allow_insecure: how.allow_insecure,
                 read_only: how.read_only,
+                socket_group: how.group,
+                max_connections: how.max_connections as usize,
                 ..ServerConfig::default()
             };
             let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;

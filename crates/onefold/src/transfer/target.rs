@@ -1,9 +1,9 @@
 //! Where an export writes to: a sparse file, a block device, or a pipe.
 //! Room: onefold.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, IsTerminal as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use onefold_block::ByteSize;
@@ -54,6 +54,11 @@ impl Target {
             }
             _ => {
                 let file = OutFile::create(path, force)?;
+                if kind.is_none() {
+                    // A disk's contents are its owner's affair; nothing is in it yet.
+                    let private = Permissions::from_mode(0o600);
+                    file.file().set_permissions(private).map_err(unusable)?;
+                }
                 file.file().set_len(size_bytes).map_err(unusable)?;
                 Kind::Fresh(file)
             }

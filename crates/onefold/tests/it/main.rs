@@ -6,6 +6,7 @@
 
 mod archive;
 mod array;
+mod bounds;
 mod clients;
 mod command_line;
 mod crash;
@@ -17,6 +18,7 @@ mod images;
 mod interrupted;
 mod pool_cache;
 mod pool_tier;
+mod private;
 mod record;
 mod reproduce;
 mod scrambler;

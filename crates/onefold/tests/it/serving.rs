@@ -91,8 +91,8 @@ fn a_socket_inside_of_a_pool_to_be_made_is_refused() {
 }
 
 #[test]
-fn both_signals_stop_it_in_order_with_a_client_connected() {
-    for signal in ["TERM", "INT"] {
+fn every_signal_to_stop_stops_it_in_order_with_a_client_connected() {
+    for signal in ["TERM", "INT", "QUIT", "HUP"] {
         let sandbox = Sandbox::new();
         let mut server = sandbox.serve("pool", &["--size", "16M"]);
         let script = "h.pwrite(b'x' * 65536, 0); print('written', flush=True); input()";
@@ -113,6 +113,25 @@ fn both_signals_stop_it_in_order_with_a_client_connected() {
         // Written and never flushed by the client: the clean stop did.
         assert_eq!(sandbox.status("pool")["logical_bytes"], 65536);
     }
+}
+
+#[test]
+fn a_server_that_is_to_outlive_its_terminal_does() {
+    let sandbox = Sandbox::new();
+    let socket = sandbox.path("socket");
+    let served =
+        sandbox.command(&["serve", "pool", "--listen", &format!("unix:{}", socket.display())]);
+    let mut command = std::process::Command::new("sh");
+    // What nohup does, without its messages.
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(served.get_program());
+    command.args(served.get_args()).current_dir(sandbox.path(""));
+    let mut server = Server::start(command, socket);
+    server.signal("HUP");
+    // Answered after the signal has been dealt with, if at all.
+    server.signal("USR1");
+    server.wait_for_line("stored");
+    server.signal("TERM");
+    assert_eq!(server.ended().code(), Some(0));
 }
 
 #[test]

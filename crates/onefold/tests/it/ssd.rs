@@ -148,6 +148,15 @@ fn settings_change_on_top_of_the_drive_s_own_and_what_pages_depend_on_does_not()
 }
 
 #[test]
+fn a_closed_terminal_stops_a_drive_in_order() {
+    let sandbox = Sandbox::new();
+    let mut server = serve(&sandbox, &SMALL);
+    server.signal("HUP");
+    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(smart(&sandbox)["nvme_smart_health_information_log"]["unsafe_shutdowns"], 0);
+}
+
+#[test]
 fn a_drive_without_readable_counters_is_served_and_says_so() {
     let sandbox = Sandbox::new();
     let server = serve(&sandbox, &SMALL);
