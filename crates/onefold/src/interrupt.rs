@@ -50,7 +50,7 @@ pub fn watch() -> Result<()> {
 }
 
 /// Whether whoever started this process wants it to live through a signal, as `nohup` does.
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

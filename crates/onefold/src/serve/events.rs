@@ -12,6 +12,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Result};
+use crate::interrupt::is_ignored;
 
 /// How often the pool is tidied and flushed; a power cut takes at most what came in since.
 const TICK: Duration = Duration::from_secs(5);
@@ -19,18 +20,6 @@ const TICK: Duration = Duration::from_secs(5);
 /// Signals that ask to stop: a service manager's, and what a terminal sends for Ctrl-C, for Ctrl-\
 /// and when it is closed.
 const STOPS: [i32; 4] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP];
-
-/// Whether this process was started with the wish that it outlives its terminal (`nohup`).
-fn is_to_be_ignored(signal: i32) -> bool {
-    if signal != SIGHUP {
-        return false;
-    }
-    // Where the system does not tell, stopping in order is the safe side.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
-}
 
 /// Something happened.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +45,9 @@ impl Events {
     pub fn listen() -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
         let stopping = Arc::new(AtomicBool::new(false));
+        // nohup wants a server that outlives its terminal; any other signal is meant.
         let stops: Vec<i32> =
-            STOPS.into_iter().filter(|&signal| !is_to_be_ignored(signal)).collect();
+            STOPS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect();
         for &signal in &stops {
             // In this order: the first signal must not find the flag that it sets itself.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))

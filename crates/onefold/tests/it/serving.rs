@@ -121,7 +121,7 @@ fn a_server_that_is_to_outlive_its_terminal_does() {
     let socket = sandbox.path("socket");
     let served =
         sandbox.command(&["serve", "pool", "--listen", &format!("unix:{}", socket.display())]);
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     // What nohup does, without its messages.
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(served.get_program());
     command.args(served.get_args()).current_dir(sandbox.path(""));
