@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::fs::{FlockOperation, flock};
 
 use super::harness::{Said, Sandbox, run};
+use super::ssd::SMALL;
 
 /// Run `onefold` with a umask.
 fn with_umask(sandbox: &Sandbox, mask: &str, args: &[&str]) -> Said {
@@ -40,13 +41,13 @@ fn modes(at: &Path) -> Vec<(PathBuf, u32)> {
 /// Make a store of each kind, with something in it.
 fn make_stores(sandbox: &Sandbox, mask: &str, more: &[&str]) -> [&'static str; 5] {
     fs::write(sandbox.path("image"), vec![7; 1 << 20]).unwrap();
-    let small = "geometry.blocks_per_plane=16";
+    let drive = [&["ssd", "serve", "--dir", "drive", "--run", "true"][..], &SMALL].concat();
     for (args, own) in [
         (&["pool", "create", "pool", "--cache", "fast", "--index-memory", "8M"][..], true),
         (&["volume", "import", "pool", "v", "image"], false),
         (&["serve", "pool", "--run", "nbdinfo $uri"], false),
         (&["volume", "export", "pool", "v", "exported"], false),
-        (&["ssd", "serve", "--dir", "drive", "--set", small, "--run", "true"], true),
+        (&drive, true),
         (&["archive", "create", "store"], true),
         (&["archive", "add", "store", "image"], false),
     ] {

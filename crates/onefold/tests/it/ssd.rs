@@ -9,7 +9,7 @@ use super::file_system::{Fuse, loop_device, mounted};
 use super::harness::{Sandbox, Server, copy_tree, machine, nbdsh, run, tool};
 
 /// A drive of 256 MiB raw: small enough for a test, large enough for a file system.
-const SMALL: [&str; 10] = [
+pub const SMALL: [&str; 10] = [
     "--preset",
     "ses-mlc1",
     "--set",
