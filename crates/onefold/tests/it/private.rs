@@ -151,9 +151,8 @@ fn a_settings_file_that_lost_what_it_said_is_an_error_with_a_way_out() {
     sandbox.ok(&["volume", "create", "pool", "v", "--size", "1M"]);
     let file = sandbox.path("pool/onefold.toml");
     assert!(!sandbox.path("pool/onefold.toml.new").exists());
-    for damaged in
-        [&b""[..], b"\n\n", b"index-memory = ", b"\0\0\0\0", b"\xff\xfe", &[b'#'; 1_100_000]]
-    {
+    let too_long = vec![b'#'; 1_100_000];
+    for damaged in [&b""[..], b"\n\n", b"index-memory = ", b"\0\0\0\0", b"\xff\xfe", &too_long] {
         fs::write(&file, damaged).unwrap();
         for args in [
             &["pool", "status", "pool"][..],
