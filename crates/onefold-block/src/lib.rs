@@ -15,6 +15,7 @@ mod direct;
 pub mod file_media;
 pub mod folder_lock;
 pub mod folder_store;
+pub mod handover;
 pub mod interleave;
 pub mod media;
 pub mod mem_device;

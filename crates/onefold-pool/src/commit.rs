@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba};
 
+use crate::container::buffer::Buffer;
 use crate::container::open::OpenContainer;
 use crate::container::table::ContainerTable;
 use crate::counters::count;
@@ -198,8 +199,9 @@ impl Inner {
     pub fn new_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
         let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
         engine.space.supers(engine.table.len() + 2, volumes + 1)?;
+        let buffer = self.take_buffer()?;
         let id = self.create_next(engine)?;
-        Ok(self.begin_container(engine, id))
+        Ok(self.begin_container(engine, id, buffer))
     }
 
     /// Make the next container in the store.
@@ -217,11 +219,15 @@ impl Inner {
     }
 
     /// Begin to fill a container that the store has.
-    pub fn begin_container(&self, engine: &mut Engine, id: ContainerId) -> Arc<OpenContainer> {
+    pub fn begin_container(
+        &self,
+        engine: &mut Engine,
+        id: ContainerId,
+        buffer: Buffer,
+    ) -> Arc<OpenContainer> {
         let capacity = self.settings.container_bytes as usize;
         engine.table.open(id);
-        let open =
-            Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, self.take_buffer()));
+        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, buffer));
         self.live_mut().insert(id, Arc::clone(&open));
         open
     }
@@ -276,7 +282,15 @@ impl Inner {
         let before = engine.entries.len_bytes();
         engine.entries.run(volume.number, first, run);
         engine.space.journal_took((engine.entries.len_bytes() - before) as u64);
+        self.keep_changes(engine, before);
         Ok(())
+    }
+
+    /// Leave the changes since there were `before` bytes of them to the next process too.
+    pub fn keep_changes(&self, engine: &Engine, before: usize) {
+        if let Some(kept) = self.kept.get() {
+            kept.changes().record(engine.entries.since(before));
+        }
     }
 
     fn count_batch(&self, batch: &Batch) {

@@ -19,6 +19,8 @@ use crate::counters::Counters;
 use crate::error::PoolError;
 use crate::format::frame::Entries;
 use crate::format::superblock::Features;
+use crate::handover::Kept;
+use crate::handover::take_up::TakenUp;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
 use crate::map::Map;
@@ -66,6 +68,11 @@ pub(crate) struct Inner {
     pub scratch: Mutex<Vec<Scratch>>,
     /// Buffers of former open containers: fresh memory costs more than writing to it.
     pub buffers: Mutex<Vec<Buffer>>,
+    /// What is left in memory for the next process; nothing while a pool is recovered, or if the
+    /// door hands in no such memory.
+    pub kept: OnceLock<Kept>,
+    /// What the process before this one left.
+    pub taken_up: TakenUp,
     /// What `status` and `check` read beside the structures above.
     pub files: Files,
     /// The locks on the pool's folder, held as long as the pool is open.
@@ -208,13 +215,22 @@ impl Inner {
         })
     }
 
-    /// The buffer of a former container, if one is kept.
-    pub fn take_buffer(&self) -> Option<Buffer> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    /// A buffer for a container: that of a former one, if one is kept.
+    pub fn take_buffer(&self) -> Result<Buffer, PoolError> {
+        let former = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(former) = former {
+            return Ok(former);
+        }
+        let capacity = self.settings.container_bytes as usize;
+        match self.kept.get().and_then(|kept| kept.slot(capacity)) {
+            Some(slot) => Ok(Buffer::kept(slot)),
+            None => Buffer::new(capacity),
+        }
     }
 
     /// Keep a buffer for the next container. A flush may have been here before: then it is empty.
-    pub fn give_buffer(&self, buffer: Buffer) {
+    pub fn give_buffer(&self, mut buffer: Buffer) {
+        buffer.end();
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.is_allocated() && buffers.len() < BUFFERS_KEPT_MAX {
             buffers.push(buffer);

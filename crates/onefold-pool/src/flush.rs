@@ -39,7 +39,7 @@ impl Inner {
 
     /// Flush with the flusher's lock held; the engine's is taken only for moments.
     fn flush_locked(&self, flusher: &mut Flusher) -> Result<(), PoolError> {
-        let taken = take(&mut self.engine(), flusher);
+        let taken = self.take(&mut self.engine(), flusher);
         self.make_durable(flusher, &taken).inspect_err(|_| taken.put_back(&mut self.engine()))
     }
 
@@ -54,6 +54,9 @@ impl Inner {
         });
         // After a lack of space the next flush tries the same again; pending entries are kept.
         result.map_err(|error| self.poison_unless_no_space(error))?;
+        if let Some(kept) = self.kept.get() {
+            kept.changes().durable();
+        }
         flusher.durable = taken.generation;
         count(&self.counters.flushes, 1);
         Ok(())
@@ -83,9 +86,13 @@ impl Inner {
         self.flush_locked(&mut flusher)?;
         let mut engine = self.engine();
         self.check_writable()?;
-        let rest = take(&mut engine, &mut flusher);
+        let rest = self.take(&mut engine, &mut flusher);
         self.make_durable(&mut flusher, &rest).inspect_err(|_| rest.put_back(&mut engine))?;
-        let dead = self.checkpoint_locked(&mut flusher, &mut engine)?;
+        let dead = self.checkpoint_locked(&mut flusher, &mut engine);
+        if let Some(kept) = self.kept.get() {
+            kept.changes().restart(flusher.sequence);
+        }
+        let dead = dead?;
         drop(engine);
         for id in dead {
             self.directories.remove(id);
@@ -108,6 +115,10 @@ impl Inner {
         let dead = table.take_dead();
         let superblock = self.superblock(flusher.sequence + 1, engine, &table)?;
         flusher.journal.expect_checkpoint().map_err(|error| self.poison_unless_no_space(error))?;
+        // From here on a kill finds everything in the journal, or in this checkpoint.
+        if let Some(kept) = self.kept.get() {
+            kept.changes().covered_by(superblock.sequence);
+        }
         let media = &self.files.supers[superblock.sequence as usize % 2];
         let bytes = superblock.encode();
         let written = media.write(0, &bytes).and_then(|()| media.sync());
@@ -166,7 +177,9 @@ impl Inner {
         }
         self.check_writable()?;
         if self.is_clean() {
-            return self.give_back();
+            self.give_back()?;
+            self.leave_nothing();
+            return Ok(());
         }
         let mut unused = Vec::new();
         {
@@ -193,7 +206,16 @@ impl Inner {
         for id in unused {
             self.store.remove(id)?;
         }
-        self.give_back()
+        self.give_back()?;
+        self.leave_nothing();
+        Ok(())
+    }
+
+    /// Everything is durable: the next process has nothing to take up.
+    fn leave_nothing(&self) {
+        if let Some(kept) = self.kept.get() {
+            kept.end();
+        }
     }
 
     /// Cut files to their contents, after a checkpoint.
@@ -241,15 +263,20 @@ struct Taken {
     generation: u64,
 }
 
-fn take(engine: &mut Engine, flusher: &mut Flusher) -> Taken {
-    let mut containers = std::mem::take(&mut engine.unsynced);
-    containers.extend(engine.open.clone());
-    containers.extend(engine.moving.clone());
-    if !engine.entries.is_empty() {
-        engine.space.frame_begins();
-        flusher.pending.append(&mut engine.entries);
+impl Inner {
+    fn take(&self, engine: &mut Engine, flusher: &mut Flusher) -> Taken {
+        let mut containers = std::mem::take(&mut engine.unsynced);
+        containers.extend(engine.open.clone());
+        containers.extend(engine.moving.clone());
+        if !engine.entries.is_empty() {
+            engine.space.frame_begins();
+            flusher.pending.append(&mut engine.entries);
+        }
+        if let Some(kept) = self.kept.get() {
+            kept.changes().taken();
+        }
+        Taken { containers, generation: engine.generation }
     }
-    Taken { containers, generation: engine.generation }
 }
 
 impl Taken {

@@ -14,7 +14,9 @@ use onefold_block::{Media, MediaError};
 
 use crate::error::PoolError;
 use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
-use crate::format::witness::{WITNESS_BYTES, decode_witness, encode_witness, witness_at};
+use crate::format::witness::{
+    WITNESS_BYTES, decode_witness, encode_witness, is_damaged, witness_at,
+};
 
 /// A journal longer than this asks for a checkpoint.
 pub const CHECKPOINT_BYTES: u64 = 64 << 20;
@@ -49,6 +51,12 @@ impl Witness {
         let mut bytes = [0; WITNESS_BYTES];
         self.media.read(self.at, &mut bytes).ok()?;
         decode_witness(&bytes, epoch)
+    }
+
+    /// Whether it was there and is damaged.
+    pub fn is_damaged(&self, epoch: u64) -> bool {
+        let mut bytes = [0; WITNESS_BYTES];
+        self.media.read(self.at, &mut bytes).is_ok() && is_damaged(&bytes, epoch)
     }
 
     /// The same, looked for in all of the file: for when the checkpoint's length is not known.

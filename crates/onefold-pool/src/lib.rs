@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod flush;
 pub mod format;
+mod handover;
 mod index;
 #[cfg(test)]
 mod interleavings;
@@ -45,7 +46,8 @@ mod write;
 
 pub use check::{CheckReport, Finding};
 pub use error::PoolError;
-pub use open::{OpenOptions, SETTINGS_FILE, WrapStore};
+pub use handover::take_up::TakenUp;
+pub use open::{OpenOptions, SETTINGS_FILE, Surroundings, WrapStore};
 pub use pool::Pool;
 pub use reclaim::{BackgroundStep, SpaceTarget};
 pub use rescue::{RescuePoint, RescueReport};

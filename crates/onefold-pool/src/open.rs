@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use onefold_block::bytes;
+use onefold_block::handover::Handover;
 use onefold_block::{
     ContainerStore, Folder, FolderContainerStore, FolderLock, LOCK_FILE, Media, MediaError,
     small_file,
@@ -21,6 +22,8 @@ use crate::error::PoolError;
 use crate::format::frame::Entries;
 use crate::format::superblock::{Features, Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, check_version};
+use crate::handover::Kept;
+use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
 use crate::map::{Map, PAGE_BYTES, Root};
@@ -196,11 +199,23 @@ pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
     })
 }
 
-/// Puts something before a pool's container store, such as a cache; [`crate::Pool::open_at_with`].
+/// Puts something before a pool's container store, such as a cache; [`Surroundings`].
 pub type WrapStore<'a> = dyn FnOnce(Plain, &PoolSettings, &PoolIdentity) -> Plain + 'a;
 
 /// A container store as pools hold it.
 type Plain = Arc<dyn ContainerStore>;
+
+/// What a door puts around a pool.
+#[derive(Default)]
+pub struct Surroundings<'a> {
+    /// Something before the containers, such as a cache. Whatever it is has to be a
+    /// [`ContainerStore`] over the one it is given, and holds nothing that is not there as well.
+    pub wrap: Option<Box<WrapStore<'a>>>,
+    /// Memory of this pool alone that outlives the process: with it, acknowledged writes survive
+    /// the death of the process and not only what was flushed. A pool that is opened without it
+    /// after such a death has only what was flushed, and so does one that is opened read-only.
+    pub handover: Option<Arc<dyn Handover>>,
+}
 
 /// Open a pool. Unless `read_only`, it is recovered and checkpointed if it was not stopped
 /// cleanly.
@@ -208,7 +223,7 @@ pub(crate) fn open(
     folder: &dyn Folder,
     options: &OpenOptions,
     guard: Option<FolderLock>,
-    wrap: Option<Box<WrapStore<'_>>>,
+    around: Surroundings<'_>,
 ) -> Result<Arc<Inner>, PoolError> {
     options.budgets.check()?;
     let files = files(folder)?;
@@ -227,11 +242,17 @@ pub(crate) fn open(
         return Err(PoolError::corrupt(CONTAINER_FOLDER, 0, problem));
     }
     let (settings, identity) = (&superblock.settings, &superblock.identity);
-    let store = match wrap {
+    let handover = around.handover.filter(|_| !options.read_only);
+    let taken_up = match &handover {
+        Some(handover) => take_up(&**handover, &superblock, &files, &*plain)?,
+        None => TakenUp::default(),
+    };
+    let store = match around.wrap {
         Some(wrap) => wrap(Arc::clone(&plain), settings, identity),
         None => Arc::clone(&plain),
     };
-    let inner = assemble(files, [store, plain], &superblock, options, guard);
+    let mut inner = assemble(files, [store, plain], &superblock, options, guard);
+    inner.taken_up = taken_up;
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
@@ -239,6 +260,9 @@ pub(crate) fn open(
     }
     let inner = Arc::new(inner);
     inner.recover(superblock.sequence, damage)?;
+    if let Some(handover) = handover {
+        inner.keep_in(handover);
+    }
     Ok(inner)
 }
 
@@ -298,7 +322,22 @@ pub(crate) fn assemble(
         scratch: Mutex::default(),
         buffers: Mutex::default(),
         files,
+        kept: OnceLock::new(),
+        taken_up: TakenUp::default(),
         guard,
+    }
+}
+
+impl Inner {
+    /// Keep what is not durable in this memory too. It must do without if there is none.
+    fn keep_in(&self, handover: Arc<dyn Handover>) {
+        let sequence = self.flusher().sequence;
+        match Kept::begin(handover, self.identity.uuid, sequence) {
+            Ok(kept) => drop(self.kept.set(kept)),
+            Err(error) => {
+                tracing::warn!("writes since the last flush would not survive a kill: {error}");
+            }
+        }
     }
 }
 

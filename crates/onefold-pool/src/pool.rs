@@ -8,8 +8,9 @@ use onefold_block::{FileFolder, Folder, FolderLock};
 
 use crate::engine::Inner;
 use crate::error::PoolError;
+use crate::handover::take_up::TakenUp;
 use crate::lock;
-use crate::open::{self, OpenOptions, WrapStore};
+use crate::open::{self, OpenOptions, Surroundings};
 use crate::settings::{PoolIdentity, PoolSettings};
 
 /// Dead containers are given back while others write once they are one part in this of all.
@@ -41,31 +42,19 @@ impl Pool {
 
     /// Open the pool at `path` and lock it: alone, or shared with other readers if read-only.
     pub fn open_at(path: &Path, options: &OpenOptions) -> Result<Self, PoolError> {
-        Self::open_at_as(path, options, None)
+        Self::open_at_in(path, options, Surroundings::default())
     }
 
-    /// The same with something before the containers, such as a cache, which `wrap` puts there.
-    /// Whatever it is has to be a [`ContainerStore`] over the one it is given, and holds nothing
-    /// that is not there as well.
-    ///
-    /// [`ContainerStore`]: onefold_block::ContainerStore
-    pub fn open_at_with(
+    /// The same with what a door puts around it.
+    pub fn open_at_in(
         path: &Path,
         options: &OpenOptions,
-        wrap: Box<WrapStore<'_>>,
-    ) -> Result<Self, PoolError> {
-        Self::open_at_as(path, options, Some(wrap))
-    }
-
-    fn open_at_as(
-        path: &Path,
-        options: &OpenOptions,
-        wrap: Option<Box<WrapStore<'_>>>,
+        around: Surroundings<'_>,
     ) -> Result<Self, PoolError> {
         let folder = FileFolder::open(path)?;
         open::files(&folder)?;
         let lock = lock::acquire(path, options.read_only)?;
-        let inner = open::open(&folder, options, Some(lock), wrap)?;
+        let inner = open::open(&folder, options, Some(lock), around)?;
         if let Some(lock) = &inner.guard {
             lock.keep();
         }
@@ -97,16 +86,28 @@ impl Pool {
 
     /// Open the pool in any folder. The caller sees to it that nobody else uses it.
     pub fn open(folder: &dyn Folder, options: &OpenOptions) -> Result<Self, PoolError> {
-        open::open(folder, options, None, None).map(|inner| Self { inner })
+        open::open(folder, options, None, Surroundings::default()).map(|inner| Self { inner })
     }
 
-    /// The same with something before the containers; see [`Pool::open_at_with`].
-    pub fn open_with(
+    /// The same with what a door puts around it.
+    pub fn open_in(
         folder: &dyn Folder,
         options: &OpenOptions,
-        wrap: Box<WrapStore<'_>>,
+        around: Surroundings<'_>,
     ) -> Result<Self, PoolError> {
-        open::open(folder, options, None, Some(wrap)).map(|inner| Self { inner })
+        open::open(folder, options, None, around).map(|inner| Self { inner })
+    }
+
+    /// What this opening found of a process that ended without closing the pool.
+    pub fn taken_up(&self) -> &TakenUp {
+        &self.inner.taken_up
+    }
+
+    /// Whether acknowledged writes survive the death of this process: an error says why not.
+    pub fn keeps_writes(&self) -> Result<(), String> {
+        let kept = self.inner.kept.get();
+        let kept = kept.ok_or_else(|| "there is no memory that outlives the process".to_owned())?;
+        kept.failure().map_or(Ok(()), Err)
     }
 
     /// How it stores.

@@ -32,6 +32,13 @@ impl Inner {
         refuse_other_epoch(&replay, sequence, damage)?;
         let witness = flusher.journal.witness();
         refuse_lost_frames(&replay, witness.frames(sequence))?;
+        if let Some(at) = replay.torn_at
+            && witness.is_damaged(sequence)
+        {
+            let problem = "a frame is not whole, and the note of how many were durable is damaged \
+                           too: no power cut leaves both";
+            return Err(PoolError::corrupt("journal", at, problem));
+        }
         self.refuse_lost_journal(&replay, first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");

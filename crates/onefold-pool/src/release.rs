@@ -70,7 +70,9 @@ impl Inner {
             .fill(volume.number, first, count, entry, leaves, lost)
             .and_then(|done| tally.release(engine, volume).map(|()| done))
             .map_err(|error| self.poison_unless_no_space(error))?;
+        let before = engine.entries.len_bytes();
         engine.entries.fill(volume.number, first, turn, entry);
+        self.keep_changes(engine, before);
         engine.space.journal_took(FILL_BYTES);
         engine.generation += 1;
         Ok(turn)

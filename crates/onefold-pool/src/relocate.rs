@@ -162,8 +162,12 @@ impl Inner {
         if let Some(moving) = &engine.moving {
             return Ok(Arc::clone(moving));
         }
-        let moving = match engine.spare.take() {
-            Some(id) => self.begin_container(engine, id),
+        let moving = match engine.spare {
+            Some(id) => {
+                let buffer = self.take_buffer()?;
+                engine.spare = None;
+                self.begin_container(engine, id, buffer)
+            }
             None => self.new_container(engine)?,
         };
         engine.moving = Some(Arc::clone(&moving));

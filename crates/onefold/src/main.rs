@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod failure;
+mod handover;
 mod interrupt;
 mod make_pool;
 mod open_pool;

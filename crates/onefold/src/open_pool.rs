@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, RescueReport};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, RescueReport, Surroundings};
 
 use crate::args::RescueArgs;
 use crate::failure::{Failure, Result};
+use crate::handover;
 use crate::output::Printer;
 use crate::table::plural;
 
@@ -54,7 +55,9 @@ pub fn to_read_or_rescue(
 fn open(pool: &Path, read_only: bool, budgets: Budgets) -> Result<Pool> {
     must_exist(pool)?;
     let options = OpenOptions { read_only, budgets };
-    Pool::open_at(pool, &options).map_err(|error| refused(pool, error))
+    let handover = if read_only { None } else { handover::of(pool) };
+    let around = Surroundings { handover, wrap: None };
+    Pool::open_at_in(pool, &options, around).map_err(|error| refused(pool, error))
 }
 
 /// A pool that could not be opened; where it is damaged, with what can still be done.

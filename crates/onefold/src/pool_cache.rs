@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use onefold_block::{ContainerStore, FileFolder, FolderLock, Group, Hold};
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
-use onefold_pool::{Budgets, OpenOptions, Pool};
+use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings};
 
 use crate::args::PoolCacheArgs;
 use crate::failure::{Failure, Result};
+use crate::handover;
 use crate::open_pool::{must_exist, refused};
 use crate::output::Printer;
 use crate::store_folder;
@@ -38,15 +39,17 @@ pub fn open(
     must_exist(pool)?;
     let options = OpenOptions { read_only, budgets };
     let failed = |error| refused(pool, error);
+    let handover = if read_only { None } else { handover::of(pool) };
     let Some(folder) = &cache.cache else {
-        let pool = Pool::open_at(pool, &options).map_err(failed)?;
+        let around = Surroundings { handover, wrap: None };
+        let pool = Pool::open_at_in(pool, &options, around).map_err(failed)?;
+        handover::tell(&pool, printer);
         return Ok(Cached { pool, tier: None });
     };
     let mut tier = None;
-    let opened = Pool::open_at_with(
-        pool,
-        &options,
-        Box::new(|slow, settings, identity| {
+    let around = Surroundings {
+        handover,
+        wrap: Some(Box::new(|slow, settings, identity| {
             let options = TierOptions {
                 owner: identity.uuid,
                 policy: cache.cache_policy.clone(),
@@ -65,9 +68,11 @@ pub fn open(
                     slow
                 }
             }
-        }),
-    );
-    Ok(Cached { pool: opened.map_err(failed)?, tier })
+        })),
+    };
+    let pool = Pool::open_at_in(pool, &options, around).map_err(failed)?;
+    handover::tell(&pool, printer);
+    Ok(Cached { pool, tier })
 }
 
 fn open_tier(

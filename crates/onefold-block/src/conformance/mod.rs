@@ -8,12 +8,14 @@
 
 pub mod container_store;
 pub mod device;
+pub mod handover;
 pub mod media;
 
 use std::fmt::Display;
 
 pub use container_store::check_container_store;
 pub use device::{check_device, check_read_only_device};
+pub use handover::check_handover;
 pub use media::check_folder;
 
 /// The value of a call that must succeed.

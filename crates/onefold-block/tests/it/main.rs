@@ -7,6 +7,7 @@
 mod conformance;
 mod files;
 mod folder_lock;
+mod handover;
 mod laws;
 mod mem_container_store;
 mod mutants;

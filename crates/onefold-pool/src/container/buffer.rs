@@ -8,7 +8,11 @@
 
 use std::ptr::NonNull;
 
+use onefold_block::ContainerId;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::error::PoolError;
+use crate::handover::Slot;
 
 /// Where the first byte lies in memory: on a multiple of this, the size of a huge page. It is also
 /// one of the unit in which memory is written past the page cache.
@@ -17,8 +21,32 @@ const ALIGN_BYTES: usize = 2 << 20;
 /// Bytes that grow up to a fixed capacity and never move.
 #[derive(Default)]
 pub struct Buffer {
-    memory: Option<Mapping>,
+    memory: Option<Memory>,
     len: usize,
+}
+
+/// Where the bytes are.
+enum Memory {
+    /// In memory that goes with the process.
+    Own(Mapping),
+    /// In memory that stays for the next one.
+    Kept(Slot),
+}
+
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(mapping) => mapping.bytes(),
+            Self::Kept(slot) => slot.bytes(),
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Own(mapping) => mapping.bytes_mut(),
+            Self::Kept(slot) => slot.bytes_mut(),
+        }
+    }
 }
 
 /// A piece of memory of its own. All its bytes are initialised: the system gives out zeroes.
@@ -36,14 +64,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(bytes: usize) -> Self {
+    fn new(bytes: usize) -> std::io::Result<Self> {
         let whole_bytes = bytes + ALIGN_BYTES;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without an address and a flag that asks for one, the system finds a free place.
         let whole =
             unsafe { mmap_anonymous(std::ptr::null_mut(), whole_bytes, access, MapFlags::PRIVATE) };
-        let whole = whole.ok().and_then(|at| NonNull::new(at.cast::<u8>()));
-        let whole = whole.expect("memory for a container, without which nothing can be written");
+        let whole = NonNull::new(whole?.cast::<u8>()).expect("no mapping begins at address 0");
         let skip = whole.as_ptr().align_offset(ALIGN_BYTES);
         assert!(skip < ALIGN_BYTES, "an address can be aligned");
         // SAFETY: less than the alignment is skipped, and so much more than `bytes` was mapped.
@@ -51,7 +78,7 @@ impl Mapping {
         // A refusal means small pages.
         // SAFETY: the range lies in the mapping; the advice changes no byte of it.
         let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        Self { whole, whole_bytes, start, bytes }
+        Ok(Self { whole, whole_bytes, start, bytes })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -74,11 +101,33 @@ impl Drop for Mapping {
 }
 
 impl Buffer {
-    /// An empty buffer, in the memory of `former` if that is large enough.
-    pub fn new(capacity: usize, former: Option<Self>) -> Self {
-        let former = former.and_then(|former| former.memory);
-        let fits = former.filter(|memory| memory.bytes >= capacity);
-        Self { memory: Some(fits.unwrap_or_else(|| Mapping::new(capacity))), len: 0 }
+    /// An empty buffer, in memory of its own.
+    pub fn new(capacity: usize) -> Result<Self, PoolError> {
+        let mapping = Mapping::new(capacity).map_err(|source| PoolError::Io {
+            context: "memory for a container".to_owned(),
+            source,
+        })?;
+        Ok(Self { memory: Some(Memory::Own(mapping)), len: 0 })
+    }
+
+    /// An empty buffer, in memory that outlives the process.
+    pub const fn kept(slot: Slot) -> Self {
+        Self { memory: Some(Memory::Kept(slot)), len: 0 }
+    }
+
+    /// Hold this container from now on, as yet without a byte.
+    pub fn begin(&mut self, id: ContainerId) {
+        self.len = 0;
+        if let Some(Memory::Kept(slot)) = &mut self.memory {
+            slot.begin(id);
+        }
+    }
+
+    /// The container that was here needs it no more.
+    pub fn end(&mut self) {
+        if let Some(Memory::Kept(slot)) = &mut self.memory {
+            slot.end();
+        }
     }
 
     /// Whether there is any memory in it.
@@ -88,7 +137,7 @@ impl Buffer {
 
     /// Memory in use at most, in bytes.
     pub fn capacity(&self) -> usize {
-        self.memory.as_ref().map_or(0, |memory| memory.bytes)
+        self.memory.as_ref().map_or(0, |memory| memory.bytes().len())
     }
 
     /// The bytes so far.
@@ -99,7 +148,7 @@ impl Buffer {
     /// Add bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
-        let memory = self.memory.as_mut().map(Mapping::bytes_mut).unwrap_or_default();
+        let memory = self.memory.as_mut().map(Memory::bytes_mut).unwrap_or_default();
         memory[self.len..end].copy_from_slice(bytes);
         self.len = end;
     }
@@ -111,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_aligned_and_stays_where_it_is() {
-        let mut buffer = Buffer::new(10_000, None);
+        let mut buffer = Buffer::new(10_000).unwrap();
         for round in 0..3u8 {
             let at = buffer.bytes().as_ptr();
             assert_eq!(at.align_offset(ALIGN_BYTES), 0);
@@ -119,11 +168,17 @@ mod tests {
             buffer.extend(&[round; 4000]);
             assert_eq!(buffer.bytes(), [round; 10_000]);
             assert_eq!(buffer.bytes().as_ptr(), at);
-            buffer = Buffer::new(10_000, Some(buffer));
+            buffer.begin(ContainerId::new(7));
             assert!(buffer.bytes().is_empty());
         }
-        let larger = Buffer::new(20_000, Some(buffer));
-        assert_eq!(larger.capacity(), 20_000);
         assert_eq!((Buffer::default().capacity(), Buffer::default().is_allocated()), (0, false));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_of_the_write() {
+        let Err(error) = Buffer::new(1 << 46) else { panic!("there is no such machine") };
+        let error = onefold_block::BlockError::from(error);
+        let onefold_block::BlockError::Io { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::OutOfMemory);
     }
 }

@@ -48,9 +48,9 @@ struct Progress {
 }
 
 impl OpenContainer {
-    /// An empty container of at most `capacity` bytes, in the memory of `former`.
-    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], former: Option<Buffer>) -> Self {
-        let mut buffer = Buffer::new(capacity, former);
+    /// An empty container of at most `capacity` bytes, in a buffer of that size.
+    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], mut buffer: Buffer) -> Self {
+        buffer.begin(id);
         buffer.extend(&container::encode_header(id, uuid));
         let content = Content { buffer, directory: Vec::new(), directory_at: None };
         Self { id, capacity, content: RwLock::new(content), progress: Mutex::default() }

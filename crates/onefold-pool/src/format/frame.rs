@@ -64,6 +64,16 @@ impl Entries {
         self.words.extend_from_slice(&word.to_le_bytes());
     }
 
+    /// Entries as a frame's payload holds them.
+    pub const fn from_payload(words: Vec<u8>) -> Self {
+        Self { words }
+    }
+
+    /// What was added since there were `before` bytes.
+    pub fn since(&self, before: usize) -> &[u8] {
+        &self.words[before..]
+    }
+
     /// Bytes so far.
     pub const fn len_bytes(&self) -> usize {
         self.words.len()

@@ -44,6 +44,21 @@ pub fn decode_witness(bytes: &[u8], epoch: u64) -> Option<u64> {
     (intact && found == epoch).then_some(frames)
 }
 
+/// Whether these bytes were the witness of `epoch` and are damaged: part of it is intact. It lies
+/// in one sector, so no power cut leaves that; nothing there, or what was there before, is no
+/// damage.
+pub fn is_damaged(bytes: &[u8], epoch: u64) -> bool {
+    let mut reader = Reader::new(bytes);
+    let fields = (reader.array::<4>(), reader.u32(), reader.u64());
+    let (Some(magic), Some(check), Some(found)) = fields else { return false };
+    let intact = bytes.get(8..WITNESS_BYTES).is_some_and(|b| check == crc32fast::hash(b));
+    match (&magic == MAGIC, intact) {
+        (true, true) => false,
+        (false, false) => found == epoch,
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,7 +73,9 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(decode_witness(&damaged, 7), None, "bit {bit}");
+            assert!(is_damaged(&damaged, 7), "bit {bit}");
         }
+        assert!(!is_damaged(&bytes, 7) && !is_damaged(&bytes, 8) && !is_damaged(&[0; 24], 7));
         for len in 0..bytes.len() {
             assert_eq!(decode_witness(&bytes[..len], 7), None, "cut to {len}");
         }

@@ -13,5 +13,7 @@ mod rescue;
 mod slots;
 mod tree;
 
-pub use self::page::{ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, VOLUME_NUMBER_MAX, height_for};
+pub use self::page::{
+    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, VOLUME_NUMBER_MAX, blocks_under, height_for,
+};
 pub use self::tree::{Map, MapStats, Root};

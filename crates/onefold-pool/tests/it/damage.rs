@@ -314,6 +314,21 @@ fn without_the_witness_a_broken_last_frame_is_noted() {
 }
 
 #[test]
+fn damage_to_the_last_frame_and_its_witness_together_is_no_power_cut() {
+    for witness_byte in [0, 5, 9, 20] {
+        let folder = used_pool(false);
+        let (last, _) = last_frame(&folder);
+        let name = newest_super(&folder);
+        let bytes = bytes_of(&folder, name);
+        let at = (0..bytes.len()).step_by(4096).find(|&at| bytes[at..].starts_with(b"OFJW"));
+        folder.flip_bit(name, at.unwrap() as u64 + witness_byte, 2).unwrap();
+        assert_sound(&folder, "the witness alone takes nothing away");
+        folder.flip_bit("journal", last + 40, 0).unwrap();
+        assert_journal_refused(&folder, &format!("byte {witness_byte} of the witness"));
+    }
+}
+
+#[test]
 fn a_clean_stop_leaves_no_witness() {
     let folder = used_pool(true);
     for name in ["super.0", "super.1"] {

@@ -8,15 +8,35 @@ use onefold_block::{Folder, Media, MediaError, SimFolder};
 type Deed = Box<dyn FnOnce() + Send>;
 type Wanted = fn(name: &str, len: usize) -> bool;
 
-/// What is to happen within the next read that is wanted. Clones share it.
+/// What is to happen within media operations. Clones share it.
 #[derive(Clone, Default)]
-pub struct Hook(Arc<Mutex<Option<(Wanted, Deed)>>>);
+pub struct Hook(Arc<Mutex<Option<(Wanted, Deed)>>>, Arc<Mutex<Option<Always>>>);
+
+/// What is to happen before and after every change of the media.
+type Always = Box<dyn FnMut() + Send>;
 
 impl Hook {
     /// Do `deed`, in a thread of its own, after the next read of whose file and length `wanted`
     /// says so, before it returns.
     pub fn within_read(&self, wanted: Wanted, deed: impl FnOnce() + Send + 'static) {
         *self.0.lock().unwrap() = Some((wanted, Box::new(deed)));
+    }
+
+    /// Do `deed` before and after every operation that changes the media or makes it durable.
+    pub fn around_changes(&self, deed: impl FnMut() + Send + 'static) {
+        *self.1.lock().unwrap() = Some(Box::new(deed));
+    }
+
+    fn around<T>(&self, change: impl FnOnce() -> T) -> T {
+        let tell = || {
+            if let Some(deed) = &mut *self.1.lock().unwrap() {
+                deed();
+            }
+        };
+        tell();
+        let result = change();
+        tell();
+        result
     }
 
     /// Whether it has happened.
@@ -54,11 +74,11 @@ impl Folder for HookedFolder {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
-        Ok(self.media(name, self.inner.create(name)?))
+        Ok(self.media(name, self.hook.around(|| self.inner.create(name))?))
     }
 
     fn remove(&self, name: &str) -> Result<(), MediaError> {
-        self.inner.remove(name)
+        self.hook.around(|| self.inner.remove(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
@@ -70,7 +90,7 @@ impl Folder for HookedFolder {
     }
 
     fn sync_names(&self) -> Result<(), MediaError> {
-        self.inner.sync_names()
+        self.hook.around(|| self.inner.sync_names())
     }
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
@@ -100,15 +120,15 @@ impl Media for HookedMedia {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        self.inner.write(offset, data)
+        self.hook.around(|| self.inner.write(offset, data))
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
-        self.inner.set_len(len)
+        self.hook.around(|| self.inner.set_len(len))
     }
 
     fn sync(&self) -> Result<(), MediaError> {
-        self.inner.sync()
+        self.hook.around(|| self.inner.sync())
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {

@@ -9,6 +9,7 @@ mod damage;
 mod device;
 mod endless;
 mod faults;
+mod handover;
 mod hooks;
 mod model;
 mod parallel;

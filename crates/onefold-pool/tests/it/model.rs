@@ -11,6 +11,7 @@ pub const CHUNK: usize = 4096;
 type History = Vec<Vec<u8>>;
 
 /// What a volume must hold.
+#[derive(Clone)]
 pub struct Model {
     pub blocks: Vec<History>,
 }

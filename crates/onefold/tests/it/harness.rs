@@ -58,11 +58,13 @@ pub fn nbdsh(args: &[&str]) -> Command {
 /// A folder that goes away with the test, and `onefold` running in it.
 pub struct Sandbox {
     folder: tempfile::TempDir,
+    /// What killed servers leave in memory.
+    memory: tempfile::TempDir,
 }
 
 impl Sandbox {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), memory: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -82,6 +84,7 @@ impl Sandbox {
                 command.env_remove(name);
             }
         }
+        command.env("ONEFOLD_HANDOVER", self.memory.path());
         command.env("XDG_CONFIG_HOME", self.path("no-config")).env("COLUMNS", "100");
         command
     }

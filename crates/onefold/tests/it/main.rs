@@ -19,6 +19,7 @@ mod interrupted;
 mod pool_cache;
 mod pool_tier;
 mod private;
+mod reconnect;
 mod record;
 mod reproduce;
 mod scrambler;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use onefold_block::{BlockDevice as _, ByteSize, ContainerStore, CrashMode, SimFolder, SplitMix64};
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
-use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings};
+use onefold_pool::{
+    Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings, Surroundings,
+};
 
 const CHUNK: usize = 4096;
 const BLOCKS: usize = 500;
@@ -16,10 +18,9 @@ const IDENTITY: PoolIdentity = PoolIdentity { uuid: [3; 16], key: [5; 32] };
 fn open(slow: &SimFolder, fast: &SimFolder) -> Result<(Pool, Arc<TieredStore>), PoolError> {
     let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
     let mut tier = None;
-    let pool = Pool::open_with(
-        slow,
-        &OpenOptions { read_only: false, budgets },
-        Box::new(|store, settings, identity| {
+    let around = Surroundings {
+        handover: None,
+        wrap: Some(Box::new(|store, settings, identity| {
             let options = TierOptions {
                 owner: identity.uuid,
                 policy: "lru".to_owned(),
@@ -31,8 +32,9 @@ fn open(slow: &SimFolder, fast: &SimFolder) -> Result<(Pool, Arc<TieredStore>), 
                 Ok(opened) => Arc::clone(tier.insert(Arc::new(opened))) as Arc<dyn ContainerStore>,
                 Err(_) => store,
             }
-        }),
-    )?;
+        })),
+    };
+    let pool = Pool::open_in(slow, &OpenOptions { read_only: false, budgets }, around)?;
     // Without its fast disk the pool works; the tests give it one that can be opened.
     let tier = tier.ok_or_else(|| PoolError::Setting("no cache".to_owned()))?;
     Ok((pool, tier))

@@ -1,0 +1,294 @@
+//! Map changes in memory that outlives the process.
+//! Room: onefold-pool.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 52 | mark: whose it is |
+//! | 64 | 8 | epoch: the checkpoint that the changes follow |
+//! | 72 | 8 | the checkpoint that has all of them, while one is being written; else 0 |
+//! | 128, 192 | 24 each | of the two areas: bytes that count, order, 1 if something is missing |
+//! | 4096 | 2 x 2 MiB | the areas |
+//!
+//! An area is a row of records: length (4), CRC-32 of epoch, order, place and payload (4), payload.
+//! A payload is that of a journal frame. A flush takes what is in both areas, and changes that come
+//! while it writes go to the other one; once its frame is durable the older area is empty again. A
+//! change may thus be in a durable frame *and* here: to repeat it, with all that follow it, changes
+//! nothing.
+
+use onefold_block::handover::{Handover, Region};
+
+use super::{CHANGES_NAME, MARK_BYTES, check_mark, mark};
+use crate::error::PoolError;
+
+const MAGIC: [u8; 8] = *b"OFKEPTJ\n";
+const EPOCH_AT: usize = 64;
+const COVERED_AT: usize = 72;
+/// Twice what makes a write flush, and what many writers at once can add before one does.
+const AREA_BYTES: usize = 2 << 20;
+const AREAS_AT: usize = 4096;
+const REGION_BYTES: usize = AREAS_AT + 2 * AREA_BYTES;
+const RECORD_HEAD_BYTES: usize = 8;
+
+/// Where an area's numbers are.
+const fn head_of(area: usize) -> usize {
+    128 + 64 * area
+}
+
+const USED: usize = 0;
+const ORDER: usize = 8;
+const MISSING: usize = 16;
+
+/// Changes that are not known to be durable.
+pub struct Changes {
+    region: Region,
+    epoch: u64,
+    current: usize,
+    /// Of each area.
+    used: [usize; 2],
+    order: [u64; 2],
+    missing: [bool; 2],
+}
+
+/// What a former process left.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    pub epoch: u64,
+    /// The checkpoint that has all of it, if one was being written.
+    pub covered_by: u64,
+    /// Payloads, in order.
+    pub payloads: Vec<Vec<u8>>,
+    /// Why there may have been more, if so.
+    pub missing: Option<&'static str>,
+}
+
+fn check_of(epoch: u64, order: u64, at: usize, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut head = [0; 24];
+    head[..8].copy_from_slice(&epoch.to_le_bytes());
+    head[8..16].copy_from_slice(&order.to_le_bytes());
+    head[16..].copy_from_slice(&(at as u64).to_le_bytes());
+    hasher.update(&head);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+impl Changes {
+    /// An empty region.
+    pub fn create(handover: &dyn Handover, uuid: &[u8; 16], epoch: u64) -> Result<Self, PoolError> {
+        let mut region = handover.create(CHANGES_NAME, REGION_BYTES)?;
+        region.publish(EPOCH_AT, epoch);
+        let mark = mark(MAGIC, uuid, handover.boot());
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark);
+        let mut changes =
+            Self { region, epoch, current: 0, used: [0; 2], order: [0; 2], missing: [false; 2] };
+        changes.open_area(0, 1);
+        Ok(changes)
+    }
+
+    fn open_area(&mut self, area: usize, order: u64) {
+        self.current = area;
+        self.order[area] = order;
+        self.region.publish(head_of(area) + ORDER, order);
+    }
+
+    fn empty(&mut self, area: usize) {
+        self.region.publish(head_of(area) + USED, 0);
+        self.used[area] = 0;
+        if std::mem::take(&mut self.missing[area]) {
+            self.region.publish(head_of(area) + MISSING, 0);
+        }
+    }
+
+    /// Keep changes that the map has taken.
+    pub fn record(&mut self, payload: &[u8]) {
+        let (area, at) = (self.current, self.used[self.current]);
+        let end = at + RECORD_HEAD_BYTES + payload.len();
+        if self.missing[area] || end > AREA_BYTES {
+            // A flush is overdue. What comes after something that is missing counts for nothing.
+            if !std::mem::replace(&mut self.missing[area], true) {
+                self.region.publish(head_of(area) + MISSING, 1);
+            }
+            return;
+        }
+        let check = check_of(self.epoch, self.order[area], at, payload);
+        let start = AREAS_AT + area * AREA_BYTES;
+        let record = &mut self.region.bytes_mut()[start + at..start + end];
+        record[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        record[4..8].copy_from_slice(&check.to_le_bytes());
+        record[8..].copy_from_slice(payload);
+        self.used[area] = end;
+        self.region.publish(head_of(area) + USED, end as u64);
+    }
+
+    /// A flush took everything so far; what comes next goes to the other area, if that is empty.
+    pub fn taken(&mut self) {
+        let (now, other) = (self.current, 1 - self.current);
+        if self.used[now] > 0 && self.used[other] == 0 && !self.missing[other] {
+            self.open_area(other, self.order[now] + 1);
+        }
+    }
+
+    /// What the last flush took is durable.
+    pub fn durable(&mut self) {
+        self.empty(1 - self.current);
+    }
+
+    /// All changes are durable once checkpoint `sequence` is, which is about to be written.
+    pub fn covered_by(&mut self, sequence: u64) {
+        self.region.publish(COVERED_AT, sequence);
+    }
+
+    /// That checkpoint is durable, or there is none: changes from now on follow `epoch`.
+    pub fn restart(&mut self, epoch: u64) {
+        if epoch != self.epoch {
+            self.clear();
+            self.epoch = epoch;
+            self.region.publish(EPOCH_AT, epoch);
+        }
+        self.region.publish(COVERED_AT, 0);
+    }
+
+    /// Forget everything.
+    pub fn clear(&mut self) {
+        // The newer first: what is left in between is a prefix of what happened.
+        self.empty(self.current);
+        self.empty(1 - self.current);
+        self.open_area(self.current, self.order[self.current] + 1);
+    }
+
+    /// What a region holds; an error says why it counts for nothing.
+    pub fn left(region: &Region, uuid: &[u8; 16], boot: [u8; 16]) -> Result<Left, &'static str> {
+        check_mark(region, 0, MAGIC, uuid, boot)?;
+        if region.bytes().len() != REGION_BYTES {
+            return Err("it is cut short");
+        }
+        let epoch = region.number(EPOCH_AT);
+        let mut left = Left { epoch, covered_by: region.number(COVERED_AT), ..Left::default() };
+        let mut areas = [0, 1];
+        areas.sort_by_key(|&area| region.number(head_of(area) + ORDER));
+        for area in areas {
+            if !area_records(region, area, epoch, &mut left.payloads) {
+                left.missing = Some("part of it is damaged");
+            } else if region.number(head_of(area) + MISSING) != 0 {
+                left.missing = Some("there was no room for all of it");
+            } else {
+                continue;
+            }
+            break;
+        }
+        Ok(left)
+    }
+}
+
+/// Add the payloads of an area; false if a record is damaged.
+fn area_records(region: &Region, area: usize, epoch: u64, payloads: &mut Vec<Vec<u8>>) -> bool {
+    let start = AREAS_AT + area * AREA_BYTES;
+    let bytes = &region.bytes()[start..start + AREA_BYTES];
+    let order = region.number(head_of(area) + ORDER);
+    let Some(used) = usize::try_from(region.number(head_of(area) + USED))
+        .ok()
+        .and_then(|used| bytes.get(..used))
+    else {
+        return false;
+    };
+    let mut at = 0;
+    while at < used.len() {
+        let Some(head) = used.get(at..at + RECORD_HEAD_BYTES) else { return false };
+        let word = |from: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[from + n]));
+        let from = at + RECORD_HEAD_BYTES;
+        let Some(payload) = used.get(from..from + word(0) as usize) else { return false };
+        if check_of(epoch, order, at, payload) != word(4) {
+            return false;
+        }
+        payloads.push(payload.to_vec());
+        at = from + payload.len();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_block::handover::SimHandover;
+
+    const UUID: [u8; 16] = [3; 16];
+
+    fn left(memory: &SimHandover) -> Result<Left, &'static str> {
+        let region = memory.open(CHANGES_NAME).unwrap();
+        Changes::left(&region, &UUID, memory.boot())
+    }
+
+    fn payloads(memory: &SimHandover) -> String {
+        let left = left(memory).unwrap();
+        left.payloads.iter().map(|payload| payload[0] as char).collect()
+    }
+
+    fn record(changes: &mut Changes, what: &str) {
+        what.bytes().for_each(|byte| changes.record(&[byte; 8]));
+    }
+
+    #[test]
+    fn what_is_not_durable_is_kept_in_order_through_flushes_that_fail_and_succeed() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        record(&mut changes, "ab");
+        assert_eq!(payloads(&memory), "ab");
+        changes.taken();
+        record(&mut changes, "cd");
+        assert_eq!(payloads(&memory), "abcd", "nothing is durable yet");
+        // That flush fails, and the next takes all.
+        changes.taken();
+        record(&mut changes, "e");
+        assert_eq!(payloads(&memory), "abcde");
+        changes.durable();
+        assert_eq!(payloads(&memory), "cde", "more than needed, in order");
+        changes.taken();
+        record(&mut changes, "f");
+        changes.durable();
+        assert_eq!(payloads(&memory), "f");
+        changes.covered_by(6);
+        assert_eq!((left(&memory).unwrap().covered_by, payloads(&memory)), (6, "f".to_owned()));
+        changes.restart(6);
+        record(&mut changes, "g");
+        let left = left(&memory).unwrap();
+        assert_eq!((left.epoch, left.covered_by, payloads(&memory)), (6, 0, "g".to_owned()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_missing_until_a_flush_has_it() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        let large = vec![b'x'; 300 << 10];
+        for _ in 0..8 {
+            changes.record(&large);
+        }
+        record(&mut changes, "y");
+        let found = left(&memory).unwrap();
+        assert_eq!((found.payloads.len(), found.missing.is_some()), (6, true));
+        changes.taken();
+        record(&mut changes, "z");
+        assert_eq!(left(&memory).unwrap().payloads.len(), 6, "nothing after what is missing");
+        changes.durable();
+        assert_eq!(payloads(&memory), "z");
+        assert_eq!(left(&memory).unwrap().missing, None);
+    }
+
+    #[test]
+    fn every_damaged_byte_of_a_record_cuts_what_is_believed() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        record(&mut changes, "abc");
+        for at in 0..48 {
+            let torn = memory.after_kill();
+            torn.damage(CHANGES_NAME, (AREAS_AT + at) as u64, 0x10);
+            let found = left(&torn).unwrap();
+            assert!(found.missing.is_some() && found.payloads.len() == at / 16, "byte {at}");
+        }
+        for at in [0, 9, 20, 40, 50] {
+            let torn = memory.after_kill();
+            torn.damage(CHANGES_NAME, at, 1);
+            assert!(left(&torn).is_err(), "byte {at} of the mark");
+        }
+        assert!(left(&memory.after_boot()).unwrap_err().contains("started again"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Memory in which a pool leaves what is not flushed to the next process, should this one die.
+//! Room: onefold.
+//! It is a folder of `/dev/shm`, one for each pool, which the pool's own folder is told apart by
+//! (device and inode): a copy of a pool never takes what belongs to the original.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use onefold_block::MediaError;
+use onefold_block::handover::{FileHandover, Handover};
+use onefold_pool::Pool;
+
+use crate::output::Printer;
+use crate::table::plural;
+
+/// Where such memory is, unless [`ELSEWHERE`] says otherwise.
+const PLACE: &str = "/dev/shm";
+/// Environment variable that names another folder, or says `off`.
+const ELSEWHERE: &str = "ONEFOLD_HANDOVER";
+/// Which run of the machine this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The memory of the pool in this folder. Without any the pool works, and what was not flushed goes
+/// with the process.
+pub fn of(pool: &Path) -> Option<Arc<dyn Handover>> {
+    let place = std::env::var_os(ELSEWHERE).unwrap_or_else(|| PLACE.into());
+    if place == "off" {
+        return None;
+    }
+    match open(Path::new(&place), pool) {
+        Ok(handover) => Some(Arc::new(handover)),
+        Err(error) => {
+            tracing::warn!("writes since the last flush would not survive a kill: {error}");
+            None
+        }
+    }
+}
+
+fn open(place: &Path, pool: &Path) -> Result<FileHandover, MediaError> {
+    let io = |action, path: &Path| {
+        let name = path.display().to_string();
+        move |source| MediaError::Io { action, name, source }
+    };
+    let boot = std::fs::read_to_string(BOOT_ID).map_err(io("read", Path::new(BOOT_ID)))?;
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    let boot = u128::from_str_radix(&digits, 16).map_err(std::io::Error::other);
+    let boot = boot.map_err(io("understand", Path::new(BOOT_ID)))?;
+    let user = place.join(format!("onefold-{}", rustix::process::geteuid().as_raw()));
+    FileHandover::private_folder(&user)?;
+    let folder = std::fs::metadata(pool).map_err(io("look at", pool))?;
+    let own = user.join(format!("{:x}-{:x}", folder.dev(), folder.ino()));
+    FileHandover::open(&own, boot.to_be_bytes())
+}
+
+/// Say what was found of a process that did not close the pool.
+pub fn tell(pool: &Pool, printer: &Printer) {
+    let taken = pool.taken_up();
+    if taken.changes > 0 {
+        printer.note(&format!(
+            "{} acknowledged by a process that ended without a flush are durable now",
+            plural(taken.changes, "change", "changes")
+        ));
+    }
+    if let Some(why) = &taken.lost {
+        printer.warning(&format!(
+            "writes that a former process acknowledged after its last flush may be lost: {why}"
+        ));
+    }
+}
