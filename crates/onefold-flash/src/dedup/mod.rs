@@ -1,7 +1,7 @@
 //! In-drive deduplication: a policy looks at pages and answers; it never moves data.
 //! Room: onefold-flash.   In: pages about to be written, idle moments.   Out: `Verdict`s.
 //! Invariants: only the FTL shares pages, and only with a [`Verified`] in hand, which is made from
-//! a comparison or from two equal collision-resistant digests: see [`verified`].
+//! a comparison or from two equal collision-resistant digests: see `verified`.
 
 mod block_separation;
 mod buckets;
