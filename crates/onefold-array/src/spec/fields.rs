@@ -94,7 +94,7 @@ words! {
     }
 }
 
-/// A server and its load. The fields are documented once, in [`keys::KEYS`].
+/// A server and its load. The fields are documented once, in [`super::keys::KEYS`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented in keys::KEYS, which a test holds complete")]
