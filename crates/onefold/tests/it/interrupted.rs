@@ -31,6 +31,8 @@ impl Held {
 
     fn ended(mut self) -> Said {
         let (mut out, mut err) = (Vec::new(), String::new());
+        // Waiting would close it, and the command could come to its end before the signal does.
+        let _open = self.child.stdin.take();
         let status = self.child.wait().unwrap();
         self.child.stdout.take().unwrap().read_to_end(&mut out).unwrap();
         self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
