@@ -178,7 +178,7 @@ fn take_in(listener: &Listener, clients: &Arc<Clients>) -> io::Result<()> {
     let Arrival { socket, peer, .. } = arrival;
     let served = Arc::clone(clients);
     let begun = std::thread::Builder::new().name("nbd-client".to_owned()).spawn(move || {
-        let serve = || connection::serve(&socket, &peer, &served.terms, || served.settle(number));
+        let serve = || connection::serve(&socket, &peer, &served.terms, &|| served.settle(number));
         if catch_unwind(AssertUnwindSafe(serve)).is_err() {
             tracing::error!(peer, "connection ended by a panic");
             socket.shutdown(Shutdown::Both);

@@ -48,13 +48,10 @@ enum ConnectionError {
 }
 
 /// Serve one client to its end, and log how it ended.
-/// `settle` is told when the handshake is over, and says whether the client can be served.
-pub(super) fn serve(
-    socket: &Arc<Socket>,
-    peer: &str,
-    terms: &Terms,
-    settle: impl FnOnce() -> bool,
-) {
+/// `settle` is told when the handshake is about to be over, and says whether the client can be
+/// served. It is asked before the client hears so: whoever has that answer is served, and can no
+/// longer have to go for a newcomer.
+pub(super) fn serve(socket: &Arc<Socket>, peer: &str, terms: &Terms, settle: &dyn Fn() -> bool) {
     socket.tune();
     let mut channel = Channel::plain(Arc::clone(socket));
     let ended = socket
@@ -72,10 +69,10 @@ fn negotiate_and_serve(
     channel: &mut Channel,
     peer: &str,
     terms: &Terms,
-    settle: impl FnOnce() -> bool,
+    settle: &dyn Fn() -> bool,
 ) -> Result<Option<End>, ConnectionError> {
     let deadline = Instant::now() + terms.handshake_timeout;
-    let agreed = negotiate(channel, terms, deadline).map_err(|error| match error {
+    let agreed = negotiate(channel, terms, settle, deadline).map_err(|error| match error {
         ConnectionError::Io(source) if is_timeout(&source) => {
             ConnectionError::HandshakeTimeout(terms.handshake_timeout)
         }
@@ -83,9 +80,6 @@ fn negotiate_and_serve(
     })?;
     let Some((negotiated, rest)) = agreed else { return Ok(None) };
     let Negotiated { device, name, session } = negotiated;
-    if !settle() {
-        return Err(ConnectionError::Crowded);
-    }
     tracing::info!(peer, export = name, "serving");
     channel.unlimit_read()?;
     let end = transmission::serve(&*device, session, channel, &rest, &terms.stopping)?;
@@ -98,6 +92,7 @@ type Agreed = Option<(Negotiated, Vec<u8>)>;
 fn negotiate(
     channel: &mut Channel,
     terms: &Terms,
+    settle: &dyn Fn() -> bool,
     deadline: Instant,
 ) -> Result<Agreed, ConnectionError> {
     let policy = if terms.tls.is_some() { TlsPolicy::Required } else { TlsPolicy::Off };
@@ -108,6 +103,9 @@ fn negotiate(
     loop {
         let step = handshake.feed(&piece[..received]);
         received = 0;
+        if matches!(step.outcome, Outcome::Done(_)) && !settle() {
+            return Err(ConnectionError::Crowded);
+        }
         if !step.send.is_empty() {
             channel.send_all(&step.send)?;
         }
