@@ -22,10 +22,11 @@ const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
 
 /// The smoke test of the benchmarks shares the tests' build: it shows that they run, and takes
 /// seconds instead of an optimised build's minutes.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     step("format", &["fmt", "--all", "--check"]),
     step("floors", &["xtask", "floors"]),
     step("tidy", &["xtask", "tidy"]),
+    step("deny", &["xtask", "deny"]),
     step(
         "clippy",
         &[

@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod deny;
 mod files;
 mod floors;
 mod metadata;
@@ -20,6 +21,7 @@ usage: cargo xtask COMMAND
   ci [--keep-going]   everything that must hold before a change is merged
   floors              imports go downstairs only
   tidy                what the compiler does not see: sizes, headers, leftovers
+  deny                licences, names and sources of what we depend on, by deny.toml
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
 ";
@@ -47,6 +49,7 @@ fn run() -> Result<bool> {
         ("ci", [flag]) if flag == "--keep-going" => Ok(ci::run(true)),
         ("floors", []) => Ok(report("floors", &floors::check()?)),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
+        ("deny", []) => Ok(report("deny", &deny::check(&root)?)),
         ("mutants", rest) => mutants::run(rest),
         ("bench", rest) => bench::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
