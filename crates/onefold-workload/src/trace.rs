@@ -36,6 +36,11 @@ pub enum TraceFormat {
 }
 
 impl TraceFormat {
+    /// Every one of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Format::ALL.into_iter().map(Self::Text).chain([Self::Parquet, Self::Recording])
+    }
+
     /// The name that people choose it by.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod completion;
 mod failure;
 mod handover;
 mod interrupt;
@@ -33,6 +34,7 @@ use args::{
 use output::Printer;
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     let parsed = match settings_file::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(settings_file::ParseError::Clap(error)) => error.exit(),
@@ -98,7 +100,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Ssd(SsdCommand::Spec(args)) => c::ssd_spec::run(args, printer),
         Command::Ssd(SsdCommand::Serve(args)) => return c::ssd_serve::run(args, printer),
         Command::Ssd(SsdCommand::Smart(args)) => return c::ssd_smart::run(args, printer),
-        Command::Completions { shell } => c::completions::run(*shell, printer),
+        Command::Completions { shell } => c::completions::run(shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),
     }

@@ -26,7 +26,6 @@ mod volume;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use clap_complete::Shell;
 
 pub use access::AccessArgs;
 pub use archive::{
@@ -69,6 +68,14 @@ First steps:
 
 Sizes are written like 4096, 64K, 1.5G or 1TiB (powers of 1024), or 500GB (powers of 1000).
 Exit status: 0 done; 1 what was asked about is bad, or work failed half-way; 2 nothing was done.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+The script asks the `onefold` in PATH for every candidate, so it belongs to that version: let the
+shell make it when it starts.
+
+  ~/.bashrc                   source <(onefold completions bash)
+  ~/.zshrc                    source <(onefold completions zsh)
+  ~/.config/fish/config.fish  onefold completions fish | source";
 
 /// Store every block once: deduplicated, compressed, thin disks over NBD.
 #[derive(Debug, Parser)]
@@ -136,12 +143,12 @@ pub enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Array(ArrayCommand),
     /// Print the completion script of a shell
-    #[command(after_help = "For bash:  onefold completions bash > \
-        ~/.local/share/bash-completion/completions/onefold")]
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// bash, zsh, fish, elvish or powershell
         #[arg(value_name = "SHELL", hide_possible_values = true)]
-        shell: Shell,
+        #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
+        shell: String,
     },
     /// Write the manual pages into a folder
     #[command(after_help = "For all users:  onefold man /usr/local/share/man/man1")]

@@ -1,16 +1,21 @@
-//! `onefold completions`: a shell's completion script.
+//! `onefold completions`: the script by which a shell asks this program what it can offer.
 //! Room: onefold.
 
-use clap::CommandFactory as _;
-use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::args::Args;
-use crate::failure::Result;
+use crate::completion::VARIABLE;
+use crate::failure::{Failure, Result};
 use crate::output::Printer;
 
-/// Print the script.
-pub fn run(shell: Shell, printer: &Printer) -> Result<()> {
+/// Print the script of a shell.
+pub fn run(shell: &str, printer: &Printer) -> Result<()> {
+    let shells = Shells::builtins();
+    let found = shells.completer(shell);
+    let completer =
+        found.ok_or_else(|| Failure::nothing_done(format!("there is no script for '{shell}'")))?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "onefold", &mut script);
+    completer
+        .write_registration(VARIABLE, "onefold", "onefold", "onefold", &mut script)
+        .map_err(|error| Failure::nothing_done(error.to_string()))?;
     printer.data(&String::from_utf8_lossy(&script))
 }

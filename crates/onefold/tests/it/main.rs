@@ -9,6 +9,7 @@ mod array;
 mod bounds;
 mod clients;
 mod command_line;
+mod completion;
 mod crash;
 mod damage;
 mod estimate;

@@ -1,0 +1,206 @@
+//! What a shell offers while a command line is being typed: besides flags and files also the names
+//! that only this program knows, such as the volumes of the pool that was just named.
+//! Room: onefold.
+//!
+//! The shell's script (`onefold completions SHELL`) calls the program with [`VARIABLE`] set and the
+//! words so far behind `--`. A completer never fails and never writes: where it cannot know, it
+//! offers nothing.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use onefold_archive::{Archive, LockKind};
+use onefold_array::spec as array;
+use onefold_cache::POLICIES;
+use onefold_content::FingerprintKind;
+use onefold_flash::spec as flash;
+use onefold_lab::EXPERIMENTS;
+use onefold_pool::{Budgets, OpenOptions, Pool};
+use onefold_workload::TraceFormat;
+
+use crate::args::Args;
+
+/// The environment variable with the shell's name, by which a shell asks for candidates.
+pub const VARIABLE: &str = "ONEFOLD_COMPLETE";
+
+/// A name, and one line of what it is.
+type Candidate = (String, Option<String>);
+/// All names of one sort.
+type Known = fn() -> Vec<Candidate>;
+
+/// Which argument of which command is completed with what. A command stands for those below it.
+const RULES: [(&str, &str, Known); 20] = [
+    ("onefold serve", "cache_policy", online_policies),
+    ("onefold pool", "cache_policy", online_policies),
+    ("onefold volume resize", "name", volumes),
+    ("onefold volume list", "name", volumes),
+    ("onefold volume delete", "name", volumes),
+    ("onefold volume import", "name", volumes),
+    ("onefold volume export", "name", volumes),
+    ("onefold archive", "version", versions),
+    ("onefold archive remove", "numbers", versions),
+    ("onefold reproduce", "ids", experiments),
+    ("onefold cache run", "set", cache_keys),
+    ("onefold ssd", "set", drive_keys),
+    ("onefold ssd", "sweep", drive_keys),
+    ("onefold array", "preset", server_presets),
+    ("onefold array", "set", server_keys),
+    ("onefold array", "sweep", server_keys),
+    ("onefold", "fingerprint", fingerprints),
+    ("onefold cache run", "format", trace_formats),
+    ("onefold ssd run", "format", trace_formats),
+    ("onefold trace", "format", trace_formats),
+];
+
+/// Answer a shell that asks for candidates or for its script, and end; else do nothing.
+pub fn answer_shell() {
+    CompleteEnv::with_factory(|| with_completers("", Args::command())).var(VARIABLE).complete();
+}
+
+/// The command with completers where [`RULES`] has some. `above` is the path of its parent.
+fn with_completers(above: &str, command: Command) -> Command {
+    let path = format!("{above} {}", command.get_name()).trim_start().to_owned();
+    let below = path.clone();
+    command
+        .mut_args(|argument| match rule_of(&path, &argument) {
+            Some(known) => argument.add(ArgValueCompleter::new(move |typed: &OsStr| {
+                typed.to_str().map_or_else(Vec::new, |typed| matching(typed, known()))
+            })),
+            None => argument,
+        })
+        .mut_subcommands(|child| with_completers(&below, child))
+}
+
+fn rule_of(path: &str, argument: &Arg) -> Option<Known> {
+    let covers = |command: &str| {
+        path.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let id = argument.get_id().as_str();
+    RULES.iter().find(|(command, name, _)| *name == id && covers(command)).map(|rule| rule.2)
+}
+
+/// Those that continue what was typed: all of the name, or what comes after its table's dot.
+fn matching(typed: &str, known: Vec<Candidate>) -> Vec<CompletionCandidate> {
+    let full = known.iter().any(|(name, _)| name.starts_with(typed));
+    let short = |name: &str| name.rsplit_once('.').map(|(_, last)| last.to_owned());
+    known
+        .into_iter()
+        .filter_map(|(name, help)| {
+            let name = if full { Some(name) } else { short(&name) }?;
+            name.starts_with(typed)
+                .then(|| CompletionCandidate::new(name).help(help.map(Into::into)))
+        })
+        .collect()
+}
+
+/// Words of the command line that is being typed, without flags.
+fn typed_words() -> impl Iterator<Item = PathBuf> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    words.filter(|word| !word.as_encoded_bytes().starts_with(b"-")).map(PathBuf::from)
+}
+
+/// Volumes of the pool among the words, with their sizes. None while another process serves it.
+fn volumes() -> Vec<Candidate> {
+    let options = OpenOptions { read_only: true, budgets: Budgets::default() };
+    let open = |folder: PathBuf| Pool::open_at(&folder, &options).ok();
+    let Some(pool) = typed_words().filter(|word| word.is_dir()).find_map(open) else {
+        return Vec::new();
+    };
+    pool.status().map_or_else(
+        |_| Vec::new(),
+        |status| {
+            let name = |volume: onefold_pool::VolumeStatus| {
+                let size = onefold_block::ByteSize(volume.size_bytes).to_string();
+                (volume.name, Some(size))
+            };
+            status.volumes.into_iter().map(name).collect()
+        },
+    )
+}
+
+/// Numbers of the versions in the archive among the words, with their labels.
+fn versions() -> Vec<Candidate> {
+    let open = |folder: PathBuf| Archive::open_at(&folder, LockKind::Read).ok();
+    let Some(archive) = typed_words().filter(|word| word.is_dir()).find_map(open) else {
+        return Vec::new();
+    };
+    let candidate = |version: &onefold_archive::VersionInfo| {
+        (version.number.to_string(), Some(version.label.clone()))
+    };
+    archive.versions().map(candidate).collect()
+}
+
+fn online_policies() -> Vec<Candidate> {
+    let online = POLICIES.iter().filter(|entry| !entry.offline);
+    online.map(|entry| (entry.name.to_owned(), Some(entry.doc.to_owned()))).collect()
+}
+
+/// Experiments, and the papers that stand for all of theirs.
+fn experiments() -> Vec<Candidate> {
+    let mut papers: Vec<&str> = EXPERIMENTS.iter().filter_map(|e| e.id.split('/').next()).collect();
+    papers.dedup();
+    let of = |paper: &str| (paper.to_owned(), Some("all of its experiments".to_owned()));
+    let one = |e: &onefold_lab::Experiment| (e.id.to_owned(), Some(e.title.to_owned()));
+    papers.into_iter().map(of).chain(EXPERIMENTS.iter().map(one)).collect()
+}
+
+fn cache_keys() -> Vec<Candidate> {
+    onefold_cache::spec::spec_keys().into_iter().map(|key| (key + "=", None)).collect()
+}
+
+fn drive_keys() -> Vec<Candidate> {
+    let key = |key: &flash::keys::Key| (format!("{}=", key.path), Some(key.doc.to_owned()));
+    flash::keys::KEYS.iter().map(key).collect()
+}
+
+fn server_keys() -> Vec<Candidate> {
+    let key = |key: &array::keys::Key| (format!("{}=", key.path), Some(key.doc.to_owned()));
+    array::keys::KEYS.iter().map(key).collect()
+}
+
+fn server_presets() -> Vec<Candidate> {
+    array::PRESETS
+        .iter()
+        .map(|preset| (preset.name.to_owned(), Some(preset.doc.to_owned())))
+        .collect()
+}
+
+fn fingerprints() -> Vec<Candidate> {
+    FingerprintKind::ALL.iter().map(|kind| (kind.to_string(), None)).collect()
+}
+
+fn trace_formats() -> Vec<Candidate> {
+    TraceFormat::all().map(|format| (format.to_string(), None)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Paths of all commands that have an argument, with the argument's name.
+    fn arguments(above: &str, command: &Command, found: &mut Vec<(String, String)>) {
+        let path = format!("{above} {}", command.get_name()).trim_start().to_owned();
+        for argument in command.get_arguments() {
+            found.push((path.clone(), argument.get_id().to_string()));
+        }
+        for child in command.get_subcommands() {
+            arguments(&path, child, found);
+        }
+    }
+
+    #[test]
+    fn every_rule_is_about_an_argument_that_exists_and_knows_something() {
+        let mut found = Vec::new();
+        arguments("", &Args::command(), &mut found);
+        for (command, name, known) in RULES {
+            let meets = |(path, id): &(String, String)| path.starts_with(command) && id == name;
+            assert!(found.iter().any(meets), "no argument `{name}` below `{command}`");
+            let asks_a_store =
+                [volumes as Known, versions].iter().any(|ask| std::ptr::fn_addr_eq(*ask, known));
+            assert!(asks_a_store || !known().is_empty(), "`{command}` `{name}` knows nothing");
+        }
+    }
+}
