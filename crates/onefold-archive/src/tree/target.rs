@@ -1,8 +1,10 @@
 //! The folder that is restored into: folders, files and links, made by handles and never by path.
 //! Room: onefold-archive.
-//! Invariant: a folder's times and rights are set when nothing more comes into it.
+//! Invariants: (1) a folder's times and rights are set when nothing more comes into it  (2) a path
+//! has its own name only once it is whole: until then it has a name that begins with
+//! `.onefold-restoring`, and what it replaces stays.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -19,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
+use crate::tree::other_name::{exists, rename, under_other_name};
 use crate::tree::scan::Problem;
 
 /// The rights of a folder of which the version does not say any; less the umask.
@@ -45,6 +48,8 @@ struct OpenFolder {
 struct OpenFile {
     entry: Entry,
     file: File,
+    /// What it is called until it is whole.
+    name: OsString,
     len: u64,
     /// It may end in a hole, and then is not long enough yet.
     holes: bool,
@@ -130,44 +135,49 @@ impl Target {
         }
         let (folder, name) = split(&entry.path);
         self.enter(folder, USUAL, problems)?;
-        let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
-        if self.overwrite {
-            match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
-            }
+        let at = self.last();
+        if !self.overwrite && exists(at, name)? {
+            return Err(Errno::EXIST);
         }
         let mode = Mode::RUSR | Mode::WUSR;
-        match &entry.kind {
-            Kind::File => {
-                let flags = OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::WRONLY
-                    | OFlags::NOFOLLOW
-                    | OFlags::CLOEXEC;
-                let file = File::from(rustix::fs::openat(at, name, flags, mode)?);
-                self.file = Some(OpenFile { entry, file, len: 0, holes: false });
-                return Ok(());
-            }
+        let kind = &entry.kind;
+        if *kind == Kind::File {
+            let flags =
+                OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let (file, name) = under_other_name(|name| rustix::fs::openat(at, name, flags, mode))?;
+            self.file =
+                Some(OpenFile { entry, file: File::from(file), name, len: 0, holes: false });
+            return Ok(());
+        }
+        let ((), other) = under_other_name(|other| match kind {
             Kind::HardLink { target } => {
                 let (folder, from) = split(target);
                 let folder = self.walk(folder)?;
                 let from_at = folder.as_ref().map_or(self.root.as_fd(), |folder| folder.as_fd());
-                return rustix::fs::linkat(from_at, from, at, name, AtFlags::empty());
+                rustix::fs::linkat(from_at, from, at, other, AtFlags::empty())
             }
-            Kind::Symlink { target } => {
-                rustix::fs::symlinkat(OsStr::from_bytes(target), at, name)?;
-            }
-            Kind::Fifo => rustix::fs::mknodat(at, name, FileType::Fifo, mode, 0)?,
+            Kind::Symlink { target } => rustix::fs::symlinkat(OsStr::from_bytes(target), at, other),
+            Kind::Fifo => rustix::fs::mknodat(at, other, FileType::Fifo, mode, 0),
             Kind::CharDevice { number } => {
-                rustix::fs::mknodat(at, name, FileType::CharacterDevice, mode, *number)?;
+                rustix::fs::mknodat(at, other, FileType::CharacterDevice, mode, *number)
             }
             Kind::BlockDevice { number } => {
-                rustix::fs::mknodat(at, name, FileType::BlockDevice, mode, *number)?;
+                rustix::fs::mknodat(at, other, FileType::BlockDevice, mode, *number)
             }
-            Kind::Directory => unreachable!("handled above"),
+            Kind::File | Kind::Directory => unreachable!("handled above"),
+        })?;
+        let dressed = match kind {
+            // The file that it is another name of has them.
+            Kind::HardLink { .. } => Ok(()),
+            _ => self.dress_by_name(at, &other, &entry, problems),
+        };
+        let done = dressed.and_then(|()| rename(at, &other, name, self.overwrite));
+        // Of two names of one file a rename leaves both. A second failure tells no more than the
+        // first.
+        if done.is_err() || matches!(kind, Kind::HardLink { .. }) {
+            let _ = rustix::fs::unlinkat(at, &other, AtFlags::empty());
         }
-        self.dress_by_name(at, name, &entry, problems)
+        done
     }
 
     /// Owner, rights and times of what has no handle.
@@ -233,16 +243,24 @@ impl Target {
         if full { Err(ArchiveError::NoSpace("restoring".to_owned())) } else { Ok(()) }
     }
 
-    /// The file cannot be had whole: take it away, and say why.
+    /// The file cannot be had whole: take away what there is of it, and say why.
     pub fn abandon(&mut self, why: &str, problems: &mut Vec<Problem>) {
-        let Some(open) = self.file.take() else { return };
+        if let Some(open) = self.file.take() {
+            self.take_away(&open, why, problems);
+        }
+    }
+
+    fn take_away(&self, open: &OpenFile, why: &str, problems: &mut Vec<Problem>) {
         problem(&open.entry.path, &why, problems);
-        let (_, name) = split(&open.entry.path);
-        let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
-        if let Err(errno) = rustix::fs::unlinkat(at, name, AtFlags::empty()) {
+        if let Err(errno) = rustix::fs::unlinkat(self.last(), &open.name, AtFlags::empty()) {
             let why = format!("a part of it is left behind: {}", io::Error::from(errno));
             problem(&open.entry.path, &why, problems);
         }
+    }
+
+    /// The folder that was entered last.
+    fn last(&self) -> BorrowedFd<'_> {
+        self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd())
     }
 
     /// The file is complete.
@@ -255,11 +273,22 @@ impl Target {
         }
         let done = if open.holes { open.file.set_len(open.len) } else { Ok(()) };
         self.settle(done, problems)?;
-        if let Some(open) = self.file.take() {
-            let (entry, gives_away) = (&open.entry, self.gives_away);
-            dress(open.file.as_fd(), &entry.path, &entry.metadata, gives_away, problems);
+        let Some(open) = self.file.take() else { return Ok(()) };
+        let (path, metadata) = (&open.entry.path, &open.entry.metadata);
+        dress(open.file.as_fd(), path, metadata, self.gives_away, problems);
+        if let Err(error) = self.put_in_place(&open) {
+            self.take_away(&open, &error.to_string(), problems);
         }
         Ok(())
+    }
+
+    /// Give a complete file its own name. What it replaces goes only once the new one is durable.
+    fn put_in_place(&self, open: &OpenFile) -> io::Result<()> {
+        let (_, name) = split(&open.entry.path);
+        if self.overwrite && exists(self.last(), name)? {
+            open.file.sync_all()?;
+        }
+        Ok(rename(self.last(), &open.name, name, self.overwrite)?)
     }
 
     /// Nothing more comes.
@@ -378,7 +407,8 @@ mod tests {
         for (path, private) in [("usual", 0o700), ("usual/secret", 0o700)] {
             assert_eq!(mode(path), private, "{path} while it is filled");
         }
-        assert_eq!(mode("usual/secret/file"), 0o600);
+        assert_eq!(mode("usual/secret/.onefold-restoring.0"), 0o600);
+        assert!(!folder.path().join("usual/secret/file").exists(), "it is not whole yet");
         target.end(&mut problems).unwrap();
         target.finish(&mut problems);
         assert!(problems.is_empty(), "{problems:?}");

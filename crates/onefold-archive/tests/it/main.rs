@@ -10,6 +10,7 @@ mod hostile;
 mod leftovers;
 mod lost;
 mod repair;
+mod replaced;
 mod rewriting;
 mod round_trip;
 mod support;
