@@ -341,7 +341,7 @@ impl Controller {
         }
     }
 
-    /// A program of the host is done: who waits for it goes on.
+    /// A program of the host is done: whatever waited for it is started.
     fn programmed(&mut self, ppn: u32) {
         for chain in self.awaiting.remove(&ppn).unwrap_or_default() {
             let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);

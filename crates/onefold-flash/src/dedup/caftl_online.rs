@@ -42,7 +42,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new(
         "sample_one_in",
         Kind::Count { default: 1, min: 1, max: 1 << 20 },
-        "One content in so many is looked at inline",
+        "N: one in N distinct contents is hashed inline; 1 hashes all",
     ),
     OptionInfo::new(
         "prehash",
