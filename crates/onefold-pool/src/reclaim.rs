@@ -9,7 +9,7 @@
 //! Cost: one directory and one container read per victim; a pass over the maps for those victims
 //! whose references their owners do not explain.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, TryLockError};
@@ -308,11 +308,16 @@ impl Inner {
             }
         };
         reclaim.stuck.retain(|&id, at| table.get(id).is_some_and(|i| i.references == *at));
+        let left_alone = {
+            // A container is sealed before the store has it: until then only memory has it all.
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            reclaim.stuck.keys().chain(live.keys()).copied().collect()
+        };
         let victims = if too_much {
             let group_bytes = if goal == Goal::Room { 0 } else { group_bytes };
-            emptiest(table, &reclaim.stuck, group_bytes)
+            emptiest(table, &left_alone, group_bytes)
         } else {
-            short(table, &reclaim.stuck, capacity, group_bytes)
+            short(table, &left_alone, capacity, group_bytes)
         };
         if !victims.is_empty() {
             for &id in &victims {
@@ -649,18 +654,18 @@ fn batch(references: &[Reference]) -> &[Reference] {
     &references[..references.iter().take(MOVES_PER_COMMIT).take_while(same).count()]
 }
 
-fn is_candidate(id: ContainerId, info: &ContainerInfo, stuck: &HashMap<ContainerId, u64>) -> bool {
+fn is_candidate(id: ContainerId, info: &ContainerInfo, left_alone: &HashSet<ContainerId>) -> bool {
     info.len_bytes > 0
         && !info.closing
         && (1..=REFERENCES_PER_VICTIM_MAX).contains(&info.references)
-        && !stuck.contains_key(&id)
+        && !left_alone.contains(&id)
 }
 
 /// The containers that give back most for what must be moved, the older first among equals, up to
 /// so many live bytes; at least one, if any is worth it.
 fn emptiest(
     table: &ContainerTable,
-    stuck: &HashMap<ContainerId, u64>,
+    left_alone: &HashSet<ContainerId>,
     group_bytes: u64,
 ) -> Vec<ContainerId> {
     let worth = |info: &ContainerInfo| {
@@ -668,7 +673,7 @@ fn emptiest(
     };
     let mut candidates: Vec<(u64, ContainerId, u64, u64)> = table
         .iter()
-        .filter(|(id, info)| is_candidate(*id, info, stuck) && worth(info))
+        .filter(|(id, info)| is_candidate(*id, info, left_alone) && worth(info))
         .map(|(id, info)| {
             let live = info.live_bytes();
             ((live << 16) / u64::from(info.len_bytes), id, live, info.references)
@@ -681,13 +686,13 @@ fn emptiest(
 /// Containers that are less than half full, if there are enough to be worth merging.
 fn short(
     table: &ContainerTable,
-    stuck: &HashMap<ContainerId, u64>,
+    left_alone: &HashSet<ContainerId>,
     capacity: u64,
     group_bytes: u64,
 ) -> Vec<ContainerId> {
     let short: Vec<(ContainerId, u64, u64)> = table
         .iter()
-        .filter(|(id, info)| is_candidate(*id, info, stuck))
+        .filter(|(id, info)| is_candidate(*id, info, left_alone))
         .filter(|(_, info)| u64::from(info.len_bytes) < capacity / 2)
         .map(|(id, info)| (id, info.live_bytes(), info.references))
         .collect();

@@ -14,6 +14,7 @@ mod hooks;
 mod model;
 mod parallel;
 mod parsers;
+mod quiet;
 mod reduction;
 mod rescue;
 mod space;
