@@ -1,4 +1,4 @@
-//! What does one flash operation at a time: a plane, a die or a package, and the operations that wait for it.
+//! What does one flash operation at a time: a plane, a die or a package, and what waits for it.
 //! Room: onefold-flash.
 //! Invariants: reads of the host go first where the specification says so; all else keeps its
 //! order, so an erase stays behind the copies out of its block; an operation that waits for its
