@@ -22,7 +22,7 @@ const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
 
 /// The smoke test of the benchmarks shares the tests' build: it shows that they run, and takes
 /// seconds instead of an optimised build's minutes.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     step("format", &["fmt", "--all", "--check"]),
     step("floors", &["xtask", "floors"]),
     step("tidy", &["xtask", "tidy"]),
@@ -49,6 +49,19 @@ const STEPS: [Step; 10] = [
     },
     step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", "parquet"]),
     step("default features", &["check", "--quiet", "--package", "onefold", "--all-targets"]),
+    step(
+        "without models",
+        &[
+            "clippy",
+            "--quiet",
+            "--package",
+            "onefold",
+            "--no-default-features",
+            "--",
+            "--deny",
+            "warnings",
+        ],
+    ),
     step("bench", &["run", "--quiet", "--package", "onefold-bench", "--", "all", "--quick"]),
 ];
 

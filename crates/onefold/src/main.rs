@@ -27,10 +27,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use args::{
-    ArrayCommand, CacheCommand, Command, EstimateCommand, PoolCommand, ScramblerCommand,
-    SsdCommand, TraceCommand, VolumeCommand,
-};
+use args::{Command, EstimateCommand, PoolCommand, TraceCommand, VolumeCommand};
 use output::Printer;
 
 fn main() -> ExitCode {
@@ -60,7 +57,7 @@ fn main() -> ExitCode {
 fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<ExitCode> {
     use commands as c;
     // Servers hear of signals in their own way.
-    if !matches!(&parsed.args.command, Command::Serve(_) | Command::Ssd(SsdCommand::Serve(_))) {
+    if !parsed.args.command.serves() {
         interrupt::watch()?;
     }
     match &parsed.args.command {
@@ -80,26 +77,10 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
-        Command::Cache(CacheCommand::Run(args)) => c::cache::run(args, printer),
-        Command::Cache(CacheCommand::Policies(args)) => c::cache::policies(*args, printer),
-        Command::Cache(CacheCommand::Spec) => c::cache::spec(printer),
-        Command::Scrambler(ScramblerCommand::Infer(args)) => c::scrambler_infer::run(args, printer),
-        Command::Scrambler(ScramblerCommand::Make(args)) => c::scrambler_make::run(args, printer),
-        Command::Scrambler(ScramblerCommand::List(args)) => {
-            c::scrambler_presets::list(*args, printer)
-        }
-        Command::Scrambler(ScramblerCommand::Show(args)) => {
-            c::scrambler_presets::show(args, printer)
-        }
-        Command::Reproduce(args) => c::reproduce::run(args, printer),
+        #[cfg(feature = "models")]
+        Command::Model(command) => return c::models::run(command, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
-        Command::Array(ArrayCommand::Run(args)) => c::array_run::run(args, printer),
-        Command::Array(ArrayCommand::Spec(args)) => c::array_spec::run(args, printer),
-        Command::Ssd(SsdCommand::Run(args)) => c::ssd_run::run(args, printer),
-        Command::Ssd(SsdCommand::Spec(args)) => c::ssd_spec::run(args, printer),
-        Command::Ssd(SsdCommand::Serve(args)) => return c::ssd_serve::run(args, printer),
-        Command::Ssd(SsdCommand::Smart(args)) => return c::ssd_smart::run(args, printer),
         Command::Completions { shell } => c::completions::run(shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),

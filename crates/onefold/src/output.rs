@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
 
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::{Failure, Result};
 
@@ -156,7 +156,8 @@ pub fn log_to_stderr(level: &str) {
         .with_writer(std::io::stderr)
         .with_ansi(colour(std::io::stderr().is_terminal()))
         .with_target(false)
-        .with_env_filter(EnvFilter::new(level))
+        // The flag takes exactly the names that this reads.
+        .with_max_level(level.parse().unwrap_or(LevelFilter::WARN))
         .init();
 }
 

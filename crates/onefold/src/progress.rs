@@ -98,6 +98,7 @@ impl Bar {
     }
 
     /// Do something that writes to the terminal.
+    #[cfg(feature = "models")]
     pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         self.bar.suspend(work)
     }

@@ -11,8 +11,6 @@ use crate::failure::{Failure, Result};
 
 /// Most bytes of a settings file or a specification: a hundred times what any has.
 pub const SETTINGS_BYTES_MAX: u64 = 1 << 20;
-/// Most bytes of a scrambler file, which may hold a table of seeds.
-pub const SCRAMBLER_BYTES_MAX: u64 = 16 << 20;
 
 /// The text of a file; `what` is what it is to be, as in "settings file".
 pub fn read(path: &Path, what: &str, bytes_max: u64) -> Result<String> {

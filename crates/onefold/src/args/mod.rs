@@ -5,19 +5,14 @@
 
 mod access;
 mod archive;
-mod array;
 mod background;
-mod cache;
 mod estimate;
+#[cfg(feature = "models")]
+pub mod models;
 mod pool;
 mod record;
-mod reproduce;
 mod rescue;
-mod scrambler;
 mod serve;
-mod ssd;
-mod ssd_drive;
-mod ssd_run;
 mod store;
 mod tier;
 mod trace;
@@ -33,22 +28,12 @@ pub use archive::{
     ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs, ArchiveRestoreArgs,
     ArchiveTraceArgs, ArchiveVerifyArgs,
 };
-pub use array::{ArrayCommand, ArrayRunArgs, ArraySpecArgs, ServerChoice};
 pub use background::{Background, BackgroundArgs};
-pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolReclaimArgs, PoolStatusArgs};
 pub use record::RecordArgs;
-pub use reproduce::ReproduceArgs;
 pub use rescue::RescueArgs;
-pub use scrambler::{
-    ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,
-    ScramblerShowArgs,
-};
-pub use serve::{CrowdArgs, ServeArgs, TlsArgs};
-pub use ssd::SsdCommand;
-pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
-pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
+pub use serve::ServeArgs;
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::PoolCacheArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
@@ -77,9 +62,18 @@ shell make it when it starts.
   ~/.zshrc                    source <(onefold completions zsh)
   ~/.config/fish/config.fish  onefold completions fish | source";
 
+#[cfg(feature = "models")]
+const LEFT_OUT: &str = "";
+#[cfg(not(feature = "models"))]
+const LEFT_OUT: &str = "
+
+This program was built without the commands cache, ssd, array, scrambler and reproduce; the feature
+`models` has them.";
+
 /// Store every block once: deduplicated, compressed, thin disks over NBD.
 #[derive(Debug, Parser)]
-#[command(name = "onefold", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "onefold", version, max_term_width = 100)]
+#[command(after_help = [EXAMPLES, LEFT_OUT].concat())]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
 pub struct Args {
@@ -125,23 +119,13 @@ pub enum Command {
     /// Keep versions of file trees, each chunk of content once
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
-    /// Simulate an SSD read cache in front of disks
-    #[command(subcommand, arg_required_else_help = true)]
-    Cache(CacheCommand),
-    /// Recover scramblers from dumps of raw flash, and make such dumps
-    #[command(subcommand, arg_required_else_help = true)]
-    Scrambler(ScramblerCommand),
-    /// Run the papers' experiments, and print their numbers beside ours
-    Reproduce(ReproduceArgs),
     /// Convert and inspect block traces
     #[command(subcommand, arg_required_else_help = true)]
     Trace(TraceCommand),
-    /// Run, emulate and inspect drives with deduplication inside
-    #[command(subcommand, arg_required_else_help = true)]
-    Ssd(SsdCommand),
-    /// Model data reduction servers with offloaded hashing and compression
-    #[command(subcommand, arg_required_else_help = true)]
-    Array(ArrayCommand),
+    /// What to simulate or to measure.
+    #[cfg(feature = "models")]
+    #[command(flatten)]
+    Model(models::ModelCommand),
     /// Print the completion script of a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -160,4 +144,16 @@ pub enum Command {
     /// Print docs/cli.md, the reference of this command line
     #[command(hide = true)]
     Reference,
+}
+
+impl Command {
+    /// Whether it serves clients until it is told to stop.
+    pub fn serves(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            #[cfg(feature = "models")]
+            Self::Model(models::ModelCommand::Ssd(models::SsdCommand::Serve(_))) => true,
+            _ => false,
+        }
+    }
 }

@@ -13,13 +13,13 @@ use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use onefold_archive::{Archive, LockKind};
-use onefold_array::spec as array;
 use onefold_cache::POLICIES;
 use onefold_content::FingerprintKind;
-use onefold_flash::spec as flash;
-use onefold_lab::EXPERIMENTS;
 use onefold_pool::{Budgets, OpenOptions, Pool};
 use onefold_workload::TraceFormat;
+
+#[cfg(feature = "models")]
+mod models;
 
 use crate::args::Args;
 
@@ -30,9 +30,11 @@ pub const VARIABLE: &str = "ONEFOLD_COMPLETE";
 type Candidate = (String, Option<String>);
 /// All names of one sort.
 type Known = fn() -> Vec<Candidate>;
+/// A command, or the start of several; one of its arguments; what it is completed with.
+type Rule = (&'static str, &'static str, Known);
 
 /// Which argument of which command is completed with what. A command stands for those below it.
-const RULES: [(&str, &str, Known); 20] = [
+const RULES: &[Rule] = &[
     ("onefold serve", "cache_policy", online_policies),
     ("onefold pool", "cache_policy", online_policies),
     ("onefold volume resize", "name", volumes),
@@ -42,18 +44,17 @@ const RULES: [(&str, &str, Known); 20] = [
     ("onefold volume export", "name", volumes),
     ("onefold archive", "version", versions),
     ("onefold archive remove", "numbers", versions),
-    ("onefold reproduce", "ids", experiments),
-    ("onefold cache run", "set", cache_keys),
-    ("onefold ssd", "set", drive_keys),
-    ("onefold ssd", "sweep", drive_keys),
-    ("onefold array", "preset", server_presets),
-    ("onefold array", "set", server_keys),
-    ("onefold array", "sweep", server_keys),
     ("onefold", "fingerprint", fingerprints),
-    ("onefold cache run", "format", trace_formats),
-    ("onefold ssd run", "format", trace_formats),
     ("onefold trace", "format", trace_formats),
 ];
+
+fn rules() -> impl Iterator<Item = &'static Rule> {
+    #[cfg(feature = "models")]
+    let more = models::RULES;
+    #[cfg(not(feature = "models"))]
+    let more: &[Rule] = &[];
+    RULES.iter().chain(more)
+}
 
 /// Answer a shell that asks for candidates or for its script, and end; else do nothing.
 pub fn answer_shell() {
@@ -79,7 +80,7 @@ fn rule_of(path: &str, argument: &Arg) -> Option<Known> {
         path.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
     let id = argument.get_id().as_str();
-    RULES.iter().find(|(command, name, _)| *name == id && covers(command)).map(|rule| rule.2)
+    rules().find(|(command, name, _)| *name == id && covers(command)).map(|rule| rule.2)
 }
 
 /// Those that continue what was typed: all of the name, or what comes after its table's dot.
@@ -138,36 +139,6 @@ fn online_policies() -> Vec<Candidate> {
     online.map(|entry| (entry.name.to_owned(), Some(entry.doc.to_owned()))).collect()
 }
 
-/// Experiments, and the papers that stand for all of theirs.
-fn experiments() -> Vec<Candidate> {
-    let mut papers: Vec<&str> = EXPERIMENTS.iter().filter_map(|e| e.id.split('/').next()).collect();
-    papers.dedup();
-    let of = |paper: &str| (paper.to_owned(), Some("all of its experiments".to_owned()));
-    let one = |e: &onefold_lab::Experiment| (e.id.to_owned(), Some(e.title.to_owned()));
-    papers.into_iter().map(of).chain(EXPERIMENTS.iter().map(one)).collect()
-}
-
-fn cache_keys() -> Vec<Candidate> {
-    onefold_cache::spec::spec_keys().into_iter().map(|key| (key + "=", None)).collect()
-}
-
-fn drive_keys() -> Vec<Candidate> {
-    let key = |key: &flash::keys::Key| (format!("{}=", key.path), Some(key.doc.to_owned()));
-    flash::keys::KEYS.iter().map(key).collect()
-}
-
-fn server_keys() -> Vec<Candidate> {
-    let key = |key: &array::keys::Key| (format!("{}=", key.path), Some(key.doc.to_owned()));
-    array::keys::KEYS.iter().map(key).collect()
-}
-
-fn server_presets() -> Vec<Candidate> {
-    array::PRESETS
-        .iter()
-        .map(|preset| (preset.name.to_owned(), Some(preset.doc.to_owned())))
-        .collect()
-}
-
 fn fingerprints() -> Vec<Candidate> {
     FingerprintKind::ALL.iter().map(|kind| (kind.to_string(), None)).collect()
 }
@@ -195,7 +166,7 @@ mod tests {
     fn every_rule_is_about_an_argument_that_exists_and_knows_something() {
         let mut found = Vec::new();
         arguments("", &Args::command(), &mut found);
-        for (command, name, known) in RULES {
+        for &(command, name, known) in rules() {
             let meets = |(path, id): &(String, String)| path.starts_with(command) && id == name;
             assert!(found.iter().any(meets), "no argument `{name}` below `{command}`");
             let asks_a_store =

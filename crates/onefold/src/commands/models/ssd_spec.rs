@@ -7,7 +7,7 @@ use onefold_flash::DriveSpec;
 use onefold_flash::dedup::check_policy;
 use onefold_flash::spec::{PRESET_NAMES, ParseError, SpecBuilder};
 
-use crate::args::{DriveChoice, SsdSpecArgs};
+use crate::args::models::{DriveChoice, SsdSpecArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 use crate::text_file;

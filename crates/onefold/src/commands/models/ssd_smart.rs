@@ -8,9 +8,9 @@ use onefold_block::{ByteSize, FileFolder};
 use onefold_flash::drive::{self, DriveError, SmartLog, SmartReport};
 use serde::Serialize;
 
-use super::archive::utc_text;
 use super::ssd_serve::failure;
-use crate::args::SsdSmartArgs;
+use crate::args::models::SsdSmartArgs;
+use crate::commands::archive::utc_text;
 use crate::failure::Result;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count};

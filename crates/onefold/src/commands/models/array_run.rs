@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::ssd_run::{json_value, points};
 use super::{array_report, array_spec, ssd_report};
-use crate::args::ArrayRunArgs;
+use crate::args::models::ArrayRunArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;

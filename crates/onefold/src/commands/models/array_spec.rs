@@ -6,7 +6,7 @@ use std::path::Path;
 use onefold_array::ServerSpec;
 use onefold_array::spec::{ParseError, SpecBuilder};
 
-use crate::args::{ArraySpecArgs, ServerChoice};
+use crate::args::models::{ArraySpecArgs, ServerChoice};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 use crate::text_file;

@@ -7,7 +7,7 @@ use onefold_cache::Spec;
 use onefold_cache::trace::{Gather, Trace};
 use onefold_workload::TraceFormat;
 
-use super::trace_open;
+use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 

@@ -4,7 +4,7 @@
 use onefold_code::{GeneratorSpec, PRESET_NAMES, ScramblerSpec, SeedMap, preset};
 use serde::Serialize;
 
-use crate::args::{ScramblerListArgs, ScramblerShowArgs};
+use crate::args::models::{ScramblerListArgs, ScramblerShowArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count, plural};

@@ -8,7 +8,7 @@ use onefold_code::infer::{InferError, InferOptions, Inference, Known, SeedRuleKi
 use onefold_code::{BitOrder, GeneratorSpec, LfsrSpec, ScramblerSpec, SeedMap, SeedSource};
 use serde::Serialize;
 
-use crate::args::ScramblerInferArgs;
+use crate::args::models::ScramblerInferArgs;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};

@@ -14,7 +14,7 @@ use onefold_flash::drive::{self, DriveError, FileDrive, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
-use crate::args::SsdServeArgs;
+use crate::args::models::SsdServeArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 use crate::serve::child::{self, Child};

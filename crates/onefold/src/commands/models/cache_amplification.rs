@@ -10,7 +10,7 @@ use onefold_lab::experiments::plc::amplification::{Amplified, DriveShape, amplif
 use serde::Serialize;
 
 use super::cache_trace::{read_trace, unusable};
-use crate::args::CacheRunArgs;
+use crate::args::models::CacheRunArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 use crate::table::{Align, Table};

@@ -6,13 +6,16 @@ use onefold_code::infer::DumpMaker;
 use onefold_code::{CodeError, PageAddress, ScramblerSpec, SeedMap, preset};
 
 use super::scrambler_infer::{addresses_end, known_length, read_known};
-use crate::args::{ScramblerChoice, ScramblerMakeArgs};
+use crate::args::models::{ScramblerChoice, ScramblerMakeArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 use crate::progress::{self, Bar};
 use crate::table::plural;
 use crate::text_file;
 use crate::transfer::target::Target;
+
+/// Most bytes of a scrambler file, which may hold a table of seeds.
+const SCRAMBLER_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -43,7 +46,7 @@ pub fn run(args: &ScramblerMakeArgs, printer: &Printer) -> Result<()> {
 fn chosen(choice: &ScramblerChoice) -> Result<ScramblerSpec> {
     match (&choice.preset, &choice.file) {
         (_, Some(path)) => {
-            let text = text_file::read(path, "scrambler file", text_file::SCRAMBLER_BYTES_MAX)?;
+            let text = text_file::read(path, "scrambler file", SCRAMBLER_BYTES_MAX)?;
             ScramblerSpec::from_toml(&text)
                 .map_err(|e| Failure::nothing_done(format!("--file '{}': {e}", path.display())))
         }

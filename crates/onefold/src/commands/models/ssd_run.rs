@@ -16,8 +16,9 @@ use onefold_sim::ChromeTrace;
 use onefold_workload::{LoggedRequest, RequestLog};
 use serde::Serialize;
 
-use super::{ssd_report, ssd_spec, trace_open};
-use crate::args::SsdRunArgs;
+use super::{ssd_report, ssd_spec};
+use crate::args::models::SsdRunArgs;
+use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};

@@ -8,7 +8,7 @@ use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, find, rep
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::args::ReproduceArgs;
+use crate::args::models::ReproduceArgs;
 use crate::failure::{Failure, Result};
 use crate::out_file;
 use crate::output::Printer;

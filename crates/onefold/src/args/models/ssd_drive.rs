@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use super::{AccessArgs, CrowdArgs, RecordArgs, TlsArgs};
+use crate::args::serve::{CrowdArgs, TlsArgs};
+use crate::args::{AccessArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is

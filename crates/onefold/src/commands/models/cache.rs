@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::cache_amplification::{self, Amplification};
 use super::cache_trace::{read_trace, unusable};
-use crate::args::{CachePoliciesArgs, CacheRunArgs};
+use crate::args::models::{CachePoliciesArgs, CacheRunArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count};
