@@ -6,6 +6,7 @@
 //! - [`tree::scan`] reads trees, [`adder`] takes paths and contents, `chunk_stream` cuts them;
 //! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
 //! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
+//! - [`diff()`] compares two versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
 //! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
 //!   what did not change, `prune` says which versions to keep, [`trace`] which containers are read.
@@ -16,6 +17,7 @@ pub mod assembly;
 mod chunk_stream;
 mod compact;
 mod containers;
+mod diff;
 pub mod error;
 pub mod format;
 mod index;
@@ -37,6 +39,7 @@ pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::Archive;
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
 pub use compact::Compacted;
+pub use diff::{Changed, Difference, diff};
 pub use error::ArchiveError;
 pub use format::entry::{Entry, Kind, Metadata, Recipe, Stamp};
 pub use format::log_record::{AddTotals, VersionInfo};

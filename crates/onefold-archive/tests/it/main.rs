@@ -6,6 +6,7 @@
 mod compact;
 mod crash;
 mod damage;
+mod differences;
 mod hostile;
 mod leftovers;
 mod lost;

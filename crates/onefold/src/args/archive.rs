@@ -27,6 +27,16 @@ const PRUNE_EXAMPLE: &str = "\
 Example:
   onefold archive prune /backup/store --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run";
 
+const DIFF_NOTES: &str = "\
+Each line is a letter and a path: + only the newer has it, - only the older has it, M its content
+differs, T it became something else (a folder, a link), U only owner, rights, times or attributes
+differ, which is listed with --metadata.
+Exit status: 0 both were compared, whatever differs; 1 one of them is damaged; 2 nothing was done.
+
+Examples:
+  onefold archive diff /backup/store 3
+  onefold archive diff /backup/store 3 7 srv/ann";
+
 const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \
     and is named; 2 nothing was done.";
 
@@ -45,6 +55,9 @@ pub enum ArchiveCommand {
     Ls(ArchiveLsArgs),
     /// Write the content of a file to stdout
     Cat(ArchiveCatArgs),
+    /// List what differs between two versions
+    #[command(after_help = DIFF_NOTES)]
+    Diff(ArchiveDiffArgs),
     /// Write a version, or parts of it, back as files
     #[command(after_help = EXIT)]
     Restore(ArchiveRestoreArgs),
@@ -202,6 +215,29 @@ pub struct ArchiveLsArgs {
     /// Rights, owners, sizes and times as well
     #[arg(long, short)]
     pub long: bool,
+    /// Print one JSON object a line (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold archive diff`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveDiffArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Number of the older version
+    #[arg(value_name = "OLD")]
+    pub old: u32,
+    /// Number of the newer version; without it, the newest
+    #[arg(value_name = "NEW")]
+    pub new: Option<u32>,
+    /// Folder or file in the versions; without it, everything
+    #[arg(value_name = "PATH")]
+    pub path: Option<OsString>,
+    /// List also what differs in owner, rights, times or attributes only
+    #[arg(long)]
+    pub metadata: bool,
     /// Print one JSON object a line (docs/archive.md)
     #[arg(long)]
     pub json: bool,

@@ -25,8 +25,8 @@ use clap::{Parser, Subcommand};
 pub use access::AccessArgs;
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
-    ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs, ArchiveRestoreArgs,
-    ArchiveTraceArgs, ArchiveVerifyArgs,
+    ArchiveDiffArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs,
+    ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};

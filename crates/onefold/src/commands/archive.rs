@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
 use serde::Serialize;
 
-use super::{archive_add, archive_prune, archive_read, archive_restore};
+use super::{archive_add, archive_diff, archive_prune, archive_read, archive_restore};
 use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -24,6 +24,7 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
         ArchiveCommand::List(args) => archive_read::list(args, printer).map(done),
         ArchiveCommand::Ls(args) => archive_read::ls(args, printer).map(done),
         ArchiveCommand::Cat(args) => archive_read::cat(args).map(done),
+        ArchiveCommand::Diff(args) => archive_diff::run(args, printer).map(done),
         ArchiveCommand::Restore(args) => archive_restore::run(args, printer),
         ArchiveCommand::Verify(args) => archive_read::verify(args, printer),
         ArchiveCommand::Check(args) => check(args, printer),

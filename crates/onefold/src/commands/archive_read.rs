@@ -1,7 +1,7 @@
 //! `onefold archive list`, `ls`, `cat`, `verify` and `trace`: looking into an archive.
 //! Room: onefold.
 
-use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -126,12 +126,9 @@ struct EntryJson {
 
 impl EntryJson {
     fn new(entry: &Entry) -> Self {
-        let hex = |bytes: &[u8]| {
-            bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-        };
         Self {
             path: String::from_utf8_lossy(&entry.path).into_owned(),
-            path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hex(&entry.path)),
+            path_hex: hex_unless_text(&entry.path),
             kind: entry.kind.name(),
             mode: entry.metadata.mode,
             uid: entry.metadata.uid,
@@ -143,6 +140,12 @@ impl EntryJson {
             target: target_of(entry),
         }
     }
+}
+
+/// The bytes of a path that is no UTF-8, in hexadecimal.
+pub fn hex_unless_text(path: &[u8]) -> Option<String> {
+    let hex = || path.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    std::str::from_utf8(path).is_err().then(hex)
 }
 
 fn target_of(entry: &Entry) -> Option<String> {
@@ -170,12 +173,8 @@ pub fn ls(args: &ArchiveLsArgs, printer: &Printer) -> Result<()> {
             writeln!(out, "{line}")
         } else if args.long {
             writeln!(out, "{}", long_line(&entry))
-        } else if to_a_person {
-            // Names may hold what a terminal would obey.
-            writeln!(out, "{}", String::from_utf8_lossy(&entry.path).escape_debug())
         } else {
-            // As it is, whatever its bytes are: scripts read this.
-            out.write_all(&entry.path).and_then(|()| out.write_all(b"\n"))
+            write_path(&mut out, &entry.path, to_a_person)
         };
         if !goes_on(written)? {
             return Ok(());
@@ -203,7 +202,17 @@ fn long_line(entry: &Entry) -> String {
 }
 
 /// Whether the reader of stdout is still there. One that has gone away has read enough.
-fn goes_on(written: std::io::Result<()>) -> Result<bool> {
+/// Write a path and end the line.
+pub fn write_path(out: &mut dyn Write, path: &[u8], to_a_person: bool) -> std::io::Result<()> {
+    if to_a_person {
+        // Names may hold what a terminal would obey.
+        return writeln!(out, "{}", String::from_utf8_lossy(path).escape_debug());
+    }
+    // As it is, whatever its bytes are: scripts read this.
+    out.write_all(path).and_then(|()| out.write_all(b"\n"))
+}
+
+pub fn goes_on(written: std::io::Result<()>) -> Result<bool> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),

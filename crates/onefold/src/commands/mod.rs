@@ -3,6 +3,7 @@
 
 pub mod archive;
 mod archive_add;
+mod archive_diff;
 mod archive_prune;
 mod archive_read;
 mod archive_restore;

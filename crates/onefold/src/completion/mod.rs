@@ -43,6 +43,8 @@ const RULES: &[Rule] = &[
     ("onefold volume import", "name", volumes),
     ("onefold volume export", "name", volumes),
     ("onefold archive", "version", versions),
+    ("onefold archive diff", "old", versions),
+    ("onefold archive diff", "new", versions),
     ("onefold archive remove", "numbers", versions),
     ("onefold", "fingerprint", fingerprints),
     ("onefold trace", "format", trace_formats),

@@ -52,6 +52,27 @@ fn versions_are_added_listed_read_restored_and_removed() {
 }
 
 #[test]
+fn two_versions_are_compared() {
+    let sandbox = two_versions();
+    fs::remove_file(sandbox.path("data/one")).unwrap();
+    fs::write(sandbox.path("data/more"), "bytes").unwrap();
+    sandbox.ok(&["archive", "add", "store", "data"]);
+    let said = sandbox.ok(&["archive", "diff", "store", "1"]);
+    assert_eq!(said.text(), "+ data/more\n- data/one\nM data/sub/text\n");
+    let sums = "from version 1 to 3: 1 (5 B) added, 1 (293 KiB) removed, 1 (6 B) changed";
+    assert!(said.err.contains(sums), "{}", said.err);
+    let said = sandbox.ok(&["archive", "diff", "store", "1", "2", "data/sub", "--json"]);
+    assert_eq!(said.json()["change"], "content");
+    assert_eq!((&said.json()["old_bytes"], &said.json()["new_bytes"]), (&5.into(), &6.into()));
+    // The folder's time changed with what is in it.
+    let said = sandbox.ok(&["archive", "diff", "store", "2", "3", "--metadata"]);
+    assert!(said.text().starts_with("U data\n"), "{}", said.text());
+    let said = sandbox.onefold(&["archive", "diff", "store", "1", "9"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("there are: 1, 2, 3"), "{}", said.err);
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_name() {
     let sandbox = two_versions();
     let cases: [(&[&str], &str); 9] = [
