@@ -96,6 +96,24 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Write amplification inside the SSD by unit of caching",
         e::plc::amplification::run
     ),
+    experiment!("cal17/server", "Processors and power at 4.5 GB/s", e::array::cal17::run),
+    experiment!(
+        "cal17/intra-ssd",
+        "Duplicates that drives find which deduplicate alone",
+        e::array::intra_ssd::run
+    ),
+    experiment!("cidr/profile", "What 24 cores of software work on", e::array::profile::run),
+    experiment!("cidr/one-engine", "One engine beside 24 cores", e::array::one_engine::run),
+    experiment!("cidr/scaling", "Engines beside processors", e::array::scaling::run),
+    experiment!("cidr/goals", "Design goals and key ideas, on and off", e::array::goals::run),
+    experiment!(
+        "fidr/chunk-size",
+        "What a small write costs under large chunks",
+        e::array::chunk_size::run
+    ),
+    experiment!("fidr/bottlenecks", "What stops CIDR+", e::array::bottlenecks::run),
+    experiment!("fidr/scaling", "FIDR beside CIDR+", e::array::fidr_scaling::run),
+    experiment!("fidr/cost", "Cost by capacity", e::array::cost::run),
     experiment!(
         "beyond/policies",
         "Who gains where, and break-even duplicate ratios",

@@ -54,6 +54,7 @@ pub enum Step {
 /// compressed leaves the batch for the delayed chunk buffer where engines compress.
 pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {
     let engine = place.compression == CompressionPlace::Engine;
+    let cpu = place.compression == CompressionPlace::Cpu;
     let direct = place.data == DataPath::Direct;
     match (kind, step) {
         (Kind::Write, Step::New) => match place.hash {
@@ -71,14 +72,16 @@ pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {
         (Kind::Read, Step::InEngine) if direct => Step::ToClient,
         (_, Step::InEngine) => Step::FromEngine,
         (Kind::Write, Step::LookUp) => Step::Table,
-        (Kind::Write, Step::Table) if !engine => Step::CompressOnCore,
+        (Kind::Write, Step::Table) if cpu => Step::CompressOnCore,
         (Kind::Write, Step::Table | Step::CompressOnCore) | (Kind::Compress, Step::FromEngine) => {
             Step::Store
         }
         (Kind::Read | Kind::Complete, Step::LookUp) => Step::ReadDrives,
         (Kind::Read | Kind::Complete, Step::ReadDrives) if engine => Step::Schedule,
-        (Kind::Read | Kind::Complete, Step::ReadDrives) => Step::DecompressOnCore,
-        (Kind::Read, Step::FromEngine | Step::DecompressOnCore) => Step::ToClient,
+        (Kind::Read | Kind::Complete, Step::ReadDrives) if cpu => Step::DecompressOnCore,
+        (Kind::Read, Step::ReadDrives | Step::FromEngine | Step::DecompressOnCore) => {
+            Step::ToClient
+        }
         _ => Step::Done,
     }
 }
@@ -103,14 +106,20 @@ mod tests {
         let software = places(HashPlace::Cpu, CompressionPlace::Cpu, DataPath::Host);
         let cidr = places(HashPlace::Engine, CompressionPlace::Engine, DataPath::Host);
         let fidr = places(HashPlace::Nic, CompressionPlace::Engine, DataPath::Direct);
-        for place in [&software, &cidr, &fidr] {
+        let plain = places(HashPlace::Cpu, CompressionPlace::None, DataPath::Host);
+        for place in [&software, &cidr, &fidr, &plain] {
             let engine = place.compression == CompressionPlace::Engine;
+            let cpu = place.compression == CompressionPlace::Cpu;
             for kind in [Kind::Write, Kind::Read, Kind::Complete] {
                 let steps = way(kind, place);
                 assert!(steps.contains(&Step::LookUp));
                 let stored = steps.contains(&Step::Store);
                 assert_eq!(stored, kind == Kind::Write, "{kind:?} {place:?}");
                 assert_eq!(steps.contains(&Step::ToClient), kind == Kind::Read);
+                let compresses = steps.contains(&Step::CompressOnCore);
+                assert_eq!(compresses, cpu && kind == Kind::Write, "{kind:?} {place:?}");
+                let decompresses = steps.contains(&Step::DecompressOnCore);
+                assert_eq!(decompresses, cpu && kind != Kind::Write, "{kind:?} {place:?}");
             }
             assert_eq!(way(Kind::Read, place).contains(&Step::InEngine), engine);
         }

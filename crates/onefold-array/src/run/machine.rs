@@ -370,7 +370,9 @@ fn slots(spec: &ServerSpec) -> u32 {
     let of_engines = spec.engine.queue_batches * spec.engine.count;
     match spec.place.compression {
         CompressionPlace::Engine => of_engines,
-        CompressionPlace::Cpu => of_engines + BATCHES_PER_CORE * spec.cores(),
+        CompressionPlace::Cpu | CompressionPlace::None => {
+            of_engines + BATCHES_PER_CORE * spec.cores()
+        }
     }
 }
 

@@ -140,10 +140,8 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         })
         .collect();
     resources.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    let elapsed_ns = measured.span.ns() as f64;
-    let cores_by_task = shares(Task::ALL.iter().zip(&measured.task_ns).map(|(task, &ns)| {
-        (task.name(), if elapsed_ns > 0.0 { ns as f64 / elapsed_ns } else { 0.0 })
-    }));
+    let busy = measured.loads.iter().find(|(name, _)| *name == "cores");
+    let cores = busy.map_or(0.0, |(_, load)| load.utilisation) * f64::from(spec.cores());
     let memory_by_cause = shares(
         Cause::ALL
             .iter()
@@ -153,7 +151,6 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
     let of = |part: u64, rest: u64| (part + rest > 0).then(|| part as f64 / (part + rest) as f64);
     let (hits, misses) = machine.table.hits_and_misses();
     let (unique, duplicate) = measured.found;
-    let cores: f64 = cores_by_task.iter().map(|row| row.amount).sum();
     let (offered, held_back) = measured.offered;
     Report {
         name: spec.name.clone(),
@@ -162,7 +159,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         bottleneck: bottleneck(&resources),
         resources,
         cores,
-        cores_by_task,
+        cores_by_task: cores_by_task(measured, cores),
         memory_bytes_per_client_byte: memory_by_cause.iter().map(|row| row.amount).sum(),
         memory_by_cause,
         bytes: measured.bytes,
@@ -186,6 +183,14 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         events: end.events,
         event_hash,
     }
+}
+
+/// What cores were busy with. Work is booked when it is asked for, and some of it lies beyond the
+/// end of the stretch: the busy time is split as the booked work is.
+fn cores_by_task(measured: &Measured, cores: f64) -> Vec<ShareRow> {
+    let booked_ns = measured.task_ns.iter().sum::<u128>().max(1) as f64;
+    let tasks = Task::ALL.iter().zip(&measured.task_ns);
+    shares(tasks.map(|(task, &ns)| (task.name(), cores * ns as f64 / booked_ns)))
 }
 
 /// What cores and engines draw, on average: idle power, and what being busy adds. An engine is as

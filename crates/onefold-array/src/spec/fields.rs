@@ -36,6 +36,8 @@ words! {
 words! {
     /// Who compresses and decompresses.
     CompressionPlace {
+        /// Nobody: chunks are stored as they are.
+        None,
         /// The host's cores.
         Cpu,
         /// The engines.

@@ -107,6 +107,17 @@ impl ServerSpec {
                 engine.unit_luts()
             ));
         }
+        self.check_load()?;
+        onefold_cache::Choice::parse(&self.table.policy).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// The same of the load, with its buffers.
+    fn check_load(&self) -> Result<(), String> {
+        if self.place.compression == CompressionPlace::None && self.workload.compressed_share < 1.0
+        {
+            return Err("place.compression is none, and workload.compressed_share is not 1".into());
+        }
         let batch_bytes = u64::from(self.batch.chunks) * self.chunk_bytes;
         let request_chunks = self.workload.request_bytes.div_ceil(self.chunk_bytes) + 1;
         if self.buffer.client_bytes < batch_bytes.max(request_chunks * self.chunk_bytes) {
@@ -134,7 +145,6 @@ impl ServerSpec {
                     .into(),
             );
         }
-        onefold_cache::Choice::parse(&self.table.policy).map_err(|error| error.to_string())?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What is stored, and where bytes go, whoever does the work.
 
-use crate::run;
+use crate::{run, spec};
 use onefold_array::spec::PRESETS;
 
 const SMALL: [&str; 2] = ["workload.requests=3000", "workload.warm_requests=100"];
@@ -15,6 +15,10 @@ fn every_byte_that_comes_in_is_stored_or_named_as_saved() {
             assert_eq!(bytes.client_in, named, "{} {load}", preset.name);
             let used = &report.resources;
             assert!(used.iter().all(|row| row.utilisation <= 1.0 + 1e-9), "{used:?}");
+            let there = f64::from(spec(preset.name, &[]).cores());
+            let by_task: f64 = report.cores_by_task.iter().map(|row| row.amount).sum();
+            assert!(report.cores <= there + 1e-9, "{} of {there} cores", report.cores);
+            assert!((by_task - report.cores).abs() < 1e-9, "{by_task} of {}", report.cores);
         }
     }
 }

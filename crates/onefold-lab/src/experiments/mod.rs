@@ -1,6 +1,7 @@
 //! One file per experiment.
 //! Room: onefold-lab.
 
+pub mod array;
 pub mod beyond_gleaner;
 pub mod beyond_lifetime;
 pub mod beyond_policies;

@@ -61,6 +61,15 @@ const LOOKS: &[(&str, Look)] = &[
     ("plc, best of 3", look("#d55e00", Square)),
     ("lru", look("#0072b2", Disc)),
     ("static", look("#777777", Square)),
+    // Servers.
+    ("software", look("#8c8c8c", Disc)),
+    ("dedicated", look("#cc79a7", Triangle)),
+    ("+ prediction", look("#56b4e9", Diamond)),
+    ("+ scheduling", look("#f2b46b", Triangle)),
+    ("+ reconfiguration", look("#009e73", Disc)),
+    ("cidr", look("#0072b2", Square)),
+    ("cidr+", look("#e6760a", Diamond)),
+    ("fidr", look("#b5202a", Disc)),
     // Kinds of flash.
     ("SLC", look("#0072b2", Disc)),
     ("MLC-1", look("#e6760a", Square)),

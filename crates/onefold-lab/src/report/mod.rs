@@ -19,10 +19,13 @@ use crate::spec::{Parameter, Spec};
 pub use full::{Costed, full_page};
 
 /// Papers by the folder of their experiments, and what their chapter is called.
-const PAPERS: [(&str, &str); 5] = [
+const PAPERS: [(&str, &str); 8] = [
     ("ses-dedup", "SES-Dedup"),
     ("park-shin", "Park & Shin"),
     ("plc-cache", "PLC-Cache"),
+    ("cal17", "CAL'17"),
+    ("cidr", "CIDR"),
+    ("fidr", "CIDR+ and FIDR"),
     ("beyond", "Beyond the papers"),
     ("codes", "Codes"),
 ];
