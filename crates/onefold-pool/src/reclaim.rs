@@ -26,6 +26,7 @@ use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::{MapEntry, Pba};
 use crate::pool::Pool;
 use crate::relocate::{MOVES_PER_COMMIT, Records, Reference};
+use crate::sync;
 
 /// A victim with more references than this is left alone: it is popular, and they take memory.
 const REFERENCES_PER_VICTIM_MAX: u64 = 1 << 16;
@@ -183,7 +184,7 @@ impl Pool {
 
 impl Inner {
     fn lock_reclaim(&self) -> MutexGuard<'_, Reclaim> {
-        self.reclaim.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.reclaim)
     }
 
     /// A writer that stored `written` bytes does its part, if there is a target.

@@ -10,6 +10,7 @@
 
 mod operations;
 mod space;
+mod storm;
 
 use onefold_block::interleave::{Switches, run};
 use onefold_block::{BlockDevice, CrashMode};

@@ -1,0 +1,351 @@
+//! Storms: two operations at a time that change over at points drawn from a seed, on a disk whose
+//! size is drawn too, until the power goes at a media operation drawn likewise; then life goes on
+//! with what is left, and so on.
+//! Room: onefold-pool.
+//!
+//! Writers, readers, trims, flushes, checkpoints and reclaim are always among the operations. After
+//! each cut every block must hold one of the states that it had since it was last durable, and now
+//! and then a check of the whole pool must find nothing. A failure names the seed of its life:
+//! `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts there
+//! are.
+
+use onefold_block::interleave::{PointFolder, Switches, run};
+use onefold_block::{
+    BlockDevice, BlockError, ByteSize, ChunkSize, CrashMode, FaultKind, OpKind, SimFolder,
+    SplitMix64,
+};
+use onefold_content::Compression;
+
+use crate::{Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings};
+use crate::{SpaceTarget, Volume};
+
+const CHUNK: usize = 16 << 10;
+const BLOCKS: u64 = 240;
+/// Blocks that one of two writers has to itself, side by side with those of the other.
+const STRIPE: u64 = 8;
+/// Contents that are written again and again.
+const SHARED: u64 = 12;
+/// Cuts in one life.
+const CUTS_PER_LIFE: u64 = 50;
+/// Media operations until the power goes, at most.
+const CUT_WITHIN: u64 = 120;
+/// Points until a change-over, at most.
+const POINTS: u64 = 40;
+
+/// What one of two threads does.
+#[derive(Clone, Debug)]
+enum Deed {
+    /// These contents from this block on; 0 for zeroes.
+    Write(u64, Vec<u64>),
+    Trim(u64, u64),
+    Read(u64, u64),
+    Flush,
+    Checkpoint,
+    Maintain,
+    /// So many bytes of work.
+    Reclaim(u64),
+}
+
+impl Deed {
+    /// A deed of one of the two, who keeps to its own stripes.
+    fn draw(random: &mut SplitMix64, role: u64, unique: &mut u64) -> Self {
+        let stripe = random.below(BLOCKS / STRIPE / 2) * 2 + role;
+        let len = 1 + random.below(STRIPE);
+        let first = stripe * STRIPE + random.below(STRIPE - len + 1);
+        match random.below(20) {
+            0..=8 => {
+                let mut content = |_| match random.below(8) {
+                    0 => random.below(SHARED),
+                    _ => {
+                        *unique += 1;
+                        SHARED + *unique
+                    }
+                };
+                Self::Write(first, (0..len).map(&mut content).collect())
+            }
+            9..=10 => Self::Trim(first, len),
+            11 => Self::Read(first, len),
+            12..=13 => Self::Flush,
+            14 => Self::Checkpoint,
+            15 => Self::Maintain,
+            _ => Self::Reclaim(1 + random.below(800_000)),
+        }
+    }
+
+    fn perform(&self, pool: &Pool, volume: &Volume) -> Result<Vec<Vec<u8>>, BlockError> {
+        let at = |block: u64| block * CHUNK as u64;
+        match self {
+            Self::Write(first, contents) => {
+                let data: Vec<u8> = contents.iter().flat_map(|&seed| chunk(seed)).collect();
+                volume.write_at(at(*first), &data, false)?;
+            }
+            Self::Trim(first, len) => volume.trim(at(*first), at(*len), false)?,
+            Self::Read(first, len) => {
+                let mut found = vec![0; at(*len) as usize];
+                volume.read_at(at(*first), &mut found)?;
+                return Ok(found.chunks(CHUNK).map(<[u8]>::to_vec).collect());
+            }
+            Self::Flush => volume.flush()?,
+            Self::Checkpoint => pool.checkpoint().map_err(BlockError::from)?,
+            Self::Maintain => pool.maintain().map_err(BlockError::from)?,
+            Self::Reclaim(budget) => {
+                let target = SpaceTarget::new(1.05).map_err(BlockError::from)?;
+                pool.background(*budget, target).map_err(BlockError::from)?;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Whether all that was acknowledged before is durable once this has succeeded.
+    const fn is_durable(&self) -> bool {
+        matches!(self, Self::Flush | Self::Checkpoint | Self::Maintain)
+    }
+}
+
+fn chunk(seed: u64) -> Vec<u8> {
+    if seed == 0 { vec![0; CHUNK] } else { SplitMix64::new(seed).bytes(CHUNK) }
+}
+
+/// The contents that each block may have: those since it was last durable, the newest last.
+struct Model(Vec<Vec<u64>>);
+
+impl Model {
+    fn new() -> Self {
+        Self(vec![vec![0]; BLOCKS as usize])
+    }
+
+    /// A deed is about to change these.
+    fn expect(&mut self, deed: &Deed) {
+        let (first, contents) = match deed {
+            Deed::Write(first, contents) => (*first, contents.clone()),
+            Deed::Trim(first, len) => (*first, vec![0; *len as usize]),
+            _ => return,
+        };
+        for (states, content) in self.0[first as usize..].iter_mut().zip(contents) {
+            states.push(content);
+        }
+    }
+
+    /// Lengths before two deeds: what a flush among them makes durable, at least.
+    fn marks(&self) -> Vec<usize> {
+        self.0.iter().map(Vec::len).collect()
+    }
+
+    fn durable_from(&mut self, marks: &[usize]) {
+        for (states, &mark) in self.0.iter_mut().zip(marks) {
+            states.drain(..mark - 1);
+        }
+    }
+
+    /// Which of its states a block holds.
+    fn which(&self, block: usize, found: &[u8], context: &str) -> u64 {
+        let mut states = self.0[block].iter().rev();
+        let state = states.find(|&&state| chunk(state) == found);
+        *state.unwrap_or_else(|| {
+            panic!("{context}: block {block} holds none of {:?}", self.0[block]);
+        })
+    }
+}
+
+fn read_all(volume: &Volume, context: &str) -> Vec<Vec<u8>> {
+    let mut found = vec![0; BLOCKS as usize * CHUNK];
+    volume.read_at(0, &mut found).unwrap_or_else(|error| panic!("{context}: {error}"));
+    found.chunks(CHUNK).map(<[u8]>::to_vec).collect()
+}
+
+fn open(sim: &SimFolder) -> Result<Pool, PoolError> {
+    let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
+    let folder = PointFolder::new(std::sync::Arc::new(sim.clone()));
+    Pool::open(&folder, &OpenOptions { read_only: false, budgets })
+}
+
+/// A pool, its disk, and what it must hold.
+struct Life {
+    sim: SimFolder,
+    pool: Pool,
+    volume: Volume,
+    model: Model,
+    random: SplitMix64,
+    unique: u64,
+    /// What happened so far.
+    tally: Tally,
+}
+
+/// What storms came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    cuts: u64,
+    pairs: u64,
+    refused: u64,
+    /// Bytes moved by reclaim.
+    moved: u64,
+}
+
+impl Life {
+    fn begin(seed: u64) -> Self {
+        let sim = SimFolder::new();
+        let settings = PoolSettings {
+            chunk_size: ChunkSize::new(ByteSize(CHUNK as u64)).unwrap(),
+            compression: Compression::None,
+            container_bytes: 256 << 10,
+            ..PoolSettings::default()
+        };
+        Pool::create(&sim, &settings, PoolIdentity { uuid: [3; 16], key: [5; 32] }).unwrap();
+        let pool = open(&sim).unwrap();
+        let volume = pool.create_volume("main", ByteSize(BLOCKS * CHUNK as u64)).unwrap();
+        pool.checkpoint().unwrap();
+        let random = SplitMix64::new(seed);
+        let (model, tally) = (Model::new(), Tally::default());
+        Self { sim, pool, volume, model, random, unique: seed << 32, tally }
+    }
+
+    /// One time in two the disk has room for all, else for little more than it holds; writers keep
+    /// to a target or leave that to others.
+    fn draw_surroundings(&mut self) {
+        let more = (256 << 10) + self.random.below(2 << 20);
+        let small = self.random.chance(1, 2);
+        self.sim.set_capacity(small.then(|| self.sim.used_bytes() + more));
+        if self.random.chance(1, 4) {
+            let kinds = [OpKind::Reserve, OpKind::Create];
+            self.sim.fail_once(&kinds, 1 + self.random.below(6), FaultKind::Enospc);
+        }
+        let paced = self.random.chance(1, 2);
+        self.pool.set_space_target(paced.then(SpaceTarget::default));
+    }
+
+    /// Two deeds at once.
+    fn pair(&mut self, context: &str) {
+        let mut draw = |role| Deed::draw(&mut self.random, role, &mut self.unique);
+        let deeds = [draw(0), draw(1)];
+        let marks = self.model.marks();
+        deeds.iter().for_each(|deed| self.model.expect(deed));
+        let to_second = 1 + self.random.below(POINTS) as usize;
+        let back = self.random.chance(2, 3).then(|| 1 + self.random.below(POINTS) as usize);
+        let switches = Switches { to_second, back };
+        let context = format!("{context}, {deeds:?}, {switches:?}");
+        let (pool, volume) = (&self.pool, &self.volume);
+        let ran =
+            run(switches, || deeds[0].perform(pool, volume), || deeds[1].perform(pool, volume));
+        self.tally.pairs += 1;
+        let results = [ran.first, ran.second];
+        if deeds.iter().zip(&results).any(|(deed, result)| deed.is_durable() && result.is_ok()) {
+            self.model.durable_from(&marks);
+        }
+        for (deed, result) in deeds.iter().zip(results) {
+            match result {
+                Ok(found) => self.done(deed, &found, &context),
+                Err(BlockError::NoSpace(_)) => self.refused(deed, &context),
+                Err(_) if self.sim.has_crashed() => {}
+                Err(error) => panic!("{context}: {deed:?}: {error}"),
+            }
+        }
+    }
+
+    fn done(&self, deed: &Deed, found: &[Vec<u8>], context: &str) {
+        let Deed::Read(first, _) = deed else { return };
+        for (block, found) in (*first as usize..).zip(found) {
+            // The other deed has nothing to do with these: the newest state it is.
+            let newest = *self.model.0[block].last().unwrap();
+            assert!(chunk(newest) == *found, "{context}: block {block} is read wrong");
+        }
+    }
+
+    /// For want of space some blocks may have changed and others not.
+    fn refused(&mut self, deed: &Deed, context: &str) {
+        self.tally.refused += 1;
+        let (first, len) = match deed {
+            Deed::Write(first, contents) => (*first, contents.len() as u64),
+            Deed::Trim(first, len) => (*first, *len),
+            _ => return,
+        };
+        if self.sim.has_crashed() {
+            return;
+        }
+        let Ok(now) = Deed::Read(first, len).perform(&self.pool, &self.volume) else {
+            assert!(self.sim.has_crashed(), "{context}: what was refused cannot be read");
+            return;
+        };
+        for (block, found) in (first as usize..).zip(now) {
+            let state = self.model.which(block, &found, context);
+            self.model.0[block].push(state);
+        }
+    }
+
+    /// The power went: open what is left, which may lose power, too, and compare.
+    fn recover(mut self, seed: u64, context: &str) -> Self {
+        let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
+        let mode = modes[self.random.below(3) as usize];
+        let context = format!("{context}, {mode:?}");
+        self.tally.moved += self.pool.activity().moved_bytes;
+        self.tally.cuts += 1;
+        let mut sim = self.sim.after_crash(seed ^ self.tally.cuts, mode);
+        drop((self.volume, self.pool));
+        sim.set_capacity(None);
+        if self.random.chance(1, 3) {
+            sim.crash_at(self.random.below(24));
+            let _ = open(&sim);
+            sim = sim.after_crash(seed ^ self.tally.cuts ^ 1 << 40, mode);
+        }
+        if self.tally.cuts.is_multiple_of(8) {
+            assert_sound(&sim, &context);
+        }
+        let pool = open(&sim).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let volume = pool.volume("main").unwrap_or_else(|error| panic!("{context}: {error}"));
+        for (block, found) in read_all(&volume, &context).iter().enumerate() {
+            let state = self.model.which(block, found, &context);
+            self.model.0[block] = vec![state];
+        }
+        Self { sim, pool, volume, ..self }
+    }
+}
+
+fn assert_sound(sim: &SimFolder, context: &str) {
+    let report = Pool::check_in(sim, &mut |_, _| {});
+    let report = report.unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert!(report.is_sound(), "{context}: {:#?}", report.findings);
+}
+
+/// A life of so many cuts.
+fn live(seed: u64, cuts: u64) -> Tally {
+    let mut life = Life::begin(seed);
+    while life.tally.cuts < cuts {
+        let context = format!("seed {seed}, cut {}", life.tally.cuts);
+        life.draw_surroundings();
+        life.sim.crash_at(life.sim.op_count() + life.random.below(CUT_WITHIN));
+        while !life.sim.has_crashed() {
+            life.pair(&context);
+        }
+        life = life.recover(seed, &context);
+    }
+    let context = format!("seed {seed}, at the end");
+    life.volume.flush().unwrap_or_else(|error| panic!("{context}: {error}"));
+    drop(life.volume);
+    life.pool.close().unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert_sound(&life.sim, &context);
+    life.tally
+}
+
+#[test]
+fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
+    #[expect(clippy::disallowed_methods, reason = "the dose of a test")]
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("ONEFOLD_STORM_SEED") {
+        println!("{:?}", live(seed, CUTS_PER_LIFE));
+        return;
+    }
+    let wanted = number("ONEFOLD_CRASH_CUTS").unwrap_or(600);
+    let mut all = Tally::default();
+    for seed in number("ONEFOLD_STORM_FROM").unwrap_or(0).. {
+        let one = live(seed, CUTS_PER_LIFE.min(wanted - all.cuts));
+        all.cuts += one.cuts;
+        all.pairs += one.pairs;
+        all.refused += one.refused;
+        all.moved += one.moved;
+        if all.cuts >= wanted {
+            break;
+        }
+    }
+    println!("{all:?}");
+    assert!(all.refused > 0, "no disk was ever full: {all:?}");
+    assert!(all.moved > 0, "nothing was ever moved: {all:?}");
+}
