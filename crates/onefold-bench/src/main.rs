@@ -1,7 +1,7 @@
 //! The project's benchmarks: every figure beside a reference measured in the same run.
 //! Room: onefold-bench.
 //!
-//! `cargo xtask bench [engine|nbd|stored|memory|estimate|all] [--quick] [--json FILE]`.
+//! `cargo xtask bench [engine|nbd|stored|memory|space|estimate|all] [--quick] [--json FILE]`.
 
 mod clock;
 mod data;
@@ -13,9 +13,10 @@ mod memory;
 mod nbd;
 mod page;
 mod report;
+mod space;
 mod stored;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
@@ -41,7 +42,8 @@ struct Args {
     /// Folder for scratch pools and images; it should be on a disk, not in memory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Of `nbd`, measure only `cached`, `copy` or `fio writes`.
+    /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
+    /// `unique` or `tail`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Put the figures into docs/performance.md.
@@ -64,6 +66,8 @@ enum Group {
     Stored,
     /// Memory per unique block at 16 GiB written; takes 9 GiB of disk.
     Memory,
+    /// What is stored for what is alive as volumes are overwritten, and what that costs.
+    Space,
     /// The estimator, beside hashing and compressing alone.
     Estimate,
     /// All of them.
@@ -79,18 +83,21 @@ fn main() -> Result<()> {
     if let (Some(task), Some(bytes)) = (args.child, args.child_bytes) {
         return memory::work(task, &dir, bytes);
     }
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md"));
     let lab = Lab {
         quick: args.quick,
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).max(1),
         dir,
         only: args.only,
+        page: args.write_docs.then(|| docs.to_owned()),
     };
     let machine = page::machine();
-    let groups: [(Group, Measure); 5] = [
+    let groups: [(Group, Measure); 6] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),
         (Group::Memory, memory::run),
+        (Group::Space, space::run),
         (Group::Estimate, estimate::run),
     ];
     let mut rows: Vec<Row> = Vec::new();
@@ -108,8 +115,7 @@ fn main() -> Result<()> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.write_docs {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md");
-        page::write(docs.as_ref(), &rows, lab.rounds, &machine)?;
+        page::write(docs, &rows, lab.rounds, &machine)?;
     }
     Ok(())
 }

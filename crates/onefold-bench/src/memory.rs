@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use onefold_block::{BlockDevice, ByteSize};
 use onefold_pool::{Budgets, Pool};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{self, BLOCK};
@@ -27,6 +28,8 @@ pub enum Task {
     Fill,
     /// Open the pool and read from it.
     Read,
+    /// Make a pool, fill it, overwrite it while space is won back.
+    Churn,
 }
 
 /// What a child says, in bytes.
@@ -56,11 +59,11 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     let bytes: u64 = lab.pick(16 << 30, 64 << 20);
     let mut rows = Vec::new();
     eprintln!("memory: writing {}", ByteSize(bytes));
-    let filled = child(Task::Fill, &path, bytes)?;
+    let filled: Said = child(Task::Fill, &path, bytes)?;
     let goal = lab.pick(Some(Goal::AtMost(24.0)), None);
     let name = format!("written {}, no read cache", ByteSize(bytes));
     rows.push(Row { goal, ..row(name, &filled) });
-    let read = child(Task::Read, &path, bytes.min(1 << 30))?;
+    let read: Said = child(Task::Read, &path, bytes.min(1 << 30))?;
     let name = format!("reopened, {} read, default budgets", ByteSize(bytes.min(1 << 30)));
     rows.push(row(name, &read));
     Ok(rows)
@@ -93,10 +96,12 @@ fn row(name: String, said: &Said) -> Row {
     Row { note, ..Row::new(GROUP, name, each(resident), Unit::Bytes) }
 }
 
-fn child(task: Task, path: &Path, bytes: u64) -> Result<Said> {
+/// Do a task in a process of its own, and hear what it says.
+pub fn child<S: DeserializeOwned>(task: Task, path: &Path, bytes: u64) -> Result<S> {
     let task = match task {
         Task::Fill => "fill",
         Task::Read => "read",
+        Task::Churn => "churn",
     };
     let bench = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(bench);
@@ -109,6 +114,9 @@ fn child(task: Task, path: &Path, bytes: u64) -> Result<Said> {
 
 /// The child's part: work on the pool at `path` and print what it takes.
 pub fn work(task: Task, path: &Path, bytes: u64) -> Result<()> {
+    if task == Task::Churn {
+        return crate::space::memory_work(path, bytes);
+    }
     let mut data = vec![1; REQUEST];
     let before = resident()?;
     let (pool, after) = match task {
@@ -122,7 +130,7 @@ pub fn work(task: Task, path: &Path, bytes: u64) -> Result<()> {
             volume.flush()?;
             (pool, resident()?)
         }
-        Task::Read => {
+        Task::Read | Task::Churn => {
             let pool = open_pool(path, Budgets::default())?;
             let volume = pool.volume("main")?;
             for at in (0..bytes).step_by(REQUEST) {
@@ -153,7 +161,7 @@ fn said(pool: &Pool, before: u64, after: u64) -> Result<Said> {
 }
 
 /// Anonymous resident memory of this process, in bytes.
-fn resident() -> Result<u64> {
+pub fn resident() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("no /proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());

@@ -25,11 +25,12 @@ default puts every duplicate next to its original, which no index is needed to f
 ";
 
 /// Sections in the order in which they stand.
-pub const GROUPS: [(&str, &str); 5] = [
+pub const GROUPS: [(&str, &str); 6] = [
     ("engine", "The engine in process"),
     ("nbd", "Over NBD, on a Unix socket"),
     ("stored", "Stored bytes"),
     ("memory", "Memory"),
+    ("space", "Space won back"),
     ("estimate", "The estimator"),
 ];
 
@@ -50,7 +51,9 @@ fn page(old: &str, rows: &[Row], rounds: usize, machine: &str) -> String {
         let ours: Vec<Row> = rows.iter().filter(|row| row.group == group).cloned().collect();
         if !ours.is_empty() {
             let command = format!("`cargo xtask bench {group} --rounds {rounds}` on\n{machine}.");
-            sections.insert(title, format!("{command}\n\n{}", table(&ours).trim_end()));
+            let picture = if group == "space" { crate::space::PICTURE } else { "" };
+            let table = table(&ours);
+            sections.insert(title, format!("{command}\n{picture}\n{}", table.trim_end()));
         }
     }
     let mut page = HEAD.to_owned();

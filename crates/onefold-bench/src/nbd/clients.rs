@@ -25,6 +25,8 @@ pub struct Run {
     pub server_cpu: f64,
     /// Bytes moved.
     pub bytes: f64,
+    /// Seconds that the slowest in 10,000 requests took; 0 where the client does not tell.
+    pub slowest: f64,
 }
 
 impl Run {
@@ -58,14 +60,16 @@ pub fn fio(server: &Server, job: &[&str]) -> Result<Run> {
     // Notes may come before the JSON.
     let start = output.iter().position(|&byte| byte == b'{').context("fio printed no JSON")?;
     let report: Value = serde_json::from_slice(&output[start..]).context("fio's JSON is broken")?;
-    let (mut bytes, mut speed) = (0.0, 0.0);
+    let (mut bytes, mut speed, mut slowest) = (0.0, 0.0, 0.0f64);
     for direction in ["read", "write"] {
         let part = &report["jobs"][0][direction];
         bytes += part["io_bytes"].as_f64().unwrap_or(0.0);
         speed += part["bw_bytes"].as_f64().unwrap_or(0.0);
+        let percentile = &part["clat_ns"]["percentile"]["99.990000"];
+        slowest = slowest.max(percentile.as_f64().unwrap_or(0.0) * 1e-9);
     }
     ensure!(bytes > 0.0, "fio moved nothing: {report}");
-    Ok(Run { speed, cpu, server_cpu, bytes })
+    Ok(Run { speed, cpu, server_cpu, bytes, slowest })
 }
 
 /// Copy an image to the export and flush, or the export to nowhere.
@@ -79,5 +83,6 @@ pub fn nbdcopy(server: &Server, image: Option<&Path>, bytes: u64) -> Result<Run>
     let start = Instant::now();
     let (_, cpu, server_cpu) = run(server, &mut command)?;
     let bytes = bytes as f64;
-    Ok(Run { speed: bytes / start.elapsed().as_secs_f64(), cpu, server_cpu, bytes })
+    let speed = bytes / start.elapsed().as_secs_f64();
+    Ok(Run { speed, cpu, server_cpu, bytes, slowest: 0.0 })
 }

@@ -4,8 +4,8 @@
 //! slows both. CPU seconds are those of client and server together. Duplicates are spread as
 //! fio's `dedupe_mode=working_set` spreads them; its default puts each next to its original.
 
-mod clients;
-mod servers;
+pub mod clients;
+pub mod servers;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ const GROUP: &str = "nbd";
 const KINDS: [Kind; 2] = [Kind::Onefold, Kind::Nbdkit];
 
 /// A run against each server, in the order of [`KINDS`].
-type Pair = [Run; 2];
+pub type Pair = [Run; 2];
 
 /// Measure everything over NBD.
 pub fn run(lab: &Lab) -> Result<Vec<Row>> {
@@ -93,7 +93,7 @@ fn cached_reads(lab: &Lab) -> Result<Vec<Row>> {
         let pairs = rounds(lab, name, |number| clients::fio(&servers[number], job))?;
         let share = |pair: &Pair| pair[0].speed / pair[1].speed;
         let goal = (!name.ends_with("depth 1")).then_some(Goal::AtLeast(0.8));
-        rows.push(Row { goal, ..row(name, &pairs, median_of(&pairs, share), Unit::Share) });
+        rows.push(Row { goal, ..row(GROUP, name, &pairs, median_of(&pairs, share), Unit::Share) });
     }
     for server in servers {
         server.stop()?;
@@ -111,7 +111,8 @@ fn rounds(lab: &Lab, name: &str, mut run: impl FnMut(usize) -> Result<Run>) -> R
     Ok(pairs)
 }
 
-fn row(name: &str, pairs: &[Pair], value: f64, unit: Unit) -> Row {
+/// A row about pairs of runs.
+pub fn row(group: &'static str, name: &str, pairs: &[Pair], value: f64, unit: Unit) -> Row {
     let note = format!(
         "server alone {:.2}; nbdkit memory {:.2}, server alone {:.2}",
         median_of(pairs, |pair| pair[0].server_cpu_per_gib()),
@@ -123,7 +124,7 @@ fn row(name: &str, pairs: &[Pair], value: f64, unit: Unit) -> Row {
         reference: Some(median_of(pairs, |pair| pair[1].speed)),
         cpu_per_gib: Some(median_of(pairs, |pair| pair[0].cpu_per_gib())),
         note,
-        ..Row::new(GROUP, name, value, unit)
+        ..Row::new(group, name, value, unit)
     }
 }
 
@@ -155,10 +156,25 @@ fn copies(lab: &Lab) -> Result<Vec<Row>> {
             let cpu = median_of(pairs, |pair| pair[0].cpu_per_gib());
             let name = format!("copy, {verb} {name}, 128 KiB");
             let goal = Some(Goal::AtMost(most));
-            rows.push(Row { goal, ..row(&name, pairs, cpu, Unit::CpuPerGib) });
+            rows.push(Row { goal, ..row(GROUP, &name, pairs, cpu, Unit::CpuPerGib) });
         }
     }
     Ok(rows)
+}
+
+/// An image of unique blocks copied to fresh servers.
+pub fn unique_copies(lab: &Lab) -> Result<Vec<Pair>> {
+    let bytes: u64 = lab.pick(1 << 30, 16 << 20);
+    let scratch = lab.scratch()?;
+    let path = scratch.path().join("unique");
+    image(&path, 1.., bytes / BLOCK as u64)?;
+    rounds(lab, "copy, unique", |number| {
+        let folder = lab.scratch()?;
+        let server = Server::start(KINDS[number], folder.path(), ByteSize(bytes))?;
+        let run = clients::nbdcopy(&server, Some(&path), bytes)?;
+        server.stop()?;
+        Ok(run)
+    })
 }
 
 /// Writes by fio, which makes the data as it goes: its own CPU seconds are among those shown.
@@ -192,7 +208,7 @@ fn fio_writes(lab: &Lab) -> Result<Vec<Row>> {
             Ok(run)
         })?;
         let share = |pair: &Pair| pair[0].speed / pair[1].speed;
-        rows.push(row(name, &pairs, median_of(&pairs, share), Unit::Share));
+        rows.push(row(GROUP, name, &pairs, median_of(&pairs, share), Unit::Share));
     }
     Ok(rows)
 }

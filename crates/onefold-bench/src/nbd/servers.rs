@@ -24,6 +24,8 @@ pub enum Kind {
     Onefold,
     /// `nbdkit memory`.
     Nbdkit,
+    /// `nbdkit file`, on a sparse file in the folder.
+    NbdkitFile,
 }
 
 /// A running server, stopped when dropped.
@@ -38,20 +40,28 @@ impl Server {
     pub fn start(kind: Kind, folder: &Path, size: ByteSize) -> Result<Self> {
         let socket = folder.join(match kind {
             Kind::Onefold => "onefold.sock",
-            Kind::Nbdkit => "nbdkit.sock",
+            Kind::Nbdkit | Kind::NbdkitFile => "nbdkit.sock",
         });
-        let size = size.bytes().to_string();
+        let size = size.bytes();
         let mut command = match kind {
             Kind::Onefold => {
                 let mut command = Command::new(ours()?);
-                command.arg("serve").arg(folder.join("pool")).args(["--size", &size]);
+                command.arg("serve").arg(folder.join("pool")).args(["--size", &size.to_string()]);
                 command.arg("--listen").arg(format!("unix:{}", socket.display()));
                 command
             }
             Kind::Nbdkit => {
                 let mut command = Command::new("nbdkit");
                 command.args(["--foreground", "--unix"]).arg(&socket);
-                command.args(["memory", &size]);
+                command.args(["memory", &size.to_string()]);
+                command
+            }
+            Kind::NbdkitFile => {
+                let file = folder.join("file");
+                let made = std::fs::File::create(&file).and_then(|made| made.set_len(size));
+                made.with_context(|| format!("cannot make {}", file.display()))?;
+                let mut command = Command::new("nbdkit");
+                command.args(["--foreground", "--unix"]).arg(&socket).arg("file").arg(&file);
                 command
             }
         };
