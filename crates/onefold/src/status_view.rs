@@ -9,7 +9,6 @@ use onefold_pool::{PoolStatus, VolumeStatus};
 use serde::Serialize;
 
 use crate::open_pool::uuid_text;
-use crate::output::JSON_SCHEMA_VERSION;
 use crate::table::{Align, Table, count, percent, plural};
 
 /// A table of volumes, with a head.
@@ -215,6 +214,10 @@ impl From<&VolumeStatus> for VolumeJson {
     }
 }
 
+/// Version of what programs see. In version 1 `chunks`, `unique_bytes` and `compressed_bytes` were
+/// of all that containers hold, dead or alive.
+const STATUS_SCHEMA_VERSION: u32 = 2;
+
 /// The status for programs; docs/json.md tells each field.
 #[derive(Serialize)]
 pub struct StatusJson {
@@ -231,7 +234,8 @@ pub struct StatusJson {
     dedup_ratio: f64,
     compression_ratio: f64,
     total_ratio: f64,
-    chunks: u64,
+    live_chunks: u64,
+    stored_chunks: u64,
     containers: ContainersJson,
     index: IndexJson,
     memory: MemoryJson,
@@ -330,7 +334,7 @@ impl StatusJson {
     pub fn new(pool: &Path, status: &PoolStatus, tier: Option<&TierStatus>) -> Self {
         let settings = &status.settings;
         Self {
-            schema_version: JSON_SCHEMA_VERSION,
+            schema_version: STATUS_SCHEMA_VERSION,
             pool: pool.display().to_string(),
             uuid: uuid_text(&status.uuid),
             settings: SettingsJson {
@@ -355,7 +359,8 @@ impl StatusJson {
             dedup_ratio: status.dedup_ratio(),
             compression_ratio: status.compression_ratio(),
             total_ratio: status.total_ratio(),
-            chunks: status.chunks,
+            live_chunks: status.chunks,
+            stored_chunks: status.stored_chunks,
             containers: ContainersJson {
                 total: status.containers,
                 dead: status.dead_containers,

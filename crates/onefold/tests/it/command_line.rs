@@ -139,7 +139,7 @@ fn volumes_come_and_go_and_json_tells_the_same_as_tables() {
     sandbox.ok(&["volume", "delete", "pool", "one"]);
     sandbox.ok(&["volume", "resize", "pool", "two", "--size", "2TiB"]);
     let status = sandbox.status("pool");
-    assert_eq!(status["schema_version"], 1);
+    assert_eq!(status["schema_version"], 2);
     assert_eq!(status["settings"]["chunk_bytes"], 8192);
     assert_eq!(status["settings"]["compression"], "zstd:3");
     assert_eq!(status["volumes"].as_array().unwrap().len(), 1);
