@@ -54,12 +54,12 @@ impl Deed {
         let first = stripe * STRIPE + random.below(STRIPE - len + 1);
         match random.below(20) {
             0..=8 => {
-                let mut content = |_| match random.below(8) {
-                    0 => random.below(SHARED),
-                    _ => {
-                        *unique += 1;
-                        SHARED + *unique
+                let mut content = |_| {
+                    if random.chance(1, 8) {
+                        return random.below(SHARED);
                     }
+                    *unique += 1;
+                    SHARED + *unique
                 };
                 Self::Write(first, (0..len).map(&mut content).collect())
             }
@@ -218,7 +218,9 @@ impl Life {
         let mut draw = |role| Deed::draw(&mut self.random, role, &mut self.unique);
         let deeds = [draw(0), draw(1)];
         let marks = self.model.marks();
-        deeds.iter().for_each(|deed| self.model.expect(deed));
+        for deed in &deeds {
+            self.model.expect(deed);
+        }
         let to_second = 1 + self.random.below(POINTS) as usize;
         let back = self.random.chance(2, 3).then(|| 1 + self.random.below(POINTS) as usize);
         let switches = Switches { to_second, back };
