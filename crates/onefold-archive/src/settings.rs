@@ -72,7 +72,7 @@ impl Default for ArchiveSettings {
             chunking: Chunking::default(),
             chunk_bytes: 8 << 10,
             container_bytes: 2 << 20,
-            compression: Compression::default(),
+            compression: Compression::Zstd(Compression::ZSTD_DEFAULT_LEVEL),
         }
     }
 }

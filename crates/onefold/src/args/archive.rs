@@ -106,7 +106,7 @@ pub struct ArchiveCreateArgs {
     #[arg(long, value_name = "SIZE", default_value = "2M", allow_negative_numbers = true)]
     pub container_size: ByteSize,
     /// How chunks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
-    #[arg(long, value_name = "KIND", default_value = "lz4")]
+    #[arg(long, value_name = "KIND", default_value = "zstd")]
     pub compression: Compression,
     /// Who may use it.
     #[command(flatten)]
