@@ -26,6 +26,7 @@ mod reproduce;
 mod scrambler;
 mod serving;
 mod settings;
+mod small_disk;
 mod space;
 mod ssd;
 mod ssd_run;

@@ -1,0 +1,171 @@
+//! Pools on a file system that is hardly larger than what lives in them.
+//! Room: onefold.
+//! Loop devices and mounts are root's; elsewhere these tests say that they were skipped.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::file_system::{Fuse, loop_device, mounted};
+use super::harness::{Cleanup, PATIENCE, Sandbox, machine, nbdsh, run, tool};
+
+/// Whether file systems can be mounted here.
+fn can_mount(test: &str) -> bool {
+    let root = run(Command::new("id").arg("-u")).text().trim() == "0";
+    let can = root && fs::exists("/dev/loop-control").unwrap();
+    if !can {
+        eprintln!("{test}: skipped, because it needs root and loop devices");
+    }
+    can
+}
+
+/// An ext4 file system of `mib` mebibytes at `disk` in the sandbox.
+fn small_disk(sandbox: &Sandbox, mib: u64) -> [Cleanup; 2] {
+    let image = sandbox.text("disk.image");
+    fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+    tool("mkfs.ext4", &["-q", "-F", "-m", "0", "-b", "4096", &image]);
+    let (device, detach) = loop_device(&image);
+    let mount = mounted(&device, &sandbox.text("disk"));
+    // The mount goes first.
+    [mount, detach]
+}
+
+/// A pool for a small disk, with one volume.
+fn small_containers(sandbox: &Sandbox, pool: &str, size: &str) {
+    sandbox.ok(&["pool", "create", pool, "--container-size", "1M"]);
+    sandbox.ok(&["volume", "create", pool, "main", "--size", size]);
+}
+
+/// Mebibytes of the volume that is overwritten: 64, or what the environment asks for.
+fn volume_mib() -> u64 {
+    std::env::var("ONEFOLD_TEST_VOLUME_MIB").map_or(64, |mib| mib.parse().unwrap())
+}
+
+#[test]
+fn a_volume_on_a_disk_of_one_and_a_half_times_its_size_takes_twenty_overwrites() {
+    let _machine = machine();
+    if !can_mount("twenty overwrites") {
+        return;
+    }
+    let (sandbox, mib) = (Sandbox::new(), volume_mib());
+    let _disk = small_disk(&sandbox, mib * 3 / 2);
+    let server = sandbox.serve("disk/pool", &["--size", &format!("{mib}M")]);
+    let uri = format!("--uri={}", server.uri("main"));
+    let fio = |what: &[&str]| {
+        let size = format!("--size={mib}M");
+        let common = ["--name=job", "--ioengine=nbd", &uri, &size, "--iodepth=8"];
+        let data = ["--buffer_compress_percentage=50", "--refill_buffers", "--end_fsync=1"];
+        tool("fio", &[&common[..], &data, what].concat())
+    };
+    fio(&["--rw=write", "--bs=128k"]);
+    let written = format!("--io_size={}M", mib * 20);
+    // Each block has its checksum and its number in it, and is read again at the end.
+    fio(&["--rw=randwrite", "--bs=4k", "--norandommap", "--randrepeat=0", &written]);
+    let verified =
+        ["--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0"];
+    fio(&[&["--rw=randwrite", "--bs=4k"][..], &verified].concat());
+    server.stop();
+    sandbox.check("disk/pool");
+}
+
+const AGAIN: &str = "
+import os
+MIB = 1 << 20
+def fill(at):
+    wrote = 0
+    try:
+        while True:
+            h.pwrite(os.urandom(MIB // 4), at + wrote)
+            wrote += MIB // 4
+    except nbd.Error as e:
+        assert e.errno == 'ENOSPC', e
+    return wrote
+full = fill(0)
+h.flush()
+kept = {}
+step = 64 << 10
+trimmed = 0
+for at in range(0, full, step):
+    if at // step % 4 in PATTERN:
+        h.trim(step, at)
+        trimmed += step
+    elif at // step % 16 == 15:
+        kept[at] = h.pread(step, at)
+h.flush()
+again = fill(512 * MIB)
+h.flush()
+print('enough:', again >= 0.8 * trimmed or (again, trimmed))
+print('lost:', [at for at, data in kept.items() if h.pread(step, at) != data])
+";
+
+#[test]
+fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
+    let _machine = machine();
+    if !can_mount("written again") {
+        return;
+    }
+    for pattern in ["(0, 2)", "(1,)", "(0, 1, 2)"] {
+        let sandbox = Sandbox::new();
+        let _disk = small_disk(&sandbox, 96);
+        small_containers(&sandbox, "disk/pool", "1G");
+        let server = sandbox.serve("disk/pool", &[]);
+        let script = format!("PATTERN = {pattern}\n{AGAIN}");
+        let said = run(&mut nbdsh(&["-u", &server.uri("main"), "-c", &script]));
+        assert_eq!(said.text(), "enough: True\nlost: []\n", "{pattern}: {}", said.err);
+        server.stop();
+        sandbox.check("disk/pool");
+    }
+}
+
+/// Bytes of a pool's containers.
+fn container_bytes(sandbox: &Sandbox) -> u64 {
+    let listed = fs::read_dir(sandbox.path("pool/containers")).unwrap();
+    // What goes away meanwhile takes nothing.
+    listed.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+}
+
+#[test]
+fn under_a_file_system_that_churns_a_pool_ends_as_small_as_its_data_allows() {
+    let _machine = machine();
+    if !can_mount("churn") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_containers(&sandbox, "pool", "128M");
+    let server = sandbox.serve("pool", &["--space-target", "1.3"]);
+    {
+        let fuse = Fuse::mount(&sandbox, &server, "main");
+        tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &fuse.file()]);
+        let (device, _loop) = loop_device(&fuse.file());
+        let point = sandbox.text("mnt");
+        let _mount = mounted(&device, &point);
+        // Files of a generation are rewritten, every third one goes, and the space is given up.
+        for generation in 0..6u64 {
+            for number in 0..60 {
+                let name = format!("{point}/{number}");
+                let noise = super::harness::noise(generation << 20 | number, 700_000);
+                if number % 3 == generation % 3 {
+                    let _ = fs::remove_file(name);
+                } else {
+                    fs::write(name, noise).unwrap();
+                }
+            }
+            tool("sync", &["-f", &point]);
+            tool("fstrim", &[&point]);
+        }
+        tool("umount", &[&point]);
+    }
+    // Nobody writes any more: what is dead goes within seconds.
+    let most = 40 * 700_000 * 3 / 2 + (8 << 20);
+    let until = Instant::now() + PATIENCE;
+    while container_bytes(&sandbox) > most {
+        let now = container_bytes(&sandbox);
+        assert!(Instant::now() < until, "{now} bytes of containers, to be {most} at most");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.stop();
+    sandbox.check("pool");
+    let space = &sandbox.status("pool")["space"];
+    let over = space["stored_over_live"].as_f64().unwrap();
+    assert!(over < 1.5, "{space}");
+}
