@@ -227,7 +227,8 @@ impl Inner {
     ) -> Arc<OpenContainer> {
         let capacity = self.settings.container_bytes as usize;
         engine.table.open(id);
-        let open = Arc::new(OpenContainer::new(id, capacity, &self.identity.uuid, buffer));
+        let origin = (&self.identity.uuid, engine.epoch);
+        let open = Arc::new(OpenContainer::new(id, capacity, origin, buffer));
         self.live_mut().insert(id, Arc::clone(&open));
         open
     }

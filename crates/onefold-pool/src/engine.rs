@@ -99,6 +99,10 @@ pub(crate) struct Engine {
     pub unsynced: Vec<Arc<OpenContainer>>,
     pub next_container: u32,
     pub next_volume: u32,
+    /// The checkpoint that the journal follows.
+    pub epoch: u64,
+    /// Containers off the table that a checkpoint is about to take from the store.
+    pub leaving: usize,
     /// Map changes that no flush has taken yet.
     pub entries: Entries,
     /// Counts commits.

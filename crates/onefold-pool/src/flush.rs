@@ -1,21 +1,19 @@
-//! Durability: flush, checkpoint, maintenance, and the clean stop.
+//! Durability: flush, and the clean stop.
 //! Room: onefold-pool.
-//! Source: ARCHITECTURE.md, section 3, "Flush" and "Checkpoint".
-//! Invariants: (1) a journal frame is written only after the containers it refers to are durable;
-//! (2) nothing that a durable checkpoint or frame refers to is overwritten or removed.
+//! Source: ARCHITECTURE.md, section 3, "Flush".
+//! Invariant: a journal frame is written only after the containers it refers to are durable.
 
 use std::sync::Arc;
-use std::sync::PoisonError;
 
-use onefold_block::{ContainerId, Media};
+use onefold_block::Media;
 
 use crate::container::open::OpenContainer;
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner};
 use crate::error::PoolError;
 use crate::format::frame::Entries;
-use crate::format::superblock::{Superblock, VolumeRecord};
-use crate::journal::{self, Witness};
+use crate::format::superblock::Superblock;
+use crate::journal;
 use crate::open::SUPER_FILES;
 
 impl Inner {
@@ -32,18 +30,17 @@ impl Inner {
         }
         self.check_writable()?;
         self.flush_locked(&mut flusher)?;
-        let long = flusher.journal.len_bytes() > journal::CHECKPOINT_BYTES;
         drop(flusher);
-        if long { self.checkpoint() } else { Ok(()) }
+        self.checkpoint_if(|flusher| flusher.journal.len_bytes() > journal::CHECKPOINT_BYTES)
     }
 
     /// Flush with the flusher's lock held; the engine's is taken only for moments.
-    fn flush_locked(&self, flusher: &mut Flusher) -> Result<(), PoolError> {
+    pub fn flush_locked(&self, flusher: &mut Flusher) -> Result<(), PoolError> {
         let taken = self.take(&mut self.engine(), flusher);
         self.make_durable(flusher, &taken).inspect_err(|_| taken.put_back(&mut self.engine()))
     }
 
-    fn make_durable(&self, flusher: &mut Flusher, taken: &Taken) -> Result<(), PoolError> {
+    pub fn make_durable(&self, flusher: &mut Flusher, taken: &Taken) -> Result<(), PoolError> {
         let result = self.sync_containers(&taken.containers).and_then(|()| {
             if flusher.pending.is_empty() {
                 return Ok(());
@@ -76,98 +73,6 @@ impl Inner {
             container.sync(&*self.store)?;
         }
         Ok(())
-    }
-
-    /// Write a checkpoint; what it makes superfluous is given back.
-    pub fn checkpoint(&self) -> Result<(), PoolError> {
-        self.check_writable()?;
-        let mut flusher = self.flusher();
-        // Most of the work, while writes go on.
-        self.flush_locked(&mut flusher)?;
-        let mut engine = self.engine();
-        self.check_writable()?;
-        let rest = self.take(&mut engine, &mut flusher);
-        self.make_durable(&mut flusher, &rest).inspect_err(|_| rest.put_back(&mut engine))?;
-        let dead = self.checkpoint_locked(&mut flusher, &mut engine);
-        if let Some(kept) = self.kept.get() {
-            kept.changes().restart(flusher.sequence);
-        }
-        let dead = dead?;
-        drop(engine);
-        for id in dead {
-            self.directories.remove(id);
-            self.store.remove(id).map_err(|e| self.poison_unless_no_space(e.into()))?;
-        }
-        Ok(())
-    }
-
-    /// With everything flushed and both locks held: map, checkpoint file, journal. Returns the
-    /// containers that may be removed now.
-    fn checkpoint_locked(
-        &self,
-        flusher: &mut Flusher,
-        engine: &mut Engine,
-    ) -> Result<Vec<ContainerId>, PoolError> {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
-        engine.space.supers(engine.table.len(), volumes)?;
-        self.map.write_out().map_err(|error| self.poison_unless_no_space(error))?;
-        let mut table = engine.table.clone();
-        let dead = table.take_dead();
-        let superblock = self.superblock(flusher.sequence + 1, engine, &table)?;
-        flusher.journal.expect_checkpoint().map_err(|error| self.poison_unless_no_space(error))?;
-        // From here on a kill finds everything in the journal, or in this checkpoint.
-        if let Some(kept) = self.kept.get() {
-            kept.changes().covered_by(superblock.sequence);
-        }
-        let media = &self.files.supers[superblock.sequence as usize % 2];
-        let bytes = superblock.encode();
-        let written = media.write(0, &bytes).and_then(|()| media.sync());
-        written.map_err(|error| self.poison_unless_no_space(error.into()))?;
-        flusher.sequence = superblock.sequence;
-        flusher
-            .journal
-            .restart(superblock.sequence, Witness::new(Arc::clone(media), bytes.len() as u64))
-            .map_err(|error| self.poison_unless_no_space(error))?;
-        engine.table = table;
-        engine.space.journal_restarted();
-        self.map.checkpoint_is_durable();
-        count(&self.counters.checkpoints, 1);
-        Ok(dead)
-    }
-
-    fn superblock(
-        &self,
-        sequence: u64,
-        engine: &Engine,
-        table: &crate::container::table::ContainerTable,
-    ) -> Result<Superblock, PoolError> {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        let record = |volume: &Arc<crate::engine::VolumeState>| {
-            let root = self.map.root(volume.number)?;
-            Ok(VolumeRecord {
-                number: volume.number,
-                name: volume.name(),
-                size_bytes: volume.size_bytes(),
-                height: root.height,
-                root: root.reference,
-                mapped_chunks: volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed),
-                deleting: volume.deleting.load(std::sync::atomic::Ordering::Relaxed),
-                origin: volume.origin,
-                birth: volume.birth,
-                created_seconds: volume.created_seconds,
-            })
-        };
-        let volumes: Result<Vec<VolumeRecord>, PoolError> = volumes.values().map(record).collect();
-        Ok(Superblock {
-            sequence,
-            identity: self.identity,
-            features: self.features,
-            settings: self.settings,
-            next_container: engine.next_container,
-            next_volume: engine.next_volume,
-            volumes: volumes?,
-            containers: table.to_records(),
-        })
     }
 
     /// Stop cleanly: everything durable, files cut to their contents.
@@ -226,7 +131,7 @@ impl Inner {
         flusher.journal.give_back()?;
         for (number, media) in self.files.supers.iter().enumerate() {
             let len = if flusher.sequence as usize % 2 == number {
-                self.superblock(flusher.sequence, &engine, &engine.table)?.len_bytes()
+                self.superblock(flusher.sequence, &engine).len_bytes()
             } else {
                 older_len(&**media, SUPER_FILES[number])?
             };
@@ -246,7 +151,7 @@ impl Inner {
             && engine.entries.is_empty()
             && flusher.pending.is_empty()
             && flusher.journal.is_clean()
-            && self.map.dirty().0 == 0
+            && !self.map.is_dirty()
     }
 }
 
@@ -258,13 +163,13 @@ fn older_len(media: &dyn Media, name: &str) -> Result<usize, PoolError> {
 }
 
 /// What a flush took from the engine, to make it durable.
-struct Taken {
+pub(crate) struct Taken {
     containers: Vec<Arc<OpenContainer>>,
     generation: u64,
 }
 
 impl Inner {
-    fn take(&self, engine: &mut Engine, flusher: &mut Flusher) -> Taken {
+    pub fn take(&self, engine: &mut Engine, flusher: &mut Flusher) -> Taken {
         let mut containers = std::mem::take(&mut engine.unsynced);
         containers.extend(engine.open.clone());
         containers.extend(engine.moving.clone());
@@ -281,7 +186,7 @@ impl Inner {
 
 impl Taken {
     /// Return sealed containers that did not become durable; the open ones were never taken away.
-    fn put_back(&self, engine: &mut Engine) {
+    pub fn put_back(&self, engine: &mut Engine) {
         let sealed = self.containers.iter().filter(|container| container.is_sealed());
         engine.unsynced.extend(sealed.cloned());
     }

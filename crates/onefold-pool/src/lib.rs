@@ -9,6 +9,7 @@
 
 mod absent;
 mod check;
+mod checkpoint;
 mod commit;
 mod container;
 mod counters;

@@ -286,6 +286,8 @@ pub(crate) fn assemble(
         unsynced: Vec::new(),
         next_container: superblock.next_container,
         next_volume: superblock.next_volume,
+        epoch: superblock.sequence,
+        leaving: 0,
         entries: Entries::default(),
         generation: 0,
         space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),

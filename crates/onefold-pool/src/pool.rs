@@ -13,8 +13,10 @@ use crate::lock;
 use crate::open::{self, OpenOptions, Surroundings};
 use crate::settings::{PoolIdentity, PoolSettings};
 
-/// Dead containers are given back while others write once they are one part in this of all.
+/// Dead containers are given back while others write once they are one part in this of all,
 const DEAD_SHARE_MAX: u64 = 16;
+/// and so many at least: a small pool would write a checkpoint at every tick.
+const DEAD_CONTAINERS_MIN: u64 = 4;
 
 /// An open pool. Clones are handles of the same one. Dropping the last handle without
 /// [`Pool::close`] is like a power cut: what was flushed is there at the next opening.
@@ -140,7 +142,8 @@ impl Pool {
             let engine = self.inner.engine();
             (engine.table.totals(), engine.generation)
         };
-        let many = totals.dead_bytes >= totals.stored_bytes / DEAD_SHARE_MAX;
+        let many = totals.dead >= DEAD_CONTAINERS_MIN
+            && totals.dead_bytes >= totals.stored_bytes / DEAD_SHARE_MAX;
         if totals.dead > 0 && (many || before == now) {
             return self.inner.checkpoint();
         }

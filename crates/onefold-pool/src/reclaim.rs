@@ -230,7 +230,7 @@ impl Inner {
             self.abandon(work);
         }
         loop {
-            if self.engine().table.dead() > 0 {
+            if self.gives_back() {
                 self.checkpoint()?;
                 return Ok(true);
             }
@@ -238,10 +238,16 @@ impl Inner {
                 Err(error) if error.is_no_space() => return Ok(false),
                 step => step?,
             };
-            if step.done && self.engine().table.dead() == 0 {
+            if step.done && !self.gives_back() {
                 return Ok(false);
             }
         }
+    }
+
+    /// Whether containers go with the next checkpoint, or with the one that is being written.
+    fn gives_back(&self) -> bool {
+        let engine = self.engine();
+        engine.table.dead() > 0 || engine.leaving > 0
     }
 
     /// What is neither here nor there: the containers being filled are not full.

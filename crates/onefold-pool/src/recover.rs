@@ -39,7 +39,7 @@ impl Inner {
                            too: no power cut leaves both";
             return Err(PoolError::corrupt("journal", at, problem));
         }
-        self.refuse_lost_journal(&replay, first_unknown)?;
+        self.refuse_lost_journal(&replay, sequence, first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
         }
@@ -70,15 +70,22 @@ impl Inner {
     }
 
     /// The frame that begins an epoch is durable before any container of the epoch is made: without
-    /// the one, the other shows that the journal is damaged and not just new.
-    fn refuse_lost_journal(&self, replay: &Replay, first_unknown: u32) -> Result<(), PoolError> {
+    /// the one, the other shows that the journal is damaged and not just new. Containers that were
+    /// made while the checkpoint was written are of the epoch before.
+    fn refuse_lost_journal(
+        &self,
+        replay: &Replay,
+        sequence: u64,
+        first_unknown: u32,
+    ) -> Result<(), PoolError> {
         if replay.next_number > 0 {
             return Ok(());
         }
         for id in self.plain.list()?.into_iter().filter(|id| id.get() >= first_unknown) {
             let mut header = [0; container::HEADER_BYTES];
             let readable = self.plain.read(id, 0, &mut header).is_ok();
-            if readable && container::check_header(&header, id, &self.identity.uuid).is_ok() {
+            let epoch = container::check_header(&header, id, &self.identity.uuid);
+            if readable && epoch.is_ok_and(|epoch| epoch >= sequence) {
                 let problem =
                     format!("there is no good frame, but {id} was made after the checkpoint");
                 return Err(PoolError::corrupt("journal", 0, problem));

@@ -38,9 +38,8 @@ impl Inner {
                 }
                 turn => turn?,
             };
-            let (dirty, dirty_max) = self.map.dirty();
-            if dirty > dirty_max {
-                self.checkpoint()?;
+            if self.map.is_too_dirty() {
+                self.checkpoint_if(|_| self.map.is_too_dirty())?;
             }
         }
         Ok(())

@@ -73,8 +73,13 @@ impl Inner {
         self.fill_blocks(volume, Lba::new(0), blocks, MapEntry::Hole)?;
         // This checkpoint takes its map pages away, the next one its record.
         self.checkpoint()?;
-        self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume.number);
-        self.map.remove(volume.number);
+        {
+            // No checkpoint is being written meanwhile: it may have pages of this volume.
+            let _flusher = self.flusher();
+            let _engine = self.engine();
+            self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume.number);
+            self.map.remove(volume.number);
+        }
         self.checkpoint()
     }
 

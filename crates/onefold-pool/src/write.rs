@@ -205,9 +205,9 @@ impl Inner {
 
     /// Flush or checkpoint if too much has piled up.
     pub fn relieve(&self) -> Result<(), PoolError> {
-        let (dirty, dirty_max) = self.map.dirty();
-        if dirty > dirty_max {
-            return self.checkpoint();
+        if self.map.is_too_dirty() {
+            // One writer writes the checkpoint for all that wait for it.
+            return self.checkpoint_if(|_| self.map.is_too_dirty());
         }
         if self.engine().entries.len_bytes() > ENTRIES_BYTES_MAX {
             return self.flush();

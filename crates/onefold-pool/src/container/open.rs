@@ -48,10 +48,16 @@ struct Progress {
 }
 
 impl OpenContainer {
-    /// An empty container of at most `capacity` bytes, in a buffer of that size.
-    pub fn new(id: ContainerId, capacity: usize, uuid: &[u8; 16], mut buffer: Buffer) -> Self {
+    /// An empty container of at most `capacity` bytes, in a buffer of that size, made while the
+    /// journal was at `epoch`.
+    pub fn new(
+        id: ContainerId,
+        capacity: usize,
+        (uuid, epoch): (&[u8; 16], u64),
+        mut buffer: Buffer,
+    ) -> Self {
         buffer.begin(id);
-        buffer.extend(&container::encode_header(id, uuid));
+        buffer.extend(&container::encode_header(id, uuid, epoch));
         let content = Content { buffer, directory: Vec::new(), directory_at: None };
         Self { id, capacity, content: RwLock::new(content), progress: Mutex::default() }
     }

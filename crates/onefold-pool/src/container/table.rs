@@ -5,7 +5,7 @@
 //! most `references`; (3) `totals` are the sums over all sealed containers.
 //! Cost: about 40 bytes of memory per container, that is per 4 MiB stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onefold_block::ContainerId;
 
@@ -75,6 +75,7 @@ pub struct SpaceTotals {
 pub struct ContainerTable {
     containers: BTreeMap<ContainerId, ContainerInfo>,
     totals: SpaceTotals,
+    dead: BTreeSet<ContainerId>,
     /// References given up, since records were last counted, in containers where that may have left
     /// a record dead without anybody seeing it: one that others shared.
     unseen: u64,
@@ -122,6 +123,12 @@ impl ContainerTable {
             self.totals.live_bytes += after.live_bytes();
             self.totals.dead += u64::from(after.is_dead());
             self.totals.dead_bytes += dead_len(&after);
+        }
+        let is_dead = |info: Option<ContainerInfo>| info.is_some_and(|info| info.is_dead());
+        match (is_dead(before), is_dead(info)) {
+            (false, true) => drop(self.dead.insert(id)),
+            (true, false) => drop(self.dead.remove(&id)),
+            _ => {}
         }
         match info {
             Some(info) => self.containers.insert(id, info),
@@ -227,13 +234,19 @@ impl ContainerTable {
     }
 
     /// Take those containers off the table.
-    pub fn take_dead(&mut self) -> Vec<ContainerId> {
-        let dead: Vec<ContainerId> =
-            self.containers.iter().filter(|(_, info)| info.is_dead()).map(|(&id, _)| id).collect();
-        for &id in &dead {
+    pub fn take_dead(&mut self) -> Vec<(ContainerId, ContainerInfo)> {
+        let dead: Vec<_> = self.dead.iter().map(|&id| (id, self.containers[&id])).collect();
+        for &(id, _) in &dead {
             self.remove(id);
         }
         dead
+    }
+
+    /// Put back what was taken off: it has not gone after all.
+    pub fn put_back(&mut self, taken: Vec<(ContainerId, ContainerInfo)>) {
+        for (id, info) in taken {
+            self.change(id, |slot| *slot = Some(info));
+        }
     }
 
     /// Forget a container, whatever points into it.
@@ -282,8 +295,12 @@ mod tests {
         assert_eq!(table.dead(), 1);
         let records = table.to_records();
         assert_eq!(ContainerTable::from_records(&records).totals(), table.totals());
-        assert_eq!(table.take_dead(), [a]);
+        let taken = table.take_dead();
+        assert_eq!(taken.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [a]);
         assert_eq!((table.dead(), table.len()), (0, 2));
+        table.put_back(taken);
+        assert_eq!((table.dead(), table.len()), (1, 3));
+        assert_eq!(ContainerTable::from_records(&records).totals(), table.totals());
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //! | 4 | 4 | format version |
 //! | 8 | 4 | container number |
 //! | 12 | 16 | the pool's UUID |
-//! | 28 | 4 | CRC-32 of bytes 0..28 |
+//! | 28 | 8 | epoch of the journal when it was made |
+//! | 36 | 8 | zero |
+//! | 44 | 4 | CRC-32 of bytes 0..44 |
 //!
 //! Directory entry, one per record, in order:
 //!
@@ -44,7 +46,7 @@ use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, UNIT_B
 use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the first record.
-pub const HEADER_BYTES: usize = 32;
+pub const HEADER_BYTES: usize = 48;
 /// Bytes of one directory entry.
 pub const ENTRY_BYTES: usize = 44;
 /// Bytes after the directory.
@@ -93,27 +95,32 @@ pub struct DirectoryEntry {
 }
 
 /// The header's bytes.
-pub fn encode_header(id: ContainerId, uuid: &[u8; 16]) -> Vec<u8> {
+pub fn encode_header(id: ContainerId, uuid: &[u8; 16], epoch: u64) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes(HEADER_MAGIC);
     writer.u32(FORMAT_VERSION);
     writer.u32(id.get());
     writer.bytes(uuid);
+    writer.u64(epoch);
+    writer.u64(0);
     let check = crc32fast::hash(&writer.0);
     writer.u32(check);
     writer.0
 }
 
-/// Verify a header.
-pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<(), PoolError> {
+/// Verify a header. Returns the epoch of the journal when the container was made: that epoch's
+/// first frame was durable by then.
+pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<u64, PoolError> {
     let corrupt =
         |offset, problem: String| Err(PoolError::corrupt(id.to_string(), offset, problem));
     let mut reader = Reader::new(bytes);
     let fields = (|| {
         let magic = reader.array::<4>()?;
-        Some((magic, reader.u32()?, reader.u32()?, reader.array::<16>()?, reader.u32()?))
+        let (version, number, uuid) = (reader.u32()?, reader.u32()?, reader.array::<16>()?);
+        let (epoch, _) = (reader.u64()?, reader.u64()?);
+        Some((magic, version, number, uuid, epoch, reader.u32()?))
     })();
-    let Some((magic, version, number, found_uuid, check)) = fields else {
+    let Some((magic, version, number, found_uuid, epoch, check)) = fields else {
         return corrupt(0, format!("a header of {HEADER_BYTES} bytes was expected"));
     };
     if &magic != HEADER_MAGIC {
@@ -121,7 +128,10 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     }
     let expected = crc32fast::hash(&bytes[..HEADER_BYTES - 4]);
     if check != expected {
-        return corrupt(28, format!("header checksum is {check:08x}, not {expected:08x}"));
+        return corrupt(
+            HEADER_BYTES as u64 - 4,
+            format!("header checksum is {check:08x}, not {expected:08x}"),
+        );
     }
     check_version(&id.to_string(), version)?;
     if number != id.get() {
@@ -130,7 +140,7 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     if &found_uuid != uuid {
         return corrupt(12, "the container belongs to another pool".to_owned());
     }
-    Ok(())
+    Ok(epoch)
 }
 
 /// Bytes that `count` entries and the footer take.
@@ -323,20 +333,20 @@ mod tests {
 
     #[test]
     fn a_foreign_damaged_newer_or_older_header_is_named() {
-        let header = encode_header(ID, &UUID);
+        let header = encode_header(ID, &UUID, 7);
         assert_eq!(header.len(), HEADER_BYTES);
-        check_header(&header, ID, &UUID).unwrap();
+        assert_eq!(check_header(&header, ID, &UUID).unwrap(), 7);
         assert!(check_header(&header, ContainerId::new(1), &UUID).is_err());
         assert!(check_header(&header, ID, &[8; 16]).is_err());
-        assert!(check_header(&header[..31], ID, &UUID).is_err());
+        assert!(check_header(&header[..HEADER_BYTES - 1], ID, &UUID).is_err());
         let mut newer = header;
         newer[4] = 3;
-        let check = crc32fast::hash(&newer[..28]);
-        newer[28..].copy_from_slice(&check.to_le_bytes());
+        let check = crc32fast::hash(&newer[..HEADER_BYTES - 4]);
+        newer[HEADER_BYTES - 4..].copy_from_slice(&check.to_le_bytes());
         assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::NewerFormat { .. })));
         newer[4] = 1;
-        let check = crc32fast::hash(&newer[..28]);
-        newer[28..].copy_from_slice(&check.to_le_bytes());
+        let check = crc32fast::hash(&newer[..HEADER_BYTES - 4]);
+        newer[HEADER_BYTES - 4..].copy_from_slice(&check.to_le_bytes());
         assert!(matches!(check_header(&newer, ID, &UUID), Err(PoolError::OlderFormat { .. })));
     }
 }

@@ -182,6 +182,11 @@ impl Superblock {
         bytes
     }
 
+    /// The checksum that the bytes of a `super` file bear.
+    pub fn checksum_in(bytes: &[u8]) -> u32 {
+        u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
+    }
+
     /// Verify and read the bytes of the file `name`; bytes past the payload are ignored.
     pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, PoolError> {
         let corrupt = |offset: usize, problem: &str| {

@@ -4,12 +4,15 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 52 | mark: whose it is |
-//! | 64 | 8 | epoch: the checkpoint that the changes follow |
-//! | 72 | 8 | the checkpoint that has all of them, while one is being written; else 0 |
-//! | 128, 192 | 24 each | of the two areas: bytes that count, order, 1 if something is missing |
+//! | 64 | 8 | epoch: the newest checkpoint known to be durable, as a checked number |
+//! | 72 | 8 | checksum of the checkpoint that is being written, and its number; else 0 |
+//! | 128, 192 | 32 each | of each area: bytes that count, order, 1 if something is missing, epoch |
 //! | 4096 | 2 x 2 MiB | the areas |
 //!
-//! An area is a row of records: length (4), CRC-32 of epoch, order, place and payload (4), payload.
+//! An area's epoch is the checkpoint that its changes follow: the newest, or the one that is being
+//! written, once that is frozen. A checked number has 48 bits and 16 of a checksum above them.
+//!
+//! An area is a row of records: length (4), CRC-32 of order, place and payload (4), payload.
 //! A payload is that of a journal frame. A flush takes what is in both areas, and changes that come
 //! while it writes go to the other one; once its frame is durable the older area is empty again. A
 //! change may thus be in a durable frame *and* here: to repeat it, with all that follow it, changes
@@ -22,7 +25,7 @@ use crate::error::PoolError;
 
 const MAGIC: [u8; 8] = *b"OFKEPTJ\n";
 const EPOCH_AT: usize = 64;
-const COVERED_AT: usize = 72;
+const WRITING_AT: usize = 72;
 /// Twice what makes a write flush, and what many writers at once can add before one does.
 const AREA_BYTES: usize = 2 << 20;
 const AREAS_AT: usize = 4096;
@@ -37,6 +40,25 @@ const fn head_of(area: usize) -> usize {
 const USED: usize = 0;
 const ORDER: usize = 8;
 const MISSING: usize = 16;
+const FOLLOWS: usize = 24;
+const CHECKED_BITS: u32 = 48;
+
+/// A number that shows damage to it.
+fn checked(number: u64) -> u64 {
+    let number = number & ((1 << CHECKED_BITS) - 1);
+    number | u64::from(crc32fast::hash(&number.to_le_bytes())) << CHECKED_BITS
+}
+
+/// The number, unless it is damaged.
+fn unchecked(word: u64) -> Option<u64> {
+    let number = word & ((1 << CHECKED_BITS) - 1);
+    (checked(number) == word).then_some(number)
+}
+
+/// What tells a checkpoint from another with its number.
+const fn writing(sequence: u64, check: u32) -> u64 {
+    (check as u64) << 32 | sequence as u32 as u64
+}
 
 /// Changes that are not known to be durable.
 pub struct Changes {
@@ -52,21 +74,19 @@ pub struct Changes {
 /// What a former process left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Left {
+    /// The checkpoint that all of it follows.
     pub epoch: u64,
-    /// The checkpoint that has all of it, if one was being written.
-    pub covered_by: u64,
     /// Payloads, in order.
     pub payloads: Vec<Vec<u8>>,
     /// Why there may have been more, if so.
     pub missing: Option<&'static str>,
 }
 
-fn check_of(epoch: u64, order: u64, at: usize, payload: &[u8]) -> u32 {
+fn check_of(order: u64, at: usize, payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    let mut head = [0; 24];
-    head[..8].copy_from_slice(&epoch.to_le_bytes());
-    head[8..16].copy_from_slice(&order.to_le_bytes());
-    head[16..].copy_from_slice(&(at as u64).to_le_bytes());
+    let mut head = [0; 16];
+    head[..8].copy_from_slice(&order.to_le_bytes());
+    head[8..].copy_from_slice(&(at as u64).to_le_bytes());
     hasher.update(&head);
     hasher.update(payload);
     hasher.finalize()
@@ -76,11 +96,12 @@ impl Changes {
     /// An empty region.
     pub fn create(handover: &dyn Handover, uuid: &[u8; 16], epoch: u64) -> Result<Self, PoolError> {
         let mut region = handover.create(CHANGES_NAME, REGION_BYTES)?;
-        region.publish(EPOCH_AT, epoch);
+        region.publish(EPOCH_AT, checked(epoch));
         let mark = mark(MAGIC, uuid, handover.boot());
         region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark);
         let mut changes =
             Self { region, epoch, current: 0, used: [0; 2], order: [0; 2], missing: [false; 2] };
+        changes.open_area(1, 0);
         changes.open_area(0, 1);
         Ok(changes)
     }
@@ -88,6 +109,7 @@ impl Changes {
     fn open_area(&mut self, area: usize, order: u64) {
         self.current = area;
         self.order[area] = order;
+        self.region.publish(head_of(area) + FOLLOWS, checked(self.epoch));
         self.region.publish(head_of(area) + ORDER, order);
     }
 
@@ -110,7 +132,7 @@ impl Changes {
             }
             return;
         }
-        let check = check_of(self.epoch, self.order[area], at, payload);
+        let check = check_of(self.order[area], at, payload);
         let start = AREAS_AT + area * AREA_BYTES;
         let record = &mut self.region.bytes_mut()[start + at..start + end];
         record[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -133,19 +155,28 @@ impl Changes {
         self.empty(1 - self.current);
     }
 
-    /// All changes are durable once checkpoint `sequence` is, which is about to be written.
-    pub fn covered_by(&mut self, sequence: u64) {
-        self.region.publish(COVERED_AT, sequence);
+    /// Checkpoint `sequence` is frozen, with everything that was taken: changes from now on follow
+    /// it, if it comes to be. The area that they go to is empty, because the flush before this left
+    /// one that is.
+    pub fn freeze(&mut self, sequence: u64) {
+        debug_assert_eq!(self.used[self.current], 0);
+        self.region.publish(head_of(self.current) + FOLLOWS, checked(sequence));
     }
 
-    /// That checkpoint is durable, or there is none: changes from now on follow `epoch`.
-    pub fn restart(&mut self, epoch: u64) {
-        if epoch != self.epoch {
-            self.clear();
+    /// That checkpoint is about to be written, with this checksum.
+    pub fn writing(&mut self, sequence: u64, check: u32) {
+        self.region.publish(WRITING_AT, writing(sequence, check));
+    }
+
+    /// The newest checkpoint is `epoch`: the one that was frozen, or still the one before.
+    pub fn thaw(&mut self, epoch: u64) {
+        if epoch == self.epoch {
+            self.region.publish(head_of(self.current) + FOLLOWS, checked(epoch));
+        } else {
             self.epoch = epoch;
-            self.region.publish(EPOCH_AT, epoch);
+            self.region.publish(EPOCH_AT, checked(epoch));
         }
-        self.region.publish(COVERED_AT, 0);
+        self.region.publish(WRITING_AT, 0);
     }
 
     /// Forget everything.
@@ -156,18 +187,40 @@ impl Changes {
         self.open_area(self.current, self.order[self.current] + 1);
     }
 
+    /// Whether the dead process was writing checkpoint `sequence`, which has this checksum.
+    pub fn was_writing(region: &Region, sequence: u64, check: u32) -> bool {
+        region.number(WRITING_AT) == writing(sequence, check)
+            && unchecked(region.number(EPOCH_AT)).is_some_and(|epoch| epoch + 1 == sequence)
+    }
+
+    /// Do what that process did not come to: the checkpoint is durable, and its journal has begun.
+    pub fn has_written(region: &mut Region, sequence: u64) {
+        region.publish(EPOCH_AT, checked(sequence));
+    }
+
     /// What a region holds; an error says why it counts for nothing.
     pub fn left(region: &Region, uuid: &[u8; 16], boot: [u8; 16]) -> Result<Left, &'static str> {
         check_mark(region, 0, MAGIC, uuid, boot)?;
         if region.bytes().len() != REGION_BYTES {
             return Err("it is cut short");
         }
-        let epoch = region.number(EPOCH_AT);
-        let mut left = Left { epoch, covered_by: region.number(COVERED_AT), ..Left::default() };
+        let Some(epoch) = unchecked(region.number(EPOCH_AT)) else {
+            return Err("its head is damaged");
+        };
+        let mut left = Left { epoch, ..Left::default() };
         let mut areas = [0, 1];
         areas.sort_by_key(|&area| region.number(head_of(area) + ORDER));
         for area in areas {
-            if !area_records(region, area, epoch, &mut left.payloads) {
+            match unchecked(region.number(head_of(area) + FOLLOWS)) {
+                // What it holds, the checkpoint has too.
+                Some(follows) if follows < epoch => continue,
+                Some(follows) if follows <= epoch + 1 => {}
+                _ => {
+                    left.missing = Some("part of it is damaged");
+                    break;
+                }
+            }
+            if !area_records(region, area, &mut left.payloads) {
                 left.missing = Some("part of it is damaged");
             } else if region.number(head_of(area) + MISSING) != 0 {
                 left.missing = Some("there was no room for all of it");
@@ -181,7 +234,7 @@ impl Changes {
 }
 
 /// Add the payloads of an area; false if a record is damaged.
-fn area_records(region: &Region, area: usize, epoch: u64, payloads: &mut Vec<Vec<u8>>) -> bool {
+fn area_records(region: &Region, area: usize, payloads: &mut Vec<Vec<u8>>) -> bool {
     let start = AREAS_AT + area * AREA_BYTES;
     let bytes = &region.bytes()[start..start + AREA_BYTES];
     let order = region.number(head_of(area) + ORDER);
@@ -197,7 +250,7 @@ fn area_records(region: &Region, area: usize, epoch: u64, payloads: &mut Vec<Vec
         let word = |from: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[from + n]));
         let from = at + RECORD_HEAD_BYTES;
         let Some(payload) = used.get(from..from + word(0) as usize) else { return false };
-        if check_of(epoch, order, at, payload) != word(4) {
+        if check_of(order, at, payload) != word(4) {
             return false;
         }
         payloads.push(payload.to_vec());
@@ -246,12 +299,55 @@ mod tests {
         record(&mut changes, "f");
         changes.durable();
         assert_eq!(payloads(&memory), "f");
-        changes.covered_by(6);
-        assert_eq!((left(&memory).unwrap().covered_by, payloads(&memory)), (6, "f".to_owned()));
-        changes.restart(6);
-        record(&mut changes, "g");
-        let left = left(&memory).unwrap();
-        assert_eq!((left.epoch, left.covered_by, payloads(&memory)), (6, 0, "g".to_owned()));
+    }
+
+    #[test]
+    fn what_comes_after_a_freeze_follows_the_checkpoint_that_comes_to_be() {
+        for durable in [false, true] {
+            let memory = SimHandover::new();
+            let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+            record(&mut changes, "ab");
+            changes.taken();
+            changes.freeze(6);
+            record(&mut changes, "cd");
+            assert_eq!(payloads(&memory), "abcd", "it is not durable");
+            changes.durable();
+            changes.writing(6, 77);
+            assert_eq!(payloads(&memory), "cd");
+            let killed = memory.after_kill();
+            let mut region = killed.open(CHANGES_NAME).unwrap();
+            assert!(Changes::was_writing(&region, 6, 77));
+            assert!(!Changes::was_writing(&region, 6, 78), "another of that number");
+            assert!(!Changes::was_writing(&region, 7, 77));
+            Changes::has_written(&mut region, 6);
+            drop(region);
+            assert_eq!((left(&killed).unwrap().epoch, payloads(&killed)), (6, "cd".to_owned()));
+            changes.thaw(if durable { 6 } else { 5 });
+            record(&mut changes, "e");
+            let left = left(&memory).unwrap();
+            let epoch = if durable { 6 } else { 5 };
+            assert_eq!((left.epoch, payloads(&memory)), (epoch, "cde".to_owned()));
+            changes.taken();
+            record(&mut changes, "f");
+            changes.durable();
+            assert_eq!(payloads(&memory), "f");
+        }
+    }
+
+    #[test]
+    fn damage_to_an_epoch_is_noticed() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        record(&mut changes, "ab");
+        for at in 0..8 {
+            let hurt = memory.after_kill();
+            hurt.damage(CHANGES_NAME, (EPOCH_AT + at) as u64, 2);
+            assert!(left(&hurt).is_err(), "byte {at} of the region's");
+            let hurt = memory.after_kill();
+            hurt.damage(CHANGES_NAME, (head_of(0) + FOLLOWS + at) as u64, 2);
+            let found = left(&hurt).unwrap();
+            assert!(found.missing.is_some() && found.payloads.is_empty(), "byte {at} of an area's");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use slot::Slot;
 use crate::error::PoolError;
 
 /// Version of what the regions hold; another one is not understood.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the mark that every region bears.
 const MARK_BYTES: usize = 52;
 /// The region of map changes.

@@ -51,27 +51,33 @@ pub fn take_up(
     store: &dyn ContainerStore,
 ) -> Result<TakenUp, PoolError> {
     let uuid = &superblock.identity.uuid;
-    let region = match handover.open(CHANGES_NAME) {
+    let mut region = match handover.open(CHANGES_NAME) {
         Ok(region) => region,
         Err(MediaError::NotFound { .. }) => return Ok(TakenUp::default()),
         Err(error) => return Ok(TakenUp::lost(format!("it cannot be opened: {error}"))),
     };
+    if let Err(why) = Changes::left(&region, uuid, handover.boot()) {
+        return Ok(TakenUp::lost(why));
+    }
+    let newest = superblock.sequence;
+    let bytes = superblock.encode();
+    let witness = Witness::new(Arc::clone(&files.supers[newest as usize % 2]), bytes.len() as u64);
+    if Changes::was_writing(&region, newest, Superblock::checksum_in(&bytes)) {
+        begin_epoch(files, newest, witness.clone())?;
+        Changes::has_written(&mut region, newest);
+    }
     let left = match Changes::left(&region, uuid, handover.boot()) {
         Ok(left) => left,
         Err(why) => return Ok(TakenUp::lost(why)),
     };
     drop(region);
-    let newest = superblock.sequence;
     if left.epoch != newest {
-        let covered = left.covered_by != 0 && left.covered_by <= newest;
-        return Ok(if covered || (left.payloads.is_empty() && left.missing.is_none()) {
+        return Ok(if left.payloads.is_empty() && left.missing.is_none() {
             TakenUp { found: true, ..TakenUp::default() }
         } else {
             TakenUp::lost("the pool was opened since without taking it up")
         });
     }
-    let witness =
-        Witness::new(Arc::clone(&files.supers[newest as usize % 2]), superblock.len_bytes() as u64);
     let replay = match journal::replay(&*files.journal, newest, &mut |_| Ok(())) {
         Ok(replay) => replay,
         // Recovery refuses the pool, and says why; what is in memory stays there.
@@ -102,6 +108,17 @@ pub fn take_up(
     }
     remove_all(handover)?;
     Ok(taken)
+}
+
+/// The dead process had written this checkpoint, and may not have come to the frame that begins its
+/// epoch.
+fn begin_epoch(files: &Files, epoch: u64, witness: Witness) -> Result<(), PoolError> {
+    let media = Arc::clone(&files.journal);
+    let replay = journal::replay(&*media, epoch, &mut |_| Ok(()))?;
+    if replay.first_epoch == Some(epoch - 1) {
+        Journal::resume(media, epoch, &replay, witness.clone()).restart(epoch, witness)?;
+    }
+    Ok(())
 }
 
 impl TakenUp {

@@ -8,6 +8,7 @@
 //!
 //! `ONEFOLD_INTERLEAVINGS=all` also lets the first go on at every point of the second.
 
+mod checkpoint;
 mod operations;
 mod space;
 mod storm;

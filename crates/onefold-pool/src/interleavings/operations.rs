@@ -24,7 +24,7 @@ pub enum Operation {
     Trim,
     Read,
     Flush,
-    /// A flush and, because a container is dead, a checkpoint.
+    /// A flush and, because a container is dead and nobody writes, a checkpoint.
     Maintain,
     Checkpoint,
     /// Of everything in both volumes, and a checkpoint: all sealed containers go.
@@ -171,7 +171,10 @@ impl Stage {
                 return Ok(Some(found));
             }
             Operation::Flush => self.volume.flush()?,
-            Operation::Maintain => self.pool.maintain()?,
+            Operation::Maintain => {
+                self.pool.maintain()?;
+                self.pool.maintain()?;
+            }
             Operation::Checkpoint => self.pool.checkpoint()?,
             Operation::TrimAll => {
                 self.volume.trim(0, at(BLOCKS), false)?;

@@ -1,10 +1,13 @@
 //! Map pages in memory.
 //! Room: onefold-pool.
-//! Invariant: the number of pages stays within the budget unless all that could go are dirty.
-//! Cost: a page and about 40 bytes beside it.
+//! Invariants: (1) the number of pages stays within the budget unless all that could go are dirty
+//! or being written; (2) a page that is being written is shared with the writer: whoever changes it
+//! meanwhile changes a copy.
+//! Cost: a page and about 60 bytes beside it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use super::page::{Page, PageKey};
 use crate::key_hasher::KeyHasher;
@@ -12,12 +15,29 @@ use crate::key_hasher::KeyHasher;
 /// A page in memory.
 pub struct Frame {
     pub key: PageKey,
-    pub page: Box<Page>,
-    /// Differs from what its slot holds, or has no slot.
-    pub dirty: bool,
+    page: Arc<Page>,
+    /// Changed since the last freeze.
+    dirty: bool,
+    /// Of the last freeze, and not yet in a slot.
+    frozen: bool,
     /// Its slot in the file, if it has one.
     pub slot: Option<u32>,
     referenced: bool,
+}
+
+impl Frame {
+    pub fn page(&self) -> &Page {
+        &self.page
+    }
+
+    pub fn page_mut(&mut self) -> &mut Page {
+        Arc::make_mut(&mut self.page)
+    }
+
+    /// Memory has what no slot has.
+    const fn is_pinned(&self) -> bool {
+        self.dirty || self.frozen
+    }
 }
 
 /// All pages in memory, with second-chance eviction.
@@ -26,13 +46,17 @@ pub struct PageCache {
     by_key: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
     hand: usize,
     pages_max: usize,
+    /// Keys that became dirty since the last freeze; some may be there twice, or gone again.
+    dirtied: Vec<PageKey>,
     dirty: usize,
+    frozen: usize,
 }
 
 impl PageCache {
-    /// At most `pages_max` pages, dirty ones aside.
+    /// At most `pages_max` pages, aside from those that cannot go.
     pub fn new(pages_max: usize) -> Self {
-        Self { frames: Vec::new(), by_key: HashMap::default(), hand: 0, pages_max, dirty: 0 }
+        let (frames, by_key, dirtied) = (Vec::new(), HashMap::default(), Vec::new());
+        Self { frames, by_key, hand: 0, pages_max, dirtied, dirty: 0, frozen: 0 }
     }
 
     /// Pages in memory.
@@ -43,6 +67,11 @@ impl PageCache {
     /// Dirty pages in memory.
     pub const fn dirty(&self) -> usize {
         self.dirty
+    }
+
+    /// Pages that are being written.
+    pub const fn frozen(&self) -> usize {
+        self.frozen
     }
 
     /// The page, if it is in memory.
@@ -61,8 +90,12 @@ impl PageCache {
     /// Take a page into memory; another may leave for it.
     pub fn insert(&mut self, key: PageKey, page: Box<Page>, slot: Option<u32>, dirty: bool) {
         debug_assert!(!self.by_key.contains_key(&key.packed()));
-        self.dirty += usize::from(dirty);
-        let frame = Frame { key, page, dirty, slot, referenced: true };
+        if dirty {
+            self.dirty += 1;
+            self.dirtied.push(key);
+        }
+        let page = Arc::from(page);
+        let frame = Frame { key, page, dirty, frozen: false, slot, referenced: true };
         if self.frames.len() >= self.pages_max
             && let Some(at) = self.victim()
         {
@@ -75,15 +108,17 @@ impl PageCache {
         self.frames.push(frame);
     }
 
-    /// A clean page that was not asked for since the hand last passed. `None` after two rounds.
+    /// A page in memory and in its slot that was not asked for since the hand last passed. `None`
+    /// after two rounds.
     fn victim(&mut self) -> Option<usize> {
         // A cache full of dirty pages is about to be checkpointed: looking further would cost a
         // scan per page for nothing.
-        let rounds = if self.dirty * 8 > self.frames.len() * 7 { 0 } else { 2 };
+        let pinned = self.dirty + self.frozen;
+        let rounds = if pinned * 8 > self.frames.len() * 7 { 0 } else { 2 };
         for _ in 0..rounds * self.frames.len() {
             self.hand = if self.hand + 1 < self.frames.len() { self.hand + 1 } else { 0 };
             let frame = &mut self.frames[self.hand];
-            if !frame.dirty && !std::mem::take(&mut frame.referenced) {
+            if !frame.is_pinned() && !std::mem::take(&mut frame.referenced) {
                 return Some(self.hand);
             }
         }
@@ -92,21 +127,47 @@ impl PageCache {
 
     /// The page in memory now differs from its slot.
     pub fn mark_dirty(&mut self, key: PageKey) {
-        let mut newly = false;
-        if let Some(frame) = self.get(key) {
-            newly = !std::mem::replace(&mut frame.dirty, true);
+        let newly = self.get(key).is_some_and(|f| !std::mem::replace(&mut f.dirty, true));
+        if newly {
+            self.dirty += 1;
+            self.dirtied.push(key);
         }
-        self.dirty += usize::from(newly);
     }
 
-    /// The page in memory was written to `slot`.
-    pub fn mark_clean(&mut self, key: PageKey, slot: u32) {
-        let mut newly = false;
-        if let Some(frame) = self.get(key) {
-            newly = std::mem::replace(&mut frame.dirty, false);
-            frame.slot = Some(slot);
+    /// All dirty pages, as they are now; they count as being written from here on. Costs as much as
+    /// there are dirty pages.
+    pub fn freeze(&mut self) -> Vec<(PageKey, Arc<Page>)> {
+        let mut pages = Vec::with_capacity(self.dirty);
+        for key in std::mem::take(&mut self.dirtied) {
+            let Some(&at) = self.by_key.get(&key.packed()) else { continue };
+            let frame = &mut self.frames[at as usize];
+            if std::mem::take(&mut frame.dirty) {
+                frame.frozen = true;
+                pages.push((key, Arc::clone(&frame.page)));
+            }
         }
-        self.dirty -= usize::from(newly);
+        self.dirty = 0;
+        self.frozen = pages.len();
+        pages
+    }
+
+    /// The page is no longer being written: it is in `slot`, or needs none. What it had before is
+    /// returned, and whether it was not changed since the freeze.
+    pub fn written(&mut self, key: PageKey, slot: Option<u32>) -> (Option<u32>, bool) {
+        let Some(frame) = self.get(key) else { return (None, false) };
+        let was = std::mem::take(&mut frame.frozen);
+        let answer = (std::mem::replace(&mut frame.slot, slot), !frame.dirty);
+        self.frozen -= usize::from(was);
+        answer
+    }
+
+    /// The page was not written after all.
+    pub fn thaw(&mut self, key: PageKey) {
+        let was = self.get(key).is_some_and(|frame| std::mem::take(&mut frame.frozen));
+        if was {
+            self.frozen -= 1;
+            self.mark_dirty(key);
+        }
     }
 
     /// Drop a page from memory.
@@ -114,6 +175,7 @@ impl PageCache {
         let Some(at) = self.by_key.remove(&key.packed()) else { return };
         let frame = self.frames.swap_remove(at as usize);
         self.dirty -= usize::from(frame.dirty);
+        self.frozen -= usize::from(frame.frozen);
         if let Some(moved) = self.frames.get(at as usize) {
             self.by_key.insert(moved.key.packed(), at);
         }
@@ -125,14 +187,6 @@ impl PageCache {
             let Some(at) = self.victim() else { return };
             self.remove(self.frames[at].key);
         }
-    }
-
-    /// Keys of all dirty pages, leaves first and in order.
-    pub fn dirty_keys(&self) -> Vec<PageKey> {
-        let mut keys: Vec<PageKey> =
-            self.frames.iter().filter(|frame| frame.dirty).map(|frame| frame.key).collect();
-        keys.sort_unstable_by_key(|key| (key.level, key.volume, key.index));
-        keys
     }
 
     /// Keys of all pages of a volume.

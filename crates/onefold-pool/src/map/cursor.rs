@@ -71,7 +71,7 @@ impl State {
         loop {
             let key = leaf.ancestor(level);
             if let Some(frame) = self.cache.get(key) {
-                reference = child_of(&frame.page, leaf, level);
+                reference = child_of(frame.page(), leaf, level);
                 level -= 1;
                 continue;
             }
@@ -123,10 +123,27 @@ impl State {
             self.cache.mark_dirty(at);
             if level > key.level {
                 let frame = self.cache.get(at).expect("it was just put there");
-                reference = child_of(&frame.page, key, level);
+                reference = child_of(frame.page(), key, level);
             }
         }
         Ok(None)
+    }
+
+    /// A page that was frozen is written, or needs no slot. What it replaces stays until the
+    /// checkpoint is durable.
+    pub fn written(&mut self, key: PageKey, reference: PageRef) {
+        let slot = match reference {
+            PageRef::Slot { slot, .. } => Some(slot),
+            PageRef::Uniform(_) => None,
+        };
+        let (former, unchanged) = self.cache.written(key, slot);
+        if let Some(former) = former {
+            self.slots.release(former);
+        }
+        self.set_reference(key, reference);
+        if unchanged && slot.is_none() {
+            self.cache.remove(key);
+        }
     }
 
     /// Let the parent of `key` (or the volume, for its root) refer to it so. The parent is in
@@ -138,8 +155,8 @@ impl State {
             return;
         }
         let (parent, entry) = key.parent();
-        let frame = self.cache.get(parent).expect("ancestors of a dirty page are in memory");
-        frame.page[entry] = reference.raw();
+        let frame = self.cache.get(parent).expect("ancestors of a pinned page are in memory");
+        frame.page_mut()[entry] = reference.raw();
     }
 }
 

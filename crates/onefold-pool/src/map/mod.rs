@@ -2,8 +2,9 @@
 //! Room: onefold-pool.
 //! A copy-on-write radix tree per volume, 512 entries of 8 bytes a page, all pages of all volumes
 //! in one file and one cache. Between checkpoints only memory changes.
-//! Invariants: (1) every ancestor of a dirty page is in memory and dirty; (2) dirty pages are never
-//! evicted; (3) a slot that the durable checkpoint refers to is never written.
+//! Invariants: (1) every ancestor of a dirty page is in memory and dirty, and of one that is being
+//! written either being written or dirty; (2) neither of them is evicted; (3) a slot that the
+//! durable checkpoint refers to is never written.
 //! Cost: 8 bytes per mapped block where they lie together; memory within `--map-memory`.
 
 mod cache;
@@ -12,8 +13,10 @@ mod page;
 mod rescue;
 mod slots;
 mod tree;
+mod write_out;
 
 pub use self::page::{
     ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, VOLUME_NUMBER_MAX, blocks_under, height_for,
 };
 pub use self::tree::{Map, MapStats, Root};
+pub use self::write_out::Frozen;

@@ -43,7 +43,7 @@ impl Map {
             }
             let frame = state.cache.get(key).expect("it was just prepared");
             let from = at as usize % ENTRIES_PER_PAGE;
-            for (slot, entry) in frame.page[from..from + run].iter_mut().zip(now) {
+            for (slot, entry) in frame.page_mut()[from..from + run].iter_mut().zip(now) {
                 if let Some(old) = MapEntry::from_raw(*slot) {
                     on_old(old);
                 }

@@ -19,8 +19,6 @@ use crate::sync;
 
 /// Slots for which space is set aside at a time: 1 MiB.
 const RESERVE_SLOTS: u32 = 256;
-/// Pages written with one call.
-const PAGES_PER_WRITE: usize = 64;
 
 /// A volume's root, as a checkpoint records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +38,7 @@ pub struct MapStats {
 
 /// The map of all volumes.
 pub struct Map {
-    media: Arc<dyn Media>,
+    pub(super) media: Arc<dyn Media>,
     state: Mutex<State>,
     pages_max: usize,
 }
@@ -153,7 +151,7 @@ impl Map {
                     let upto = end.min(key.end_block());
                     let frame = state.cache.get(key).expect("it was just found");
                     for lba in at..upto {
-                        let raw = frame.page[lba as usize % ENTRIES_PER_PAGE];
+                        let raw = frame.page()[lba as usize % ENTRIES_PER_PAGE];
                         out.push(MapEntry::from_raw(raw).ok_or_else(|| bad_entry(key, raw))?);
                     }
                     at = upto;
@@ -250,7 +248,7 @@ impl Map {
             let (now, rest) = entries.split_at(run);
             let frame = state.cache.get(key).expect("it was just prepared");
             let from = at as usize % ENTRIES_PER_PAGE;
-            for (slot, entry) in frame.page[from..from + run].iter_mut().zip(now) {
+            for (slot, entry) in frame.page_mut()[from..from + run].iter_mut().zip(now) {
                 on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
                 *slot = entry.raw();
             }
@@ -285,8 +283,9 @@ impl Map {
                     }
                     let upto = end.min(key.end_block());
                     let frame = state.cache.get(key).expect("it was just prepared");
+                    let page = frame.page_mut();
                     for lba in at..upto {
-                        let slot = &mut frame.page[lba as usize % ENTRIES_PER_PAGE];
+                        let slot = &mut page[lba as usize % ENTRIES_PER_PAGE];
                         on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
                         *slot = raw;
                     }
@@ -311,10 +310,11 @@ impl Map {
         Ok(at.min(end) - start)
     }
 
-    /// Set space aside so that everything dirty, and `more` pages, can be written out.
+    /// Set space aside so that everything dirty or being written, and `more` pages, can be written
+    /// out.
     pub fn reserve(&self, more: usize) -> Result<(), PoolError> {
         let mut state = self.state();
-        let needed = (state.cache.dirty() + more) as u32;
+        let needed = (state.cache.dirty() + state.cache.frozen() + more) as u32;
         while state.slots.free() < needed {
             let (from, least) = (state.slots.reserved(), needed - state.slots.free());
             let reserve = |slots: u32| -> Result<u32, PoolError> {
@@ -335,68 +335,15 @@ impl Map {
         Ok(())
     }
 
-    /// Dirty pages in memory, and how many there may be before a checkpoint must come.
-    pub fn dirty(&self) -> (usize, usize) {
-        (self.state().cache.dirty(), self.pages_max / 2)
+    /// Whether anything changed since the last checkpoint began.
+    pub fn is_dirty(&self) -> bool {
+        self.state().cache.dirty() > 0
     }
 
-    /// Write all dirty pages to free slots and sync. What they replace stays until
-    /// [`Map::checkpoint_is_durable`]. No changes may come in between.
-    pub fn write_out(&self) -> Result<(), PoolError> {
-        let keys = self.state().cache.dirty_keys();
-        let mut level_start = 0;
-        // Leaves first: a parent's bytes hold the checksums of its children.
-        while level_start < keys.len() {
-            let level = keys[level_start].level;
-            let of_level = keys[level_start..].iter().take_while(|key| key.level == level).count();
-            for batch in keys[level_start..level_start + of_level].chunks(PAGES_PER_WRITE) {
-                self.write_batch(batch)?;
-            }
-            level_start += of_level;
-        }
-        if !keys.is_empty() {
-            self.media.sync()?;
-        }
-        Ok(())
-    }
-
-    fn write_batch(&self, keys: &[PageKey]) -> Result<(), PoolError> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        let mut bytes = Vec::with_capacity(keys.len() * PAGE_BYTES);
-        let mut placed: Vec<(PageKey, u32, u32)> = Vec::with_capacity(keys.len());
-        for &key in keys {
-            let Some(frame) = state.cache.get(key) else { continue };
-            if let Some(entry) = page::uniform(&frame.page) {
-                let slot = frame.slot;
-                if let Some(slot) = slot {
-                    state.slots.release(slot);
-                }
-                state.set_reference(key, PageRef::Uniform(entry));
-                state.cache.remove(key);
-                continue;
-            }
-            let from = bytes.len();
-            page::encode(&frame.page, &mut bytes);
-            placed.push((key, state.slots.allocate(), crc32fast::hash(&bytes[from..])));
-        }
-        let mut from = 0;
-        while from < placed.len() {
-            let slot = placed[from].1;
-            let run = (from..placed.len()).take_while(|&n| placed[n].1 == slot + (n - from) as u32);
-            let upto = from + run.count();
-            let at = u64::from(slot) * PAGE_BYTES as u64;
-            self.media.write(at, &bytes[from * PAGE_BYTES..upto * PAGE_BYTES])?;
-            from = upto;
-        }
-        for (key, slot, check) in placed {
-            if let Some(old) = state.cache.get(key).and_then(|frame| frame.slot) {
-                state.slots.release(old);
-            }
-            state.cache.mark_clean(key, slot);
-            state.set_reference(key, PageRef::Slot { slot, check });
-        }
-        Ok(())
+    /// Whether so much changed that a checkpoint must come. Half of the memory is for what changes,
+    /// also while as much is being written.
+    pub fn is_too_dirty(&self) -> bool {
+        self.state().cache.dirty() > self.pages_max / 2
     }
 
     /// The checkpoint that refers to what [`Map::write_out`] wrote is durable: what it replaced is

@@ -199,8 +199,8 @@ fn a_container_of_another_pool_is_left_alone_and_named() {
     let mut bytes = vec![0; source.len().unwrap() as usize];
     source.read(0, &mut bytes).unwrap();
     bytes[12] ^= 1; // the UUID, with a checksum that fits
-    let check = crc32fast::hash(&bytes[..28]);
-    bytes[28..32].copy_from_slice(&check.to_le_bytes());
+    let check = crc32fast::hash(&bytes[..44]);
+    bytes[44..48].copy_from_slice(&check.to_le_bytes());
     containers.create("0000ffff.container").unwrap().write(0, &bytes).unwrap();
     let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("65535")), "{report:?}");

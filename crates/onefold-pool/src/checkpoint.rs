@@ -1,0 +1,168 @@
+//! Checkpoints, which stop nobody who writes or reads.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, section 3, "Checkpoint".
+//! Invariants: (1) what a checkpoint holds is frozen under the engine's lock, at one moment; it is
+//! written without that lock, under the flusher's alone, so that flushes wait for it and others do
+//! not; (2) what is committed meanwhile follows the new checkpoint: it is in no frame of the old
+//! journal; (3) nothing that a durable checkpoint or frame refers to is overwritten or removed; a
+//! container that goes is off the table from the freeze on.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use onefold_block::ContainerId;
+
+use crate::container::table::ContainerInfo;
+use crate::counters::count;
+use crate::engine::{Engine, Flusher, Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::superblock::{Superblock, VolumeRecord};
+use crate::journal::Witness;
+use crate::map;
+use crate::sync;
+
+/// The state of the pool at the moment of a checkpoint, as far as it is not durable yet.
+struct Frozen {
+    map: map::Frozen,
+    /// Without the roots of the maps, which are not known before these are written.
+    superblock: Superblock,
+    /// Containers that go.
+    dead: Vec<(ContainerId, ContainerInfo)>,
+}
+
+impl Inner {
+    /// Write a checkpoint; what it makes superfluous is given back.
+    pub fn checkpoint(&self) -> Result<(), PoolError> {
+        self.checkpoint_if(|_| true)
+    }
+
+    /// Write a checkpoint if there is a reason once no other is being written.
+    pub fn checkpoint_if(&self, wanted: impl Fn(&Flusher) -> bool) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let mut flusher = self.flusher();
+        if !wanted(&flusher) {
+            return Ok(());
+        }
+        // Most of what is to be flushed, so that little is left for after the freeze.
+        self.flush_locked(&mut flusher)?;
+        let (rest, mut frozen) = {
+            let mut engine = self.engine();
+            self.check_writable()?;
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
+            let containers = engine.table.len();
+            engine.space.supers(containers, volumes)?;
+            let rest = self.take(&mut engine, &mut flusher);
+            if let Some(kept) = self.kept.get() {
+                kept.changes().freeze(flusher.sequence + 1);
+            }
+            (rest, self.freeze(&mut engine, &flusher))
+        };
+        sync::point("frozen");
+        let written = match self.make_durable(&mut flusher, &rest) {
+            Ok(()) => self.write_checkpoint(&mut flusher, &mut frozen),
+            Err(error) => {
+                rest.put_back(&mut self.engine());
+                Err(error)
+            }
+        };
+        let dead = self.conclude_checkpoint(&flusher, frozen, written.is_ok());
+        written?;
+        let removed = dead.iter().try_for_each(|&id| {
+            self.directories.remove(id);
+            self.store.remove(id)
+        });
+        self.engine().leaving = 0;
+        removed.map_err(|error| self.poison_unless_no_space(error.into()))
+    }
+
+    /// Everything that the next checkpoint holds, as it is now. Costs as much as changed since the
+    /// last one, and the table of containers.
+    fn freeze(&self, engine: &mut Engine, flusher: &Flusher) -> Frozen {
+        let dead = engine.table.take_dead();
+        engine.leaving = dead.len();
+        let superblock = self.superblock(flusher.sequence + 1, engine);
+        Frozen { map: self.map.freeze(), superblock, dead }
+    }
+
+    /// With everything frozen flushed: map, checkpoint file, journal.
+    fn write_checkpoint(
+        &self,
+        flusher: &mut Flusher,
+        frozen: &mut Frozen,
+    ) -> Result<(), PoolError> {
+        self.write_steps(flusher, frozen).map_err(|error| self.poison_unless_no_space(error))
+    }
+
+    fn write_steps(&self, flusher: &mut Flusher, frozen: &mut Frozen) -> Result<(), PoolError> {
+        self.map.write_out(&mut frozen.map)?;
+        for volume in &mut frozen.superblock.volumes {
+            let root = frozen.map.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
+            (volume.height, volume.root) = (root.height, root.reference);
+        }
+        flusher.journal.expect_checkpoint()?;
+        let sequence = frozen.superblock.sequence;
+        let media = &self.files.supers[sequence as usize % 2];
+        let bytes = frozen.superblock.encode();
+        if let Some(kept) = self.kept.get() {
+            kept.changes().writing(sequence, Superblock::checksum_in(&bytes));
+        }
+        media.write(0, &bytes)?;
+        media.sync()?;
+        flusher.sequence = sequence;
+        flusher.journal.restart(sequence, Witness::new(Arc::clone(media), bytes.len() as u64))
+    }
+
+    /// Go on after a checkpoint was written, or could not be. Returns the containers that may be
+    /// removed now.
+    fn conclude_checkpoint(
+        &self,
+        flusher: &Flusher,
+        frozen: Frozen,
+        written: bool,
+    ) -> Vec<ContainerId> {
+        let mut engine = self.engine();
+        if let Some(kept) = self.kept.get() {
+            kept.changes().thaw(flusher.sequence);
+        }
+        engine.epoch = flusher.sequence;
+        if !written {
+            self.map.thaw(&frozen.map);
+            engine.table.put_back(frozen.dead);
+            engine.leaving = 0;
+            return Vec::new();
+        }
+        let since = engine.entries.len_bytes() as u64;
+        engine.space.journal_restarted();
+        engine.space.journal_took(since);
+        self.map.checkpoint_is_durable();
+        count(&self.counters.checkpoints, 1);
+        frozen.dead.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// A checkpoint of the state as it is in memory, but for the roots of the maps.
+    pub fn superblock(&self, sequence: u64, engine: &Engine) -> Superblock {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let record = |volume: &Arc<VolumeState>| VolumeRecord {
+            number: volume.number,
+            name: volume.name(),
+            size_bytes: volume.size_bytes(),
+            height: 0,
+            root: 0,
+            mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),
+            deleting: volume.deleting.load(Ordering::Relaxed),
+            origin: volume.origin,
+            birth: volume.birth,
+            created_seconds: volume.created_seconds,
+        };
+        Superblock {
+            sequence,
+            identity: self.identity,
+            features: self.features,
+            settings: self.settings,
+            next_container: engine.next_container,
+            next_volume: engine.next_volume,
+            volumes: volumes.values().map(record).collect(),
+            containers: engine.table.to_records(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Writing the map out as it was at one moment, while it goes on changing.
+//! Room: onefold-pool.
+//! In: what changed since the last time, frozen under the engine's lock. Out: pages in free slots,
+//! and the roots of all volumes for the checkpoint. No lock is held over a media operation.
+//! Invariant: leaves come first, because a page's bytes hold the checksums of those below. Where a
+//! page was written, both the frozen page above it and the one in memory refer to it from then on;
+//! where the one in memory has changed since, it is dirty, as is all above it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::cursor::Tree;
+use super::page::{self, PAGE_BYTES, Page, PageKey, PageRef};
+use super::tree::{Map, Root};
+use crate::error::PoolError;
+
+/// Pages written with one call.
+const PAGES_PER_WRITE: usize = 64;
+
+/// The changed pages of the map as they were when it was frozen.
+pub struct Frozen {
+    /// Those that are not written yet, leaves first and in order.
+    keys: Vec<PageKey>,
+    pages: HashMap<PageKey, Arc<Page>>,
+    trees: HashMap<u32, Tree>,
+}
+
+impl Frozen {
+    /// The root of a volume, once everything is written.
+    pub fn root(&self, volume: u32) -> Option<Root> {
+        let tree = self.trees.get(&volume)?;
+        Some(Root { height: tree.height, reference: tree.root.raw() })
+    }
+
+    /// Let what is above `key` refer to it so.
+    fn set_reference(&mut self, key: PageKey, reference: PageRef) {
+        match self.trees.get_mut(&key.volume) {
+            Some(tree) if tree.height == key.level => tree.root = reference,
+            _ => {
+                let (parent, entry) = key.parent();
+                let page = self.pages.get_mut(&parent).expect("ancestors of a dirty page are too");
+                Arc::make_mut(page)[entry] = reference.raw();
+            }
+        }
+    }
+}
+
+impl Map {
+    /// Take what is dirty, as it is now. It counts as being written until [`Map::write_out`] is
+    /// done with it, or [`Map::thaw`] makes it dirty again. Costs as much as there is.
+    pub fn freeze(&self) -> Frozen {
+        let mut state = self.state();
+        let pages = state.cache.freeze();
+        let trees = state.trees.clone();
+        drop(state);
+        let mut keys: Vec<PageKey> = pages.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable_by_key(|key| (key.level, key.volume, key.index));
+        Frozen { keys, pages: pages.into_iter().collect(), trees }
+    }
+
+    /// Write what is frozen to free slots and sync. What it replaces stays until
+    /// [`Map::checkpoint_is_durable`].
+    pub fn write_out(&self, frozen: &mut Frozen) -> Result<(), PoolError> {
+        if frozen.keys.is_empty() {
+            return Ok(());
+        }
+        let mut from = 0;
+        while from < frozen.keys.len() {
+            let level = frozen.keys[from].level;
+            let batch = frozen.keys[from..].iter().take(PAGES_PER_WRITE);
+            let upto = from + batch.take_while(|key| key.level == level).count();
+            let keys = frozen.keys[from..upto].to_vec();
+            self.write_batch(frozen, &keys)?;
+            from = upto;
+        }
+        frozen.keys.clear();
+        Ok(self.media.sync()?)
+    }
+
+    fn write_batch(&self, frozen: &mut Frozen, keys: &[PageKey]) -> Result<(), PoolError> {
+        let mut bytes = Vec::with_capacity(keys.len() * PAGE_BYTES);
+        let mut checks = Vec::with_capacity(keys.len());
+        let mut references = Vec::with_capacity(keys.len());
+        for key in keys {
+            let page = &frozen.pages[key];
+            let uniform = page::uniform(page);
+            references.push(uniform.map(PageRef::Uniform));
+            if uniform.is_none() {
+                let from = bytes.len();
+                page::encode(page, &mut bytes);
+                checks.push(crc32fast::hash(&bytes[from..]));
+            }
+        }
+        let slots: Vec<u32> = {
+            let mut state = self.state();
+            checks.iter().map(|_| state.slots.allocate()).collect()
+        };
+        self.write_runs(&slots, &bytes).inspect_err(|_| {
+            let mut state = self.state();
+            for &slot in &slots {
+                state.slots.release(slot);
+            }
+        })?;
+        let mut placed = slots.iter().zip(&checks);
+        let mut state = self.state();
+        for (&key, uniform) in keys.iter().zip(references) {
+            let reference = uniform.unwrap_or_else(|| {
+                let (&slot, &check) = placed.next().expect("one for each page");
+                PageRef::Slot { slot, check }
+            });
+            state.written(key, reference);
+            frozen.set_reference(key, reference);
+        }
+        Ok(())
+    }
+
+    /// Write pages, neighbours with one call.
+    fn write_runs(&self, slots: &[u32], bytes: &[u8]) -> Result<(), PoolError> {
+        let mut from = 0;
+        while from < slots.len() {
+            let slot = slots[from];
+            let run = (from..slots.len()).take_while(|&n| slots[n] == slot + (n - from) as u32);
+            let upto = from + run.count();
+            let at = u64::from(slot) * PAGE_BYTES as u64;
+            self.media.write(at, &bytes[from * PAGE_BYTES..upto * PAGE_BYTES])?;
+            from = upto;
+        }
+        Ok(())
+    }
+
+    /// What was not written is dirty as before.
+    pub fn thaw(&self, frozen: &Frozen) {
+        let mut state = self.state();
+        for &key in &frozen.keys {
+            state.cache.thaw(key);
+        }
+    }
+}
