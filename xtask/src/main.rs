@@ -9,6 +9,7 @@ mod files;
 mod floors;
 mod metadata;
 mod mutants;
+mod rtl;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ usage: cargo xtask COMMAND
   floors              imports go downstairs only
   tidy                what the compiler does not see: sizes, headers, leftovers
   deny                licences, names and sources of what we depend on, by deny.toml
+  rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
 ";
@@ -50,6 +52,8 @@ fn run() -> Result<bool> {
         ("floors", []) => Ok(report("floors", &floors::check()?)),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
         ("deny", []) => Ok(report("deny", &deny::check(&root)?)),
+        ("rtl", []) => rtl::run(&root, false),
+        ("rtl", [flag]) if flag == "--check" => rtl::run(&root, true),
         ("mutants", rest) => mutants::run(rest),
         ("bench", rest) => bench::run(rest),
         ("" | "help" | "-h" | "--help", []) => {

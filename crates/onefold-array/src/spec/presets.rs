@@ -160,7 +160,7 @@ const SINGLE: [Preset; 10] = [
         parent: Some("cidr+"),
         values: &[
             ("place.hash", "\"nic\"", Published(FIDR)),
-            ("nic.hash_units", "52", Assumed("a card hashes what it receives")),
+            ("nic.hash_units", "53", Assumed("a card hashes what it receives")),
         ],
     },
     Preset {

@@ -1,9 +1,11 @@
 //! What must hold for every server.
 
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod laws;
 mod queues;
+mod rtl;
 mod storage;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
