@@ -4,8 +4,8 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `reclaim` and `relocate`, which win space back; `open`, `recover`, `rescue`, `check` and
-//! `status` around them; `format` below them all.
+//! `reclaim` and `relocate`, which win space back, and `gather`, which wins order back; `open`,
+//! `recover`, `rescue`, `check` and `status` around them; `format` below them all.
 
 mod absent;
 mod check;
@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod flush;
 pub mod format;
+mod gather;
 mod handover;
 mod index;
 #[cfg(test)]

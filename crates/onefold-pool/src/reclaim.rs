@@ -22,6 +22,7 @@ use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::record;
+use crate::gather::{Gathering, Order};
 use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::{MapEntry, Pba};
 use crate::pool::Pool;
@@ -40,8 +41,10 @@ const SHORT_CONTAINERS: usize = 8;
 const DEAD_SHARE_MIN: u64 = 32;
 /// Work owed by writers is done in pieces of at least this.
 const DEBT_BYTES: u64 = 256 << 10;
+/// Writers begin to help when so much of what may be dead is, in per cent.
+const HELP_PERCENT: u32 = 90;
 /// A pass over the maps, as bytes of budget for each leaf.
-const LEAF_BYTES: u64 = 4096;
+pub const LEAF_BYTES: u64 = 4096;
 
 /// How much may be stored for what is alive: stored bytes over live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,8 @@ pub struct BackgroundStep {
 enum Goal {
     /// No more stored than this, and no heap of short containers.
     Target(SpaceTarget),
+    /// The same, and then that blocks side by side lie side by side.
+    Idle(SpaceTarget),
     /// One container, whatever it takes.
     Room,
 }
@@ -108,11 +113,13 @@ pub struct Reclaim {
     stuck: HashMap<ContainerId, u64>,
     /// Bytes of work that writers owe.
     debt_bytes: u64,
+    order: Order,
 }
 
 enum Work {
     Empty(Emptying),
     Count(Counting),
+    Gather(Gathering),
 }
 
 /// A group of victims.
@@ -136,7 +143,7 @@ enum Phase {
 
 /// A place in the maps of all volumes.
 #[derive(Clone, Copy, Default)]
-struct Cursor {
+pub struct Cursor {
     volume: u32,
     lba: u64,
 }
@@ -164,10 +171,10 @@ impl Pool {
         }
         inner.check_writable()?;
         match inner.reclaim.try_lock() {
-            Ok(mut reclaim) => inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Target(target)),
+            Ok(mut reclaim) => inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Idle(target)),
             Err(TryLockError::Poisoned(poisoned)) => {
                 let mut reclaim = poisoned.into_inner();
-                inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Target(target))
+                inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Idle(target))
             }
             Err(TryLockError::WouldBlock) => Ok(BackgroundStep::default()),
         }
@@ -194,10 +201,12 @@ impl Inner {
             return Ok(());
         }
         let target = SpaceTarget { percent };
+        let helped = SpaceTarget { percent: 100 + (percent - 100) * HELP_PERCENT / 100 };
         let totals = self.engine().table.totals();
         let allowed = target.allowed(totals.live_bytes);
-        // From three quarters of what may be dead on, writers help; past it, they do most of it.
-        let (from, slack) = (allowed - (allowed - totals.live_bytes) / 4, self.slack_bytes());
+        // Near what may be dead, writers help; past it, they do most of it. The later they begin,
+        // the emptier the victims are by then.
+        let (from, slack) = (helped.allowed(totals.live_bytes), self.slack_bytes());
         let share = match totals.stored_bytes.saturating_sub(slack) {
             stored if stored <= from => return Ok(()),
             stored if stored <= allowed => 4,
@@ -215,7 +224,6 @@ impl Inner {
             return Ok(());
         }
         let budget = std::mem::take(&mut reclaim.debt_bytes);
-        let helped = SpaceTarget { percent: 100 + (percent - 100) * 3 / 4 };
         match self.reclaim_step(&mut reclaim, budget, Goal::Target(helped)) {
             // The write itself had its space; whoever finds none will say so.
             Err(error) if error.is_no_space() => Ok(()),
@@ -262,6 +270,10 @@ impl Inner {
         goal: Goal,
     ) -> Result<BackgroundStep, PoolError> {
         let mut step = BackgroundStep::default();
+        if !matches!(goal, Goal::Idle(_)) && matches!(reclaim.work, Some(Work::Gather(_))) {
+            // Order is for times when nobody waits for space.
+            reclaim.work = None;
+        }
         while step.work_bytes < budget_bytes {
             let Some(mut work) = reclaim.work.take().or_else(|| self.choose(reclaim, goal)) else {
                 self.settle(goal, true)?;
@@ -271,6 +283,9 @@ impl Inner {
             let finished = match &mut work {
                 Work::Empty(emptying) => self.empty(emptying, budget_bytes, &mut step),
                 Work::Count(counting) => self.count(counting, budget_bytes, &mut step),
+                Work::Gather(gathering) => {
+                    self.gather(gathering, &mut reclaim.order, budget_bytes, &mut step)
+                }
             };
             match finished {
                 Ok(false) => reclaim.work = Some(work),
@@ -309,7 +324,7 @@ impl Inner {
         let group_bytes = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
         let too_much = match goal {
             Goal::Room => true,
-            Goal::Target(target) => {
+            Goal::Target(target) | Goal::Idle(target) => {
                 let stored = totals.stored_bytes - totals.dead_bytes;
                 stored > target.allowed(totals.live_bytes) + capacity
             }
@@ -339,10 +354,16 @@ impl Inner {
         let hidden = table.unseen() * chunk;
         let worth = match goal {
             Goal::Room => hidden > 0,
-            Goal::Target(_) => hidden > (totals.stored_bytes / 16).max(self.slack_bytes()),
+            Goal::Target(_) | Goal::Idle(_) => {
+                hidden > (totals.stored_bytes / 16).max(self.slack_bytes())
+            }
         };
         if !worth {
-            return None;
+            drop(engine);
+            let Goal::Idle(_) = goal else { return None };
+            let live_bytes = totals.live_bytes;
+            let gathering = self.begin_gathering(&mut reclaim.order, live_bytes, group_bytes)?;
+            return Some(Work::Gather(gathering));
         }
         table.begin_count();
         let range = self.next_range(table, ContainerId::new(0));
@@ -488,7 +509,7 @@ impl Inner {
 
     /// Visit the addresses in the leaf at the cursor, or skip what is uniform there. False at the
     /// end of all maps.
-    fn walk_leaf(
+    pub fn walk_leaf(
         &self,
         cursor: &mut Cursor,
         visit: &mut dyn FnMut(u32, u64, Pba),
@@ -579,7 +600,7 @@ impl Inner {
     }
 
     /// Move what a few blocks of one volume refer to. Returns the bytes copied.
-    fn move_batch(&self, batch: &[Reference], records: &mut Records) -> Result<u64, PoolError> {
+    pub fn move_batch(&self, batch: &[Reference], records: &mut Records) -> Result<u64, PoolError> {
         let Some(volume) = self.volume_by_number(batch[0].volume) else { return Ok(0) };
         // Map pages are read now, so that the commit need not wait for the media.
         let mut entries = Vec::with_capacity(1);
@@ -656,7 +677,7 @@ pub fn nothing_there(error: PoolError) -> Result<(), PoolError> {
 }
 
 /// The first references of one volume, as many as move at once.
-fn batch(references: &[Reference]) -> &[Reference] {
+pub fn batch(references: &[Reference]) -> &[Reference] {
     let same = |reference: &&Reference| reference.volume == references[0].volume;
     &references[..references.iter().take(MOVES_PER_COMMIT).take_while(same).count()]
 }

@@ -60,7 +60,7 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
 }
 
 fn volume_bytes(lab: &Lab) -> u64 {
-    lab.pick(1 << 30, 16 << 20)
+    lab.pick(512 << 20, 16 << 20)
 }
 
 fn target() -> Result<SpaceTarget> {
@@ -134,9 +134,10 @@ fn figures(
     vec![
         Row {
             note: format!(
-                "without reclaim {:.2}x; with all files of the pool {:.2}x",
+                "without reclaim {:.2}x; with all files of the pool {:.2}x; a volume of {}",
                 most(without, over),
-                most(with, |sample| sample.files_over_live)
+                most(with, |sample| sample.files_over_live),
+                ByteSize(volume_bytes(lab))
             ),
             ..row("most stored over live", most(with, over), Unit::Times, Goal::AtMost(1.5))
         },

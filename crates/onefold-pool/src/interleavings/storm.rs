@@ -32,6 +32,9 @@ const CUT_WITHIN: u64 = 120;
 /// Points until a change-over, at most.
 const POINTS: u64 = 40;
 
+/// As tight as can be, and so loose that there is time to put blocks in order.
+const TARGETS: [f64; 2] = [1.05, 3.0];
+
 /// What one of two threads does.
 #[derive(Clone, Debug)]
 enum Deed {
@@ -42,8 +45,8 @@ enum Deed {
     Flush,
     Checkpoint,
     Maintain,
-    /// So many bytes of work.
-    Reclaim(u64),
+    /// So many bytes of work, towards one of [`TARGETS`].
+    Reclaim(u64, usize),
 }
 
 impl Deed {
@@ -68,7 +71,7 @@ impl Deed {
             12..=13 => Self::Flush,
             14 => Self::Checkpoint,
             15 => Self::Maintain,
-            _ => Self::Reclaim(1 + random.below(800_000)),
+            _ => Self::Reclaim(1 + random.below(800_000), random.below(2) as usize),
         }
     }
 
@@ -88,8 +91,8 @@ impl Deed {
             Self::Flush => volume.flush()?,
             Self::Checkpoint => pool.checkpoint().map_err(BlockError::from)?,
             Self::Maintain => pool.maintain().map_err(BlockError::from)?,
-            Self::Reclaim(budget) => {
-                let target = SpaceTarget::new(1.05).map_err(BlockError::from)?;
+            Self::Reclaim(budget, target) => {
+                let target = SpaceTarget::new(TARGETS[*target]).map_err(BlockError::from)?;
                 pool.background(*budget, target).map_err(BlockError::from)?;
             }
         }

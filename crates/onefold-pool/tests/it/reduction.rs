@@ -72,12 +72,15 @@ fn overwritten_and_trimmed_containers_are_given_back() {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
     volume.write_at(0, &data(0..2000), true).unwrap();
-    let full = folder.used_bytes();
+    let (full, containers) = (folder.used_bytes(), pool.status().unwrap().container_bytes);
     volume.trim(0, 2000 * 4096, false).unwrap();
     pool.maintain().unwrap();
     let after = folder.used_bytes();
     // Journal, map and the reserve for moved records have space set aside.
     assert!(after < full / 2, "{after} of {full} bytes are still used");
+    // Of containers, only those are left that are being filled, and the reserve.
+    let left = pool.status().unwrap().container_bytes;
+    assert!(left < containers / 8, "{left} of {containers} bytes of containers are left");
     // What was forgotten is stored again, not taken from where it was.
     volume.write_at(0, &data(0..2000), true).unwrap();
     let mut found = vec![0; 2000 * 4096];
