@@ -16,30 +16,50 @@ use crate::nand::Nand;
 use crate::op::Untimed;
 use crate::theory;
 
-/// Blocks of a plane that hold nothing on average, in halves: those kept free for collection, and
-/// the unwritten halves of the blocks that host and collection fill. A victim that is collected
-/// bit by bit is empty by a quarter of a block on average, and another one is free in part of the
-/// time.
-fn idle_half_blocks(settings: &FtlSettings) -> u32 {
-    let streams = match settings.temperature {
-        Temperature::OnePool => 2,
-        Temperature::HotRange { .. } => 4,
+/// Blocks of a plane that are no part of its log when a victim is chosen, at this write
+/// amplification `A`.
+///
+/// Beside the reserve they are a block and half a block over `A`: a victim is chosen when the host
+/// has just begun a block, and then the block of the copies is nearly full; or when the copies
+/// have, and then the host's is half full. Another half block is what blocks lose while they are
+/// filled and cannot be chosen yet. A victim that is collected bit by bit loses pages meanwhile, as
+/// it would if it had been chosen half a block of the log later; whole pages are moved with each
+/// host page, so that it is done before the next one is due. Where the reserve is the floor, a
+/// block begun by copies makes haste necessary, which leaves a third of that.
+fn idle_blocks(settings: &FtlSettings, amplification: f64) -> f64 {
+    let pools = match settings.temperature {
+        Temperature::OnePool => 0.0,
+        // The two open blocks of the other pool, half filled each.
+        Temperature::HotRange { .. } => 1.0,
     };
-    let ahead = match settings.pacing {
-        Pacing::Incremental => 1,
-        Pacing::WholeBlock => 2,
+    let moved = (amplification - 1.0).max(f64::MIN_POSITIVE);
+    let later = match settings.pacing {
+        Pacing::WholeBlock => 0.0,
+        Pacing::Incremental if settings.gc_reserve_blocks <= FLOOR => moved / moved.ceil() / 6.0,
+        Pacing::Incremental => moved / moved.ceil() / 2.0,
     };
-    2 * settings.gc_reserve_blocks + ahead + streams
+    f64::from(settings.gc_reserve_blocks) + 1.5 + 0.5 / amplification + pools - later
 }
+
+/// Free blocks below which a victim is finished at once, on a drive without pages of its own.
+const FLOOR: u32 = 2;
 
 /// Usable over mapped pages for these good blocks: what the closed forms of [`theory`] take.
 ///
-/// Usable are the pages of good blocks, less those that a plane keeps idle on average: the reserve
-/// of collection, and half of each block being filled. The FTL's own pages count as mapped.
+/// Usable are the pages of good blocks, less those that a plane keeps out of its log. The FTL's own
+/// pages count as mapped.
 fn effective_alpha(geometry: &Geometry, settings: &FtlSettings, good: u32, meta: u32) -> f64 {
-    let idle = f64::from(idle_half_blocks(settings) * geometry.planes()) / 2.0;
-    let usable = (f64::from(good) - idle) * f64::from(geometry.pages_per_block);
-    usable / f64::from(settings.logical_pages + meta)
+    let mapped = f64::from(settings.logical_pages + meta);
+    let with = |amplification: f64| {
+        let idle = idle_blocks(settings, amplification) * f64::from(geometry.planes());
+        (f64::from(good) - idle) * f64::from(geometry.pages_per_block) / mapped
+    };
+    // The amplification follows from what is asked for; it moves idle blocks by little.
+    let mut alpha = with(4.0);
+    for _ in 0..8 {
+        alpha = with(theory::fifo(alpha.max(1.001)));
+    }
+    alpha
 }
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
@@ -122,8 +142,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Usable over mapped pages: what the closed forms of [`theory`] take as `alpha`.
     ///
-    /// Usable are the pages of good blocks, less those that a plane keeps idle on average: the
-    /// reserve of collection, and half of each block being filled. Mapped are the logical pages
+    /// Usable are the pages of good blocks, less those that a plane keeps out of its log: the
+    /// reserve of collection, and parts of the blocks being filled. Mapped are the logical pages
     /// and the most pages that the FTL needs for its own map and journal.
     pub fn effective_alpha(&self) -> f64 {
         let good = self.geometry.blocks() - self.blocks.bad();

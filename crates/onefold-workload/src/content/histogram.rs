@@ -104,23 +104,23 @@ impl Histogram {
     }
 
     /// Content drawn from this histogram. It must have pages.
-    pub fn content(&self, seed: u64) -> HistogramContent<'_> {
+    pub fn content(&self, seed: u64) -> HistogramContent {
         assert!(self.pages > 0, "there must be some content");
         let stream = RandomStreams::new(seed).stream("content.histogram");
-        HistogramContent { histogram: self, seed, stream, unique: 0 }
+        HistogramContent { histogram: self.clone(), seed, stream, unique: 0 }
     }
 }
 
 /// An endless draw from a [`Histogram`].
 #[derive(Clone, Debug)]
-pub struct HistogramContent<'a> {
-    histogram: &'a Histogram,
+pub struct HistogramContent {
+    histogram: Histogram,
     seed: u64,
     stream: RandomStream,
     unique: u64,
 }
 
-impl Iterator for HistogramContent<'_> {
+impl Iterator for HistogramContent {
     type Item = Identity;
 
     fn next(&mut self) -> Option<Identity> {

@@ -9,6 +9,7 @@
 
 use onefold_sim::{RandomStreams, Ratio};
 
+use crate::content::Histogram;
 use crate::request::Identity;
 
 /// The duplicates of a data set in three numbers.
@@ -121,6 +122,17 @@ impl ContentProfile {
         }
         let numbers = self.numbers(pages, seed)?;
         Ok(numbers.into_iter().map(move |number| Identity::of_number(seed, number.into())))
+    }
+
+    /// The copies in a data set of `pages` pages. Content drawn from it goes on without end, and
+    /// what was drawn in the last `pages` draws has about the duplicates of the data set.
+    pub fn histogram(&self, pages: u64) -> Result<Histogram, ProfileError> {
+        let Classes { cold, hot, hot_redundant } = self.classes(pages)?;
+        let (copies, more) =
+            if hot == 0 { (0, 0) } else { (hot_redundant / hot, hot_redundant % hot) };
+        let unique = pages - 2 * cold - hot - hot_redundant;
+        let classes = [(0, unique), (1, cold), (copies, hot - more), (copies + 1, more)];
+        Ok(Histogram::new(&classes).expect("fewer pages than 2^64"))
     }
 
     fn classes(&self, pages: u64) -> Result<Classes, ProfileError> {

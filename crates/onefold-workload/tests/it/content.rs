@@ -80,6 +80,22 @@ fn uniform_content_repeats_as_the_balls_in_boxes_do() {
 }
 
 #[test]
+fn the_histogram_of_a_profile_has_its_data_set() {
+    for preset in PRESETS {
+        let pages = 50_000;
+        let histogram = preset.profile.histogram(pages).unwrap();
+        assert_eq!(histogram.pages(), pages, "{}", preset.name);
+        let stated = preset.profile.duplicate_ratio.as_f64();
+        assert!((histogram.duplicate_ratio() - stated).abs() < 2e-5, "{}", preset.name);
+        // What was drawn last has about as many duplicates, however long that goes on.
+        let drawn: Vec<Identity> = histogram.content(3).skip(200_000).take(50_000).collect();
+        let measured = Measured::of(drawn.into_iter());
+        let redundant = 1.0 - measured.distinct as f64 / measured.pages as f64;
+        assert!((redundant / stated - 1.0).abs() < 0.1, "{}: {redundant}", preset.name);
+    }
+}
+
+#[test]
 fn histograms_draw_each_class_as_often_as_it_has_pages() {
     // 6000 unique pages, 1000 contents twice, 20 contents a hundred times.
     let histogram = Histogram::read(&b"0 6000\n1 1000\n\n99 20\n"[..]).unwrap();
