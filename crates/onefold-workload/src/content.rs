@@ -5,7 +5,7 @@ mod histogram;
 mod measure;
 mod profile;
 
-pub use histogram::{Histogram, HistogramError};
+pub use histogram::{Histogram, HistogramContent, HistogramError};
 pub use measure::Measured;
 pub use profile::{ContentProfile, PRESETS, Preset, ProfileError};
 

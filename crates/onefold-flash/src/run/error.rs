@@ -24,10 +24,10 @@ pub enum RunError {
     /// A trace cannot be read.
     #[error("{0}")]
     Trace(String),
-    /// A trace addresses more than the drive has.
+    /// A trace reads or writes more than the drive has.
     #[error(
-        "request {number} ends at byte {last}, and the drive at {drive}: expected a larger drive \
-         or workload.wrap_addresses = true"
+        "request {number} ends at byte {last}, and the drive at {drive}: expected a larger drive, \
+         as with geometry.blocks_per_plane={blocks}, or workload.wrap_addresses=true"
     )]
     BeyondDrive {
         /// The request, from 0.
@@ -36,8 +36,10 @@ pub enum RunError {
         last: u64,
         /// Bytes of the drive.
         drive: u64,
+        /// Blocks of a plane with which the drive would be large enough.
+        blocks: u128,
     },
-    /// A request of a trace is longer than any device takes.
+    /// A request of a trace is longer than any device takes, or than this one is.
     #[error("request {number} has {pages} pages: expected at most {limit}")]
     TooLong {
         /// The request, from 0.

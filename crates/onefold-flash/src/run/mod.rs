@@ -2,11 +2,13 @@
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
 mod composed;
+mod contents;
 mod error;
 mod host;
 mod parts;
 mod report;
 mod request;
+mod settled;
 mod simulation;
 mod steady;
 mod sweep;
@@ -18,6 +20,7 @@ pub use report::{
     OpsReport, Report, RequestsReport, RetriesReport, ServerReport, UtilisationReport, WafReport,
 };
 pub use request::{HostRequest, Piece, SimPage, TraceRequests};
+pub use settled::{IntervalReport, SettledReport};
 pub use simulation::{Completion, Observer, Verdict};
 pub use sweep::{OpenTrace, sweep};
 pub use tally::{OpTally, Tally};
@@ -115,7 +118,7 @@ where
     let dram = report::dram(spec, &tables)?;
     match spec.precondition {
         Precondition::None => {}
-        Precondition::Steady => steady::fill(spec, &mut ftl)?,
+        Precondition::Steady => steady::fill(spec, &mut ftl, &mut source.contents)?,
         Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
     }
     let before = *ftl.counters();

@@ -205,6 +205,7 @@ where
             Written::Programmed { .. } => verdict.programmed += 1,
             Written::Shared { .. } => verdict.shared += 1,
         }
+        self.windows.look(self.ftl.counters());
         self.idle_is_over();
     }
 }

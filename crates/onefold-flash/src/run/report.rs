@@ -14,7 +14,9 @@ use crate::nand::Nand;
 use crate::op::{Cause, OpKind};
 use crate::run::RunError;
 use crate::run::request::SimPage;
+use crate::run::settled::SettledReport;
 use crate::run::simulation::Simulation;
+use crate::run::steady::spare_pages;
 use crate::run::tally::{OpTally, Tally};
 use crate::spec::{DriveSpec, WriteBuffer};
 
@@ -42,6 +44,7 @@ pub struct Report {
     pub read_retries: Option<RetriesReport>,
     pub energy_nj: u128,
     pub erases: ErasesReport,
+    pub settled: SettledReport,
     pub lifetime: LifetimeReport,
     pub dram: DramReport,
     pub events: u64,
@@ -60,6 +63,7 @@ pub struct RequestsReport {
     pub pages_read: u64,
     pub pages_written: u64,
     pub partial_pages: u64,
+    pub clipped_trims: u64,
     pub buffer_hits: u64,
 }
 
@@ -186,12 +190,14 @@ pub struct ErasesBucket {
     pub blocks: u64,
 }
 
-/// How long the drive lasts at this write amplification.
+/// How long the drive lasts at this write amplification, if it has settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
 pub struct LifetimeReport {
     pub rated_pe_cycles: u64,
     pub terabytes_written: Option<f64>,
+    pub terabytes_written_low: Option<f64>,
+    pub terabytes_written_high: Option<f64>,
     pub drive_writes_per_day_5_years: Option<f64>,
 }
 
@@ -334,8 +340,14 @@ impl Report {
         let elapsed_ns = tally.end_ns;
         let per_s = |count: u64| per(count, elapsed_ns).map(|rate| rate * 1e9);
         let page = u64::from(spec.geometry.page_bytes);
-        let requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
+        let mut requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
+        requests.clipped_trims = simulation.clipped_trims();
         let waf = host_time.waf();
+        let per_page = requests.completed as f64 / requests.pages_written.max(1) as f64;
+        let per_page = if requests.pages_written == 0 { 0.0 } else { per_page };
+        let spare = spare_pages(&simulation.ftl);
+        let mut settled = simulation.windows.judge(spare, per_page);
+        settled.preconditioning_pages = before.host_pages_written;
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
         Self {
@@ -351,7 +363,8 @@ impl Report {
                 .filter(|&(_, op)| tally.of(op).latency_ns.count() > 0)
                 .map(|(name, op)| (name, breakdown(tally.of(op))))
                 .collect(),
-            lifetime: lifetime(spec, &waf),
+            lifetime: lifetime(spec, &waf, &settled),
+            settled,
             waf,
             effective_alpha: simulation.ftl.effective_alpha(),
             logical_pages: spec.logical_pages(),
@@ -394,6 +407,7 @@ fn requests(tally: &Tally, generated: u64, hits: &[u64; 5]) -> RequestsReport {
         pages_read: tally.of(Op::Read).pages,
         pages_written: tally.of(Op::Write).pages,
         partial_pages: tally.partial_pages,
+        clipped_trims: 0,
         buffer_hits: hits.iter().sum::<u64>() + tally.waiting_pages_read,
     }
 }
@@ -448,17 +462,21 @@ fn erases(spec: &DriveSpec, blocks: &crate::ftl::blocks::Blocks) -> ErasesReport
 }
 
 /// Every block may be erased as often as it is rated for; what the host may write is that over
-/// the write amplification.
-fn lifetime(spec: &DriveSpec, waf: &WafReport) -> LifetimeReport {
+/// the write amplification of endless writes, which only a run that has settled knows.
+fn lifetime(spec: &DriveSpec, waf: &WafReport, settled: &SettledReport) -> LifetimeReport {
     let rated = spec.media.rated_pe_cycles;
-    let bytes = waf
-        .total
-        .filter(|&total| total > 0.0)
-        .map(|total| spec.geometry.capacity_bytes() as f64 * rated as f64 / total);
+    let at = |waf: Option<f64>| {
+        let waf = waf.filter(|&waf| settled.settled && waf > 0.0)?;
+        Some(spec.geometry.capacity_bytes() as f64 * rated as f64 / waf)
+    };
     let drive = f64::from(spec.logical_pages()) * f64::from(spec.geometry.page_bytes);
+    let interval = settled.write_amplification;
+    let terabytes = |waf| at(waf).map(|bytes| bytes / 1e12);
     LifetimeReport {
         rated_pe_cycles: rated,
-        terabytes_written: bytes.map(|bytes| bytes / 1e12),
-        drive_writes_per_day_5_years: bytes.map(|bytes| bytes / drive / FIVE_YEARS_DAYS),
+        terabytes_written: terabytes(waf.total),
+        terabytes_written_low: terabytes(interval.map(|waf| waf.high)),
+        terabytes_written_high: terabytes(interval.map(|waf| waf.low)),
+        drive_writes_per_day_5_years: at(waf.total).map(|bytes| bytes / drive / FIVE_YEARS_DAYS),
     }
 }

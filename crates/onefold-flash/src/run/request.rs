@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 
 use onefold_sim::SimSpan;
-use onefold_workload::content::UniformContent;
 use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
 
 use crate::dedup::mix64;
 use crate::nand::Identity;
 use crate::run::RunError;
-use crate::spec::{ContentKind, DriveSpec, TraceTiming};
+use crate::run::contents::Contents;
+use crate::spec::{DriveSpec, TraceTiming};
 
-/// Most pages that one request reads or writes.
+/// Most pages that one request reads or writes; a TRIM may have all pages of the drive.
 const PAGES_MAX: u64 = 1 << 20;
 
 /// A request in pages.
@@ -149,21 +149,17 @@ pub(crate) struct Source {
     limit: u64,
     page_bytes: u64,
     logical_pages: u64,
+    blocks_per_plane: u32,
     wrap: bool,
-    content: Content,
+    /// TRIMs of more than the drive has.
+    clipped_trims: u64,
+    /// What written requests hold; preconditioning takes from it first.
+    pub(crate) contents: Contents,
 }
 
 enum Kind {
     Generated(Generator),
     Trace { requests: TraceRequests, think: Generator, closed: bool },
-}
-
-/// Identities of written requests.
-enum Content {
-    /// Those of the trace, or fresh ones.
-    Given,
-    Uniform(UniformContent),
-    Set(Box<dyn Iterator<Item = ContentIdentity> + Send>),
 }
 
 impl std::fmt::Debug for Source {
@@ -177,19 +173,10 @@ impl Source {
     pub(crate) fn new(spec: &DriveSpec, trace: Option<TraceRequests>) -> Result<Self, RunError> {
         let generator = Generator::new(spec.workload_spec())
             .map_err(|error| RunError::Workload(error.to_string()))?;
-        let content = match (&trace, spec.workload.content) {
-            (Some(_), _) | (None, ContentKind::Unique) => Content::Given,
-            (None, ContentKind::Uniform) => {
-                Content::Uniform(UniformContent::new(spec.workload.content_values, spec.seed))
-            }
-            (None, _) => {
-                let profile = spec.content_profile().expect("every other kind has a profile");
-                let writes = generator.clone().filter(|request| request.op == Op::Write).count();
-                let set = profile
-                    .data_set(writes as u64, spec.seed)
-                    .map_err(|error| RunError::Workload(error.to_string()))?;
-                Content::Set(Box::new(set))
-            }
+        let writes = || generator.clone().filter(|request| request.op == Op::Write).count() as u64;
+        let contents = match &trace {
+            Some(_) => Contents::Given,
+            None => Contents::of(spec, writes)?,
         };
         let limit = if trace.is_some() { u64::MAX } else { spec.workload.requests };
         let closed = spec.workload.trace_timing == TraceTiming::Closed;
@@ -203,8 +190,10 @@ impl Source {
             limit,
             page_bytes: u64::from(spec.geometry.page_bytes),
             logical_pages: u64::from(spec.logical_pages()),
+            blocks_per_plane: spec.geometry.blocks_per_plane,
             wrap: spec.workload.wrap_addresses,
-            content,
+            clipped_trims: 0,
+            contents,
         })
     }
 
@@ -216,6 +205,11 @@ impl Source {
     /// Requests made so far.
     pub(crate) const fn made(&self) -> u64 {
         self.made
+    }
+
+    /// TRIMs so far of which a part was beyond the drive.
+    pub(crate) const fn clipped_trims(&self) -> u64 {
+        self.clipped_trims
     }
 
     /// Whether no request will come any more, as far as is known without asking for one.
@@ -291,16 +285,12 @@ impl Source {
         };
         let Some(mut request) = request else { return Ok(None) };
         if request.op == Op::Write {
-            request.identity = match &mut self.content {
-                Content::Given => request.identity,
-                Content::Uniform(values) => values.next(),
-                Content::Set(set) => set.next(),
-            };
+            request.identity = self.contents.next(request.identity);
         }
         self.in_pages(number, &request).map(Some)
     }
 
-    fn in_pages(&self, number: u64, request: &Request) -> Result<HostRequest, RunError> {
+    fn in_pages(&mut self, number: u64, request: &Request) -> Result<HostRequest, RunError> {
         let (arrival_ns, op) = (request.time_ns, request.op);
         let whole = HostRequest {
             number,
@@ -315,32 +305,26 @@ impl Source {
         if op == Op::Flush || request.length == 0 {
             return Ok(whole);
         }
-        let bytes = self.page_bytes;
-        let (mut first, mut end) = (request.offset / bytes, request.end().div_ceil(bytes));
-        let (mut first_byte, mut behind) = (request.offset % bytes, end * bytes - request.end());
+        let (bytes, logical) = (self.page_bytes, self.logical_pages);
         if op == Op::Trim {
-            // Only whole pages can be forgotten.
-            (first, end) = (first + u64::from(first_byte > 0), end - u64::from(behind > 0));
-            (first_byte, behind) = (0, 0);
-            if end <= first {
-                return Ok(whole);
-            }
+            return Ok(self.trimmed(whole, request));
         }
+        let (mut first, end) = (request.offset / bytes, request.end().div_ceil(bytes));
+        let (first_byte, behind) = (request.offset % bytes, end * bytes - request.end());
         let pages = end - first;
         if pages > PAGES_MAX {
             return Err(RunError::TooLong { number, pages, limit: PAGES_MAX });
         }
-        if end > self.logical_pages {
-            if !self.wrap {
-                let (drive, last) = (self.logical_pages * bytes, request.end());
-                return Err(RunError::BeyondDrive { number, last, drive });
-            }
-            first %= self.logical_pages;
+        if end > logical && !self.wrap {
+            let (drive, last) = (logical * bytes, request.end());
+            let blocks =
+                (u128::from(self.blocks_per_plane) * u128::from(end)).div_ceil(u128::from(logical));
+            return Err(RunError::BeyondDrive { number, last, drive, blocks });
         }
-        if pages > self.logical_pages {
-            let drive = self.logical_pages * bytes;
-            return Err(RunError::BeyondDrive { number, last: request.end(), drive });
+        if pages > logical {
+            return Err(RunError::TooLong { number, pages, limit: logical });
         }
+        first %= logical;
         Ok(HostRequest {
             lpn: first as u32,
             pages: pages as u32,
@@ -348,6 +332,22 @@ impl Source {
             end_byte: (bytes - behind) as u32,
             ..whole
         })
+    }
+
+    /// A TRIM: only whole pages can be forgotten, and only those that there are.
+    fn trimmed(&mut self, whole: HostRequest, request: &Request) -> HostRequest {
+        let (bytes, logical) = (self.page_bytes, self.logical_pages);
+        let (first, wanted) = (request.offset.div_ceil(bytes), request.end() / bytes);
+        let end = match self.wrap {
+            true => wanted.min(first.saturating_add(logical)),
+            false => wanted.min(logical),
+        };
+        self.clipped_trims += u64::from(end < wanted);
+        if end <= first {
+            return whole;
+        }
+        let (lpn, pages) = ((first % logical) as u32, (end - first) as u32);
+        HostRequest { lpn, pages, end_byte: bytes as u32, ..whole }
     }
 }
 

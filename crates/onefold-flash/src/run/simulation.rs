@@ -20,6 +20,7 @@ use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
 use crate::run::parts::{Part, Parts};
 use crate::run::request::{HostRequest, SimPage, Source};
+use crate::run::settled::Windows;
 use crate::run::tally::Tally;
 use crate::spec::{DriveSpec, EnergySpec, IdleOrder};
 
@@ -71,6 +72,7 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     pub(crate) ftl: Ftl<N, P>,
     pub(crate) controller: Controller,
     pub(crate) tally: Tally,
+    pub(crate) windows: Windows,
     pub(crate) host: Host,
     /// Pages that are not decided on yet.
     pub(crate) parts: Parts<N::Page>,
@@ -134,6 +136,7 @@ where
     ) -> Self {
         let controller = &spec.controller;
         Self {
+            windows: Windows::from(ftl.counters()),
             ftl,
             controller: Controller::new(spec),
             tally: Tally::default(),
@@ -189,6 +192,11 @@ where
     /// Requests generated so far.
     pub(crate) const fn generated(&self) -> u64 {
         self.source.made()
+    }
+
+    /// TRIMs of more than the drive has.
+    pub(crate) const fn clipped_trims(&self) -> u64 {
+        self.source.clipped_trims()
     }
 
     fn start(&mut self) -> Result<(), RunError> {

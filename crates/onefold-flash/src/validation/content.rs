@@ -4,13 +4,13 @@
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::{AnyPolicy, Identities, Policy, Site};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site};
 use crate::ftl::{Ftl, FtlError, FtlSettings};
 use crate::nand::{Identity, IdentityNand, Nand};
 use crate::op::Untimed;
 use crate::theory;
 use crate::validation::PerfectTable;
-use crate::validation::steady::{Row, Scale, measure, plane, waf_between, with_alpha};
+use crate::validation::steady::{Row, Scale, measure, plane, waf_between};
 
 /// A policy by name, with options that leave nothing out.
 pub type Case = (&'static str, &'static str);
@@ -83,7 +83,10 @@ impl Draws {
 
 /// Logical pages with a drive of so many blocks, if there were no over-provisioning.
 fn full(blocks: u32) -> Result<u32, FtlError> {
-    Ok(with_alpha(plane(blocks, NP), 1.0, FtlSettings::default())?.logical_pages)
+    let logical_pages = plane(blocks, NP).pages() / 4;
+    let settings = FtlSettings { logical_pages, ..FtlSettings::default() };
+    let ftl = Ftl::format(IdentityNand::new(plane(blocks, NP)), NoDedup, settings)?;
+    Ok((ftl.effective_alpha() * f64::from(logical_pages)) as u32)
 }
 
 fn policy((name, options): Case, blocks: u32) -> Result<AnyPolicy<Identities>, FtlError> {

@@ -64,10 +64,14 @@ pub fn with_alpha(
     alpha: f64,
     settings: FtlSettings,
 ) -> Result<FtlSettings, FtlError> {
-    let probe = FtlSettings { logical_pages: geometry.pages() / 4, ..settings };
-    let ftl = Ftl::format(BlankNand::new(geometry), NoDedup, probe)?;
-    let usable = ftl.effective_alpha() * f64::from(probe.logical_pages);
-    Ok(FtlSettings { logical_pages: (usable / alpha).round() as u32, ..settings })
+    let mut found = FtlSettings { logical_pages: geometry.pages() / 4, ..settings };
+    // What is usable depends a little on the amplification, and so on what is mapped.
+    for _ in 0..6 {
+        let ftl = Ftl::format(BlankNand::new(geometry), NoDedup, found)?;
+        let usable = ftl.effective_alpha() * f64::from(found.logical_pages);
+        found.logical_pages = (usable / alpha).round() as u32;
+    }
+    Ok(found)
 }
 
 /// Write amplification between two states of the counters.

@@ -9,6 +9,7 @@ use crate::dedup_model::{CASES, is_exact};
 
 /// SES-Dedup's packages, smaller; six requests outstanding with pauses between them.
 const DRIVE: &str = "
+precondition = 'prefill'
 [geometry]
 channels = 8
 packages = 8

@@ -28,6 +28,7 @@ mod power;
 mod same_decisions;
 mod shared_seeds;
 mod spec;
+mod steady_state;
 mod timing;
 mod timing_budget;
 mod timing_queue;

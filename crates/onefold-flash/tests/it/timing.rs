@@ -30,6 +30,9 @@ gc_reserve_blocks = 2
 idle_after_ns = 0
 ";
 
+/// Bytes of its pages.
+const PAGE: u64 = 4096;
+
 fn small(assignments: &[&str]) -> DriveSpec {
     let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("small", SMALL));
     (assignments.iter().try_fold(start.expect("small is a drive"), |b, text| b.set(text)))
@@ -410,11 +413,55 @@ fn what_does_not_fit_is_refused() {
     };
     let error = replay(&small(&[]), trace.clone()).expect_err("beyond the drive");
     assert!(matches!(error, RunError::BeyondDrive { number: 0, .. }), "{error}");
-    let got = replay(&small(&["wrap_addresses=true"]), trace).expect("wrapped");
-    assert_eq!(got.requests.completed, 1);
+    let RunError::BeyondDrive { blocks, .. } = error else { unreachable!() };
+    let larger = format!("blocks_per_plane={blocks}");
+    for way in ["wrap_addresses=true", larger.as_str()] {
+        assert_eq!(replay(&small(&[way]), trace.clone()).expect(way).requests.completed, 1);
+    }
+    let drive = u64::from(small(&[]).logical_pages());
+    let long = vec![Ok(Request { length: (drive + 1) * PAGE, ..at(0, Op::Read, 0) })];
+    for way in ["wrap_addresses=false", "wrap_addresses=true"] {
+        let error = replay(&small(&[way]), long.clone()).expect_err("longer than the drive");
+        let wraps = way.ends_with("true");
+        assert_eq!(matches!(error, RunError::TooLong { .. }), wraps, "{error}");
+        assert_eq!(matches!(error, RunError::BeyondDrive { .. }), !wraps, "{error}");
+    }
     let broken = vec![Err("line 3: nonsense".to_owned())];
     let error = replay(&small(&[]), broken).expect_err("a broken trace");
     assert_eq!(error.to_string(), "line 3: nonsense");
+}
+
+#[test]
+fn a_trim_of_more_than_the_drive_forgets_what_there_is() {
+    let drive = u64::from(small(&[]).logical_pages());
+    for (offset, length, left) in [
+        (0, u64::MAX, 0),
+        (0, drive * PAGE * 3, 0),
+        (2 * PAGE, drive * PAGE, 2),
+        (2 * PAGE - 1, (drive - 2) * PAGE + 2, 2),
+        (drive * PAGE, PAGE, 4),
+        (u64::MAX - PAGE, PAGE, 4),
+    ] {
+        for wrap in [false, true] {
+            let mut trace: Vec<_> = (0..4).map(|page| Ok(at(0, Op::Write, page))).collect();
+            trace.push(Ok(Request { offset, length, ..at(1_000_000, Op::Trim, 0) }));
+            trace.extend((0..4).map(|page| Ok(at(2_000_000, Op::Read, page))));
+            let spec = small(&[&format!("wrap_addresses={wrap}")]);
+            let trace = Some(Box::new(trace.into_iter()) as _);
+            let report = run(&spec, RunOptions { trace, ..RunOptions::default() })
+                .unwrap_or_else(|error| panic!("{offset} {length}: {error}"))
+                .report;
+            assert_eq!(report.requests.completed, 9);
+            if wrap {
+                let too_long = length / PAGE > drive;
+                assert_eq!(report.requests.clipped_trims, u64::from(too_long));
+            } else {
+                let ends = offset.saturating_add(length) / PAGE;
+                assert_eq!(report.requests.clipped_trims, u64::from(ends > drive));
+                assert_eq!(report.flash_operations["read"].host, left, "{offset} {length}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use onefold_workload::{Op, Request};
 /// Eight packages that program in 262.6 us, and one engine that needs 226.5 us a page.
 const DRIVE: &str = "
 preset = 'ses-slc'
+precondition = 'prefill'
 [geometry]
 planes_per_die = 1
 blocks_per_plane = 24

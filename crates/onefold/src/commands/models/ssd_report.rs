@@ -2,7 +2,7 @@
 //! Room: onefold.
 
 use onefold_block::ByteSize;
-use onefold_flash::run::{LatencyReport, Report};
+use onefold_flash::run::{IntervalReport, LatencyReport, Report};
 
 use crate::output::Printer;
 use crate::table::{Align, Table, count, percent};
@@ -99,6 +99,7 @@ fn summary(report: &Report) -> Vec<String> {
                 figure(waf.map, 3)
             ),
         ),
+        ("settled", settled(report)),
         ("effective alpha", format!("{:.4} pages per logical page", report.effective_alpha)),
         (
             "deduplication",
@@ -111,6 +112,34 @@ fn summary(report: &Report) -> Vec<String> {
         ),
         ("result hash", report.result_hash.clone()),
     ])
+}
+
+/// Whether endless writes would measure the same, and within what.
+fn settled(report: &Report) -> String {
+    let settled = &report.settled;
+    let interval =
+        |of: &IntervalReport| format!("{:.4} ({:.4} to {:.4})", of.mean, of.low, of.high);
+    let (Some(share), Some(waf)) = (&settled.programmed_share, &settled.write_amplification) else {
+        return format!("no: too few writes{}", more_requests(report));
+    };
+    let (share, waf) = (interval(share), interval(waf));
+    let figures = format!("{share} of written pages programmed, write amplification {waf}");
+    match settled.lacks {
+        None => format!("yes: {figures}"),
+        Some(lacks) => {
+            let why = match lacks {
+                "collection" => "planes have blocks that were never needed",
+                "drift" => "the later half differs from the earlier one",
+                _ => "too few writes for so wild a write amplification",
+            };
+            format!("no: {why}; {figures}{}", more_requests(report))
+        }
+    }
+}
+
+fn more_requests(report: &Report) -> String {
+    let needed = report.settled.requests_needed;
+    needed.map_or_else(String::new, |more| format!("; about {} more requests needed", count(more)))
 }
 
 fn latencies(report: &Report) -> Vec<String> {
@@ -185,20 +214,22 @@ fn utilisation(report: &Report) -> Vec<String> {
 
 fn wear(report: &Report) -> Vec<String> {
     let (erases, life) = (&report.erases, &report.lifetime);
-    let written = figure(life.terabytes_written, 1);
+    let at = format!("at {} erases a block", count(life.rated_pe_cycles));
+    let (low, high) = (life.terabytes_written_low, life.terabytes_written_high);
+    let (lifetime, daily) = match life.terabytes_written {
+        None => ("- (not settled)".to_owned(), "-".to_owned()),
+        Some(written) => (
+            format!("{written:.1} TB written ({} to {}) {at}", figure(low, 1), figure(high, 1)),
+            format!("{} drive writes a day", figure(life.drive_writes_per_day_5_years, 3)),
+        ),
+    };
     pairs([
         (
             "erases of a block",
             format!("{} to {}, {:.2} on average", erases.min, erases.max, erases.mean),
         ),
-        (
-            "lifetime",
-            format!("{written} TB written at {} erases a block", count(life.rated_pe_cycles)),
-        ),
-        (
-            "for five years",
-            format!("{} drive writes a day", figure(life.drive_writes_per_day_5_years, 3)),
-        ),
+        ("lifetime", lifetime),
+        ("for five years", daily),
     ])
 }
 

@@ -1,0 +1,269 @@
+//! Whether what a run measured is what endless writes would measure.
+//! Room: onefold-flash.   In: the FTL's counts, now and then.   Out: [`SettledReport`].
+//! A run is cut into windows of as many written pages each. It has settled if collection keeps up
+//! with it in every plane, if the later half of the windows amplifies as the earlier half does, and
+//! if the mean of all is known well enough. Intervals are of batch means by Student's t.
+//! Cost: at most [`WINDOWS_MAX`] counts, however long the run is.
+
+use serde::Serialize;
+
+use crate::ftl::Counters;
+use crate::op::{Cause, OpKind};
+
+/// Windows at which pairs of them become one.
+const WINDOWS_MAX: usize = 64;
+/// Written pages of the first windows.
+const FIRST_PAGES: u64 = 64;
+/// Batches of windows, and the two-sided 5 % point of Student's t for one less.
+const MANY: (usize, f64) = (16, 2.131);
+/// The same for runs of few windows; with fewer still nothing is said.
+const FEW: (usize, f64) = (8, 2.365);
+/// Half the width of the interval of the write amplification, of its mean, that is narrow enough.
+const PRECISION: f64 = 0.05;
+/// Difference of the halves, of the mean, that is never called a drift.
+const DRIFT: f64 = 0.01;
+/// Difference of the halves in standard errors beyond which it is called one.
+const DRIFT_ERRORS: f64 = 3.0;
+
+/// Whether a run has settled, and at what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct SettledReport {
+    pub settled: bool,
+    pub lacks: Option<&'static str>,
+    pub requests_needed: Option<u64>,
+    pub programmed_share: Option<IntervalReport>,
+    pub write_amplification: Option<IntervalReport>,
+    pub preconditioning_pages: u64,
+}
+
+/// A mean and its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct IntervalReport {
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl IntervalReport {
+    fn of(values: &[f64], t: f64) -> Self {
+        let (mean, variance) = moments(values);
+        let half = t * (variance / values.len() as f64).sqrt();
+        Self { mean, low: mean - half, high: mean + half }
+    }
+
+    /// Half its width, of its mean.
+    fn relative(&self) -> f64 {
+        if self.mean == 0.0 { 0.0 } else { (self.high - self.mean) / self.mean }
+    }
+}
+
+/// Mean and unbiased variance.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, squares / (n - 1.0).max(1.0))
+}
+
+/// What was counted up to some moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    written: u64,
+    programmed: u64,
+    all: u64,
+}
+
+impl Mark {
+    fn of(counters: &Counters) -> Self {
+        Self {
+            written: counters.host_pages_written,
+            programmed: counters.ops.of(OpKind::Program, Cause::Host),
+            all: counters.ops.all(OpKind::Program),
+        }
+    }
+}
+
+/// The windows of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    every: u64,
+    next: u64,
+    marks: Vec<Mark>,
+}
+
+impl Windows {
+    /// Windows from here on.
+    pub(crate) fn from(counters: &Counters) -> Self {
+        let first = Mark::of(counters);
+        Self { every: FIRST_PAGES, next: first.written + FIRST_PAGES, marks: vec![first] }
+    }
+
+    /// Takes the counts if a window is over.
+    #[inline]
+    pub(crate) fn look(&mut self, counters: &Counters) {
+        if counters.host_pages_written >= self.next {
+            self.close(counters);
+        }
+    }
+
+    fn close(&mut self, counters: &Counters) {
+        self.marks.push(Mark::of(counters));
+        if self.marks.len() > WINDOWS_MAX {
+            let mut number = 0;
+            self.marks.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.every *= 2;
+        }
+        let last = self.marks.last().map_or(0, |mark| mark.written);
+        self.next = last + self.every;
+    }
+
+    /// Pages written up to the last mark.
+    fn written(&self) -> u64 {
+        let ends = self.marks.first().zip(self.marks.last());
+        ends.map_or(0, |(first, last)| last.written - first.written)
+    }
+
+    /// One number for each of `count` batches of as many windows, the first windows left out where
+    /// they do not divide.
+    fn batches(&self, count: usize, of: impl Fn(&Mark) -> u64) -> Vec<f64> {
+        let windows = self.marks.len() - 1;
+        let each = windows / count;
+        let first = windows - each * count;
+        let ends = self.marks[first..].iter().step_by(each).collect::<Vec<_>>();
+        let share = |pair: &[&Mark]| {
+            (of(pair[1]) - of(pair[0])) as f64 / (pair[1].written - pair[0].written) as f64
+        };
+        ends.windows(2).map(share).collect()
+    }
+
+    /// Says whether the run has settled. `spare_pages` are free pages beyond those that collection
+    /// keeps; requests are told from pages by `requests_per_page`.
+    pub(crate) fn judge(&self, spare_pages: u64, requests_per_page: f64) -> SettledReport {
+        let windows = self.marks.len() - 1;
+        let requests = |pages: f64| Some((pages * requests_per_page).ceil().max(1.0) as u64);
+        if windows < FEW.0 {
+            let lack = FEW.0 as f64 * FIRST_PAGES as f64 - self.written() as f64;
+            let requests_needed = requests(lack).filter(|_| requests_per_page > 0.0);
+            return SettledReport { lacks: Some("writes"), requests_needed, ..Default::default() };
+        }
+        let (count, t) = if windows < MANY.0 { FEW } else { MANY };
+        let shares = self.batches(count, |mark| mark.programmed);
+        let amplifications = self.batches(count, |mark| mark.all);
+        let share = IntervalReport::of(&shares, t);
+        let waf = IntervalReport::of(&amplifications, t);
+        let written = self.written() as f64;
+        let lacks = if spare_pages > 0 {
+            Some(("collection", spare_pages as f64 / share.mean.max(1e-9) + written))
+        } else if drifts(&amplifications) || drifts(&shares) {
+            Some(("drift", written * until_flat(&amplifications)))
+        } else if waf.relative() > PRECISION {
+            Some(("precision", written * ((waf.relative() / PRECISION).powi(2) - 1.0)))
+        } else {
+            None
+        };
+        SettledReport {
+            settled: lacks.is_none(),
+            lacks: lacks.map(|(name, _)| name),
+            requests_needed: lacks.and_then(|(_, pages)| requests(pages)),
+            programmed_share: Some(share),
+            write_amplification: Some(waf),
+            preconditioning_pages: 0,
+        }
+    }
+}
+
+/// Whether the later half of the values differs from the earlier one by more than chance.
+pub(super) fn drifts(values: &[f64]) -> bool {
+    let (early, late) = values.split_at(values.len() / 2);
+    let ((early_mean, early_variance), (late_mean, late_variance)) =
+        (moments(early), moments(late));
+    let off = (late_mean - early_mean).abs();
+    let error = (early_variance / early.len() as f64 + late_variance / late.len() as f64).sqrt();
+    let mean = f64::midpoint(early_mean, late_mean);
+    off > DRIFT_ERRORS * error && off > DRIFT * mean
+}
+
+/// How many times as many pages again it takes until values that near their limit as fast as the
+/// first and the last quarters of these do drift no more: each further run as long as this one
+/// leaves the same share of the way. At least as many again, and at most a hundred times.
+fn until_flat(values: &[f64]) -> f64 {
+    let quarter = (values.len() / 4).max(1);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let first = mean(&values[..quarter]);
+    let middle = mean(&values[values.len() / 2 - quarter / 2..][..quarter]);
+    let last = mean(&values[values.len() - quarter..]);
+    let (before, after) = ((middle - first).abs(), (last - middle).abs());
+    let ratio = after / before.max(1e-12);
+    if ratio.is_nan() || !(1e-6..0.99).contains(&ratio) {
+        return 1.0;
+    }
+    // From one half of the run to the next, what is left of the way shrinks by `ratio`.
+    let left = after * ratio / (1.0 - ratio);
+    let wanted = DRIFT * last.abs().max(1e-12) / 2.0;
+    ((wanted / left).ln() / ratio.ln() / 2.0).clamp(1.0, 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Windows of a run that programs `at(written)` pages for each page written.
+    fn run(pages: u64, at: impl Fn(u64) -> f64) -> Windows {
+        let mut counters = Counters::default();
+        let mut windows = Windows::from(&counters);
+        let (mut programmed, mut owed) = (0_u64, 0.0);
+        for page in 0..pages {
+            owed += at(page);
+            while owed >= 1.0 {
+                owed -= 1.0;
+                programmed += 1;
+                counters.ops.add(OpKind::Program, Cause::Host);
+            }
+            counters.host_pages_written += 1;
+            windows.look(&counters);
+        }
+        assert!(windows.marks.len() <= WINDOWS_MAX && programmed > 0);
+        windows
+    }
+
+    #[test]
+    fn what_stays_as_it_is_has_settled_there() {
+        for pages in [1_000, 10_000, 1_000_000] {
+            let report = run(pages, |page| if page % 7 < 3 { 1.5 } else { 1.0 }).judge(0, 1.0);
+            assert!(report.settled, "{report:?}");
+            let waf = report.write_amplification.expect("there are windows");
+            assert!((waf.mean - 8.5 / 7.0).abs() < 0.02 && waf.low <= waf.mean, "{waf:?}");
+            assert_eq!((report.lacks, report.requests_needed), (None, None));
+        }
+    }
+
+    #[test]
+    fn what_goes_on_changing_has_not_and_says_how_long_it_would_take() {
+        // From 2 to 1, a factor of e every 50,000 pages: 1 % off after 230,000.
+        let windows = run(100_000, |page| 1.0 + (-(page as f64) / 50_000.0).exp());
+        let report = windows.judge(0, 0.5);
+        assert_eq!((report.settled, report.lacks), (false, Some("drift")));
+        let needed = report.requests_needed.expect("it says");
+        assert!((50_000..200_000).contains(&needed), "{needed}");
+        let settled = run(2_000_000, |page| 1.0 + (-(page as f64) / 50_000.0).exp()).judge(0, 1.0);
+        assert!(settled.lacks != Some("precision"), "{settled:?}");
+    }
+
+    #[test]
+    fn free_space_few_writes_and_wild_ones_are_no_steady_state() {
+        let steady = run(10_000, |_| 1.0);
+        assert_eq!(steady.judge(500, 1.0).lacks, Some("collection"));
+        assert_eq!(steady.judge(500, 1.0).requests_needed, Some(10_484));
+        let few = run(100, |_| 1.0).judge(0, 2.0);
+        assert_eq!((few.lacks, few.requests_needed), (Some("writes"), Some(896)));
+        let wild = |page: u64| if (page / 640).is_multiple_of(2) { 0.2 } else { 4.0 };
+        let wild = run(10_240, wild).judge(0, 1.0);
+        assert_eq!(wild.lacks, Some("precision"), "{wild:?}");
+        assert!(wild.requests_needed.is_some_and(|more| more > 10_240), "{wild:?}");
+    }
+}
