@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstatvfs, seek};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::access::{Access, Group};
@@ -260,6 +260,18 @@ impl Media for FileMedia {
         let end = offset.saturating_add(len).min(limit);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.allocate("punch a hole in", flags, offset, end.saturating_sub(offset))
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, MediaError> {
+        if offset >= self.len()? {
+            return Ok(None);
+        }
+        match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(Some(data)),
+            Err(Errno::NXIO) => Ok(None),
+            // A file system that cannot say where its holes are.
+            Err(_) => Ok(Some(offset)),
+        }
     }
 
     fn allocated_bytes(&self) -> Result<u64, MediaError> {

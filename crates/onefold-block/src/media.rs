@@ -86,6 +86,12 @@ pub trait Media: Send + Sync {
         Ok(())
     }
 
+    /// The first byte from `offset` on that may be anything but zero; `None` if there is none up to
+    /// the end. Media that do not know their holes say `offset` itself.
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, MediaError> {
+        Ok((offset < self.len()?).then_some(offset))
+    }
+
     /// Bytes of the device below that this media takes, where that is known; else its length.
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
         self.len()

@@ -190,6 +190,13 @@ fn writes_and_gaps(make: &MakeFolder<'_>) {
     ok(media.sync(), "syncing");
     ok(media.sync(), "syncing again");
     assert_holds(&*media, &expected, "after syncing");
+    for from in [0, 12, 13, 50_000, 99_999, 100_000, 100_001, u64::MAX] {
+        let data = ok(media.next_data(from), "looking for data");
+        let passed_over = from.min(expected.len() as u64)..data.unwrap_or(expected.len() as u64);
+        let lost = passed_over.clone().any(|at| expected[at as usize] != 0);
+        assert!(!lost, "data between {passed_over:?} was taken for a hole");
+        assert_eq!(data.is_none(), from > 100_000, "data from {from} on: {data:?}");
+    }
     assert!(ok(media.allocated_bytes(), "measuring") > 0, "data takes space");
 }
 

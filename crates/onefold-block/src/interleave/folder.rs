@@ -94,6 +94,10 @@ impl Media for PointMedia {
         within("punch", &self.name, || self.inner.punch(offset, len))
     }
 
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, MediaError> {
+        within("next data", &self.name, || self.inner.next_data(offset))
+    }
+
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
         within("allocated", &self.name, || self.inner.allocated_bytes())
     }

@@ -10,6 +10,12 @@
 //! `tlc`: [tlc-21], a 176-layer die that programs 184 MB/s in four planes of 16 KiB (356 us a page)
 //! and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000 erases and one
 //! 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
+//! `ses-paper`: the drive of `ses-slc` as Table IV of [ses-dedup] uses it: `ses-host` with tables of
+//! 15 % of the data and a third of that for the offline pass, a data set of 3,670,016 pages written
+//! once, package by package. Its clients are those of `experiments/ses-dedup/table-4`: 6 with an
+//! exponential pause of 180 us, fitted to that table.
+//! `park-shin-paper`: `park-shin` with `crc-compare`, 90 % full, its parity tables in full; requests
+//! of one client with pauses, as the mail server of the paper has idle moments.
 //! Energy of all: 3.3 V and 25 mA (the active current that
 //! data sheets name) for the array time, 82.5 mW; transfers are left out.
 
@@ -22,7 +28,8 @@ use crate::spec::{
 };
 
 /// Names that `--preset` knows; the first is the default.
-pub const PRESET_NAMES: [&str; 5] = ["ses-slc", "ses-mlc1", "ses-mlc2", "park-shin", "tlc"];
+pub const PRESET_NAMES: [&str; 7] =
+    ["ses-slc", "ses-mlc1", "ses-mlc2", "park-shin", "tlc", "ses-paper", "park-shin-paper"];
 
 /// The preset of this name.
 pub(super) fn preset(name: &str) -> Option<DriveSpec> {
@@ -32,6 +39,8 @@ pub(super) fn preset(name: &str) -> Option<DriveSpec> {
         "ses-mlc2" => ses(name, 43_300, 1_084_400, 3_000),
         "park-shin" => park_shin(),
         "tlc" => tlc(),
+        "ses-paper" => ses_paper(),
+        "park-shin-paper" => park_shin_paper(),
         _ => return None,
     })
 }
@@ -223,5 +232,53 @@ fn tlc() -> DriveSpec {
     spec.controller.request_ns = 1_000;
     spec.controller.ecc_decode_ns = 0;
     spec.host = HostSpec { queue_entries: 1024, link_mb_per_s: 7_000, link_latency_ns: 2_000 };
+    spec
+}
+
+/// Pages of the data set that fills the drive of [ses-dedup] Table II.
+const SES_DATA_PAGES: u32 = 3_670_016;
+
+fn ses_paper() -> DriveSpec {
+    let mut spec = ses("ses-paper", 23_400, 262_600, 100_000);
+    let pages = f64::from(spec.geometry.pages());
+    let data = f64::from(SES_DATA_PAGES);
+    spec.precondition = Precondition::None;
+    spec.timing.parallel_unit = ParallelUnit::Package;
+    spec.ftl = ftl(pages / data - 1.0, BlockCount::Blocks(4));
+    spec.ftl.journal = false;
+    spec.ftl.allocation = Allocation::IdleFirst;
+    "ses-host".clone_into(&mut spec.dedup.policy);
+    let share = |of_data: f64| toml::Value::Float(of_data * data / pages);
+    spec.dedup.options.insert("table_share".to_owned(), share(0.15));
+    spec.dedup.options.insert("scratch_share".to_owned(), share(0.05));
+    spec.workload = WorkloadTable {
+        pattern: PatternKind::Sequential,
+        requests: SES_DATA_PAGES.into(),
+        queue_depth: 6,
+        think_time: ThinkKind::Exponential,
+        think_time_ns: 180_000,
+        content: ContentKind::Desktop4,
+        ..workload()
+    };
+    spec
+}
+
+fn park_shin_paper() -> DriveSpec {
+    let mut spec = park_shin();
+    "park-shin-paper".clone_into(&mut spec.name);
+    spec.precondition = Precondition::Prefill;
+    spec.ftl.gc_idle_blocks = spec.gc_reserve_blocks() + 4;
+    "crc-compare".clone_into(&mut spec.dedup.policy);
+    spec.workload = WorkloadTable {
+        footprint_share: 0.9,
+        queue_depth: 1,
+        think_time: ThinkKind::Exponential,
+        think_time_ns: 400_000,
+        content: ContentKind::Profile,
+        duplicate_ratio: 0.3,
+        finish_offline: false,
+        ..workload()
+    };
+    spec.controller.idle_after_ns = 200_000;
     spec
 }

@@ -7,7 +7,7 @@ use onefold_block::{CrashMode, FileFolder, Folder, SimFolder, SplitMix64};
 use onefold_code::preset;
 use onefold_flash::Geometry;
 use onefold_flash::nand::bytes::{
-    BCH_NAME, ChannelSpec, Description, FileStore, PageBytes, RECORD_BYTES,
+    BCH_NAME, ChannelSpec, CopyFile, Description, FileStore, PageBytes, RECORD_BYTES, Store,
 };
 use onefold_flash::nand::{ByteNand, Nand, NandError, Oob, PageKey, Payload, WearModel};
 
@@ -230,4 +230,45 @@ fn an_erased_block_gives_its_space_back() {
     let media: Arc<_> = folder.open("nand").expect("opened");
     assert_eq!(media.allocated_bytes().expect("known"), folder.used_bytes());
     assert!(folder.used_bytes() < empty + 3 * 4096, "{} of {full}", folder.used_bytes());
+}
+
+#[test]
+fn blocks_that_were_never_written_are_known_without_reading_them() {
+    // 64 KiB of out-of-band bytes a block, so that blocks share no page of the file system.
+    let geometry = Geometry { pages_per_block: 512, oob_bytes: 128, ..geometry() };
+    let description = Description::new(geometry, &channel(), "");
+    let directory = tempfile::tempdir().expect("a folder");
+    let folder = FileFolder::open(directory.path()).expect("opened");
+    let copies = folder.create("copies").expect("created");
+    let copies = CopyFile::create(copies, &description).expect("created");
+    let media = folder.create("nand").expect("created");
+    let store = FileStore::create(media, &description).expect("created").with_copies(copies);
+    let mut nand =
+        ByteNand::create(store, geometry, &channel(), WearModel::none()).expect("created");
+    let blank = |nand: &ByteNand<FileStore>| -> Vec<bool> {
+        (0..BLOCKS).map(|block| nand.store().is_blank(block).expect("known")).collect()
+    };
+    let holes = blank(&nand).iter().all(|&blank| blank);
+    let first = geometry.first_page(2);
+    for at in first..first + 3 {
+        nand.program(at, Payload::Data(&content(7)), &oob(7)).expect("programmed");
+    }
+    nand.sync().expect("synced");
+    assert!(!blank(&nand)[2], "what was written is read");
+    let expected: Vec<bool> = (0..BLOCKS).map(|block| holes && block != 2).collect();
+    assert_eq!(blank(&nand), expected);
+    drop(nand);
+    let copies = CopyFile::open(folder.open("copies").expect("there"), &description);
+    let store = FileStore::open(folder.open("nand").expect("there"), &description);
+    let store = store.expect("opened").with_copies(copies.expect("opened"));
+    let mut nand = ByteNand::open(store, geometry, &channel(), WearModel::none()).expect("opened");
+    for at in first..first + 3 {
+        assert!(nand.read(at).expect("read") == content(7));
+    }
+    assert!(matches!(nand.read_oob(first + 3), Err(NandError::Erased { .. })));
+    for block in [0, 1, 3, 4] {
+        let at = geometry.first_page(block);
+        assert!(matches!(nand.read_oob(at), Err(NandError::Erased { .. })), "block {block}");
+        nand.program(at, Payload::Data(&content(8)), &oob(8)).expect("programmed");
+    }
 }

@@ -25,6 +25,7 @@ mod drive_faults;
 mod drive_host_side;
 mod drive_power;
 mod power;
+mod presets;
 mod same_decisions;
 mod shared_seeds;
 mod spec;

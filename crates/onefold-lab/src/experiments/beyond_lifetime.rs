@@ -30,7 +30,7 @@ fn drive(settings: &Settings<'_>, percent: u64, seed: u64) -> Result<DriveSpec> 
     spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
     spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
     spec.ftl.over_provisioning = settings.real("over_provisioning")?;
-    spec.precondition = Precondition::Prefill;
+    spec.precondition = Precondition::Steady;
     spec.workload.requests = spec.footprint_pages() * settings.number("writes_percent")? / 100;
     spec.workload.arrivals = ArrivalKind::Closed;
     spec.workload.queue_depth = 4;
@@ -59,32 +59,52 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let mut spec = drive(settings, percent, seed)?;
         with_policy(&mut spec, policy, options);
         let report = simulate(settings, &spec)?;
+        let life = &report.lifetime;
+        let ends = life.terabytes_written_low.zip(life.terabytes_written_high);
         let waf = report.waf.total.unwrap_or(f64::NAN);
-        Ok::<_, LabError>((waf, report.lifetime.terabytes_written.unwrap_or(f64::NAN)))
+        Ok::<_, LabError>(Found { waf, terabytes: life.terabytes_written.zip(ends) })
     });
     let found = found.into_iter().collect::<Result<Vec<_>>>()?;
     let line = |name: &str, unit: &str| Line::new(name, unit).over("duplicates", "% of writes");
-    let mut plain: Vec<f64> = Vec::new();
+    let mut plain: Vec<Found> = Vec::new();
     for (at, runs) in found.chunks_exact(seeds.len()).enumerate() {
         let (percent, (policy, _)) = (ratios[at / POLICIES.len()], POLICIES[at % POLICIES.len()]);
-        let wafs: Vec<f64> = runs.iter().map(|run| run.0).collect();
-        let terabytes = runs.iter().map(|run| run.1).collect();
         if policy == "none" {
-            plain.clone_from(&wafs);
+            plain = runs.to_vec();
         }
-        let lives = plain.iter().zip(&wafs).map(|(plain, waf)| plain / waf).collect();
-        for (line, values) in [
-            (line("write amplification", ""), wafs),
-            (line("written until worn", "TB"), terabytes),
-            (line("life", "no deduplication = 1"), lives),
-        ] {
-            let (low, high) = ends(&values);
+        let mut put = |line: Line, values: Vec<f64>, (low, high): (f64, f64)| {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let point = data.put(&line.of(policy), percent, mean);
             point.range(low, high, Spread::Extremes);
+        };
+        let wafs: Vec<f64> = runs.iter().map(|run| run.waf).collect();
+        let extremes = ends(&wafs);
+        put(line("write amplification", ""), wafs, extremes);
+        // A run that has not settled has no lifetime, and its policy no point.
+        let lives: Option<Vec<(f64, (f64, f64))>> = runs.iter().map(|run| run.terabytes).collect();
+        let Some(lives) = lives else { continue };
+        let all: Vec<f64> = lives.iter().flat_map(|(_, (low, high))| [*low, *high]).collect();
+        put(
+            line("written until worn", "TB"),
+            lives.iter().map(|life| life.0).collect(),
+            ends(&all),
+        );
+        if plain.iter().all(|run| run.terabytes.is_some()) {
+            let longer: Vec<f64> =
+                plain.iter().zip(runs).map(|(plain, run)| plain.waf / run.waf).collect();
+            let extremes = ends(&longer);
+            put(line("life", "no deduplication = 1"), longer, extremes);
         }
     }
     Ok(())
+}
+
+/// What one run found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    waf: f64,
+    /// Terabytes until worn, and the ends of their interval, if the run has settled.
+    terabytes: Option<(f64, (f64, f64))>,
 }
 
 /// The least and the most.

@@ -123,6 +123,13 @@ impl CopyFile {
         }
     }
 
+    /// Whether a block that begins with page `first` is known to have no records.
+    pub(super) fn is_blank(&self, first: u32) -> bool {
+        let from = self.records + u64::from(first) * RECORD_BYTES as u64;
+        let end = from + u64::from(self.geometry.pages_per_block) * RECORD_BYTES as u64;
+        matches!(self.media.next_data(from), Ok(data) if data.is_none_or(|data| data >= end))
+    }
+
     pub(super) fn write_own(&self, ppn: u32, page_and_oob: &[u8]) -> Result<(), MediaError> {
         self.media.write(self.own_at(ppn), page_and_oob)
     }

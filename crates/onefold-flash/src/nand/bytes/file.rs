@@ -338,6 +338,14 @@ impl Store for FileStore {
         self.media.read(self.oob_at(ppn), oob)
     }
 
+    fn is_blank(&self, block: u32) -> Result<bool, MediaError> {
+        let first = self.geometry.first_page(block);
+        let from = self.oob_at(first);
+        let end = from + u64::from(self.geometry.pages_per_block * self.geometry.oob_bytes);
+        let holds = self.media.next_data(from)?.is_some_and(|data| data < end);
+        Ok(!holds && self.copies.as_ref().is_none_or(|copies| copies.is_blank(first)))
+    }
+
     fn clear_block(&mut self, block: u32) -> Result<(), MediaError> {
         let first = self.geometry.first_page(block);
         let pages = u64::from(self.geometry.pages_per_block);

@@ -108,13 +108,19 @@ impl<S: Store> ByteNand<S> {
                 let (entries, _) = all.as_chunks::<ENTRY_BYTES>();
                 BlockEntry::decode(&entries[block as usize]).unwrap_or_default()
             };
+            // A damaged entry has lost its history; the pages still say which erase they follow.
+            let entry = entry(&entries).or_copy(entry(&second));
+            if this.store.is_blank(block)? {
+                // Most of a drive that is new.
+                let pages = BlockEntry { programmed: 0, found: 0, pending: false, ..entry };
+                this.blocks[block as usize] = pages;
+                continue;
+            }
             let first = geometry.first_page(block);
             this.store.read_oob(first, &mut oobs)?;
             if let Some(file) = this.store.copies() {
                 file.read_records(first, &mut copies);
             }
-            // A damaged entry has lost its history; the pages still say which erase they follow.
-            let entry = entry(&entries).or_copy(entry(&second));
             this.survey(block, entry, &oobs, &copies);
         }
         Ok(this)

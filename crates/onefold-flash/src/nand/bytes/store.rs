@@ -19,6 +19,11 @@ pub trait Store: Send {
     /// The out-of-band bytes of `oob.len() / oob_bytes` pages from `ppn` on, within a block.
     fn read_oob(&self, ppn: u32, oob: &mut [u8]) -> Result<(), MediaError>;
 
+    /// Whether the out-of-band bytes of a block, and their second copies, are known to be zeroes.
+    fn is_blank(&self, _block: u32) -> Result<bool, MediaError> {
+        Ok(false)
+    }
+
     /// Makes all pages of a block zeroes, or leaves them as they are: they are not to be relied
     /// on afterwards.
     fn clear_block(&mut self, block: u32) -> Result<(), MediaError>;

@@ -30,7 +30,8 @@ pub struct SsdServeArgs {
     /// Folder of the drive; made if there is none
     #[arg(long, value_name = "FOLDER")]
     pub dir: PathBuf,
-    /// Drive to start from: ses-slc, ses-mlc1, ses-mlc2, park-shin or tlc
+    /// Drive to start from: ses-slc, ses-mlc1, ses-mlc2, park-shin, tlc, ses-paper or
+    /// park-shin-paper
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Set one key of the specification, or change that of a drive; may be repeated

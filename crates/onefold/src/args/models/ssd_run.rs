@@ -24,7 +24,8 @@ Examples:
 /// Which drive.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DriveChoice {
-    /// Specification to start from: ses-slc (the default), ses-mlc1, ses-mlc2, park-shin or tlc
+    /// Specification to start from: ses-slc (the default), ses-mlc1, ses-mlc2,
+    /// park-shin, tlc, ses-paper or park-shin-paper
     #[arg(long, value_name = "NAME", value_parser = PRESET_NAMES, hide_possible_values = true)]
     pub preset: Option<String>,
     /// Set a key of the specification; may be given again, the last one wins

@@ -212,14 +212,22 @@ fn utilisation(report: &Report) -> Vec<String> {
     table.lines(2)
 }
 
+/// Four digits of a number, so that the ends of an interval differ.
+fn terabytes(number: f64) -> String {
+    let before = number.abs().max(1e-3).log10().floor();
+    let decimals = (3.0 - before).clamp(0.0, 6.0) as usize;
+    format!("{number:.decimals$}")
+}
+
 fn wear(report: &Report) -> Vec<String> {
     let (erases, life) = (&report.erases, &report.lifetime);
     let at = format!("at {} erases a block", count(life.rated_pe_cycles));
     let (low, high) = (life.terabytes_written_low, life.terabytes_written_high);
+    let end = |end: Option<f64>| end.map_or_else(|| "-".to_owned(), terabytes);
     let (lifetime, daily) = match life.terabytes_written {
         None => ("- (not settled)".to_owned(), "-".to_owned()),
         Some(written) => (
-            format!("{written:.1} TB written ({} to {}) {at}", figure(low, 1), figure(high, 1)),
+            format!("{} TB written ({} to {}) {at}", terabytes(written), end(low), end(high)),
             format!("{} drive writes a day", figure(life.drive_writes_per_day_5_years, 3)),
         ),
     };

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use onefold_flash::DriveSpec;
+use onefold_flash::dedup::PolicyError;
 use onefold_flash::run::{
     Completion, OpenTrace, Outcome, Report, RunError, RunOptions, TraceRequests, run as simulate,
     sweep,
@@ -79,8 +80,16 @@ fn failed(error: &RunError) -> Failure {
         RunError::Ftl { .. } | RunError::Idle { .. } | RunError::Stalled(_) | RunError::Log(_) => {
             Failure::bad(message)
         }
-        RunError::Dram { .. } => Failure::nothing_done(message)
-            .hint("a larger controller.dram_bytes, or ftl.map_cache_bytes for a mapping in flash"),
+        RunError::Dram { needed, .. } => {
+            let enough = needed.next_multiple_of(1 << 20);
+            Failure::nothing_done(message).hint(format!(
+                "enough memory: --set controller.dram_bytes={enough}; a mapping in flash: \
+                 ftl.map_cache_bytes"
+            ))
+        }
+        RunError::Dedup(PolicyError::Impossible { .. }) => {
+            Failure::nothing_done(message).hint("--set media.scrambler=lba-prbs31")
+        }
         _ => Failure::nothing_done(message),
     }
 }
