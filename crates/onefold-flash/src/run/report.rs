@@ -343,11 +343,7 @@ impl Report {
         let mut requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
         requests.clipped_trims = simulation.clipped_trims();
         let waf = host_time.waf();
-        let per_page = requests.completed as f64 / requests.pages_written.max(1) as f64;
-        let per_page = if requests.pages_written == 0 { 0.0 } else { per_page };
-        let spare = spare_pages(&simulation.ftl);
-        let mut settled = simulation.windows.judge(spare, per_page);
-        settled.preconditioning_pages = before.host_pages_written;
+        let settled = settled(simulation, &requests, before);
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
         Self {
@@ -377,12 +373,9 @@ impl Report {
             .into(),
             dedup: DedupReport {
                 policy: spec.dedup.policy.clone(),
-                inline_pages: last.inline_pages - before.inline_pages,
-                offline_pages: last.offline_pages - before.offline_pages,
                 missed_pages,
-                compared_equal: last.compared_equal - before.compared_equal,
-                compared_different: last.compared_different - before.compared_different,
                 policy_counts: simulation.ftl.policy().report().into_iter().collect(),
+                ..found(&last.since(before))
             },
             utilisation: utilisation(spec, &at_end.usage),
             read_retries: whole.usage.retries.map(RetriesReport::from),
@@ -392,6 +385,32 @@ impl Report {
             events: whole.usage.events,
             requests,
         }
+    }
+}
+
+/// Whether the run has settled.
+fn settled<N, P>(
+    simulation: &Simulation<'_, N, P>,
+    requests: &RequestsReport,
+    before: &Counters,
+) -> SettledReport
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let per_page = per(requests.completed, requests.pages_written).unwrap_or(0.0);
+    let report = simulation.windows.judge(spare_pages(&simulation.ftl), per_page);
+    SettledReport { preconditioning_pages: before.host_pages_written, ..report }
+}
+
+/// What deduplication found in a stretch of time.
+fn found(counters: &Counters) -> DedupReport {
+    DedupReport {
+        inline_pages: counters.inline_pages,
+        offline_pages: counters.offline_pages,
+        compared_equal: counters.compared_equal,
+        compared_different: counters.compared_different,
+        ..DedupReport::default()
     }
 }
 

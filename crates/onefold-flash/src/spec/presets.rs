@@ -10,12 +10,12 @@
 //! `tlc`: [tlc-21], a 176-layer die that programs 184 MB/s in four planes of 16 KiB (356 us a page)
 //! and reads in 40 us; 1,600 MT/s as Micron's 176 layers; erase 3.5 ms, 3,000 erases and one
 //! 256-GiB drive with a gigabyte of DRAM per terabyte are assumptions of ours.
-//! `ses-paper`: the drive of `ses-slc` as Table IV of [ses-dedup] uses it: `ses-host` with tables of
-//! 15 % of the data and a third of that for the offline pass, a data set of 3,670,016 pages written
-//! once, package by package. Its clients are those of `experiments/ses-dedup/table-4`: 6 with an
-//! exponential pause of 180 us, fitted to that table.
-//! `park-shin-paper`: `park-shin` with `crc-compare`, 90 % full, its parity tables in full; requests
-//! of one client with pauses, as the mail server of the paper has idle moments.
+//! `ses-paper`: the drive of `ses-slc` as Table IV of [ses-dedup] uses it: `ses-host` with tables
+//! of 15 % of the data and a third of that for the offline pass, a data set of 3,670,016 pages
+//! written once, package by package. Its clients are those of `experiments/ses-dedup/table-4`: 6
+//! with an exponential pause of 180 us, fitted to that table.
+//! `park-shin-paper`: `park-shin` with `crc-compare`, 90 % full; requests of one client with
+//! pauses, as the mail server of the paper has idle moments.
 //! Energy of all: 3.3 V and 25 mA (the active current that
 //! data sheets name) for the array time, 82.5 mW; transfers are left out.
 
