@@ -133,11 +133,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if u64::from(settings.logical_pages) + u64::from(own) <= usable {
             return Ok(());
         }
-        Err(FtlError::Settings(format!(
-            "{} logical pages and {own} of the map do not fit: {good} good blocks less {kept} \
-             for collection and open blocks hold {usable} pages",
-            settings.logical_pages
-        )))
+        let logical = settings.logical_pages;
+        Err(FtlError::NoRoom { logical, own, good, kept, usable })
     }
 
     /// Usable over mapped pages: what the closed forms of [`theory`] take as `alpha`.

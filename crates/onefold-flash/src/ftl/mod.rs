@@ -65,6 +65,23 @@ pub enum FtlError {
         /// Blocks of the drive.
         blocks: u32,
     },
+    /// The logical pages do not fit beside what collection needs.
+    #[error(
+        "{logical} logical pages and {own} of the map do not fit: {good} good blocks less {kept} \
+         for collection and open blocks hold {usable} pages"
+    )]
+    NoRoom {
+        /// Logical pages asked for.
+        logical: u32,
+        /// Pages of the FTL's own.
+        own: u32,
+        /// Good blocks of the drive.
+        good: u32,
+        /// Blocks of these that hold no data: the reserve, and those being filled.
+        kept: u32,
+        /// Pages of the others.
+        usable: u64,
+    },
     /// The settings cannot work with this array.
     #[error("{0}")]
     Settings(String),

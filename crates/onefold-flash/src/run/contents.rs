@@ -1,7 +1,7 @@
 //! What written requests hold.
 //! Room: onefold-flash.
-//! Data sets (`profile` and those of the papers) end, as what a run writes does. Endless writes have
-//! no end: each is then a page of a data set as large as the part of the drive that is addressed,
+//! Data sets (`profile` and those of the papers) end, as what a run writes does. Endless writes do
+//! not: each is then a page of a data set as large as the part of the drive that is addressed,
 //! picked at random, and a page without duplicate is new every time (the method of `DEDISbench`).
 //! So what is on the drive at any time has about the duplicates that the data set has.
 

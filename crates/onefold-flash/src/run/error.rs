@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
-use crate::spec::SpecError;
+use crate::spec::{DriveSpec, SpecError};
 
 /// Why a run did not end well.
 #[derive(Debug, Error)]
@@ -84,4 +84,24 @@ pub enum RunError {
     /// What is told about requests could not be written.
     #[error("{0}")]
     Log(String),
+}
+
+impl RunError {
+    /// The assignment of a key with which the run would not have been refused, where there is one.
+    pub fn remedy(&self, spec: &DriveSpec) -> Option<String> {
+        match self {
+            Self::Dram { needed, .. } => {
+                Some(format!("controller.dram_bytes={}", needed.next_multiple_of(1 << 20)))
+            }
+            Self::Format(FtlError::NoRoom { usable, own, .. }) => {
+                let left = usable.checked_sub(u64::from(*own)).filter(|&left| left > 0)?;
+                let share = f64::from(spec.geometry.pages()) / left as f64 - 1.0;
+                Some(format!("ftl.over_provisioning={:.4}", (share * 1e4).ceil() / 1e4))
+            }
+            Self::Dedup(PolicyError::Impossible { .. }) => {
+                Some("media.scrambler=lba-prbs31".to_owned())
+            }
+            _ => None,
+        }
+    }
 }

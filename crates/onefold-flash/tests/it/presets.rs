@@ -3,7 +3,7 @@
 
 use onefold_flash::DriveSpec;
 use onefold_flash::dedup::POLICIES;
-use onefold_flash::run::{RunError, RunOptions, run};
+use onefold_flash::run::{RunOptions, run};
 use onefold_flash::spec::{ContentKind, PRESET_NAMES, Precondition, SpecBuilder};
 
 fn short(preset: &str, set: &[String]) -> DriveSpec {
@@ -26,8 +26,11 @@ fn every_policy_runs_on_every_preset_at_once_or_as_its_refusal_says() {
         for policy in POLICIES {
             let mut set = vec![format!("dedup.policy={}", policy.name)];
             let mut outcome = run(&short(preset, &set), RunOptions::default());
-            if let Err(RunError::Dram { needed, .. }) = outcome {
-                set.push(format!("controller.dram_bytes={needed}"));
+            // One refusal for the space, and one for the memory.
+            for _ in 0..2 {
+                let Err(error) = &outcome else { break };
+                let remedy = error.remedy(&short(preset, &set));
+                set.push(remedy.unwrap_or_else(|| panic!("{preset} {set:?}: {error}")));
                 refused.push((preset, policy.name));
                 outcome = run(&short(preset, &set), RunOptions::default());
             }

@@ -8,7 +8,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use onefold_flash::DriveSpec;
-use onefold_flash::dedup::PolicyError;
 use onefold_flash::run::{
     Completion, OpenTrace, Outcome, Report, RunError, RunOptions, TraceRequests, run as simulate,
     sweep,
@@ -74,23 +73,19 @@ pub fn run(args: &SsdRunArgs, printer: &Printer) -> Result<()> {
 }
 
 /// What went wrong in a run, with the exit status that tells input from failure.
-fn failed(error: &RunError) -> Failure {
+fn failed(error: &RunError, spec: &DriveSpec) -> Failure {
     let message = error.to_string();
     match error {
         RunError::Ftl { .. } | RunError::Idle { .. } | RunError::Stalled(_) | RunError::Log(_) => {
             Failure::bad(message)
         }
-        RunError::Dram { needed, .. } => {
-            let enough = needed.next_multiple_of(1 << 20);
-            Failure::nothing_done(message).hint(format!(
-                "enough memory: --set controller.dram_bytes={enough}; a mapping in flash: \
-                 ftl.map_cache_bytes"
-            ))
+        _ => {
+            let refused = Failure::nothing_done(message);
+            match error.remedy(spec) {
+                Some(remedy) => refused.hint(format!("--set {remedy}")),
+                None => refused,
+            }
         }
-        RunError::Dedup(PolicyError::Impossible { .. }) => {
-            Failure::nothing_done(message).hint("--set media.scrambler=lba-prbs31")
-        }
-        _ => Failure::nothing_done(message),
     }
 }
 
@@ -175,7 +170,7 @@ fn watched(
         work.join().expect("the run does not panic")
     });
     bar.finish_and_clear();
-    result.map_err(|error| failed(&error))
+    result.map_err(|error| failed(&error, spec))
 }
 
 // ---- sweeps -----------------------------------------------------------------------------------
@@ -222,9 +217,9 @@ fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Prin
     };
     let results = watched_sweep(args, specs, threads, printer);
     let mut reports = Vec::with_capacity(results.len());
-    for (point, result) in points.iter().zip(results) {
+    for ((point, spec), result) in points.iter().zip(specs).zip(results) {
         let report = result.map_err(|error| {
-            let mut failure = failed(&error);
+            let mut failure = failed(&error, spec);
             failure.message = format!("{}: {}", ssd_report::named(point), failure.message);
             failure
         });
