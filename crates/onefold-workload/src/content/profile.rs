@@ -128,8 +128,8 @@ impl ContentProfile {
     /// what was drawn in the last `pages` draws has about the duplicates of the data set.
     pub fn histogram(&self, pages: u64) -> Result<Histogram, ProfileError> {
         let Classes { cold, hot, hot_redundant } = self.classes(pages)?;
-        let (copies, more) =
-            if hot == 0 { (0, 0) } else { (hot_redundant / hot, hot_redundant % hot) };
+        let copies = hot_redundant.checked_div(hot).unwrap_or(0);
+        let more = hot_redundant - copies * hot;
         let unique = pages - 2 * cold - hot - hot_redundant;
         let classes = [(0, unique), (1, cold), (copies, hot - more), (copies + 1, more)];
         Ok(Histogram::new(&classes).expect("fewer pages than 2^64"))
