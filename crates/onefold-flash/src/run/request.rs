@@ -338,10 +338,8 @@ impl Source {
     fn trimmed(&mut self, whole: HostRequest, request: &Request) -> HostRequest {
         let (bytes, logical) = (self.page_bytes, self.logical_pages);
         let (first, wanted) = (request.offset.div_ceil(bytes), request.end() / bytes);
-        let end = match self.wrap {
-            true => wanted.min(first.saturating_add(logical)),
-            false => wanted.min(logical),
-        };
+        let last = if self.wrap { first.saturating_add(logical) } else { logical };
+        let end = wanted.min(last);
         self.clipped_trims += u64::from(end < wanted);
         if end <= first {
             return whole;
