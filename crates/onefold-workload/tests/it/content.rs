@@ -89,7 +89,7 @@ fn the_histogram_of_a_profile_has_its_data_set() {
         assert!((histogram.duplicate_ratio() - stated).abs() < 2e-5, "{}", preset.name);
         // What was drawn last has about as many duplicates, however long that goes on.
         let drawn: Vec<Identity> = histogram.content(3).skip(200_000).take(50_000).collect();
-        let measured = Measured::of(drawn.into_iter());
+        let measured = Measured::of(drawn);
         let redundant = 1.0 - measured.distinct as f64 / measured.pages as f64;
         assert!((redundant / stated - 1.0).abs() < 0.1, "{}: {redundant}", preset.name);
     }
