@@ -15,6 +15,7 @@ mod direct;
 pub mod file_media;
 pub mod folder_lock;
 pub mod folder_store;
+pub mod generation;
 pub mod handover;
 pub mod interleave;
 pub mod media;
@@ -33,6 +34,7 @@ pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, Zero
 pub use file_media::FileFolder;
 pub use folder_lock::{FolderLock, Hold, LOCK_FILE, LockError};
 pub use folder_store::FolderContainerStore;
+pub use generation::{GENERATION_FILE, Generation, GenerationFile, Survival};
 pub use media::{Folder, Media, MediaError};
 pub use mem_device::MemDevice;
 pub use nearest::nearest;

@@ -21,6 +21,13 @@ pub trait Exports: Send + Sync {
 
     /// The device of that name; the empty name is the first one listed. `None` if there is none.
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>>;
+
+    /// Why [`Exports::open`] gives nobody the export of that name, in a sentence for the client, if
+    /// that is for another reason than that there is none.
+    fn refusal(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
 }
 
 /// A fixed list of exports.

@@ -118,6 +118,9 @@ impl Pool {
         }
         check_totals(&containers, &counted, &mut report);
         check_strangers(inner, &mut report);
+        if let Some(problem) = inner.generation_problem() {
+            report.found(problem);
+        }
         report
     }
 }

@@ -20,6 +20,7 @@ use crate::error::PoolError;
 use crate::format::frame::Entries;
 use crate::format::superblock::Features;
 use crate::handover::Kept;
+use crate::handover::generation::OpenGeneration;
 use crate::handover::take_up::TakenUp;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
@@ -71,6 +72,8 @@ pub(crate) struct Inner {
     /// What is left in memory for the next process; nothing while a pool is recovered, or if the
     /// door hands in no such memory.
     pub kept: OnceLock<Kept>,
+    /// The pool's generation; none if it is rescued.
+    pub generation: Option<OpenGeneration>,
     /// What the process before this one left.
     pub taken_up: TakenUp,
     /// What `status` and `check` read beside the structures above.

@@ -84,7 +84,7 @@ impl Inner {
         if self.is_clean() {
             self.give_back()?;
             self.leave_nothing();
-            return Ok(());
+            return self.end_generation();
         }
         let mut unused = Vec::new();
         {
@@ -113,7 +113,7 @@ impl Inner {
         }
         self.give_back()?;
         self.leave_nothing();
-        Ok(())
+        self.end_generation()
     }
 
     /// Everything is durable: the next process has nothing to take up.

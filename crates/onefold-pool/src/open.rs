@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use onefold_block::bytes;
 use onefold_block::handover::Handover;
 use onefold_block::{
-    ContainerStore, Folder, FolderContainerStore, FolderLock, LOCK_FILE, Media, MediaError,
-    small_file,
+    ContainerStore, Folder, FolderContainerStore, FolderLock, GENERATION_FILE, GenerationFile,
+    LOCK_FILE, Media, MediaError, small_file,
 };
 use onefold_content::Fingerprinter;
 
@@ -23,6 +23,7 @@ use crate::format::frame::Entries;
 use crate::format::superblock::{Features, Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, check_version};
 use crate::handover::Kept;
+use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
@@ -83,6 +84,7 @@ pub(crate) fn create(
     for name in SUPER_FILES {
         folder.create(name)?;
     }
+    GenerationFile::create(folder, identity.uuid)?;
     folder.sync_names()?;
     // The pool exists from here on.
     small_file::replace(folder, SUPER_FILES[1], &superblock.encode())?;
@@ -94,7 +96,8 @@ pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
     for name in folder.list()? {
         // What an interrupted creation leaves behind is no obstacle; a checkpoint is.
         let begun = name.strip_suffix(small_file::UNFINISHED);
-        let ours = [LOCK_FILE, JOURNAL_FILE, MAP_FILE, SETTINGS_FILE].contains(&name.as_str())
+        let ours = [LOCK_FILE, JOURNAL_FILE, MAP_FILE, SETTINGS_FILE, GENERATION_FILE]
+            .contains(&name.as_str())
             || begun.is_some_and(|name| name == SUPER_FILES[1] || name == SETTINGS_FILE);
         let empty_super = SUPER_FILES.contains(&name.as_str()) && folder.open(&name)?.is_empty()?;
         if !ours && !empty_super {
@@ -243,6 +246,7 @@ pub(crate) fn open(
     }
     let (settings, identity) = (&superblock.settings, &superblock.identity);
     let handover = around.handover.filter(|_| !options.read_only);
+    let boot = handover.as_ref().map(|handover| handover.boot());
     let taken_up = match &handover {
         Some(handover) => take_up(&**handover, &superblock, &files, &*plain)?,
         None => TakenUp::default(),
@@ -258,11 +262,16 @@ pub(crate) fn open(
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
         inner.map.add(record.number, root, blocks, !options.read_only)?;
     }
+    inner.generation = match options.read_only {
+        true => Some(OpenGeneration::look(folder, &identity.uuid)?),
+        false => Some(open_generation(folder, &superblock, &inner.taken_up, boot)?),
+    };
     let inner = Arc::new(inner);
     inner.recover(superblock.sequence, damage)?;
     if let Some(handover) = handover {
         inner.keep_in(handover);
     }
+    inner.begin_generation(boot)?;
     Ok(inner)
 }
 
@@ -325,6 +334,7 @@ pub(crate) fn assemble(
         buffers: Mutex::default(),
         files,
         kept: OnceLock::new(),
+        generation: None,
         taken_up: TakenUp::default(),
         guard,
     }

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use onefold_block::Generation;
+
 pub use crate::container::table::SpaceTotals;
 use crate::engine::Inner;
 use crate::error::PoolError;
@@ -61,6 +63,8 @@ pub struct PoolStatus {
     pub settings: PoolSettings,
     /// Its UUID.
     pub uuid: [u8; 16],
+    /// Its generation, if it says so.
+    pub generation: Option<Generation>,
     /// Its volumes.
     pub volumes: Vec<VolumeStatus>,
     /// Bytes of all volumes' blocks with stored data.
@@ -191,6 +195,7 @@ impl Pool {
         Ok(PoolStatus {
             settings: inner.settings,
             uuid: inner.identity.uuid,
+            generation: self.generation(),
             logical_bytes: volumes.iter().map(|volume| volume.mapped_bytes).sum(),
             volumes,
             unique_bytes: stored.live_chunks * chunk,

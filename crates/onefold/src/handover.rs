@@ -4,7 +4,7 @@
 //! (device and inode): a copy of a pool never takes what belongs to the original.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onefold_block::MediaError;
@@ -24,17 +24,19 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The memory of the pool in this folder. Without any the pool works, and what was not flushed goes
 /// with the process.
 pub fn of(pool: &Path) -> Option<Arc<dyn Handover>> {
-    let place = std::env::var_os(ELSEWHERE).unwrap_or_else(|| PLACE.into());
-    if place == "off" {
-        return None;
-    }
-    match open(Path::new(&place), pool) {
+    match open(&place()?, pool) {
         Ok(handover) => Some(Arc::new(handover)),
         Err(error) => {
             tracing::warn!("writes since the last flush would not survive a kill: {error}");
             None
         }
     }
+}
+
+/// The folder that has all of it, if there is one.
+fn place() -> Option<PathBuf> {
+    let place = std::env::var_os(ELSEWHERE).unwrap_or_else(|| PLACE.into());
+    (place != "off").then(|| place.into())
 }
 
 fn open(place: &Path, pool: &Path) -> Result<FileHandover, MediaError> {
@@ -53,6 +55,20 @@ fn open(place: &Path, pool: &Path) -> Result<FileHandover, MediaError> {
     FileHandover::open(&own, boot.to_be_bytes())
 }
 
+/// Say what a killed process left, to those who only look at a pool.
+pub fn tell_left(path: &Path, pool: &Pool) {
+    let Some(place) = place() else { return };
+    let Ok(memory) = open(&place, path) else { return };
+    let changes = pool.changes_left_in(&memory);
+    if changes > 0 {
+        tracing::warn!(
+            "a process that was killed left up to {} in memory that were acknowledged and not \
+             flushed: they are not shown here, and whoever opens the pool for writing stores them",
+            plural(changes, "change", "changes")
+        );
+    }
+}
+
 /// Say what was found of a process that did not close the pool.
 pub fn tell(pool: &Pool, printer: &Printer) {
     let taken = pool.taken_up();
@@ -66,5 +82,10 @@ pub fn tell(pool: &Pool, printer: &Printer) {
         printer.warning(&format!(
             "writes that a former process acknowledged after its last flush may be lost: {why}"
         ));
+    } else if pool.generation().is_some_and(|generation| generation.is_unaccepted()) {
+        printer.warning(
+            "the pool was not closed before the machine stopped, or what its process left in \
+             memory is gone: writes that were acknowledged and not flushed may be lost",
+        );
     }
 }

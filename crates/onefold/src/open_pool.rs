@@ -57,7 +57,11 @@ fn open(pool: &Path, read_only: bool, budgets: Budgets) -> Result<Pool> {
     let options = OpenOptions { read_only, budgets };
     let handover = if read_only { None } else { handover::of(pool) };
     let around = Surroundings { handover, wrap: None };
-    Pool::open_at_in(pool, &options, around).map_err(|error| refused(pool, error))
+    let opened = Pool::open_at_in(pool, &options, around).map_err(|error| refused(pool, error))?;
+    if read_only {
+        handover::tell_left(pool, &opened);
+    }
+    Ok(opened)
 }
 
 /// A pool that could not be opened; where it is damaged, with what can still be done.

@@ -42,9 +42,12 @@ pub fn open(
     let handover = if read_only { None } else { handover::of(pool) };
     let Some(folder) = &cache.cache else {
         let around = Surroundings { handover, wrap: None };
-        let pool = Pool::open_at_in(pool, &options, around).map_err(failed)?;
-        handover::tell(&pool, printer);
-        return Ok(Cached { pool, tier: None });
+        let opened = Pool::open_at_in(pool, &options, around).map_err(failed)?;
+        if read_only {
+            handover::tell_left(pool, &opened);
+        }
+        handover::tell(&opened, printer);
+        return Ok(Cached { pool: opened, tier: None });
     };
     let mut tier = None;
     let around = Surroundings {
@@ -70,9 +73,12 @@ pub fn open(
             }
         })),
     };
-    let pool = Pool::open_at_in(pool, &options, around).map_err(failed)?;
-    handover::tell(&pool, printer);
-    Ok(Cached { pool, tier })
+    let opened = Pool::open_at_in(pool, &options, around).map_err(failed)?;
+    if read_only {
+        handover::tell_left(pool, &opened);
+    }
+    handover::tell(&opened, printer);
+    Ok(Cached { pool: opened, tier })
 }
 
 fn open_tier(

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use onefold_block::ByteSize;
+use onefold_block::{ByteSize, Generation};
 use onefold_cache::tier::TierStatus;
 use onefold_pool::{PoolStatus, VolumeStatus};
 use serde::Serialize;
@@ -157,6 +157,15 @@ fn cache_table(tier: &TierStatus) -> Table {
     table
 }
 
+/// What is said of a generation, after something else.
+pub fn generation_text(generation: Option<Generation>) -> String {
+    generation.map_or_else(String::new, |generation| {
+        let lost =
+            if generation.is_unaccepted() { ", its loss of writes not accepted" } else { "" };
+        format!(", generation {}{lost}", generation.number)
+    })
+}
+
 /// The status for people. `heading` dresses up headings.
 pub fn status_text(
     pool: &Path,
@@ -174,7 +183,7 @@ pub fn status_text(
             settings.compression,
             ByteSize(u64::from(settings.container_bytes))
         ),
-        format!("  {}", uuid_text(&status.uuid)),
+        format!("  {}{}", uuid_text(&status.uuid), generation_text(status.generation)),
     ];
     let mut section = |table: &Table| {
         let mut rows = table.lines(0).into_iter();
@@ -214,6 +223,19 @@ impl From<&VolumeStatus> for VolumeJson {
     }
 }
 
+/// A generation for programs.
+#[derive(Serialize)]
+pub struct GenerationJson {
+    number: u64,
+    accepted: u64,
+}
+
+impl From<Generation> for GenerationJson {
+    fn from(generation: Generation) -> Self {
+        Self { number: generation.number, accepted: generation.accepted }
+    }
+}
+
 /// Version of what programs see. In version 1 `chunks`, `unique_bytes` and `compressed_bytes` were
 /// of all that containers hold, dead or alive.
 const STATUS_SCHEMA_VERSION: u32 = 2;
@@ -224,6 +246,7 @@ pub struct StatusJson {
     schema_version: u32,
     pool: String,
     uuid: String,
+    generation: Option<GenerationJson>,
     settings: SettingsJson,
     volumes: Vec<VolumeJson>,
     logical_bytes: u64,
@@ -337,6 +360,7 @@ impl StatusJson {
             schema_version: STATUS_SCHEMA_VERSION,
             pool: pool.display().to_string(),
             uuid: uuid_text(&status.uuid),
+            generation: status.generation.map(GenerationJson::from),
             settings: SettingsJson {
                 chunk_bytes: settings.chunk_size.bytes64(),
                 container_bytes: u64::from(settings.container_bytes),

@@ -6,10 +6,12 @@
 //! Checked by [`crate::conformance::handover`].
 
 mod files;
+mod mark;
 mod region;
 mod sim;
 
 pub use files::FileHandover;
+pub use mark::{MARK_BYTES, Mark, Unmarked};
 pub use region::Region;
 pub use sim::SimHandover;
 

@@ -96,7 +96,8 @@ fn file_of(bytes: &[u8]) -> io::Result<File> {
 
 impl Handover for SimHandover {
     fn boot(&self) -> [u8; 16] {
-        [self.boot; 16]
+        // Zeroes are no run of a machine.
+        [self.boot + 1; 16]
     }
 
     fn create(&self, name: &str, bytes: usize) -> Result<Region, MediaError> {

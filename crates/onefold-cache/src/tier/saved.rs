@@ -108,8 +108,11 @@ pub fn write(
     if durable {
         return small_file::replace(folder, FILES[1], &bytes);
     }
-    // Torn by a power cut, it is told by its checksum, and the other one counts.
-    folder.create(FILES[0])?.write(0, &bytes)
+    // Torn by a power cut, it is told by its checksum, and the other one counts. A kill leaves
+    // this one or the one before.
+    let unfinished = format!("{}{}", FILES[0], small_file::UNFINISHED);
+    folder.create(&unfinished)?.write(0, &bytes)?;
+    folder.rename(&unfinished, FILES[0])
 }
 
 /// The newest readable state of this owner, if there is one.

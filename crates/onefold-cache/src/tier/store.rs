@@ -30,6 +30,9 @@ const COPIES: &str = "copies";
 const WRITES_PER_SAVE: u64 = 64;
 /// In a small cache, the state is saved whenever this share of it is new.
 const SHARE_PER_SAVE: u64 = 8;
+/// Bytes of state that [`TieredStore::save_changes`] writes per call, in the long run: every 5 s,
+/// these are 4 GiB a day.
+const BYTES_PER_CALL: u64 = 256 << 10;
 /// Reads of one burst after which the policy is asked again all the same: a container of 4 MiB in
 /// reads of 64 KiB.
 const BURST_READS: u32 = 64;
@@ -74,9 +77,18 @@ pub struct TieredStore {
     folder: Arc<dyn Folder>,
     options: TierOptions,
     state: Mutex<State>,
-    /// The sequence number of the last saved state. Taken before `state`, never after it.
-    saves: Mutex<u64>,
+    /// The last saved state. Taken before `state`, never after it.
+    saves: Mutex<Saves>,
     _lock: Option<FolderLock>,
+}
+
+/// The last saved state.
+struct Saves {
+    sequence: u64,
+    /// What was counted by then.
+    totals: TierTotals,
+    /// Calls of [`TieredStore::save_changes`] to let pass before the next.
+    wait: u64,
 }
 
 struct State {
@@ -179,7 +191,8 @@ impl TieredStore {
             skip: 0,
             last_skip: 0,
         };
-        let (state, saves) = (Mutex::new(state), Mutex::new(sequence));
+        let saves = Mutex::new(Saves { sequence, totals, wait: 0 });
+        let state = Mutex::new(state);
         Ok(Self { slow, fast, folder, options, state, saves, _lock: lock })
     }
 
@@ -248,6 +261,22 @@ impl TieredStore {
         self.save_as(true);
     }
 
+    /// Save what was decided since the last time, for callers that do this every few seconds: what
+    /// a kill takes is what happened since. A large state is saved at fewer of the calls.
+    pub fn save_changes(&self) {
+        {
+            let mut saves = sync::lock(&self.saves);
+            if saves.wait > 0 {
+                saves.wait -= 1;
+                return;
+            }
+            if self.state().totals == saves.totals {
+                return;
+            }
+        }
+        self.save_as(false);
+    }
+
     /// Save the state if much has changed since the last time.
     fn save_sometimes(&self) {
         let durable = {
@@ -262,7 +291,7 @@ impl TieredStore {
     }
 
     fn save_as(&self, durable: bool) {
-        let mut sequence = sync::lock(&self.saves);
+        let mut saves = sync::lock(&self.saves);
         let saved = {
             let mut state = self.state();
             state.writes_since_save = 0;
@@ -273,14 +302,17 @@ impl TieredStore {
             let mut kept = state.policy.export();
             kept.entries.retain(|entry| !state.held.contains_key(&id_of(entry.key)));
             Saved {
-                sequence: *sequence + 1,
+                sequence: saves.sequence + 1,
                 policy: self.options.policy.clone(),
                 totals: state.totals,
                 state: kept.to_bytes(),
             }
         };
         match saved::write(&*self.folder, &self.options.owner, &saved, durable) {
-            Ok(()) => *sequence += 1,
+            Ok(()) => {
+                let wait = saved.state.len() as u64 / BYTES_PER_CALL;
+                *saves = Saves { sequence: saved.sequence, totals: saved.totals, wait };
+            }
             Err(error) => tracing::warn!("the cache's state is not saved: {error}"),
         }
     }

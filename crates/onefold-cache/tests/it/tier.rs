@@ -178,6 +178,25 @@ fn a_restart_keeps_it_warm_and_goes_on_as_if_there_had_been_none() {
 }
 
 #[test]
+fn a_kill_takes_only_what_was_decided_since_the_last_save() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    for round in 0..20 {
+        let store = tier(&slow, &fast, "lru");
+        read_many(&store, round, 30 + round as usize, "before");
+        let before = store.status();
+        store.save_changes();
+        let saved = TieredStore::saved_status(&fast, &OWNER).unwrap();
+        assert_eq!(saved, before, "round {round}");
+        // A process that is killed drops nothing.
+        std::mem::forget(store);
+        let again = tier(&slow, &fast, "lru");
+        assert_eq!(again.status(), before, "round {round}: it is as warm as it was");
+        std::mem::forget(again);
+    }
+}
+
+#[test]
 fn a_power_cut_of_the_fast_tier_costs_hits_and_nothing_else() {
     let (_, slow) = slow();
     let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];

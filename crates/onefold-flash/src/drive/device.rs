@@ -12,6 +12,7 @@ use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use super::clock::Clock;
 use super::host_scrambler::HostScrambler;
+use super::kept::Kept;
 use super::pace::Pace;
 use crate::dedup::Policy;
 use crate::ftl::{Ftl, FtlError};
@@ -48,6 +49,8 @@ pub(super) struct Inner<S: Store, P> {
     pub pace: Pace,
     /// What the host does to pages before it sends them, and after they came back.
     host_side: Option<HostScrambler>,
+    /// What survives this process besides the file, where there is memory for it.
+    pub kept: Option<Kept>,
     /// Why nothing is done any more.
     pub poisoned: Option<String>,
     /// Whether requests are refused because the drive was shut down.
@@ -210,6 +213,13 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
         Ok(false)
     }
 
+    /// Before a request is answered: what is in this process alone is also where it outlives it.
+    fn keep(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.hold(self.ftl.pending_records());
+        }
+    }
+
     pub(super) fn make_durable(&mut self) -> Result<(), BlockError> {
         self.host.flushes += 1;
         let flushed = self.ftl.flush(&mut self.pace);
@@ -236,8 +246,16 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
         ftl.nand().set_time(clock.unix_s());
         let host = HostCounts::default();
-        let host_side = None;
-        let inner = Inner { ftl, host, pace, host_side, poisoned: None, closed: false, page_bytes };
+        let inner = Inner {
+            ftl,
+            host,
+            pace,
+            host_side: None,
+            kept: None,
+            poisoned: None,
+            closed: false,
+            page_bytes,
+        };
         Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
     }
 
@@ -274,7 +292,9 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             let mut inner = self.lock();
             inner.check_usable()?;
             inner.pace.begin(self.clock.now_ns());
-            (deed(&mut inner), inner.pace.done_ns())
+            let result = deed(&mut inner);
+            inner.keep();
+            (result, inner.pace.done_ns())
         };
         if self.paced {
             self.clock.wait_until(done_ns);

@@ -6,15 +6,20 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use onefold_block::{FileFolder, Folder, FolderLock, Hold, LOCK_FILE, MediaError, small_file};
+use onefold_block::handover::Handover;
+use onefold_block::{
+    FileFolder, Folder, FolderLock, GENERATION_FILE, Generation, GenerationFile, Hold, LOCK_FILE,
+    MediaError, small_file,
+};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
 use super::host_scrambler::HostScrambler;
+use super::kept::{self, Kept};
 use super::pace::Pace;
 use super::revise;
 use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
@@ -44,6 +49,7 @@ pub struct OpenDrive {
     clock: Arc<dyn Clock>,
     spec: DriveSpec,
     remarks: Vec<Remark>,
+    generation: Mutex<GenerationFile>,
     /// As it was when this run began.
     before: SavedHealth,
     /// What the FTL had counted by then.
@@ -79,7 +85,8 @@ pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
 /// # Errors
 /// [`DriveError::NotEmpty`], and whatever the parts refuse.
 pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let ours = [SPEC_FILE, NAND_FILE, COPIES_FILE, MAKING_FILE, LOCK_FILE, FILES[0], FILES[1]];
+    let files = [SPEC_FILE, NAND_FILE, COPIES_FILE, MAKING_FILE, LOCK_FILE, GENERATION_FILE];
+    let ours = [&files[..], &FILES].concat();
     let names = folder.list()?;
     let begun = names.iter().any(|name| name == MAKING_FILE);
     let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
@@ -105,6 +112,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     for _ in FILES {
         saved.save(folder)?;
     }
+    GenerationFile::create(folder, description.id)?;
     small_file::replace(folder, SPEC_FILE, text.as_bytes())?;
     folder.remove(MAKING_FILE)?;
     folder.sync_names()?;
@@ -116,19 +124,26 @@ impl OpenDrive {
     ///
     /// # Errors
     /// [`DriveError::Locked`], and those of [`OpenDrive::open`].
-    pub fn open_at(path: &Path, paced: bool, clock: Arc<dyn Clock>) -> Result<Self, DriveError> {
+    pub fn open_at(
+        path: &Path,
+        paced: bool,
+        clock: Arc<dyn Clock>,
+        handover: Option<Arc<dyn Handover>>,
+    ) -> Result<Self, DriveError> {
         let folder = FileFolder::open(path)?;
         if !exists(&folder) {
             return Err(DriveError::NoDrive);
         }
         let lock = FolderLock::take(path, Hold::Alone, Hold::Alone)?;
-        let mut open = Self::open(Arc::new(folder), paced, clock)?;
+        let mut open = Self::open(Arc::new(folder), paced, clock, handover)?;
         lock.keep();
         open.lock = Some(lock);
         Ok(open)
     }
 
-    /// Opens the drive in a folder, recovering from whatever ended its last run.
+    /// Opens the drive in a folder, recovering from whatever ended its last run. With memory of
+    /// this drive alone that outlives the process, acknowledged writes survive the death of the
+    /// process and not only what was flushed.
     ///
     /// # Errors
     /// [`DriveError`].
@@ -136,6 +151,7 @@ impl OpenDrive {
         folder: Arc<dyn Folder>,
         paced: bool,
         clock: Arc<dyn Clock>,
+        handover: Option<Arc<dyn Handover>>,
     ) -> Result<Self, DriveError> {
         let spec = read_spec(&*folder)?;
         let mut remarks = Vec::new();
@@ -144,14 +160,30 @@ impl OpenDrive {
             remarks.push(Remark::CountersLost);
             SavedHealth { since_unix_s: Some(clock.unix_s()), ..SavedHealth::default() }
         });
-        let store = open_store(&*folder, &spec, &mut remarks)?;
+        let (store, id) = open_store(&*folder, &spec, &mut remarks)?;
+        let mut generation = GenerationFile::open(&*folder, id, clock.unix_s())?;
         let channel = spec.channel()?;
         let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
         nand.set_time(clock.unix_s());
-        let (mut ftl, recovered) = Ftl::open(nand, spec.bytes_policy()?, settings(&spec))?;
+        let left = handover.as_ref().map(|memory| kept::left(&**memory, id, before.power_cycles));
+        let left = left.unwrap_or_default();
+        let (policy, settings) = (spec.bytes_policy()?, settings(&spec));
+        let (mut ftl, recovered) = Ftl::open_with(nand, policy, settings, &left.records)?;
         ftl.nand().prove_found().map_err(crate::FtlError::from)?;
         if recovered.lost_entries > 0 {
             remarks.push(Remark::PagesLost(recovered.lost_entries));
+        }
+        if !left.records.is_empty() {
+            // What is shown now may not go back again.
+            ftl.flush(&mut crate::Untimed)?;
+            remarks.push(Remark::TakenUp(left.records.len() as u64));
+        }
+        if let Some(handover) = &handover {
+            kept::remove(&**handover)?;
+        }
+        let boot = handover.as_ref().map(|handover| handover.boot());
+        if generation.settle(left.survival(), boot)? {
+            remarks.push(Remark::MayBeLost(left.lost));
         }
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
@@ -162,12 +194,13 @@ impl OpenDrive {
         before.clean = false;
         let sequence = Mutex::new(before.sequence);
         let opened_ns = clock.now_ns();
-        let open = Self {
+        let mut open = Self {
             device,
             folder,
             clock,
             spec,
             remarks,
+            generation: Mutex::new(generation),
             before,
             counted,
             opened_ns,
@@ -175,7 +208,38 @@ impl OpenDrive {
             lock: None,
         };
         open.save(false)?;
+        let keeps = handover.map(|handover| open.keep_in(handover, id));
+        open.generation().begin(boot.filter(|_| matches!(keeps, Some(Ok(())))))?;
+        if let Some(Err(error)) = keeps {
+            open.remarks.push(Remark::NotKept(error.to_string()));
+        }
         Ok(open)
+    }
+
+    /// Keep what is not on the flash in this memory too.
+    fn keep_in(&self, handover: Arc<dyn Handover>, id: [u8; 16]) -> Result<(), MediaError> {
+        let mut inner = self.device.lock();
+        let records_per_page = inner.ftl.records_per_page();
+        let opening = self.before.power_cycles;
+        inner.kept = Some(Kept::begin(handover, id, opening, records_per_page)?);
+        Ok(())
+    }
+
+    fn generation(&self) -> MutexGuard<'_, GenerationFile> {
+        self.generation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which generation of the drive this is.
+    pub fn current_generation(&self) -> Generation {
+        self.generation().current()
+    }
+
+    /// Note that whoever owns the drive knows that writes may have been lost.
+    ///
+    /// # Errors
+    /// [`DriveError::Media`].
+    pub fn accept_loss(&self) -> Result<(), DriveError> {
+        Ok(self.generation().accept()?)
     }
 
     /// The drive as a block device.
@@ -240,6 +304,10 @@ impl OpenDrive {
         }
         self.device.with_ftl(|ftl| ftl.nand().sync_copies()).map_err(crate::FtlError::from)?;
         self.save(true)?;
+        if let Some(kept) = self.device.lock().kept.take() {
+            kept.end()?;
+        }
+        self.generation().end()?;
         drop(self.lock);
         Ok(())
     }
@@ -256,7 +324,7 @@ fn open_store(
     folder: &dyn Folder,
     spec: &DriveSpec,
     remarks: &mut Vec<Remark>,
-) -> Result<FileStore, DriveError> {
+) -> Result<(FileStore, [u8; 16]), DriveError> {
     let text = spec.to_commented_toml();
     let mut description = Description::new(spec.geometry, &spec.channel()?, &text);
     let media = folder.open(NAND_FILE)?;
@@ -286,11 +354,11 @@ fn open_store(
             copies
         }
     };
-    Ok(FileStore::open(media, &description)?.with_copies(copies))
+    Ok((FileStore::open(media, &description)?.with_copies(copies), description.id))
 }
 
 /// What had happened to a drive when it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remark {
     /// The counters could not be read and begin anew.
@@ -301,6 +369,20 @@ pub enum Remark {
     HeaderRepaired,
     /// So many logical pages are lost to damage.
     PagesLost(u64),
+    /// So many records of a process that ended without a flush are durable now.
+    TakenUp(u64),
+    /// Writes that were acknowledged and not flushed may be lost; why the memory of the process
+    /// before this one did not help, if there was any.
+    MayBeLost(Option<String>),
+    /// The death of this process would lose writes that are not flushed, and why.
+    NotKept(String),
+}
+
+impl Remark {
+    /// Whether it tells of nothing bad.
+    pub const fn is_good(&self) -> bool {
+        matches!(self, Self::TakenUp(_))
+    }
 }
 
 impl std::fmt::Display for Remark {
@@ -323,6 +405,24 @@ impl std::fmt::Display for Remark {
                 f,
                 "damage took {pages} logical pages: they read as errors until they are written"
             ),
+            Self::TakenUp(records) => write!(
+                f,
+                "{records} changes acknowledged by a process that ended without a flush are \
+                 durable now"
+            ),
+            Self::MayBeLost(why) => {
+                write!(f, "writes that were acknowledged and not flushed may be lost")?;
+                match why {
+                    Some(why) => write!(
+                        f,
+                        ": what the process before this one left in memory is not used: {why}"
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Self::NotKept(why) => {
+                write!(f, "writes since the last flush would not survive a kill: {why}")
+            }
         }
     }
 }
@@ -388,6 +488,8 @@ pub struct Inspection {
     pub counted: bool,
     /// Its counters as last saved.
     pub health: SavedHealth,
+    /// Its generation, if it says so.
+    pub generation: Option<Generation>,
     /// Its blocks.
     pub blocks: Vec<BlockEntry>,
     /// Bytes that the NAND file takes.
@@ -407,11 +509,13 @@ pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
     let description = Description::new(spec.geometry, &spec.channel()?, "");
     let media = folder.open(NAND_FILE)?;
     let store = FileStore::look(Arc::clone(&media), &description)?;
+    let id = FileStore::describe(&*media)?.id;
+    let generation = GenerationFile::read(folder, &id);
     let entries = store.read_entries()?;
     let blocks = entries
         .chunks_exact(ENTRY_BYTES)
         .map(|entry| entry.first_chunk().and_then(BlockEntry::decode).unwrap_or_default())
         .collect();
     let allocated_bytes = store.allocated_bytes()?;
-    Ok(Inspection { spec, counted, health, blocks, allocated_bytes })
+    Ok(Inspection { spec, counted, health, generation, blocks, allocated_bytes })
 }

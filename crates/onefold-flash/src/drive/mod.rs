@@ -8,6 +8,7 @@ mod error;
 mod folder;
 mod health;
 mod host_scrambler;
+mod kept;
 mod pace;
 mod revise;
 mod smart;

@@ -175,7 +175,7 @@ pub struct Protection {
 impl SmartReport {
     /// The report of a drive.
     pub fn of(drive: &Inspection) -> Self {
-        let Inspection { spec, counted, health, blocks, allocated_bytes } = drive;
+        let Inspection { spec, counted, health, blocks, allocated_bytes, .. } = drive;
         let state = health.state;
         let erases: Vec<u32> = blocks.iter().filter(|b| !b.bad).map(|b| b.erases).collect();
         let mean = erases.iter().map(|&e| f64::from(e)).sum::<f64>() / erases.len().max(1) as f64;

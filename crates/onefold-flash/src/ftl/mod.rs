@@ -15,7 +15,7 @@ mod check;
 mod checkpoint;
 mod collect;
 mod format;
-mod journal;
+pub(crate) mod journal;
 mod meta;
 mod precondition;
 mod recover;

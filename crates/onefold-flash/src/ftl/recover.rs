@@ -89,6 +89,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// [`FtlError::Unrecoverable`] if the array holds no drive or one with other settings;
     /// [`FtlError::Settings`]; [`FtlError::Nand`].
     pub fn open(nand: N, policy: P, settings: FtlSettings) -> Result<(Self, Recovered), FtlError> {
+        Self::open_with(nand, policy, settings, &[])
+    }
+
+    /// The same with records that were not on the flash but are known from elsewhere: all that
+    /// followed the newest page of the journal, in order. They are on the flash when this returns.
+    pub(crate) fn open_with(
+        nand: N,
+        policy: P,
+        settings: FtlSettings,
+        known: &[(u64, Record)],
+    ) -> Result<(Self, Recovered), FtlError> {
         let mut ftl = Self::empty(nand, policy, settings)?;
         if !ftl.meta.on || !N::KEEPS_META {
             let message = "a volatile drive cannot be opened again".to_owned();
@@ -118,6 +129,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         }
         let stored = ftl.restore_segments(&mut scan)?;
+        let known = ftl.not_stored(&scan, known);
+        scan.events.extend(known.iter().map(|&(seq, record)| (seq, Event::Record(record))));
         let stored = ftl.replay(&root, stored, &mut scan)?;
         ftl.restore_owners(&stored, &mut scan);
         ftl.restore_blocks(&mut scan)?;
@@ -125,9 +138,49 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ftl.meta.journal.durable = ftl.seq;
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
+        ftl.store_known(known)?;
         ftl.shrink_cache(&mut Untimed)?;
         ftl.tell_policy()?;
         Ok((ftl, scan.report))
+    }
+
+    /// Of records that are known from elsewhere, those that no page of the journal holds.
+    fn not_stored(&self, scan: &Scan, known: &[(u64, Record)]) -> Vec<(u64, Record)> {
+        if !self.meta.journal.on {
+            return Vec::new();
+        }
+        let stored = scan.meta.iter().filter(|found| is_journal(found));
+        let stored = stored.map(|found| found.oob.seed).max().unwrap_or(0);
+        known.iter().copied().filter(|&(seq, _)| seq > stored).collect()
+    }
+
+    /// Puts records that were replayed without being on the flash there, before any block goes
+    /// whose pages died by them.
+    fn store_known(&mut self, known: Vec<(u64, Record)>) -> Result<(), FtlError> {
+        let Some(&(last, _)) = known.last() else { return Ok(()) };
+        self.meta.journal.durable = 0;
+        for block in 0..self.geometry.blocks() {
+            self.blocks.need(block, last);
+        }
+        let mut known = known.into_iter().peekable();
+        while known.peek().is_some() {
+            let page = known.by_ref().take(self.meta.journal.records_per_page);
+            self.meta.journal.pending = page.collect();
+            self.meta.journal.last = self.meta.journal.pending.last().map_or(last, |&(seq, _)| seq);
+            self.store_journal(&mut Untimed)?;
+        }
+        self.meta.journal.durable = self.seq;
+        Ok(())
+    }
+
+    /// Records that are not on the flash yet, with their sequence, in order.
+    pub(crate) fn pending_records(&self) -> &[(u64, Record)] {
+        &self.meta.journal.pending
+    }
+
+    /// Records that a page of the journal holds.
+    pub(crate) fn records_per_page(&self) -> usize {
+        self.meta.journal.records_per_page
     }
 
     /// The out-of-band area of a page; `None` if the page cannot be read.

@@ -295,7 +295,7 @@ fn a_drive_without_second_copies_gets_them() {
     let (folder, model) = killed("caftl-online", 70, 700);
     folder.remove(COPIES_FILE).expect("removed");
     let drive = open(&folder).expect("opened");
-    assert_eq!(drive.remarks(), [Remark::CopiesMadeAnew]);
+    assert_eq!(drive.remarks(), [Remark::CopiesMadeAnew, Remark::MayBeLost(None)]);
     assert_eq!(look(&drive, &mut model.clone(), "without copies").1, 0);
     drive.close().expect("closed");
     let drive = open(&folder).expect("opened");

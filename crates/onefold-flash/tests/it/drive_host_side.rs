@@ -44,7 +44,7 @@ fn spec(options: &str) -> DriveSpec {
 }
 
 fn open(folder: &SimFolder) -> OpenDrive {
-    OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Unhurried::default()))
+    OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Unhurried::default()), None)
         .expect("opened")
 }
 

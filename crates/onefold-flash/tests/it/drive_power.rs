@@ -48,7 +48,7 @@ pub fn spec(policy: &str) -> DriveSpec {
 }
 
 pub fn open(folder: &SimFolder) -> Result<OpenDrive, drive::DriveError> {
-    OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Still))
+    OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Still), None)
 }
 
 /// A page of content number `id`; 0 is zeroes.

@@ -23,6 +23,7 @@ mod drive_damage;
 mod drive_device;
 mod drive_faults;
 mod drive_host_side;
+mod drive_kill;
 mod drive_power;
 mod power;
 mod presets;

@@ -57,6 +57,8 @@ pub mod option_reply {
     pub const META_CONTEXT: u32 = 4;
     /// The option is not known.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
+    /// The server does not want to.
+    pub const ERR_POLICY: u32 = (1 << 31) + 2;
     /// The option's data make no sense.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
     /// TLS first.

@@ -21,6 +21,8 @@ use crate::export::Exports;
 
 /// Zeroes that end the answer to `EXPORT_NAME` for clients that did not waive them.
 const EXPORT_NAME_PADDING: usize = 124;
+/// Longest sentence that a client is told; the protocol allows 4096 bytes.
+const MAX_REFUSAL_BYTES: usize = 4096;
 /// Client flags this server knows.
 const KNOWN_FLAGS: u32 = handshake_flag::FIXED_NEWSTYLE as u32 | handshake_flag::NO_ZEROES as u32;
 
@@ -267,7 +269,10 @@ impl Handshake {
             return Outcome::Refuse("an export name that is not UTF-8");
         };
         let Some(device) = self.exports.open(name) else {
-            return Outcome::Refuse("an unknown export name");
+            return Outcome::Refuse(match self.exports.refusal(name) {
+                Some(_) => "an export that is refused for now",
+                None => "an unknown export name",
+            });
         };
         let negotiated = self.negotiated(device, name);
         let info = &negotiated.session.info;
@@ -294,7 +299,7 @@ impl Handshake {
             return Outcome::Again;
         };
         let Some(device) = self.exports.open(query.name) else {
-            put_unknown(send, option, query.name);
+            self.put_refusal(send, option, query.name);
             return Outcome::Again;
         };
         let negotiated = self.negotiated(device, query.name);
@@ -306,6 +311,15 @@ impl Handshake {
         }
         options::put_reply(send, option, option_reply::ACK, &[]);
         if option == option::GO { Outcome::Done(Box::new(negotiated)) } else { Outcome::Again }
+    }
+
+    /// Say why there is no export of that name, or why it is not given to anybody.
+    fn put_refusal(&self, send: &mut Vec<u8>, option: u32, name: &str) {
+        let Some(why) = self.exports.refusal(name) else {
+            return put_unknown(send, option, name);
+        };
+        let why = options::cut(&why, MAX_REFUSAL_BYTES);
+        options::put_reply(send, option, option_reply::ERR_POLICY, why.as_bytes());
     }
 
     fn put_texts(&self, send: &mut Vec<u8>, option: u32, query: &options::InfoQuery<'_>) {
@@ -343,7 +357,7 @@ impl Handshake {
         let option = option::LIST_META_CONTEXT;
         let Some(query) = options::parse_meta(data) else { return put_malformed(send, option) };
         if self.exports.open(query.name).is_none() {
-            return put_unknown(send, option, query.name);
+            return self.put_refusal(send, option, query.name);
         }
         let wanted = |text: &&str| *text == BASE_ALLOCATION || *text == "base:";
         if query.queries.is_empty() || query.queries.iter().any(wanted) {
@@ -361,7 +375,7 @@ impl Handshake {
             return options::put_reply(send, option, option_reply::ERR_INVALID, why);
         }
         if self.exports.open(query.name).is_none() {
-            return put_unknown(send, option, query.name);
+            return self.put_refusal(send, option, query.name);
         }
         if query.queries.contains(&BASE_ALLOCATION) {
             self.allocation_for = Some(query.name.to_owned());

@@ -18,9 +18,9 @@
 //! change may thus be in a durable frame *and* here: to repeat it, with all that follow it, changes
 //! nothing.
 
-use onefold_block::handover::{Handover, Region};
+use onefold_block::handover::{Handover, MARK_BYTES, Region, Unmarked};
 
-use super::{CHANGES_NAME, MARK_BYTES, check_mark, mark};
+use super::{CHANGES_NAME, mark};
 use crate::error::PoolError;
 
 const MAGIC: [u8; 8] = *b"OFKEPTJ\n";
@@ -98,7 +98,7 @@ impl Changes {
         let mut region = handover.create(CHANGES_NAME, REGION_BYTES)?;
         region.publish(EPOCH_AT, checked(epoch));
         let mark = mark(MAGIC, uuid, handover.boot());
-        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark);
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark.bytes());
         let mut changes =
             Self { region, epoch, current: 0, used: [0; 2], order: [0; 2], missing: [false; 2] };
         changes.open_area(1, 0);
@@ -199,10 +199,10 @@ impl Changes {
     }
 
     /// What a region holds; an error says why it counts for nothing.
-    pub fn left(region: &Region, uuid: &[u8; 16], boot: [u8; 16]) -> Result<Left, &'static str> {
-        check_mark(region, 0, MAGIC, uuid, boot)?;
+    pub fn left(region: &Region, uuid: &[u8; 16], boot: [u8; 16]) -> Result<Left, Unmarked> {
+        mark(MAGIC, uuid, boot).check(region, 0)?;
         if region.bytes().len() != REGION_BYTES {
-            return Err("it is cut short");
+            return Err(Unmarked::CutShort);
         }
         let Some(epoch) = unchecked(region.number(EPOCH_AT)) else {
             return Err("its head is damaged");
@@ -266,7 +266,7 @@ mod tests {
 
     const UUID: [u8; 16] = [3; 16];
 
-    fn left(memory: &SimHandover) -> Result<Left, &'static str> {
+    fn left(memory: &SimHandover) -> Result<Left, Unmarked> {
         let region = memory.open(CHANGES_NAME).unwrap();
         Changes::left(&region, &UUID, memory.boot())
     }
@@ -385,6 +385,6 @@ mod tests {
             torn.damage(CHANGES_NAME, at, 1);
             assert!(left(&torn).is_err(), "byte {at} of the mark");
         }
-        assert!(left(&memory.after_boot()).unwrap_err().contains("started again"));
+        assert_eq!(left(&memory.after_boot()), Err(Unmarked::OtherBoot));
     }
 }

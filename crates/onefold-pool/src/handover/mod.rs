@@ -13,14 +13,15 @@
 //! region is believed only after its checksums, and only in the same run of the machine.
 
 mod changes;
+pub mod generation;
+mod pending;
 mod slot;
 pub mod take_up;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use onefold_block::bytes::Writer;
-use onefold_block::handover::{Handover, Region};
+use onefold_block::handover::{Handover, Mark};
 
 pub use changes::Changes;
 pub use slot::Slot;
@@ -29,24 +30,14 @@ use crate::error::PoolError;
 
 /// Version of what the regions hold; another one is not understood.
 const VERSION: u32 = 2;
-/// Bytes of the mark that every region bears.
-const MARK_BYTES: usize = 52;
 /// The region of map changes.
 const CHANGES_NAME: &str = "changes";
 /// Names of container regions begin so.
 const SLOT_PREFIX: &str = "container.";
 
-/// Whose a region is, and since when: what it must bear to be believed.
-fn mark(magic: [u8; 8], uuid: &[u8; 16], boot: [u8; 16]) -> [u8; MARK_BYTES] {
-    let mut writer = Writer(Vec::with_capacity(MARK_BYTES));
-    writer.bytes(&magic);
-    writer.u32(VERSION);
-    writer.u32(0);
-    writer.bytes(uuid);
-    writer.bytes(&boot);
-    let check = crc32fast::hash(&writer.0);
-    writer.u32(check);
-    writer.0.try_into().expect("its length is fixed")
+/// What a region of a pool must bear to be believed.
+const fn mark(magic: [u8; 8], uuid: &[u8; 16], boot: [u8; 16]) -> Mark {
+    Mark { magic, version: VERSION, owner: *uuid, boot }
 }
 
 /// The regions of an open pool.
@@ -104,30 +95,6 @@ impl Kept {
             tracing::warn!("memory for the next process stays behind: {error}");
         }
     }
-}
-
-/// Whether a region bears the mark, and if not, why it counts for nothing.
-fn check_mark(
-    region: &Region,
-    at: usize,
-    magic: [u8; 8],
-    uuid: &[u8; 16],
-    boot: [u8; 16],
-) -> Result<(), &'static str> {
-    let Some(found) = region.bytes().get(at..at + MARK_BYTES) else {
-        return Err("it is cut short");
-    };
-    if found == mark(magic, uuid, boot) {
-        return Ok(());
-    }
-    let intact = crc32fast::hash(&found[..48]).to_le_bytes() == found[48..];
-    Err(match intact {
-        false => "its head is damaged",
-        true if found[..8] != magic[..] => "it is something else",
-        true if found[8..12] != VERSION.to_le_bytes() => "another version of onefold left it",
-        true if found[16..32] != uuid[..] => "it is another pool's",
-        true => "the machine was started again since",
-    })
 }
 
 /// Remove all regions, the changes first: without them the rest is harmless.

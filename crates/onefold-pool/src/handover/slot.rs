@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use onefold_block::ContainerId;
-use onefold_block::handover::{Handover, Region};
+use onefold_block::handover::{Handover, MARK_BYTES, Region};
 
-use super::{MARK_BYTES, check_mark, mark};
+use super::mark;
 use crate::error::PoolError;
 
 const MAGIC: [u8; 8] = *b"OFKEPTC\n";
@@ -41,7 +41,7 @@ impl Slot {
         let at = capacity.next_multiple_of(PAGE_BYTES);
         let mut region = handover.create(&name, at + PAGE_BYTES)?;
         let mark = mark(MAGIC, uuid, handover.boot());
-        region.bytes_mut()[at..at + MARK_BYTES].copy_from_slice(&mark);
+        region.bytes_mut()[at..at + MARK_BYTES].copy_from_slice(&mark.bytes());
         Ok(Self { region, name, handover })
     }
 
@@ -81,13 +81,13 @@ impl Slot {
         region: &'a Region,
         uuid: &[u8; 16],
         boot: [u8; 16],
-    ) -> Result<Option<(ContainerId, &'a [u8])>, &'static str> {
+    ) -> Result<Option<(ContainerId, &'a [u8])>, String> {
         let at = Self::tail_at(region);
-        check_mark(region, at, MAGIC, uuid, boot)?;
+        mark(MAGIC, uuid, boot).check(region, at).map_err(|why| why.to_string())?;
         match u32::try_from(region.number(at + NUMBER_AT)) {
             Ok(0) => Ok(None),
             Ok(number) => Ok(Some((ContainerId::new(number), &region.bytes()[..at]))),
-            Err(_) => Err("it names no container"),
+            Err(_) => Err("it names no container".to_owned()),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use onefold_block::handover::{Handover, Region};
+use onefold_block::handover::{Handover, Region, Unmarked};
 use onefold_block::{ContainerId, ContainerStore, MediaError, StoreError};
 
 use super::changes::Left;
@@ -68,7 +68,9 @@ pub fn take_up(
     }
     let left = match Changes::left(&region, uuid, handover.boot()) {
         Ok(left) => left,
-        Err(why) => return Ok(TakenUp::lost(why)),
+        // A folder that is gone had the same number on this disk.
+        Err(Unmarked::OtherOwner) => return Ok(TakenUp::default()),
+        Err(why) => return Ok(TakenUp::lost(why.to_string())),
     };
     drop(region);
     if left.epoch != newest {

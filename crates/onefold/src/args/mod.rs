@@ -33,7 +33,7 @@ pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs}
 pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolReclaimArgs, PoolStatusArgs};
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
-pub use serve::ServeArgs;
+pub use serve::{GuardArgs, ServeArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::PoolCacheArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};

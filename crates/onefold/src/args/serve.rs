@@ -38,8 +38,11 @@ pub struct ServeArgs {
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,
+    /// Who may come after a loss.
+    #[command(flatten)]
+    pub guard: GuardArgs,
     /// Refuse all changes
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["guard_reconnect", "accept_loss"])]
     pub read_only: bool,
     /// For a pool that is refused; with --read-only.
     #[command(flatten)]
@@ -87,6 +90,23 @@ pub struct CrowdArgs {
     #[arg(long, value_name = "N", env = "ONEFOLD_MAX_CONNECTIONS", hide_env = true)]
     #[arg(default_value = "128", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_connections: u32,
+}
+
+/// What happens to clients that connect again after acknowledged writes may have been lost.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct GuardArgs {
+    /// After a loss, refuse clients that do not know of it
+    ///
+    /// Whenever writes that were acknowledged and not flushed may have been lost, as by a power
+    /// cut, a new generation begins. Clients are refused then, with a sentence that says why,
+    /// until it is accepted; who names the generation (export NAME@gN) is served at any time.
+    #[arg(long)]
+    pub guard_reconnect: bool,
+    /// Accept that writes were lost before generation N began, and serve everybody again
+    ///
+    /// Stop and check what used the volumes first. A generation that is past is no harm.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub accept_loss: Option<u64>,
 }
 
 /// Encryption of TCP connections.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::{BlockDevice, ByteSize};
+use onefold_block::{BlockDevice, ByteSize, Generation};
 use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::Pool;
@@ -21,6 +21,7 @@ use crate::serve::background::Worker;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
+use crate::serve::guard::{self, Guard};
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::record::{Prepared, Recorder};
@@ -58,7 +59,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
     } else {
-        introduce(args, &servers, &volumes, printer);
+        introduce(args, &servers, &volumes, generation_of(&pool).number, printer);
         None
     };
     let worker = if args.read_only { None } else { Worker::start(&pool, args.background)? };
@@ -107,8 +108,9 @@ fn start(
         early = Some(Servers::start(&exports, how)?);
     }
     let ready = open_or_create(parsed, args, printer).and_then(|cached| {
+        let closed = is_closed(args, &cached.pool, printer)?;
         let (table, names, recorder) = export_table(&cached.pool, &args.pool, recording)?;
-        late.fill(table);
+        late.fill(Guard::new(table, generation_of(&cached.pool), closed));
         Ok(Ready { cached, names, recorder })
     });
     let ready = match (ready, early) {
@@ -253,6 +255,22 @@ fn must_match(parsed: &Parsed, args: &ServeArgs, pool: &Pool) -> Result<()> {
     Ok(())
 }
 
+/// Which generation is served; a rescued pool has none of its own.
+fn generation_of(pool: &Pool) -> Generation {
+    pool.generation().unwrap_or(Generation::FIRST)
+}
+
+/// Whether clients are refused that do not name the generation.
+fn is_closed(args: &ServeArgs, pool: &Pool, printer: &Printer) -> Result<bool> {
+    if args.read_only {
+        // Nobody who was answered here can have written anything.
+        return Ok(false);
+    }
+    let accept = || pool.accept_loss().map_err(|error| Failure::pool(&args.pool, error));
+    let what = format!("pool '{}'", args.pool.display());
+    guard::settle(&args.guard, &what, generation_of(pool), accept, printer)
+}
+
 /// Names of volumes and their sizes in bytes, for the greeting.
 type Names = Vec<(String, u64)>;
 
@@ -293,9 +311,16 @@ fn export_table(
 }
 
 /// Say what is served and how to reach it.
-fn introduce(args: &ServeArgs, servers: &Servers, volumes: &[(String, u64)], printer: &Printer) {
+fn introduce(
+    args: &ServeArgs,
+    servers: &Servers,
+    volumes: &[(String, u64)],
+    generation: u64,
+    printer: &Printer,
+) {
     let mode = if args.read_only { ", read-only" } else { "" };
-    printer.note(&format!("serving pool '{}'{mode}", args.pool.display()));
+    let pool = args.pool.display();
+    printer.note(&format!("serving pool '{pool}'{mode}, generation {generation}"));
     for (address, tls) in servers.addresses() {
         for line in connect::volume_lines(volumes, address, tls) {
             printer.note(&line);
@@ -334,6 +359,9 @@ fn wait(
                 Err(error) => tracing::error!("no status: {error}"),
             },
             Event::Tick => {
+                if let Some(tier) = tier {
+                    tier.save_changes();
+                }
                 // Clients are answered with errors of their own; the log needs each once.
                 let problem = pool.maintain().err().map(|e| e.to_string()).unwrap_or_default();
                 if !problem.is_empty() && problem != told {

@@ -6,19 +6,19 @@
 use std::sync::{Arc, OnceLock};
 
 use onefold_block::BlockDevice;
-use onefold_nbd::{ExportEntry, ExportTable, Exports};
+use onefold_nbd::{ExportEntry, Exports};
 
 /// A table of exports that is filled once.
 #[derive(Default)]
 pub struct LateExports {
-    table: OnceLock<ExportTable>,
+    table: OnceLock<Box<dyn Exports>>,
 }
 
 impl LateExports {
     /// These are the exports; clients that wait are answered now. Only the first table
     /// counts.
-    pub fn fill(&self, table: ExportTable) {
-        let _ = self.table.set(table);
+    pub fn fill(&self, table: impl Exports + 'static) {
+        let _ = self.table.set(Box::new(table));
     }
 }
 
@@ -30,11 +30,16 @@ impl Exports for LateExports {
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
         self.table.wait().open(name)
     }
+
+    fn refusal(&self, name: &str) -> Option<String> {
+        self.table.wait().refusal(name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use onefold_block::MemDevice;
+    use onefold_nbd::ExportTable;
 
     use super::*;
 

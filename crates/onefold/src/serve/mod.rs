@@ -5,6 +5,7 @@ pub mod background;
 pub mod child;
 pub mod connect;
 pub mod events;
+pub mod guard;
 pub mod late_exports;
 pub mod listeners;
 pub mod record;

@@ -104,10 +104,13 @@ impl Sandbox {
         self.ok(&["pool", "status", pool, "--json"]).json()
     }
 
-    /// The files of a pool, with their bytes; the note of who locked it last is left out.
+    /// The files of a pool, with their bytes; the notes of who locked it last, and of how often it
+    /// was open, are left out.
     pub fn files(&self, pool: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = contents(&self.path(pool));
-        files.remove(&self.path(pool).join("lock"));
+        for note in ["lock", "generation"] {
+            files.remove(&self.path(pool).join(note));
+        }
         files
     }
 
@@ -115,6 +118,13 @@ impl Sandbox {
     pub fn check(&self, pool: &str) {
         let said = self.onefold(&["pool", "check", pool]);
         assert_eq!(said.code, Some(0), "{}{}", said.text(), said.err);
+    }
+
+    /// What killed servers left in memory is gone, as after a power cut.
+    pub fn forget_memory(&self) {
+        for entry in fs::read_dir(self.memory.path()).unwrap() {
+            fs::remove_dir_all(entry.unwrap().path()).unwrap();
+        }
     }
 
     /// Serve a pool on a Unix socket in this folder.
@@ -154,9 +164,18 @@ impl Server {
 
     /// The lines up to and with one that begins so.
     pub fn wait_for_line(&self, start: &str) -> Vec<String> {
+        self.wait_for(start, |line| line.starts_with(start))
+    }
+
+    /// The lines up to and with one of the log that says this, after its time.
+    pub fn wait_for_log(&self, what: &str) -> Vec<String> {
+        self.wait_for(what, |line| line.contains(what))
+    }
+
+    fn wait_for(&self, start: &str, is_it: impl Fn(&str) -> bool) -> Vec<String> {
         let mut seen = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            let found = line.starts_with(start);
+            let found = is_it(&line);
             seen.push(line);
             if found {
                 return seen;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use onefold_block::handover::{Handover, SimHandover};
 use onefold_block::{BlockDevice as _, ByteSize, ContainerStore, CrashMode, SimFolder, SplitMix64};
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
 use onefold_pool::{
@@ -16,10 +17,19 @@ const IDENTITY: PoolIdentity = PoolIdentity { uuid: [3; 16], key: [5; 32] };
 
 /// Open the pool on one disk with its cache on the other. Nothing is read from memory.
 fn open(slow: &SimFolder, fast: &SimFolder) -> Result<(Pool, Arc<TieredStore>), PoolError> {
+    open_in(slow, fast, None)
+}
+
+/// The same with memory that outlives the process.
+fn open_in(
+    slow: &SimFolder,
+    fast: &SimFolder,
+    handover: Option<Arc<dyn Handover>>,
+) -> Result<(Pool, Arc<TieredStore>), PoolError> {
     let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
     let mut tier = None;
     let around = Surroundings {
-        handover: None,
+        handover,
         wrap: Some(Box::new(|store, settings, identity| {
             let options = TierOptions {
                 owner: identity.uuid,
@@ -146,6 +156,48 @@ fn power_cuts_of_both_disks_leave_no_stale_copy_behind() {
         }
     }
     assert!(hits > 100, "only {hits} reads were hits");
+}
+
+#[test]
+fn a_killed_pool_reads_what_was_acknowledged_through_its_cache() {
+    let (mut slow, mut fast, mut memory) = (create(), SimFolder::new(), SimHandover::new());
+    let mut random = SplitMix64::new(23);
+    let mut plain = vec![vec![0; CHUNK]; BLOCKS];
+    let mut hits = 0;
+    for round in 0..30 {
+        let (pool, tier) = open_in(&slow, &fast, Some(Arc::new(memory.clone()))).unwrap();
+        if round == 0 {
+            pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+        }
+        assert!(contents(&pool) == plain.concat(), "round {round}: something is old");
+        let volume = pool.volume("main").unwrap();
+        for step in 0..random.below(150) {
+            let first = random.below(BLOCKS as u64 - 20) as usize;
+            let count = 1 + random.below(20) as usize;
+            let offset = (first * CHUNK) as u64;
+            if random.below(2) == 0 {
+                for block in &mut plain[first..first + count] {
+                    *block = random.bytes(CHUNK);
+                }
+                // Seldom flushed, so that most of it is in memory alone when the process dies.
+                let bytes = plain[first..first + count].concat();
+                volume.write_at(offset, &bytes, random.below(40) == 0).unwrap();
+            } else {
+                let mut found = vec![0; count * CHUNK];
+                volume.read_at(offset, &mut found).unwrap();
+                assert!(found == plain[first..first + count].concat(), "round {round}, {step}");
+            }
+            if random.below(60) == 0 {
+                pool.checkpoint().unwrap();
+            }
+        }
+        tier.save_changes();
+        hits = tier.status().totals.hits;
+        slow = slow.after_crash(round, CrashMode::KeepEverything);
+        fast = fast.after_crash(round, CrashMode::KeepEverything);
+        memory = memory.after_kill();
+    }
+    assert!(hits > 100, "only {hits} reads were hits in all lives together");
 }
 
 fn contents(pool: &Pool) -> Vec<u8> {

@@ -1,7 +1,13 @@
-//! The server is killed again and again, and what was acknowledged is there.
+//! The server is killed, and what was acknowledged is there: for clients that connect again, and
+//! for those of qemu, whose connection outlives the server.
 //! Room: onefold.
 
-use super::harness::{Sandbox, nbdsh, run};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::harness::{PATIENCE, Sandbox, Server, nbdsh, run, tool};
+use super::ssd;
 
 #[test]
 fn kill_after_kill_loses_nothing_that_was_acknowledged() {
@@ -21,4 +27,209 @@ fn kill_after_kill_loses_nothing_that_was_acknowledged() {
         assert_eq!(said.text(), "done\n", "round {round}: {}", said.err);
         server.kill();
     }
+}
+
+/// `qemu-nbd` between a client and a server: it connects again and sends nothing a second time.
+struct Qemu {
+    child: Child,
+    uri: String,
+}
+
+impl Qemu {
+    fn between(sandbox: &Sandbox, export: &str, delay_s: u64) -> Self {
+        let (from, to) = (sandbox.text("qemu.sock"), sandbox.text("socket"));
+        let image = format!(
+            "driver=raw,file.driver=nbd,file.server.type=unix,file.server.path={to},\
+             file.export={export},file.reconnect-delay={delay_s}"
+        );
+        let child = Command::new("qemu-nbd")
+            .args(["--socket", &from, "--image-opts", &image])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("qemu-nbd is needed (qemu-utils)");
+        let this = Self { child, uri: format!("nbd+unix:///?socket={from}") };
+        let until = Instant::now() + PATIENCE;
+        while !sandbox.path("qemu.sock").exists() {
+            assert!(Instant::now() < until, "qemu-nbd never listened");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        this
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every second block is new, the others are the same as one that is already there.
+const CLIENT: &str = "
+import hashlib, sys
+def content(kind, k):
+    return hashlib.sha256(b'%s %d' % (kind, k if k % 2 else k % 16)).digest() * 128
+for k in range(256):
+    h.pwrite(content(b'old', k), k * 4096)
+h.flush()
+for k in range(256):
+    h.pwrite(content(b'new', k) if k % 8 else content(b'old', k + 2), k * 4096)
+print('acknowledged', flush=True)
+sys.stdin.readline()
+h.flush()
+old = [k for k in range(256)
+       if h.pread(4096, k * 4096) != (content(b'new', k) if k % 8 else content(b'old', k + 2))]
+print(len(old), 'of 256 blocks are old', flush=True)
+";
+
+/// The client of a qemu whose server is killed and started again between write and flush.
+fn flush_after_kill(sandbox: &Sandbox, export: &str, serve: impl Fn() -> Server) {
+    let server = serve();
+    let qemu = Qemu::between(sandbox, export, PATIENCE.as_secs());
+    let mut client = nbdsh(&["-u", &qemu.uri, "-c", CLIENT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("nbdsh is needed");
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "acknowledged");
+    server.kill();
+    let server = serve();
+    client.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(lines.next().expect("an answer").unwrap(), "0 of 256 blocks are old");
+    assert!(client.wait().unwrap().success());
+    drop(qemu);
+    server.stop();
+}
+
+#[test]
+fn a_flush_through_qemu_after_a_kill_tells_the_truth_about_a_pool() {
+    let sandbox = Sandbox::new();
+    let make = ["serve", "pool", "--size", "16M", "--run", "true"];
+    sandbox.ok(&make);
+    flush_after_kill(&sandbox, "main", || sandbox.serve("pool", &[]));
+    sandbox.check("pool");
+}
+
+#[test]
+fn a_flush_through_qemu_after_a_kill_tells_the_truth_about_a_drive() {
+    let sandbox = Sandbox::new();
+    let drive = [&ssd::SMALL[..], &ssd::SHARING].concat();
+    flush_after_kill(&sandbox, "", || ssd::serve(&sandbox, &drive));
+}
+
+#[test]
+fn who_only_looks_at_a_killed_pool_is_told_what_is_not_shown() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "16M"]);
+    let write = "h.pwrite(b'x' * 65536, 0)";
+    assert_eq!(run(&mut nbdsh(&["-u", &server.uri("main"), "-c", write])).code, Some(0));
+    server.kill();
+    let told = |said: &str| said.contains("not shown here");
+    let status = ["pool", "status", "pool"];
+    assert!(told(&sandbox.ok(&status).err));
+    let read_only = ["serve", "pool", "--read-only", "--run", "true"];
+    assert!(told(&sandbox.ok(&read_only).err));
+    sandbox.ok(&["serve", "pool", "--run", "true"]);
+    let said = sandbox.ok(&status);
+    assert!(!told(&said.err), "{}", said.err);
+    assert!(said.text().contains(", generation 1\n"), "{}", said.text());
+}
+
+/// Write without a flush, and lose it: the server dies, and its memory with it.
+fn lose_writes(sandbox: &Sandbox, server: Server, export: &str) {
+    let write = "h.pwrite(b'x' * 65536, 0)";
+    assert_eq!(run(&mut nbdsh(&["-u", &server.uri(export), "-c", write])).code, Some(0));
+    server.kill();
+    sandbox.forget_memory();
+}
+
+/// What a client of this export is told: by qemu, which shows what the server says.
+fn connect(server: &Server, export: &str) -> Result<(), String> {
+    let read = ["-f", "raw", "-c", "read 0 4096", "-c", "flush", &server.uri(export)];
+    let said = run(Command::new("qemu-io").args(read));
+    if said.code == Some(0) { Ok(()) } else { Err(said.err) }
+}
+
+#[test]
+fn after_a_loss_the_guard_lets_in_who_knows_of_it() {
+    let sandbox = Sandbox::new();
+    let guard = ["--guard-reconnect"];
+    let server = sandbox.serve("pool", &["--size", "16M", "--guard-reconnect"]);
+    connect(&server, "main").unwrap();
+    connect(&server, "main@g1").unwrap();
+    assert!(connect(&server, "main@g2").unwrap_err().contains("it is 1 now"));
+    lose_writes(&sandbox, server, "main");
+
+    let server = sandbox.serve("pool", &guard);
+    for export in ["main", ""] {
+        let refused = connect(&server, export).unwrap_err();
+        assert!(refused.contains("--accept-loss 2"), "{refused}");
+    }
+    assert!(connect(&server, "main@g1").unwrap_err().contains("it is 2 now"));
+    connect(&server, "main@g2").unwrap();
+    server.wait_for_log("a client is refused");
+    let list = tool("nbdinfo", &["--list", "--json", &server.uri("")]);
+    assert_eq!(list.json()["exports"][0]["export-name"], "main@g2", "{}", list.text());
+    server.stop();
+    let status = sandbox.status("pool");
+    assert_eq!(status["generation"], serde_json::json!({ "number": 2, "accepted": 1 }));
+
+    let said = sandbox.onefold(&["serve", "pool", "--accept-loss", "3", "--run", "true"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("there is no 3"), "{}", said.err);
+    let server = sandbox.serve("pool", &["--guard-reconnect", "--accept-loss", "2"]);
+    connect(&server, "main").unwrap();
+    server.stop();
+    let server = sandbox.serve("pool", &guard);
+    connect(&server, "main").unwrap();
+    lose_writes(&sandbox, server, "main");
+
+    // The number that was accepted is not the one that is.
+    let server = sandbox.serve("pool", &["--guard-reconnect", "--accept-loss", "2"]);
+    assert!(connect(&server, "main").unwrap_err().contains("--accept-loss 3"));
+    server.stop();
+    // Whoever serves without the guard accepts.
+    let server = sandbox.serve("pool", &[]);
+    connect(&server, "main").unwrap();
+    server.stop();
+    assert_eq!(sandbox.status("pool")["generation"]["accepted"], 3);
+}
+
+#[test]
+fn a_flush_through_qemu_after_a_loss_fails_under_the_guard() {
+    let sandbox = Sandbox::new();
+    let drive = [&ssd::SMALL[..], &["--guard-reconnect"]].concat();
+    let server = ssd::serve(&sandbox, &drive);
+    let qemu = Qemu::between(&sandbox, "", 2);
+    let script = "
+import sys
+h.pwrite(b'x' * 65536, 0)
+print('acknowledged', flush=True)
+sys.stdin.readline()
+try:
+    h.flush()
+    print('a flush that lies', flush=True)
+except nbd.Error as error:
+    print('refused', flush=True)
+";
+    let mut client = nbdsh(&["-u", &qemu.uri, "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("nbdsh is needed");
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "acknowledged");
+    server.kill();
+    sandbox.forget_memory();
+    let server = ssd::serve(&sandbox, &drive);
+    client.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(lines.next().expect("an answer").unwrap(), "refused");
+    assert!(client.wait().unwrap().success());
+    drop(qemu);
+    assert!(connect(&server, "").unwrap_err().contains("'@g2'"));
+    connect(&server, "@g2").unwrap();
+    server.stop();
+    let smart = sandbox.ok(&["ssd", "smart", "drive", "--json"]).json();
+    assert_eq!(smart["generation"], serde_json::json!({ "number": 2, "accepted": 1 }));
 }

@@ -23,7 +23,7 @@ pub const SMALL: [&str; 10] = [
 ];
 
 /// The same with pages of 4 KiB, as file systems have blocks, and deduplication by parity.
-const SHARING: [&str; 6] = [
+pub const SHARING: [&str; 6] = [
     "--set",
     "geometry.page_bytes=4096",
     "--set",
@@ -32,7 +32,7 @@ const SHARING: [&str; 6] = [
     "dedup.policy=ses-device",
 ];
 
-fn serve(sandbox: &Sandbox, more: &[&str]) -> Server {
+pub fn serve(sandbox: &Sandbox, more: &[&str]) -> Server {
     let socket = sandbox.path("socket");
     let listen = format!("unix:{}", socket.display());
     let args = [&["ssd", "serve", "--dir", "drive", "--listen", &listen], more].concat();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use crate::args::serve::{CrowdArgs, TlsArgs};
+use crate::args::serve::{CrowdArgs, GuardArgs, TlsArgs};
 use crate::args::{AccessArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
@@ -50,6 +50,9 @@ pub struct SsdServeArgs {
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,
+    /// Who may come after a loss.
+    #[command(flatten)]
+    pub guard: GuardArgs,
     /// Serve on a private socket, run a shell command with $uri set, and exit with its status
     ///
     /// The command also finds $unixsocket, $nbd and $drive.

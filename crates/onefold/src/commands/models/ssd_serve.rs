@@ -16,10 +16,12 @@ use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
 use crate::args::models::SsdServeArgs;
 use crate::failure::{Failure, Result};
+use crate::handover;
 use crate::output::Printer;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
+use crate::serve::guard::{self, Guard};
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::record::Prepared;
@@ -126,14 +128,26 @@ fn serve(
 ) -> Result<ExitCode> {
     let clock = Arc::new(WallClock::start());
     let failed = |error| failure(&args.dir, error);
-    let open = match OpenDrive::open_at(&args.dir, args.pace, clock) {
+    let open = match OpenDrive::open_at(&args.dir, args.pace, clock, handover::of(&args.dir)) {
         Ok(open) => open,
         Err(error) => return Err(door.abandon(failed(error))),
     };
     for remark in open.remarks() {
-        printer.warning(&format!("drive '{}': {remark}", args.dir.display()));
+        let text = format!("drive '{}': {remark}", args.dir.display());
+        if remark.is_good() { printer.note(&text) } else { printer.warning(&text) }
     }
     about_durability(open.spec(), printer);
+    let generation = open.current_generation();
+    let accept = || open.accept_loss().map_err(failed);
+    let what = format!("drive '{}'", args.dir.display());
+    let closed = match guard::settle(&args.guard, &what, generation, accept, printer) {
+        Ok(closed) => closed,
+        Err(failure) => {
+            // The drive is as it was.
+            open.close().map_err(failed)?;
+            return Err(door.abandon(failure));
+        }
+    };
     let recorder = match recording.map(|file| file.begin([""])).transpose() {
         Ok(recorder) => recorder,
         Err(failure) => return Err(door.abandon(failure)),
@@ -146,12 +160,12 @@ fn serve(
         Some(recorder) => recorder.device(0, device),
         None => device,
     };
-    late.fill(ExportTable::new().with("", &about, device));
+    late.fill(Guard::new(ExportTable::new().with("", &about, device), generation, closed));
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("drive", &args.dir), &socket, "", events.sender())?)
     } else {
-        introduce(args, &servers, size, printer);
+        introduce(args, &servers, (size, generation.number), printer);
         None
     };
     let background = Background::start(Arc::clone(open.device()), open.spec());
@@ -186,8 +200,8 @@ fn about_durability(spec: &DriveSpec, printer: &Printer) {
         );
     } else if spec.controller.power_loss_protection {
         printer.note(
-            "power_loss_protection is modelled by `ssd run` only: a process has no capacitor, so \
-             what is not flushed may be lost with it",
+            "power_loss_protection is modelled by `ssd run` only: a machine has no capacitor, so \
+             what is not flushed may be lost with its power",
         );
     }
 }
@@ -283,9 +297,15 @@ fn private_folder() -> Result<tempfile::TempDir> {
 }
 
 /// Say what is served and how to reach it.
-fn introduce(args: &SsdServeArgs, servers: &Servers, size: u64, printer: &Printer) {
+fn introduce(
+    args: &SsdServeArgs,
+    servers: &Servers,
+    (size, generation): (u64, u64),
+    printer: &Printer,
+) {
     let paced = if args.pace { ", at the modelled pace" } else { "" };
-    printer.note(&format!("serving drive '{}' of {}{paced}", args.dir.display(), ByteSize(size)));
+    let (dir, size) = (args.dir.display(), ByteSize(size));
+    printer.note(&format!("serving drive '{dir}' of {size}{paced}, generation {generation}"));
     for (address, tls) in servers.addresses() {
         printer.note(&format!("\nconnect over {address} with, for example:"));
         for line in connect::client_lines(address, "", tls) {

@@ -13,6 +13,7 @@ use crate::args::models::SsdSmartArgs;
 use crate::commands::archive::utc_text;
 use crate::failure::Result;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::status_view::{GenerationJson, generation_text};
 use crate::table::{Align, Table, count};
 
 /// The widest bar of a histogram, in characters.
@@ -38,6 +39,7 @@ struct SmartJson<'a> {
     closed: bool,
     counters: drive::Counted,
     power_loss_protection: drive::Protection,
+    generation: Option<GenerationJson>,
 }
 
 #[derive(Serialize)]
@@ -77,11 +79,14 @@ pub fn run(args: &SsdSmartArgs, printer: &Printer) -> Result<ExitCode> {
         return Err(failed(DriveError::NoDrive));
     }
     let folder = FileFolder::open(&args.folder).map_err(|error| failed(error.into()))?;
-    let report = SmartReport::of(&drive::inspect(&folder).map_err(failed)?);
+    let found = drive::inspect(&folder).map_err(failed)?;
+    let report = SmartReport::of(&found);
     if args.json {
-        printer.json(&json(&args.folder, &report))?;
+        let generation = found.generation.map(GenerationJson::from);
+        printer.json(&SmartJson { generation, ..json(&args.folder, &report) })?;
     } else {
-        printer.data(&text(&args.folder, &report, printer))?;
+        let generation = generation_text(found.generation);
+        printer.data(&text(&args.folder, &report, &generation, printer))?;
     }
     Ok(if report.passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -112,12 +117,13 @@ fn json<'a>(folder: &'a Path, report: &'a SmartReport) -> SmartJson<'a> {
         closed: report.closed,
         counters: report.counters,
         power_loss_protection: report.power_loss_protection,
+        generation: None,
     }
 }
 
-fn text(folder: &Path, report: &SmartReport, printer: &Printer) -> String {
+fn text(folder: &Path, report: &SmartReport, generation: &str, printer: &Printer) -> String {
     let mut lines = vec![format!(
-        "{} '{}', {}: {}",
+        "{} '{}', {}{generation}: {}",
         report.model_name,
         folder.display(),
         ByteSize(report.capacity_bytes),

@@ -1,0 +1,398 @@
+//! The generation of a store: a number that changes whenever writes that were acknowledged and not
+//! flushed may have been lost, so that clients which connect again can be told.
+//! Room: onefold-block.
+//!
+//! A small file beside the store's own says which generation it is, up to which one its losses were
+//! accepted, and whether the store is open. It holds the same twice, at 0 and at 4096:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic |
+//! | 8 | 4 | version |
+//! | 12 | 4 | 1 while the store is open, 0 once it was closed |
+//! | 16 | 8 | how often it was written |
+//! | 24 | 8 | the generation |
+//! | 32 | 8 | the newest generation whose loss was accepted |
+//! | 40 | 16 | UUID of the store |
+//! | 56 | 16 | while it is open: the run of the machine, or zeroes if a kill loses writes |
+//! | 72 | 4 | CRC-32 of what is before |
+//!
+//! Invariants: (1) while writes are acknowledged the file durably says that the store is open;
+//! (2) a new generation is durable before anybody is served in it; (3) it never goes back: damage
+//! to one copy changes nothing, and damage to both begins a generation that nobody has seen.
+
+use std::sync::Arc;
+
+use crate::bytes::{Reader, Writer};
+use crate::media::{Folder, Media, MediaError};
+
+/// The file.
+pub const GENERATION_FILE: &str = "generation";
+const MAGIC: [u8; 8] = *b"OFGENER\n";
+const VERSION: u32 = 1;
+const COPY_BYTES: usize = 76;
+const COPIES_AT: [u64; 2] = [0, 4096];
+/// The run of a machine that a store is open in, if a kill loses writes.
+const UNKNOWN_BOOT: [u8; 16] = [0; 16];
+const FILE_BYTES: u64 = COPIES_AT[1] + COPY_BYTES as u64;
+
+/// Which generation a store is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// The newest one whose loss somebody accepted.
+    pub accepted: u64,
+}
+
+impl Generation {
+    /// That of a new store.
+    pub const FIRST: Self = Self { number: 1, accepted: 1 };
+
+    /// Whether nobody has accepted yet that writes may have been lost.
+    pub const fn is_unaccepted(&self) -> bool {
+        self.accepted < self.number
+    }
+}
+
+/// What became of writes that were acknowledged and not flushed when a store was open last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// There was memory of that process, and all of it was taken up.
+    TakenUp,
+    /// There was none.
+    NothingFound,
+    /// There was some, and not all of it could be used.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Said {
+    open: bool,
+    writes: u64,
+    generation: Generation,
+    boot: [u8; 16],
+}
+
+/// How a store was left before it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// Closed in order, or just made.
+    Closed,
+    /// Open, during this run of the machine; zeroes if a kill loses writes.
+    Open([u8; 16]),
+    /// Nothing says how: the file is gone or damaged.
+    Unknown,
+}
+
+/// The file of an open store.
+pub struct GenerationFile {
+    media: Arc<dyn Media>,
+    owner: [u8; 16],
+    said: Said,
+    before: Before,
+}
+
+impl std::fmt::Debug for GenerationFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GenerationFile").field("said", &self.said).finish_non_exhaustive()
+    }
+}
+
+fn encode(said: &Said, owner: &[u8; 16]) -> Vec<u8> {
+    let mut writer = Writer(Vec::with_capacity(COPY_BYTES));
+    writer.bytes(&MAGIC);
+    writer.u32(VERSION);
+    writer.u32(said.open.into());
+    for number in [said.writes, said.generation.number, said.generation.accepted] {
+        writer.bytes(&number.to_le_bytes());
+    }
+    writer.bytes(owner);
+    writer.bytes(&said.boot);
+    let check = crc32fast::hash(&writer.0);
+    writer.u32(check);
+    writer.0
+}
+
+fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Said> {
+    let (body, check) = bytes.split_last_chunk::<4>()?;
+    let mut reader = Reader::new(body);
+    let known = reader.array::<8>() == Some(MAGIC) && reader.u32() == Some(VERSION);
+    if !known || crc32fast::hash(body) != u32::from_le_bytes(*check) {
+        return None;
+    }
+    let open = reader.u32()? != 0;
+    let mut number = || reader.array().map(u64::from_le_bytes);
+    let (writes, number, accepted) = (number()?, number()?, number()?);
+    if reader.array::<16>()? != *owner {
+        return None;
+    }
+    Some(Said { open, writes, generation: Generation { number, accepted }, boot: reader.array()? })
+}
+
+/// The newer of both copies; `None` if neither can be read.
+fn newest(media: &dyn Media, owner: &[u8; 16]) -> Option<Said> {
+    let read = |at: u64| {
+        let mut bytes = vec![0; COPY_BYTES];
+        media.read(at, &mut bytes).ok()?;
+        decode(&bytes, owner)
+    };
+    COPIES_AT.into_iter().filter_map(read).max_by_key(|said| said.writes)
+}
+
+impl GenerationFile {
+    /// What a store says of its generation, changing nothing; `None` if it says nothing readable.
+    pub fn read(folder: &dyn Folder, owner: &[u8; 16]) -> Option<Generation> {
+        let media = folder.open(GENERATION_FILE).ok()?;
+        newest(&*media, owner).map(|said| said.generation)
+    }
+
+    /// What is wrong with the file of a store that nobody has open, if anything is.
+    ///
+    /// # Errors
+    /// [`MediaError`] where it cannot be read.
+    pub fn problem(
+        folder: &dyn Folder,
+        owner: &[u8; 16],
+    ) -> Result<Option<&'static str>, MediaError> {
+        let media = match folder.open(GENERATION_FILE) {
+            Err(MediaError::NotFound { .. }) => return Ok(Some("it is missing")),
+            media => media?,
+        };
+        if media.len()? != FILE_BYTES {
+            return Ok(Some("it has another length than it was written with"));
+        }
+        let mut bytes = vec![0; FILE_BYTES as usize];
+        media.read(0, &mut bytes)?;
+        let (first, second) = bytes.split_at(COPIES_AT[1] as usize);
+        let (first, between) = first.split_at(COPY_BYTES);
+        let whole = |copy: &[u8]| decode(copy, owner).is_some();
+        let sound = whole(first) && whole(second) && between.iter().all(|&byte| byte == 0);
+        Ok((!sound).then_some("part of it is damaged, or another store's"))
+    }
+
+    /// Make the file of a new store, whatever an interrupted making has left there.
+    ///
+    /// # Errors
+    /// [`MediaError`] of the folder.
+    pub fn create(folder: &dyn Folder, owner: [u8; 16]) -> Result<Self, MediaError> {
+        let generation = Generation::FIRST;
+        let said = Said { open: false, writes: 0, generation, boot: UNKNOWN_BOOT };
+        let media = folder.create(GENERATION_FILE)?;
+        let mut file = Self { media, owner, said, before: Before::Closed };
+        file.write(said)?;
+        folder.sync_names()?;
+        Ok(file)
+    }
+
+    /// The file in a store's folder. Where it is gone or damaged, the generation becomes `unseen`: a
+    /// number that the store cannot have had.
+    ///
+    /// # Errors
+    /// [`MediaError`] of the folder.
+    pub fn open(folder: &dyn Folder, owner: [u8; 16], unseen: u64) -> Result<Self, MediaError> {
+        let media = match folder.open(GENERATION_FILE) {
+            Err(MediaError::NotFound { .. }) => {
+                let media = folder.create(GENERATION_FILE)?;
+                folder.sync_names()?;
+                media
+            }
+            media => media?,
+        };
+        let (said, before) = match newest(&*media, &owner) {
+            Some(said) if said.open => (said, Before::Open(said.boot)),
+            Some(said) => (said, Before::Closed),
+            None => {
+                let generation = Generation { number: unseen.max(2), accepted: 0 };
+                let said = Said { open: false, writes: 0, generation, boot: UNKNOWN_BOOT };
+                (said, Before::Unknown)
+            }
+        };
+        Ok(Self { media, owner, said, before })
+    }
+
+    /// The store is as its former process left it, as far as that is possible: begin a new
+    /// generation if writes may have been lost; whether that was so. `boot` is this run of the
+    /// machine, where that is known.
+    ///
+    /// # Errors
+    /// [`MediaError`]; the store must not be served then.
+    pub fn settle(
+        &mut self,
+        survival: Survival,
+        boot: Option<[u8; 16]>,
+    ) -> Result<bool, MediaError> {
+        let lost = match self.before {
+            Before::Closed => false,
+            Before::Open(then) => {
+                survival != Survival::TakenUp || then == UNKNOWN_BOOT || Some(then) != boot
+            }
+            Before::Unknown => true,
+        };
+        let mut generation = self.said.generation;
+        // Where nothing is known, one has begun already.
+        generation.number += u64::from(lost && self.before != Before::Unknown);
+        if lost || self.said.open {
+            self.write(Said { open: false, generation, ..self.said })?;
+        }
+        Ok(lost)
+    }
+
+    /// Writes are acknowledged from now on; `boot` is this run of the machine if they survive the
+    /// death of the process.
+    ///
+    /// # Errors
+    /// [`MediaError`]; the store must not be served then.
+    pub fn begin(&mut self, boot: Option<[u8; 16]>) -> Result<(), MediaError> {
+        self.write(Said { open: true, boot: boot.unwrap_or(UNKNOWN_BOOT), ..self.said })
+    }
+
+    /// Everything acknowledged is durable.
+    ///
+    /// # Errors
+    /// [`MediaError`]; the next opening takes it for a loss then.
+    pub fn end(&mut self) -> Result<(), MediaError> {
+        self.write(Said { open: false, boot: UNKNOWN_BOOT, ..self.said })
+    }
+
+    /// Somebody knows that writes may have been lost.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn accept(&mut self) -> Result<(), MediaError> {
+        let number = self.said.generation.number;
+        if self.said.generation.accepted == number {
+            return Ok(());
+        }
+        let generation = Generation { number, accepted: number };
+        self.write(Said { generation, ..self.said })
+    }
+
+    /// Which it is.
+    pub const fn current(&self) -> Generation {
+        self.said.generation
+    }
+
+    /// One copy after the other, so that a power cut leaves the state before or after.
+    fn write(&mut self, said: Said) -> Result<(), MediaError> {
+        let said = Said { writes: self.said.writes + 1, ..said };
+        let bytes = encode(&said, &self.owner);
+        for at in COPIES_AT {
+            self.media.write(at, &bytes)?;
+            self.media.sync()?;
+        }
+        self.said = said;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim_media::{CrashMode, SimFolder};
+
+    const OWNER: [u8; 16] = [5; 16];
+    const BOOT: Option<[u8; 16]> = Some([1; 16]);
+
+    fn new_store() -> SimFolder {
+        let folder = SimFolder::new();
+        GenerationFile::create(&folder, OWNER).unwrap();
+        folder
+    }
+
+    fn open(folder: &SimFolder) -> GenerationFile {
+        GenerationFile::open(folder, OWNER, 1000).unwrap()
+    }
+
+    /// Open the store after `survival` and serve it; its generation.
+    fn serve(folder: &SimFolder, survival: Survival, boot: Option<[u8; 16]>) -> u64 {
+        let mut file = open(folder);
+        file.settle(survival, boot).unwrap();
+        file.begin(boot).unwrap();
+        assert_eq!(GenerationFile::read(folder, &OWNER), Some(file.current()));
+        file.current().number
+    }
+
+    #[test]
+    fn it_changes_when_writes_may_be_lost_and_not_otherwise() {
+        use Survival::{Lost, NothingFound, TakenUp};
+        let folder = new_store();
+        assert_eq!(serve(&folder, NothingFound, BOOT), 1, "a new store");
+        assert_eq!(serve(&folder, TakenUp, BOOT), 1, "killed, and everything is there");
+        open(&folder).end().unwrap();
+        assert_eq!(serve(&folder, NothingFound, Some([2; 16])), 1, "closed, then another boot");
+        assert_eq!(serve(&folder, TakenUp, Some([3; 16])), 2, "open, and another boot");
+        assert_eq!(serve(&folder, NothingFound, Some([3; 16])), 3, "the memory is gone");
+        assert_eq!(serve(&folder, Lost, Some([3; 16])), 4, "the memory is damaged");
+        assert_eq!(serve(&folder, TakenUp, None), 5, "nobody knows which boot it is");
+        assert_eq!(serve(&folder, NothingFound, None), 6, "killed without memory");
+        assert_eq!(serve(&folder, TakenUp, Some([0; 16])), 7, "zeroes are no run of a machine");
+    }
+
+    #[test]
+    fn a_loss_is_accepted_once_and_until_the_next_one() {
+        let folder = new_store();
+        serve(&folder, Survival::NothingFound, BOOT);
+        assert!(!open(&folder).current().is_unaccepted());
+        assert_eq!(serve(&folder, Survival::Lost, BOOT), 2);
+        let mut file = open(&folder);
+        assert!(file.current().is_unaccepted());
+        file.accept().unwrap();
+        let accepted = Generation { number: 2, accepted: 2 };
+        assert_eq!(GenerationFile::read(&folder, &OWNER), Some(accepted));
+        serve(&folder, Survival::Lost, BOOT);
+        assert_eq!(open(&folder).current(), Generation { number: 3, accepted: 2 });
+    }
+
+    #[test]
+    fn one_damaged_copy_changes_nothing_and_two_begin_an_unseen_generation() {
+        let folder = new_store();
+        let problem = |folder: &SimFolder| GenerationFile::problem(folder, &OWNER).unwrap();
+        assert_eq!(problem(&folder), None);
+        serve(&folder, Survival::NothingFound, BOOT);
+        assert_eq!(problem(&folder), None);
+        for at in 0..COPY_BYTES as u64 {
+            for copy in COPIES_AT {
+                folder.flip_bit(GENERATION_FILE, copy + at, 2).unwrap();
+                assert!(problem(&folder).is_some(), "byte {at}");
+                assert_eq!(open(&folder).current(), Generation::FIRST, "byte {at}");
+                folder.flip_bit(GENERATION_FILE, copy + at, 2).unwrap();
+            }
+        }
+        for copy in COPIES_AT {
+            folder.flip_bit(GENERATION_FILE, copy + 24, 0).unwrap();
+        }
+        assert_eq!(GenerationFile::read(&folder, &OWNER), None);
+        let mut file = open(&folder);
+        assert!(file.settle(Survival::TakenUp, BOOT).unwrap(), "nobody knows what was lost");
+        assert_eq!(open(&folder).current(), Generation { number: 1000, accepted: 0 });
+        folder.truncate(GENERATION_FILE, 0).unwrap();
+        assert!(problem(&folder).is_some());
+        assert!(open(&folder).current().is_unaccepted(), "an empty file is no new store's");
+        folder.remove(GENERATION_FILE).unwrap();
+        assert_eq!(problem(&folder), Some("it is missing"));
+        assert!(open(&folder).current().is_unaccepted(), "nor is none at all");
+        let other = GenerationFile::read(&folder, &[6; 16]);
+        assert_eq!(other, None, "another store's");
+    }
+
+    #[test]
+    fn a_power_cut_at_any_moment_leaves_the_state_before_or_after() {
+        for cut in 1.. {
+            let folder = new_store();
+            serve(&folder, Survival::NothingFound, BOOT);
+            folder.crash_at(folder.op_count() + cut);
+            let mut file = open(&folder);
+            let done = file.settle(Survival::Lost, BOOT).and_then(|_| file.begin(BOOT));
+            let finished = done.is_ok();
+            for mode in [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything] {
+                let found = open(&folder.after_crash(cut, mode)).current().number;
+                assert!(found == 2 || found == 1 && !finished, "cut {cut}: {found}");
+            }
+            if finished {
+                assert!(cut > 4, "every write and sync was cut");
+                break;
+            }
+        }
+    }
+}
