@@ -205,7 +205,7 @@ impl Changes {
             return Err(Unmarked::CutShort);
         }
         let Some(epoch) = unchecked(region.number(EPOCH_AT)) else {
-            return Err("its head is damaged");
+            return Err(Unmarked::Damaged);
         };
         let mut left = Left { epoch, ..Left::default() };
         let mut areas = [0, 1];

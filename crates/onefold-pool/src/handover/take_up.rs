@@ -56,8 +56,11 @@ pub fn take_up(
         Err(MediaError::NotFound { .. }) => return Ok(TakenUp::default()),
         Err(error) => return Ok(TakenUp::lost(format!("it cannot be opened: {error}"))),
     };
-    if let Err(why) = Changes::left(&region, uuid, handover.boot()) {
-        return Ok(TakenUp::lost(why));
+    match Changes::left(&region, uuid, handover.boot()) {
+        Ok(_) => {}
+        // A folder that is gone had the same number on this disk.
+        Err(Unmarked::OtherOwner) => return Ok(TakenUp::default()),
+        Err(why) => return Ok(TakenUp::lost(why.to_string())),
     }
     let newest = superblock.sequence;
     let bytes = superblock.encode();
@@ -66,11 +69,8 @@ pub fn take_up(
         begin_epoch(files, newest, witness.clone())?;
         Changes::has_written(&mut region, newest);
     }
-    let left = match Changes::left(&region, uuid, handover.boot()) {
-        Ok(left) => left,
-        // A folder that is gone had the same number on this disk.
-        Err(Unmarked::OtherOwner) => return Ok(TakenUp::default()),
-        Err(why) => return Ok(TakenUp::lost(why.to_string())),
+    let Ok(left) = Changes::left(&region, uuid, handover.boot()) else {
+        return Ok(TakenUp::lost(Unmarked::Damaged.to_string()));
     };
     drop(region);
     if left.epoch != newest {
