@@ -128,6 +128,10 @@ fn copied(version: u32) -> tempfile::TempDir {
     for name in ["super.0", "super.1", "journal", "map", "containers/00000001.container"] {
         std::fs::copy(format!("{FIXTURES}/pool-v{version}/{name}"), path.join(name)).unwrap();
     }
+    if version > 1 {
+        let name = "generation";
+        std::fs::copy(format!("{FIXTURES}/pool-v{version}/{name}"), path.join(name)).unwrap();
+    }
     folder
 }
 
