@@ -185,8 +185,8 @@ impl GenerationFile {
         Ok(file)
     }
 
-    /// The file in a store's folder. Where it is gone or damaged, the generation becomes `unseen`: a
-    /// number that the store cannot have had.
+    /// The file in a store's folder. Where it is gone or damaged, the generation becomes `unseen`:
+    /// a number that the store cannot have had.
     ///
     /// # Errors
     /// [`MediaError`] of the folder.
