@@ -262,10 +262,11 @@ pub(crate) fn open(
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
         inner.map.add(record.number, root, blocks, !options.read_only)?;
     }
-    inner.generation = match options.read_only {
-        true => Some(OpenGeneration::look(folder, &identity.uuid)?),
-        false => Some(open_generation(folder, &superblock, &inner.taken_up, boot)?),
-    };
+    inner.generation = Some(if options.read_only {
+        OpenGeneration::look(folder, &identity.uuid)?
+    } else {
+        open_generation(folder, &superblock, &inner.taken_up, boot)?
+    });
     let inner = Arc::new(inner);
     inner.recover(superblock.sequence, damage)?;
     if let Some(handover) = handover {
