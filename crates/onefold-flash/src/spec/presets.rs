@@ -269,6 +269,8 @@ fn park_shin_paper() -> DriveSpec {
     spec.precondition = Precondition::Prefill;
     spec.ftl.gc_idle_blocks = spec.gc_reserve_blocks() + 4;
     "crc-compare".clone_into(&mut spec.dedup.policy);
+    // The paper does not say how much memory its CRC tables may take; they are in full.
+    spec.controller.dram_bytes = 256 << 20;
     spec.workload = WorkloadTable {
         footprint_share: 0.9,
         queue_depth: 1,
