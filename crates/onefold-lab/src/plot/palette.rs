@@ -89,6 +89,11 @@ const LOOKS: &[(&str, Look)] = &[
     ("byte8", look("#e6760a", Diamond)),
     ("cw2", look("#009e73", Triangle)),
     ("exclusive-or fold", look("#b5202a", Disc)),
+    // Space of a pool.
+    ("uniform, none", look("#8c8c8c", Square)),
+    ("uniform, kept at 1.5", look("#0072b2", Diamond)),
+    ("Zipf 1.1, none", look("#e6760a", Triangle)),
+    ("Zipf 1.1, kept at 1.5", look("#009e73", Square)),
 ];
 
 /// What is drawn that nobody knew of: data of the user.
