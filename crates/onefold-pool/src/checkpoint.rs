@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 
 use onefold_block::ContainerId;
 
-use crate::container::table::ContainerInfo;
+use crate::container::table::{ContainerInfo, FrozenTable};
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
@@ -24,7 +24,8 @@ use crate::sync;
 /// The state of the pool at the moment of a checkpoint, as far as it is not durable yet.
 struct Frozen {
     map: map::Frozen,
-    /// Without the roots of the maps, which are not known before these are written.
+    table: FrozenTable,
+    /// Without the roots of maps and table, which are not known before these are written.
     superblock: Superblock,
     /// Containers that go.
     dead: Vec<(ContainerId, ContainerInfo)>,
@@ -48,9 +49,6 @@ impl Inner {
         let (rest, mut frozen) = {
             let mut engine = self.engine();
             self.check_writable()?;
-            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
-            let containers = engine.table.len();
-            engine.space.supers(containers, volumes)?;
             let rest = self.take(&mut engine, &mut flusher);
             if let Some(kept) = self.kept.get() {
                 kept.changes().freeze(flusher.sequence + 1);
@@ -76,12 +74,17 @@ impl Inner {
     }
 
     /// Everything that the next checkpoint holds, as it is now. Costs as much as changed since the
-    /// last one, and the table of containers.
+    /// last one.
     fn freeze(&self, engine: &mut Engine, flusher: &Flusher) -> Frozen {
         let dead = engine.table.take_dead();
         engine.leaving = dead.len();
         let superblock = self.superblock(flusher.sequence + 1, engine);
-        Frozen { map: self.map.freeze(), superblock, dead }
+        Frozen {
+            map: self.map.freeze(),
+            table: engine.table.freeze(engine.next_container),
+            superblock,
+            dead,
+        }
     }
 
     /// With everything frozen flushed: map, checkpoint file, journal.
@@ -99,6 +102,8 @@ impl Inner {
             let root = frozen.map.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
             (volume.height, volume.root) = (root.height, root.reference);
         }
+        frozen.superblock.table = frozen.table.write(&mut flusher.table, &self.map)?.raw();
+        self.map.sync()?;
         flusher.journal.expect_checkpoint()?;
         let sequence = frozen.superblock.sequence;
         let media = &self.files.supers[sequence as usize % 2];
@@ -127,6 +132,7 @@ impl Inner {
         engine.epoch = flusher.sequence;
         if !written {
             self.map.thaw(&frozen.map);
+            engine.table.thaw(&frozen.table);
             engine.table.put_back(frozen.dead);
             engine.leaving = 0;
             return Vec::new();
@@ -139,7 +145,7 @@ impl Inner {
         frozen.dead.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// A checkpoint of the state as it is in memory, but for the roots of the maps.
+    /// A checkpoint of the state as it is in memory, but for the roots of maps and table.
     pub fn superblock(&self, sequence: u64, engine: &Engine) -> Superblock {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let record = |volume: &Arc<VolumeState>| VolumeRecord {
@@ -162,7 +168,7 @@ impl Inner {
             next_container: engine.next_container,
             next_volume: engine.next_volume,
             volumes: volumes.values().map(record).collect(),
-            containers: engine.table.to_records(),
+            table: 0,
         }
     }
 }

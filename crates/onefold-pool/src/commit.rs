@@ -21,6 +21,9 @@ use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
 use crate::plan::{Batch, ChunkWrite, Draft, Plan};
 use crate::space::Purpose;
 
+/// Container tables that map pages are set aside for: one that is being written and one that
+/// changes meanwhile.
+pub(crate) const TABLES: usize = 2;
 /// Map pages that data writes leave for moving records, trims and volume changes.
 const MAP_SLACK_PAGES: usize = 192;
 /// Of these, what moving records leaves for trims and volume changes.
@@ -103,7 +106,7 @@ impl Inner {
         let height = usize::from(self.map.root(volume.number)?.height);
         let pages = chunks.min(2 + chunks / 2) * (height + 1);
         let slack = if purpose == Purpose::Data { MAP_SLACK_PAGES } else { MAP_TRIM_PAGES };
-        self.map.reserve(pages + slack)?;
+        self.map.reserve(pages + slack + TABLES * engine.table.pages_max())?;
         engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), purpose)
     }
 
@@ -198,7 +201,7 @@ impl Inner {
     /// An empty container, made in the store and known to the table.
     pub fn new_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
         let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
-        engine.space.supers(engine.table.len() + 2, volumes + 1)?;
+        engine.space.supers(volumes + 1)?;
         let buffer = self.take_buffer()?;
         let id = self.create_next(engine)?;
         Ok(self.begin_container(engine, id, buffer))

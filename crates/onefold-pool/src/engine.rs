@@ -24,7 +24,7 @@ use crate::handover::generation::OpenGeneration;
 use crate::handover::take_up::TakenUp;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
-use crate::map::Map;
+use crate::map::{Map, PageArray};
 use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
@@ -116,6 +116,8 @@ pub(crate) struct Engine {
 /// What changes when something becomes durable.
 pub(crate) struct Flusher {
     pub journal: Journal,
+    /// Where the pages of the container table are.
+    pub table: PageArray,
     /// Sequence number of the newest durable checkpoint.
     pub sequence: u64,
     /// Taken from the engine, but not yet in a durable frame.

@@ -27,7 +27,8 @@ use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
-use crate::map::{Map, PAGE_BYTES, Root};
+use crate::map::{Map, PAGE_BYTES, PageArray, PageRef, Root};
+use crate::pba::RAW_HOLE;
 use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
@@ -77,7 +78,7 @@ pub(crate) fn create(
         next_container: 1,
         next_volume: 1,
         volumes: Vec::new(),
-        containers: Vec::new(),
+        table: PageRef::Uniform(RAW_HOLE).raw(),
     };
     let journal = folder.create(JOURNAL_FILE)?;
     journal::begin(&*journal, superblock.sequence)?;
@@ -239,7 +240,8 @@ pub(crate) fn open(
     check_map_header(&*files.map, &superblock.identity)?;
     let containers = existing_containers(folder)?;
     let plain: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
-    let stored = superblock.containers.iter().any(|container| container.references > 0);
+    let maps = load_maps(&files, &superblock, options, &mut Err)?;
+    let stored = maps.table.iter().any(|(_, info)| info.references > 0);
     if stored && plain.list()?.is_empty() {
         let problem = "it is missing or empty, but the pool has data: is a disk not mounted?";
         return Err(PoolError::corrupt(CONTAINER_FOLDER, 0, problem));
@@ -248,14 +250,14 @@ pub(crate) fn open(
     let handover = around.handover.filter(|_| !options.read_only);
     let boot = handover.as_ref().map(|handover| handover.boot());
     let taken_up = match &handover {
-        Some(handover) => take_up(&**handover, &superblock, &files, &*plain)?,
+        Some(handover) => take_up(&**handover, (&superblock, &maps.table), &files, &*plain)?,
         None => TakenUp::default(),
     };
     let store = match around.wrap {
         Some(wrap) => wrap(Arc::clone(&plain), settings, identity),
         None => Arc::clone(&plain),
     };
-    let mut inner = assemble(files, [store, plain], &superblock, options, guard);
+    let mut inner = assemble((files, maps), [store, plain], &superblock, options, guard);
     inner.taken_up = taken_up;
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
@@ -276,8 +278,30 @@ pub(crate) fn open(
     Ok(inner)
 }
 
+/// What the map file holds.
+pub(crate) struct Maps {
+    map: Map,
+    pub table: ContainerTable,
+    table_pages: PageArray,
+}
+
+/// Read the container table. `on_damage` decides whether to go on without what is damaged.
+pub(crate) fn load_maps(
+    files: &Files,
+    superblock: &Superblock,
+    options: &OpenOptions,
+    on_damage: &mut dyn FnMut(PoolError) -> Result<(), PoolError>,
+) -> Result<Maps, PoolError> {
+    let map = Map::new(Arc::clone(&files.map), options.budgets.map_bytes);
+    // Where it refers to no page, the table's reader says so.
+    let root = PageRef::from_raw(superblock.table).unwrap_or(PageRef::Uniform(superblock.table));
+    let root = (root, superblock.next_container);
+    let (table, table_pages) = ContainerTable::load(&map, root, !options.read_only, on_damage)?;
+    Ok(Maps { map, table, table_pages })
+}
+
 pub(crate) fn assemble(
-    files: Files,
+    (files, maps): (Files, Maps),
     [store, plain]: [Arc<dyn ContainerStore>; 2],
     superblock: &Superblock,
     options: &OpenOptions,
@@ -289,7 +313,7 @@ pub(crate) fn assemble(
     let volumes: BTreeMap<u32, Arc<VolumeState>> =
         superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
     let engine = Engine {
-        table: ContainerTable::from_records(&superblock.containers),
+        table: maps.table,
         open: None,
         moving: None,
         spare: None,
@@ -306,8 +330,13 @@ pub(crate) fn assemble(
     let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
     let witness = Witness::new(newest, superblock.len_bytes() as u64);
     let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty, witness);
-    let flusher =
-        Flusher { journal, sequence: superblock.sequence, pending: Entries::default(), durable: 0 };
+    let flusher = Flusher {
+        journal,
+        table: maps.table_pages,
+        sequence: superblock.sequence,
+        pending: Entries::default(),
+        durable: 0,
+    };
     Inner {
         settings,
         identity,
@@ -315,7 +344,7 @@ pub(crate) fn assemble(
         read_only: options.read_only,
         store,
         plain,
-        map: Map::new(Arc::clone(&files.map), budgets.map_bytes),
+        map: maps.map,
         index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
         directories: Directories::new(directory_bytes as usize),
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use onefold_block::{Lba, WriteRequest};
 
-use crate::commit::Tally;
+use crate::commit::{TABLES, Tally};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
@@ -58,9 +58,10 @@ impl Inner {
         self.check_writable()?;
         // First what the checkpoint takes that gives space back, before others take whole steps.
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
-        engine.space.supers(engine.table.len(), volumes)?;
+        engine.space.supers(volumes)?;
         let height = usize::from(self.map.root(volume.number)?.height);
-        self.map.reserve(leaves.min(count as usize) + 2 * (height + 1))?;
+        let pages = leaves.min(count as usize) + 2 * (height + 1);
+        self.map.reserve(pages + TABLES * engine.table.pages_max())?;
         engine.space.journal(FILL_BYTES, Purpose::Release)?;
         let mut tally = Tally::default();
         let lost = &mut |old| tally.lost(old);

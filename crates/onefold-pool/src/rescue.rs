@@ -105,13 +105,17 @@ fn rescue(
     };
     let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let options = OpenOptions { read_only: true, budgets };
-    let inner = open::assemble(files, [Arc::clone(&store), store], &superblock, &options, lock);
+    let maps = open::load_maps(&files, &superblock, &options, &mut |error| {
+        refuse_newer(error, &mut report)
+    })?;
+    let stores = [Arc::clone(&store), store];
+    let inner = open::assemble((files, maps), stores, &superblock, &options, lock);
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
         inner.map.add(record.number, root, blocks, false)?;
     }
-    note_containers(&inner, &superblock, &mut report)?;
+    note_containers(&inner, &mut report)?;
     let frames = journal::good_frames(&*inner.files.journal, superblock.sequence);
     let frames = frames.or_else(|error| refuse_newer(error, &mut report).map(|()| Vec::new()))?;
     let chosen = choose(&inner, &frames, point, &mut report)?;
@@ -180,25 +184,19 @@ fn read_super(media: &dyn Media, name: &str) -> Result<Superblock, PoolError> {
 }
 
 /// Containers that are gone, and those that the checkpoint does not know.
-fn note_containers(
-    inner: &Inner,
-    superblock: &Superblock,
-    report: &mut RescueReport,
-) -> Result<(), PoolError> {
+fn note_containers(inner: &Inner, report: &mut RescueReport) -> Result<(), PoolError> {
     let there = inner.store.list()?;
-    let gone: Vec<ContainerId> = superblock
-        .containers
-        .iter()
-        .filter(|record| record.references > 0 && there.binary_search(&record.id).is_err())
-        .map(|record| record.id)
-        .collect();
+    let engine = inner.engine();
+    let is_gone = |id: &ContainerId| there.binary_search(id).is_err();
+    let used = engine.table.iter().filter(|(_, info)| info.references > 0);
+    let gone: Vec<ContainerId> = used.map(|(id, _)| id).filter(is_gone).collect();
     if let Some(first) = gone.first() {
         report.missing.push(format!(
             "{} of the {} containers of checkpoint {} are gone ({first} the first): blocks in them \
              cannot be read",
             gone.len(),
-            superblock.containers.len(),
-            superblock.sequence
+            engine.table.len(),
+            report.checkpoint
         ));
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use onefold_block::Media;
 
 use crate::error::PoolError;
-use crate::format::{frame, superblock};
+use crate::format::frame;
 
 /// Journal space that data writes leave for trims and volume changes, which give space back.
 const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
@@ -19,10 +19,8 @@ const SUPER_STEP_BYTES: u64 = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 /// Most that a frame adds to its entries.
 const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as u64;
-/// A checkpoint without containers and volumes, generously, with the page of its witness.
+/// A checkpoint without volumes, generously, with the page of its witness.
 const SUPER_BASE_BYTES: u64 = 1024 + 2 * 4096;
-/// A container in a checkpoint.
-const SUPER_CONTAINER_BYTES: u64 = superblock::CONTAINER_BYTES as u64;
 /// A volume in a checkpoint, with the longest name.
 const SUPER_VOLUME_BYTES: u64 = 330;
 
@@ -96,11 +94,9 @@ impl Space {
         self.journal_used = FRAME_OVERHEAD_BYTES;
     }
 
-    /// See that a checkpoint of so many containers and volumes has space, in both files.
-    pub fn supers(&mut self, containers: usize, volumes: usize) -> Result<(), PoolError> {
-        let needed = SUPER_BASE_BYTES
-            + containers as u64 * SUPER_CONTAINER_BYTES
-            + volumes as u64 * SUPER_VOLUME_BYTES;
+    /// See that a checkpoint of so many volumes has space, in both files.
+    pub fn supers(&mut self, volumes: usize) -> Result<(), PoolError> {
+        let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES;
         if needed > self.super_reserved {
             self.super_reserved = stepwise(needed, SUPER_STEP_BYTES, &|upto| {
                 self.supers.iter().try_for_each(|media| Ok(media.reserve(0, upto)?))

@@ -139,8 +139,7 @@ impl Pool {
                 let most = format!("a pool can have {VOLUME_NUMBER_MAX} volumes in its life");
                 return Err(PoolError::Setting(most));
             }
-            let containers = engine.table.len();
-            engine.space.supers(containers, volumes.len() + 1)?;
+            engine.space.supers(volumes.len() + 1)?;
             let record = VolumeRecord {
                 number: engine.next_volume,
                 name: name.to_owned(),
@@ -192,8 +191,7 @@ impl Pool {
             if volumes.values().any(|v| v.name() == to && !v.deleting.load(Ordering::Acquire)) {
                 return Err(PoolError::VolumeExists(to.to_owned()));
             }
-            let containers = engine.table.len();
-            engine.space.supers(containers, volumes.len())?;
+            engine.space.supers(volumes.len())?;
             set(to);
             engine.generation += 1;
         }

@@ -3,13 +3,16 @@
 //! Invariants: (1) `references` of a container equals the number of map entries with an address in
 //! it; `Pool::check` recounts them; (2) at most `live_max` of its records are referred to, and at
 //! most `references`; (3) `totals` are the sums over all sealed containers.
-//! Cost: about 40 bytes of memory per container, that is per 4 MiB stored.
+//! Cost: 32 bytes of memory per container, that is per 4 MiB stored; 24 bytes per 256 containers
+//! that once were.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use onefold_block::ContainerId;
 
-use crate::format::superblock::ContainerRecord;
+use crate::error::PoolError;
+use crate::format::container_table::{self, ContainerRecord, RECORDS_PER_PAGE, RecordPage};
+use crate::map::{ENTRIES_PER_PAGE, Map, PageArray, PageRef};
 
 /// What is known of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +73,27 @@ pub struct SpaceTotals {
     pub dead_bytes: u64,
 }
 
+/// What the table is called where it is damaged.
+const WHAT: &str = "container table";
+
+/// The containers whose records share a page of the map file.
+struct TablePage {
+    containers: Box<[Option<ContainerInfo>; RECORDS_PER_PAGE]>,
+    /// How many there are.
+    used: usize,
+    /// Not as the page of the newest checkpoint.
+    dirty: bool,
+}
+
 /// The containers by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct ContainerTable {
-    containers: BTreeMap<ContainerId, ContainerInfo>,
+    pages: Vec<Option<TablePage>>,
+    /// How many of them there are.
+    present: usize,
+    len: usize,
+    /// Numbers of the pages that are dirty, and of some that were removed.
+    dirtied: Vec<usize>,
     totals: SpaceTotals,
     dead: BTreeSet<ContainerId>,
     /// References given up, since records were last counted, in containers where that may have left
@@ -81,26 +101,144 @@ pub struct ContainerTable {
     unseen: u64,
 }
 
+/// The pages of the table that changed, as they were when it was frozen.
+pub struct FrozenTable {
+    pages: Vec<(usize, Box<RecordPage>)>,
+    /// Pages that the table has room for, so that its reader knows how many levels there are.
+    leaves: usize,
+}
+
+impl FrozenTable {
+    /// Write them to the map file. Returns the root.
+    pub fn write(&self, array: &mut PageArray, map: &Map) -> Result<PageRef, PoolError> {
+        array.write(map, self.leaves, &self.pages)
+    }
+}
+
+/// Pages of a table with room for containers below this number.
+const fn leaves(next_container: u32) -> usize {
+    (next_container as usize).div_ceil(RECORDS_PER_PAGE)
+}
+
+/// A container's page, and its place there.
+const fn place_of(id: ContainerId) -> (usize, usize) {
+    let number = id.get() as usize;
+    (number / RECORDS_PER_PAGE, number % RECORDS_PER_PAGE)
+}
+
+const fn id_at(page: usize, place: usize) -> ContainerId {
+    ContainerId::new((page * RECORDS_PER_PAGE + place) as u32)
+}
+
 impl ContainerTable {
-    /// The table that a checkpoint holds.
-    pub fn from_records(records: &[ContainerRecord]) -> Self {
+    /// The table that a checkpoint refers to, which knows containers below `next_container`. With
+    /// `claim`, the slots of its pages are marked used. `on_damage` decides whether to go on
+    /// without what is damaged.
+    pub fn load(
+        map: &Map,
+        (root, next_container): (PageRef, u32),
+        claim: bool,
+        on_damage: &mut dyn FnMut(PoolError) -> Result<(), PoolError>,
+    ) -> Result<(Self, PageArray), PoolError> {
         let mut table = Self::default();
-        for record in records {
-            let &ContainerRecord { id, len_bytes, chunks, references, live_max } = record;
-            let (gained, closing) = (0, false);
-            let info = ContainerInfo { len_bytes, chunks, references, live_max, gained, closing };
-            table.change(id, |slot| *slot = Some(info));
-        }
-        table
+        let leaves = leaves(next_container);
+        let mut visit = |numbers: std::ops::Range<usize>, page: Result<&RecordPage, PoolError>| {
+            let known = page.and_then(|page| {
+                let first = id_at(numbers.start, 0);
+                container_table::decode(page, first, next_container)
+            });
+            match known {
+                Ok(records) => {
+                    for record in &records {
+                        table.insert(record);
+                    }
+                }
+                Err(error) => on_damage(error)?,
+            }
+            Ok(())
+        };
+        let array = PageArray::load(map, WHAT, (root, leaves), claim, &mut visit)?;
+        table.all_clean();
+        Ok((table, array))
     }
 
-    /// What a checkpoint shall hold.
-    pub fn to_records(&self) -> Vec<ContainerRecord> {
-        let record = |(&id, info): (&ContainerId, &ContainerInfo)| {
-            let ContainerInfo { len_bytes, chunks, references, live_max, .. } = *info;
-            ContainerRecord { id, len_bytes, chunks, references, live_max }
-        };
-        self.containers.iter().map(record).collect()
+    fn insert(&mut self, record: &ContainerRecord) {
+        let &ContainerRecord { id, len_bytes, chunks, references, live_max } = record;
+        let (gained, closing) = (0, false);
+        let info = ContainerInfo { len_bytes, chunks, references, live_max, gained, closing };
+        self.change(id, |slot| *slot = Some(info));
+    }
+
+    fn all_clean(&mut self) {
+        self.dirtied.clear();
+        self.pages.iter_mut().flatten().for_each(|page| page.dirty = false);
+    }
+
+    /// What changed since the last time, as it is now; the next container to be made has this
+    /// number. Costs as much.
+    pub fn freeze(&mut self, next_container: u32) -> FrozenTable {
+        let mut numbers = std::mem::take(&mut self.dirtied);
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut pages = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let mut words = Box::new([0; ENTRIES_PER_PAGE]);
+            if let Some(page) = &mut self.pages[number] {
+                page.dirty = false;
+                for (place, info) in page.containers.iter().enumerate() {
+                    if let Some(info) = info {
+                        container_table::encode(&record(id_at(number, place), info), &mut words);
+                    }
+                }
+                if page.used == 0 {
+                    self.pages[number] = None;
+                    self.present -= 1;
+                }
+            }
+            pages.push((number, words));
+        }
+        FrozenTable { pages, leaves: leaves(next_container) }
+    }
+
+    /// What was frozen was not written after all.
+    pub fn thaw(&mut self, frozen: &FrozenTable) {
+        for &(number, _) in &frozen.pages {
+            if let Some(page) = &mut self.pages[number] {
+                page.dirty = true;
+            }
+            self.dirtied.push(number);
+        }
+    }
+
+    /// Pages of the map file that the next checkpoint may need, at most: all of the table, one
+    /// more, and those above.
+    pub fn pages_max(&self) -> usize {
+        let mut pages = self.present + 1;
+        let mut level = self.pages.len() + 1;
+        while level > 1 {
+            level = level.div_ceil(ENTRIES_PER_PAGE);
+            pages += level;
+        }
+        pages
+    }
+
+    fn info_mut(&mut self, id: ContainerId) -> Option<&mut ContainerInfo> {
+        let (page, place) = place_of(id);
+        self.pages.get_mut(page)?.as_mut()?.containers[place].as_mut()
+    }
+
+    /// The place of a container, which may be empty.
+    fn slot(&mut self, id: ContainerId) -> (&mut TablePage, usize) {
+        let (number, place) = place_of(id);
+        if number >= self.pages.len() {
+            self.pages.resize_with(number + 1, || None);
+        }
+        self.present += usize::from(self.pages[number].is_none());
+        let page = self.pages[number].get_or_insert_with(|| {
+            let containers = Box::new([None; RECORDS_PER_PAGE]);
+            TablePage { containers, used: 0, dirty: false }
+        });
+        (page, place)
     }
 
     /// Change what is known of one container, and the totals with it.
@@ -109,8 +247,8 @@ impl ContainerTable {
         id: ContainerId,
         change: impl FnOnce(&mut Option<ContainerInfo>) -> T,
     ) -> T {
-        let mut info = self.containers.get(&id).copied();
-        let before = info;
+        let before = self.get(id).copied();
+        let mut info = before;
         let result = change(&mut info);
         if let Some(before) = before.filter(ContainerInfo::is_sealed) {
             self.totals.stored_bytes -= u64::from(before.len_bytes);
@@ -130,10 +268,17 @@ impl ContainerTable {
             (true, false) => drop(self.dead.remove(&id)),
             _ => {}
         }
-        match info {
-            Some(info) => self.containers.insert(id, info),
-            None => self.containers.remove(&id),
-        };
+        if before == info {
+            return result;
+        }
+        let (page, place) = self.slot(id);
+        page.containers[place] = info;
+        page.used = page.used + usize::from(info.is_some()) - usize::from(before.is_some());
+        let newly = !std::mem::replace(&mut page.dirty, true);
+        if newly {
+            self.dirtied.push(place_of(id).0);
+        }
+        self.len = self.len + usize::from(info.is_some()) - usize::from(before.is_some());
         result
     }
 
@@ -155,17 +300,18 @@ impl ContainerTable {
 
     /// What is known of a container.
     pub fn get(&self, id: ContainerId) -> Option<&ContainerInfo> {
-        self.containers.get(&id)
+        let (page, place) = place_of(id);
+        self.pages.get(page)?.as_ref()?.containers[place].as_ref()
     }
 
     /// Whether a record of this container may be shared: it is there, and not being emptied.
     pub fn is_shareable(&self, id: ContainerId) -> bool {
-        self.containers.get(&id).is_some_and(|info| !info.closing)
+        self.get(id).is_some_and(|info| !info.closing)
     }
 
     /// Let nobody share the records of a container any more, or let them again.
     pub fn set_closing(&mut self, id: ContainerId, closing: bool) {
-        if let Some(info) = self.containers.get_mut(&id) {
+        if let Some(info) = self.info_mut(id) {
             info.closing = closing;
         }
     }
@@ -203,8 +349,8 @@ impl ContainerTable {
     /// A pass over the maps begins to count the records that are referred to.
     pub fn begin_count(&mut self) {
         self.unseen = 0;
-        for info in self.containers.values_mut() {
-            info.gained = 0;
+        for page in self.pages.iter_mut().flatten() {
+            page.containers.iter_mut().flatten().for_each(|info| info.gained = 0);
         }
     }
 
@@ -235,7 +381,7 @@ impl ContainerTable {
 
     /// Take those containers off the table.
     pub fn take_dead(&mut self) -> Vec<(ContainerId, ContainerInfo)> {
-        let dead: Vec<_> = self.dead.iter().map(|&id| (id, self.containers[&id])).collect();
+        let dead: Vec<_> = self.dead.iter().filter_map(|&id| Some((id, *self.get(id)?))).collect();
         for &(id, _) in &dead {
             self.remove(id);
         }
@@ -256,18 +402,31 @@ impl ContainerTable {
 
     /// All containers in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (ContainerId, &ContainerInfo)> {
-        self.containers.iter().map(|(&id, info)| (id, info))
+        let pages = self.pages.iter().enumerate();
+        pages.filter_map(|(number, page)| Some((number, page.as_ref()?))).flat_map(
+            |(number, page)| {
+                let places = page.containers.iter().enumerate();
+                places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
+            },
+        )
     }
 
-    /// Memory in use, in bytes; a tree's nodes are three quarters full, on average.
+    /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
-        self.len() * size_of::<(ContainerId, ContainerInfo)>() * 4 / 3
+        let page = size_of::<[Option<ContainerInfo>; RECORDS_PER_PAGE]>();
+        self.present * page + self.pages.capacity() * size_of::<Option<TablePage>>()
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
-        self.containers.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
+}
+
+/// What a checkpoint shall hold of a container.
+const fn record(id: ContainerId, info: &ContainerInfo) -> ContainerRecord {
+    let ContainerInfo { len_bytes, chunks, references, live_max, .. } = *info;
+    ContainerRecord { id, len_bytes, chunks, references, live_max }
 }
 
 fn dead_len(info: &ContainerInfo) -> u64 {
@@ -293,14 +452,13 @@ mod tests {
         assert!(!table.release(b, 2), "more than there are");
         assert!(!table.reference(ContainerId::new(9), 1), "no such container");
         assert_eq!(table.dead(), 1);
-        let records = table.to_records();
-        assert_eq!(ContainerTable::from_records(&records).totals(), table.totals());
+        let totals = table.totals();
         let taken = table.take_dead();
         assert_eq!(taken.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [a]);
         assert_eq!((table.dead(), table.len()), (0, 2));
         table.put_back(taken);
         assert_eq!((table.dead(), table.len()), (1, 3));
-        assert_eq!(ContainerTable::from_records(&records).totals(), table.totals());
+        assert_eq!(totals, table.totals());
     }
 
     #[test]

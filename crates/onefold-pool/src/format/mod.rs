@@ -4,6 +4,7 @@
 //! every structure carries a magic, a version where it stands alone, and a checksum.
 
 pub mod container;
+pub mod container_table;
 pub mod frame;
 pub mod record;
 pub mod superblock;

@@ -10,27 +10,22 @@
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
 //! | 32 | 8 | zero |
-//! | 40 | n | payload: features, settings, counters, volumes, containers |
+//! | 40 | n | payload: features, settings, counters, container table, volumes |
 
-use onefold_block::{ByteSize, ChunkSize, ContainerId};
+use onefold_block::{ByteSize, ChunkSize};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::{FORMAT_VERSION, check_version, container};
+use super::{FORMAT_VERSION, check_version};
 use crate::error::PoolError;
 use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
-use crate::pba::CONTAINER_BYTES_MAX;
 use crate::settings::{PoolIdentity, PoolSettings};
 use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 40;
-/// Bytes of a container in a checkpoint.
-pub const CONTAINER_BYTES: usize = 28;
 /// A volume that can be written. Snapshots and clones will have other numbers.
 const KIND_VOLUME: u8 = 0;
-/// A container of records. Those that only forward will have another number.
-const KIND_CONTAINER: u32 = 0;
-/// Longest payload that is believed: four million containers.
+/// Longest payload that is believed: 800,000 volumes with the longest names.
 pub const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 
 const MAGIC: &[u8; 8] = b"ONEFOLD\n";
@@ -86,21 +81,6 @@ pub struct VolumeRecord {
     pub created_seconds: u64,
 }
 
-/// A container as a checkpoint records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerRecord {
-    /// Its number.
-    pub id: ContainerId,
-    /// Length in bytes, once sealed; 0 while open.
-    pub len_bytes: u32,
-    /// Records in it.
-    pub chunks: u32,
-    /// Map entries that point into it.
-    pub references: u64,
-    /// At most so many of its records are referred to.
-    pub live_max: u32,
-}
-
 /// A checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -118,8 +98,8 @@ pub struct Superblock {
     pub next_volume: u32,
     /// All volumes, in the order in which they were made.
     pub volumes: Vec<VolumeRecord>,
-    /// All containers, by number.
-    pub containers: Vec<ContainerRecord>,
+    /// The root of the container table.
+    pub table: RawPageRef,
 }
 
 impl Superblock {
@@ -130,7 +110,7 @@ impl Superblock {
 
     /// The bytes of a `super` file.
     pub fn encode(&self) -> Vec<u8> {
-        let mut payload = Writer(Vec::with_capacity(256 + self.containers.len() * CONTAINER_BYTES));
+        let mut payload = Writer(Vec::with_capacity(1024));
         payload.u64(self.features.may_ignore);
         payload.u64(self.features.may_only_read);
         payload.u64(self.features.must_refuse);
@@ -144,6 +124,7 @@ impl Superblock {
         payload.u32(self.settings.container_bytes);
         payload.u32(self.next_container);
         payload.u32(self.next_volume);
+        payload.u64(self.table);
         payload.u32(self.volumes.len() as u32);
         for volume in &self.volumes {
             payload.u32(volume.number);
@@ -157,15 +138,6 @@ impl Superblock {
             payload.u32(volume.origin);
             payload.u64(volume.birth);
             payload.u64(volume.created_seconds);
-        }
-        payload.u32(self.containers.len() as u32);
-        for container in &self.containers {
-            payload.u32(container.id.get());
-            payload.u32(container.len_bytes);
-            payload.u32(container.chunks);
-            payload.u64(container.references);
-            payload.u32(container.live_max);
-            payload.u32(KIND_CONTAINER);
         }
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
@@ -236,12 +208,10 @@ impl Superblock {
         let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
-        let count = reader.u32()?;
+        let (table, count) = (reader.u64()?, reader.u32()?);
         let volumes: Option<Vec<_>> =
             (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
-        let count = reader.u32()?;
-        let containers: Option<Vec<_>> = (0..count).map(|_| decode_container(reader)).collect();
-        let (volumes, containers) = (volumes?, containers?);
+        let volumes = volumes?;
         Some(Self {
             sequence,
             identity,
@@ -250,7 +220,7 @@ impl Superblock {
             next_container,
             next_volume,
             volumes,
-            containers,
+            table,
         })
     }
 }
@@ -290,18 +260,6 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
         birth,
         created_seconds,
     })
-}
-
-fn decode_container(reader: &mut Reader<'_>) -> Option<ContainerRecord> {
-    let id = ContainerId::new(reader.u32()?);
-    let (len_bytes, chunks, references) = (reader.u32()?, reader.u32()?, reader.u64()?);
-    let (live_max, kind) = (reader.u32()?, reader.u32()?);
-    let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);
-    let sealed = (around..=CONTAINER_BYTES_MAX).contains(&(len_bytes as usize));
-    let plausible = if len_bytes == 0 { chunks == 0 } else { sealed };
-    let plausible = plausible && id.get() > 0 && live_max <= chunks && kind == KIND_CONTAINER;
-    let record = ContainerRecord { id, len_bytes, chunks, references, live_max };
-    plausible.then_some(record)
 }
 
 fn decode_features(reader: &mut Reader<'_>) -> Option<Features> {
@@ -353,13 +311,7 @@ mod tests {
                 birth: 11,
                 created_seconds: 1_700_000_000,
             }],
-            containers: vec![ContainerRecord {
-                id: ContainerId::new(8),
-                len_bytes: 4 << 20,
-                chunks: 2000,
-                references: 5000,
-                live_max: 1500,
-            }],
+            table: 0x0fed_cba9_8765_4321,
         }
     }
 

@@ -12,6 +12,7 @@ use onefold_block::{ContainerId, ContainerStore, MediaError, StoreError};
 
 use super::changes::Left;
 use super::{CHANGES_NAME, Changes, SLOT_PREFIX, Slot, remove_all};
+use crate::container::table::ContainerTable;
 use crate::engine::Files;
 use crate::error::PoolError;
 use crate::format::container;
@@ -46,7 +47,7 @@ struct InMemory {
 /// Take up what a former process left. The pool is opened to be written, and not recovered yet.
 pub fn take_up(
     handover: &dyn Handover,
-    superblock: &Superblock,
+    (superblock, table): (&Superblock, &ContainerTable),
     files: &Files,
     store: &dyn ContainerStore,
 ) -> Result<TakenUp, PoolError> {
@@ -93,8 +94,9 @@ pub fn take_up(
     }
     let mut taking = Taking {
         superblock,
+        table,
         store,
-        slots: slots(handover, superblock)?,
+        slots: slots(handover, (superblock, table))?,
         on_disk: BTreeMap::new(),
         touched: BTreeSet::new(),
     };
@@ -135,7 +137,7 @@ impl TakenUp {
 /// ends at the damage.
 fn slots(
     handover: &dyn Handover,
-    superblock: &Superblock,
+    (superblock, table): (&Superblock, &ContainerTable),
 ) -> Result<BTreeMap<ContainerId, InMemory>, PoolError> {
     let uuid = &superblock.identity.uuid;
     let chunk_bytes = superblock.settings.chunk_size.bytes();
@@ -151,7 +153,7 @@ fn slots(
             }
         };
         if let Some((id, end)) = found
-            && !is_sealed(superblock, id)
+            && !is_sealed(table, id)
         {
             slots.insert(id, InMemory { region, end });
         }
@@ -159,9 +161,8 @@ fn slots(
     Ok(slots)
 }
 
-fn is_sealed(superblock: &Superblock, id: ContainerId) -> bool {
-    let known = superblock.containers.binary_search_by_key(&id, |container| container.id);
-    known.is_ok_and(|at| superblock.containers[at].len_bytes > 0)
+fn is_sealed(table: &ContainerTable, id: ContainerId) -> bool {
+    table.get(id).is_some_and(|info| info.len_bytes > 0)
 }
 
 /// Where the good records of a container end; 0 if it does not even begin as one.
@@ -180,6 +181,7 @@ fn good_end(bytes: &[u8], id: ContainerId, uuid: &[u8; 16], chunk_bytes: usize) 
 /// What is needed to judge changes, and to make what they refer to durable.
 struct Taking<'a> {
     superblock: &'a Superblock,
+    table: &'a ContainerTable,
     store: &'a dyn ContainerStore,
     slots: BTreeMap<ContainerId, InMemory>,
     /// Containers that are in the store alone, as far as they were looked at: one at a time.
@@ -228,7 +230,7 @@ impl Taking<'_> {
 
     fn has(&mut self, pba: Pba) -> bool {
         let id = pba.container;
-        if is_sealed(self.superblock, id) {
+        if is_sealed(self.table, id) {
             return true;
         }
         self.touched.insert(id);

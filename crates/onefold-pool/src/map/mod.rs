@@ -7,6 +7,7 @@
 //! durable checkpoint refers to is never written.
 //! Cost: 8 bytes per mapped block where they lie together; memory within `--map-memory`.
 
+mod array;
 mod cache;
 mod cursor;
 mod page;
@@ -15,8 +16,9 @@ mod slots;
 mod tree;
 mod write_out;
 
+pub use self::array::PageArray;
 pub use self::page::{
-    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, VOLUME_NUMBER_MAX, blocks_under, height_for,
+    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, VOLUME_NUMBER_MAX, blocks_under, height_for,
 };
 pub use self::tree::{Map, MapStats, Root};
 pub use self::write_out::Frozen;

@@ -73,7 +73,7 @@ impl Map {
     fn claim(&self, key: PageKey, reference: PageRef) -> Result<(), PoolError> {
         let PageRef::Slot { slot, check } = reference else { return Ok(()) };
         let missing = Missing { key, slot, check };
-        if slot == 0 || !self.state().slots.claim(slot) {
+        if !self.claim_slot(slot) {
             return Err(corrupt_page(&missing, "another page claims the same slot"));
         }
         if key.level == 0 {
@@ -214,18 +214,35 @@ impl Map {
         if missing.slot == NO_SLOT {
             return Err(corrupt_page(missing, "the page above refers to it by no valid number"));
         }
-        let mut bytes = [0; PAGE_BYTES];
-        let at = u64::from(missing.slot) * PAGE_BYTES as u64;
-        self.media.read(at, &mut bytes).map_err(|error| match PoolError::from(error) {
+        self.read_slot(missing.slot, missing.check).map_err(|error| match error {
             PoolError::Corrupt { problem, .. } => corrupt_page(missing, problem),
             other => other,
-        })?;
+        })
+    }
+
+    /// The page in a slot, with this checksum.
+    pub(super) fn read_slot(&self, slot: u32, check: u32) -> Result<Box<Page>, PoolError> {
+        let mut bytes = [0; PAGE_BYTES];
+        let at = u64::from(slot) * PAGE_BYTES as u64;
+        self.media.read(at, &mut bytes)?;
         let found = crc32fast::hash(&bytes);
-        if found != missing.check {
-            let problem = format!("checksum is {found:08x}, not {:08x}", missing.check);
-            return Err(corrupt_page(missing, problem));
+        if found != check {
+            let problem = format!("checksum is {found:08x}, not {check:08x}");
+            return Err(PoolError::corrupt("map", at, problem));
         }
         Ok(page::decode(&bytes))
+    }
+
+    /// Mark a slot used; false if another page has it.
+    pub(super) fn claim_slot(&self, slot: u32) -> bool {
+        slot != 0 && self.state().slots.claim(slot)
+    }
+
+    /// What this refers to is no longer in use, once the next checkpoint is durable.
+    pub(super) fn release(&self, reference: PageRef) {
+        if let PageRef::Slot { slot, .. } = reference {
+            self.state().slots.release(slot);
+        }
     }
 
     /// Set the entries of blocks from `first` on; `on_old` hears of each former entry.

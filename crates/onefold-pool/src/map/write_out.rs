@@ -58,12 +58,9 @@ impl Map {
         Frozen { keys, pages: pages.into_iter().collect(), trees }
     }
 
-    /// Write what is frozen to free slots and sync. What it replaces stays until
+    /// Write what is frozen to free slots, to be synced after it. What it replaces stays until
     /// [`Map::checkpoint_is_durable`].
     pub fn write_out(&self, frozen: &mut Frozen) -> Result<(), PoolError> {
-        if frozen.keys.is_empty() {
-            return Ok(());
-        }
         let mut from = 0;
         while from < frozen.keys.len() {
             let level = frozen.keys[from].level;
@@ -74,15 +71,39 @@ impl Map {
             from = upto;
         }
         frozen.keys.clear();
+        Ok(())
+    }
+
+    /// Make everything written durable.
+    pub fn sync(&self) -> Result<(), PoolError> {
         Ok(self.media.sync()?)
     }
 
     fn write_batch(&self, frozen: &mut Frozen, keys: &[PageKey]) -> Result<(), PoolError> {
-        let mut bytes = Vec::with_capacity(keys.len() * PAGE_BYTES);
-        let mut checks = Vec::with_capacity(keys.len());
-        let mut references = Vec::with_capacity(keys.len());
-        for key in keys {
-            let page = &frozen.pages[key];
+        let pages: Vec<&Page> = keys.iter().map(|key| &*frozen.pages[key]).collect();
+        let references = self.place(&pages)?;
+        let mut state = self.state();
+        for (&key, reference) in keys.iter().zip(references) {
+            state.written(key, reference);
+            frozen.set_reference(key, reference);
+        }
+        Ok(())
+    }
+
+    /// Write pages to free slots, but for those that need none.
+    pub(super) fn place(&self, pages: &[&Page]) -> Result<Vec<PageRef>, PoolError> {
+        let mut placed = Vec::with_capacity(pages.len());
+        for batch in pages.chunks(PAGES_PER_WRITE) {
+            self.place_batch(batch, &mut placed)?;
+        }
+        Ok(placed)
+    }
+
+    fn place_batch(&self, pages: &[&Page], placed: &mut Vec<PageRef>) -> Result<(), PoolError> {
+        let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
+        let mut checks = Vec::with_capacity(pages.len());
+        let mut references = Vec::with_capacity(pages.len());
+        for page in pages {
             let uniform = page::uniform(page);
             references.push(uniform.map(PageRef::Uniform));
             if uniform.is_none() {
@@ -101,16 +122,13 @@ impl Map {
                 state.slots.release(slot);
             }
         })?;
-        let mut placed = slots.iter().zip(&checks);
-        let mut state = self.state();
-        for (&key, uniform) in keys.iter().zip(references) {
-            let reference = uniform.unwrap_or_else(|| {
-                let (&slot, &check) = placed.next().expect("one for each page");
+        let mut written = slots.iter().zip(&checks);
+        placed.extend(references.into_iter().map(|uniform| {
+            uniform.unwrap_or_else(|| {
+                let (&slot, &check) = written.next().expect("one for each page");
                 PageRef::Slot { slot, check }
-            });
-            state.written(key, reference);
-            frozen.set_reference(key, reference);
-        }
+            })
+        }));
         Ok(())
     }
 

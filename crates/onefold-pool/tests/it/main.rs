@@ -19,4 +19,5 @@ mod reduction;
 mod rescue;
 mod space;
 mod support;
+mod table;
 mod volumes;

@@ -1,0 +1,254 @@
+//! An array of pages in the map file, copy-on-write like the maps of volumes.
+//! Room: onefold-pool.
+//! In: the pages that changed. Out: the reference to the root, for the checkpoint. The pages above
+//! the leaves are in memory as references, 1/512 of what lies below.
+//! Invariants: (1) pages are never written in place; (2) a leaf without a number other than zero
+//! has no page.
+
+use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageRef};
+use super::tree::Map;
+use crate::error::PoolError;
+use crate::pba::RAW_HOLE;
+
+/// An absent page: all of it is zero.
+const ABSENT: PageRef = PageRef::Uniform(RAW_HOLE);
+
+/// The references to all pages of an array.
+#[derive(Debug)]
+pub struct PageArray {
+    /// By level, from the leaves up; the last has the root alone.
+    levels: Vec<Vec<PageRef>>,
+    /// Levels were added and are not written yet.
+    grown: bool,
+}
+
+/// Hears of each page of an array: the numbers of its leaves, and the leaf or why there is none.
+/// An error that it returns ends the reading.
+pub type Visit<'a> =
+    &'a mut dyn FnMut(std::ops::Range<usize>, Result<&Page, PoolError>) -> Result<(), PoolError>;
+
+/// What is to be read, and what it is called where it is damaged.
+struct Reading<'a> {
+    map: &'a Map,
+    what: &'static str,
+    claim: bool,
+    visit: Visit<'a>,
+}
+
+impl PageArray {
+    /// An array without pages.
+    pub fn new() -> Self {
+        Self { levels: vec![vec![ABSENT]], grown: false }
+    }
+
+    /// Read all of an array of so many leaves. With `claim`, its slots are marked used.
+    pub fn load(
+        map: &Map,
+        what: &'static str,
+        (root, leaves): (PageRef, usize),
+        claim: bool,
+        visit: Visit<'_>,
+    ) -> Result<Self, PoolError> {
+        let mut array = Self::new();
+        array.grow(leaves);
+        array.grown = false;
+        let top = array.levels.len() - 1;
+        Reading { map, what, claim, visit }.page(&mut array, (top, 0), root)?;
+        Ok(array)
+    }
+
+    /// Make room for so many leaves.
+    fn grow(&mut self, leaves: usize) {
+        let mut needed = leaves.max(1);
+        for level in 0.. {
+            if level == self.levels.len() {
+                self.levels.push(Vec::new());
+                self.grown = true;
+            }
+            let references = &mut self.levels[level];
+            needed = needed.max(references.len());
+            references.resize(needed, ABSENT);
+            if needed == 1 && level + 1 == self.levels.len() {
+                return;
+            }
+            needed = needed.div_ceil(ENTRIES_PER_PAGE);
+        }
+    }
+
+    /// Write leaves that changed, in order, and all above them. Returns the root. The map file is
+    /// to be synced after it. What is replaced stays until the checkpoint is durable. After an
+    /// error the same leaves must be written again.
+    pub fn write(
+        &mut self,
+        map: &Map,
+        leaves: usize,
+        changed: &[(usize, Box<Page>)],
+    ) -> Result<PageRef, PoolError> {
+        self.grow(leaves);
+        let mut numbers: Vec<usize> = changed.iter().map(|(number, _)| *number).collect();
+        let leaves: Vec<&Page> = changed.iter().map(|(_, page)| &**page).collect();
+        let mut placed = map.place(&leaves)?;
+        for level in 0..self.levels.len() {
+            for (&number, &reference) in numbers.iter().zip(&placed) {
+                let former = std::mem::replace(&mut self.levels[level][number], reference);
+                map.release(former);
+            }
+            if level + 1 == self.levels.len() {
+                break;
+            }
+            for number in &mut numbers {
+                *number /= ENTRIES_PER_PAGE;
+            }
+            numbers.dedup();
+            if self.grown && numbers.first() != Some(&0) {
+                numbers.insert(0, 0);
+            }
+            let above: Vec<Box<Page>> = numbers.iter().map(|&n| self.above(level, n)).collect();
+            let above: Vec<&Page> = above.iter().map(|page| &**page).collect();
+            placed = map.place(&above)?;
+        }
+        self.grown = false;
+        Ok(self.levels[self.levels.len() - 1][0])
+    }
+
+    /// The page with this number above a level.
+    fn above(&self, level: usize, number: usize) -> Box<Page> {
+        let mut page = Box::new([RAW_HOLE; ENTRIES_PER_PAGE]);
+        let below = self.levels[level].iter().skip(number * ENTRIES_PER_PAGE);
+        for (entry, reference) in page.iter_mut().zip(below) {
+            *entry = reference.raw();
+        }
+        page
+    }
+}
+
+impl Reading<'_> {
+    fn page(
+        &mut self,
+        array: &mut PageArray,
+        (level, number): (usize, usize),
+        reference: PageRef,
+    ) -> Result<(), PoolError> {
+        let under = ENTRIES_PER_PAGE.pow(level as u32);
+        let end = ((number + 1) * under).min(array.levels[0].len());
+        let leaves = number * under..end;
+        let PageRef::Slot { slot, check } = reference else {
+            if reference == ABSENT {
+                return Ok(());
+            }
+            let error = self.corrupt(level, &leaves, 0, "the page above refers to no page");
+            return (self.visit)(leaves, Err(error));
+        };
+        array.levels[level][number] = reference;
+        let page = match self.map.read_slot(slot, check) {
+            Ok(page) => page,
+            Err(PoolError::Corrupt { problem, .. }) => {
+                let error = self.corrupt(level, &leaves, slot, &problem);
+                return (self.visit)(leaves, Err(error));
+            }
+            Err(error) => return Err(error),
+        };
+        if self.claim && !self.map.claim_slot(slot) {
+            let error = self.corrupt(level, &leaves, slot, "another page claims the same slot");
+            return (self.visit)(leaves, Err(error));
+        }
+        if level == 0 {
+            return (self.visit)(leaves, Ok(&page));
+        }
+        let children = array.levels[level - 1].len() - number * ENTRIES_PER_PAGE;
+        for (child, &raw) in page.iter().enumerate().take(children) {
+            let reference = PageRef::from_raw(raw).unwrap_or(PageRef::Uniform(raw));
+            self.page(array, (level - 1, number * ENTRIES_PER_PAGE + child), reference)?;
+        }
+        Ok(())
+    }
+
+    fn corrupt(
+        &self,
+        level: usize,
+        leaves: &std::ops::Range<usize>,
+        slot: u32,
+        problem: &str,
+    ) -> PoolError {
+        let what = format!(
+            "page of the {} (level {level}, leaves {}..{})",
+            self.what, leaves.start, leaves.end
+        );
+        PoolError::corrupt(what, u64::from(slot) * PAGE_BYTES as u64, problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder, Media, SimFolder};
+
+    use super::*;
+
+    const WHAT: &str = "row of numbers";
+
+    fn page(seed: u64) -> Box<Page> {
+        let mut page = Box::new([0; ENTRIES_PER_PAGE]);
+        page[(seed % 500) as usize] = seed;
+        page
+    }
+
+    fn map(media: &std::sync::Arc<dyn Media>) -> Map {
+        Map::new(std::sync::Arc::clone(media), 1 << 20)
+    }
+
+    /// Numbers of leaves with their seeds, and what is damaged.
+    fn found(
+        media: &std::sync::Arc<dyn Media>,
+        root: PageRef,
+        leaves: usize,
+    ) -> (Vec<(usize, u64)>, Vec<String>) {
+        let (mut seeds, mut problems) = (Vec::new(), Vec::new());
+        let mut visit = |numbers: std::ops::Range<usize>, page: Result<&Page, PoolError>| {
+            match page {
+                Ok(page) => seeds.push((numbers.start, page.iter().sum())),
+                Err(error) => problems.push(error.to_string()),
+            }
+            Ok(())
+        };
+        PageArray::load(&map(media), WHAT, (root, leaves), true, &mut visit).unwrap();
+        (seeds, problems)
+    }
+
+    #[test]
+    fn an_array_grows_and_comes_back_and_damage_is_named_with_all_that_it_hides() {
+        let media = SimFolder::new().create("map").unwrap();
+        let live = map(&media);
+        let mut array = PageArray::new();
+        let mut model = std::collections::BTreeMap::new();
+        let mut root = ABSENT;
+        for (leaves, changed) in [
+            (1, vec![0]),
+            (400, vec![3, 399]),
+            (600, vec![]),
+            (300_000, vec![0, 700, 299_999]),
+            (300_000, vec![3]),
+        ] {
+            let seed = |&number: &usize| (number, (number + leaves) as u64);
+            let changed: Vec<(usize, u64)> = changed.iter().map(seed).collect();
+            model.extend(changed.iter().copied());
+            let pages: Vec<_> = changed.iter().map(|&(n, seed)| (n, page(seed))).collect();
+            root = array.write(&live, leaves, &pages).unwrap();
+            let expected: Vec<(usize, u64)> = model.iter().map(|(&n, &seed)| (n, seed)).collect();
+            assert_eq!(found(&media, root, leaves), (expected, vec![]), "{leaves} leaves");
+        }
+        // Leaf 3 went last, and above it two pages and the root.
+        let pages = media.len().unwrap() / PAGE_BYTES as u64;
+        for (back, hidden) in [(4, "leaves 3..4"), (3, "leaves 0..512"), (2, "leaves 0..262144")] {
+            let at = (pages - back) * PAGE_BYTES as u64 + 7;
+            let mut byte = [0];
+            media.read(at, &mut byte).unwrap();
+            media.write(at, &[byte[0] ^ 1]).unwrap();
+            let (_, problems) = found(&media, root, 300_000);
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            let named = problems[0].contains(WHAT) && problems[0].contains(hidden);
+            assert!(named, "{problems:?}");
+        }
+        let (seeds, problems) = found(&media, PageRef::Uniform(1), 300_000);
+        assert!(seeds.is_empty() && problems.len() == 1, "no such reference");
+    }
+}
