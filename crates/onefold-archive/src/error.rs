@@ -3,7 +3,7 @@
 
 use std::io;
 
-use onefold_block::{MediaError, StoreError};
+use onefold_block::{Meaning, MediaError, StoreError};
 use thiserror::Error;
 
 /// Why an archive operation failed.
@@ -133,32 +133,21 @@ impl ArchiveError {
 
 impl From<MediaError> for ArchiveError {
     fn from(error: MediaError) -> Self {
-        match error {
-            MediaError::NoSpace { .. } => Self::NoSpace(error.to_string()),
-            MediaError::Truncated { ref name, len, offset, end } => Self::corrupt(
-                name,
-                len,
-                format!("the file ends here, but bytes {offset}..{end} were expected"),
-            ),
-            other => Self::Media(other),
+        match error.meaning() {
+            Meaning::NoSpace(what) => Self::NoSpace(what),
+            Meaning::CutShort { name, len, problem } => Self::corrupt(name, len, problem),
+            Meaning::Missing { .. } | Meaning::Unreachable => Self::Media(error),
         }
     }
 }
 
 impl From<StoreError> for ArchiveError {
     fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Media { source: MediaError::NoSpace { .. }, .. }
-            | StoreError::Names(MediaError::NoSpace { .. }) => Self::NoSpace(error.to_string()),
-            StoreError::Media { id, source: MediaError::Truncated { len, offset, end, .. } } => {
-                Self::corrupt(
-                    id.to_string(),
-                    len,
-                    format!("the container ends here, but bytes {offset}..{end} were expected"),
-                )
-            }
-            StoreError::NotFound { id } => Self::corrupt(id.to_string(), 0, "it is missing"),
-            other => Self::Store(other),
+        match error.meaning() {
+            Meaning::NoSpace(what) => Self::NoSpace(what),
+            Meaning::CutShort { name, len, problem } => Self::corrupt(name, len, problem),
+            Meaning::Missing { name } => Self::corrupt(name, 0, "it is missing"),
+            Meaning::Unreachable => Self::Store(error),
         }
     }
 }
