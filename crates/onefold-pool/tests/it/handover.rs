@@ -10,7 +10,7 @@ use onefold_block::{BlockDevice, CrashMode, SimFolder, SplitMix64};
 use onefold_pool::{Pool, PoolError, Surroundings, TakenUp};
 
 use crate::hooks::{Hook, HookedFolder};
-use crate::model::{CHUNK, Model, main_volume, step};
+use crate::model::{CHUNK, Model, main_volume, step_of};
 use crate::support::{IDENTITY, assert_sound, content, options, small};
 
 const BLOCKS: usize = 300;
@@ -19,6 +19,21 @@ fn open(folder: &dyn onefold_block::Folder, memory: &SimHandover) -> Result<Pool
     let handover: Arc<dyn Handover> = Arc::new(memory.clone());
     let around = Surroundings { handover: Some(handover), ..Surroundings::default() };
     Pool::open_in(folder, &options(), around)
+}
+
+/// What is done until the process dies.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Different contents of whole chunks.
+    contents: u64,
+    steps: usize,
+    /// One change of the media in so many leaves a picture.
+    every: u64,
+}
+
+/// Few contents: much is stored once, and hardly a container empties.
+const fn duplicates(steps: usize, every: u64) -> Load {
+    Load { contents: 40, steps, every }
 }
 
 /// What a kill leaves.
@@ -78,20 +93,17 @@ fn live(every: u64, seed: u64) -> Life {
 
 /// Do `steps`; `judge` sees each picture with the states before and after its step and with all
 /// since the last flush.
-fn through(
-    seed: u64,
-    steps: usize,
-    every: u64,
-    mut judge: impl FnMut(&Left, &Model, &Model, &str),
-) {
-    let mut life = live(every, seed);
+///
+/// Returns the bytes that were moved to win space back.
+fn through(seed: u64, load: Load, mut judge: impl FnMut(&Left, &Model, &Model, &str)) -> u64 {
+    let mut life = live(load.every, seed);
     let volume = main_volume(&life.pool, BLOCKS).unwrap();
     let mut random = SplitMix64::new(seed);
-    for number in 0..steps {
+    for number in 0..load.steps {
         let mut acknowledged = life.model.clone();
         acknowledged.settle();
         let mut possible = life.model.clone();
-        step(&life.pool, &volume, &mut life.model, &mut random).unwrap();
+        step_of(load.contents, &life.pool, &volume, &mut life.model, &mut random).unwrap();
         for (block, now) in life.model.blocks.iter().enumerate() {
             acknowledged.blocks[block].push(now.last().unwrap().clone());
             possible.blocks[block].extend(now.iter().cloned());
@@ -100,6 +112,7 @@ fn through(
             judge(&left, &acknowledged, &possible, &format!("seed {seed}, step {number}"));
         }
     }
+    life.pool.status().unwrap().activity.moved_bytes
 }
 
 #[test]
@@ -107,7 +120,7 @@ fn a_kill_at_any_change_of_the_media_loses_nothing_that_was_acknowledged() {
     let mut taken_up = 0;
     for seed in 0..3 {
         let mut number = 0;
-        through(seed, 70, 3, |left, acknowledged, _, context| {
+        through(seed, duplicates(70, 3), |left, acknowledged, _, context| {
             number += 1;
             let taken = left.holds(acknowledged.clone(), number % 8 == 0, context);
             assert_eq!((taken.found, taken.lost), (true, None), "{context}");
@@ -116,6 +129,23 @@ fn a_kill_at_any_change_of_the_media_loses_nothing_that_was_acknowledged() {
         assert!(number > 50, "only {number} kills");
     }
     assert!(taken_up > 50, "only {taken_up} kills left something in memory alone");
+}
+
+#[test]
+fn a_kill_while_space_is_won_back_loses_nothing_that_was_acknowledged() {
+    // Nearly all that is written is new, and overwritten soon: containers fill, and are emptied.
+    let churn = Load { contents: 3000, steps: 160, every: 6 };
+    let (mut kills, mut taken_up, mut moved) = (0, 0, 0);
+    for seed in 20..24 {
+        moved += through(seed, churn, |left, acknowledged, _, context| {
+            kills += 1;
+            let taken = left.holds(acknowledged.clone(), kills % 4 == 0, context);
+            assert_eq!((taken.found, taken.lost), (true, None), "{context}");
+            taken_up += u64::from(taken.changes > 0);
+        });
+    }
+    assert!(moved > 256 << 10, "only {moved} bytes were moved");
+    assert!(taken_up > 50, "only {taken_up} of {kills} kills left something in memory alone");
 }
 
 #[test]
@@ -129,7 +159,7 @@ fn a_kill_between_two_operations_loses_nothing_that_was_acknowledged() {
         let volume = main_volume(&pool, BLOCKS).unwrap();
         model.assert_current(&volume, &format!("life {life}"));
         for _ in 0..=life * 2 {
-            step(&pool, &volume, &mut model, &mut random).unwrap();
+            step_of(40, &pool, &volume, &mut model, &mut random).unwrap();
         }
         let left = Left { disk: disk.clone(), memory: memory.clone() }.again();
         (disk, memory) = (left.disk, left.memory);
@@ -138,7 +168,7 @@ fn a_kill_between_two_operations_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn without_the_memory_what_was_flushed_is_there() {
-    through(11, 60, 4, |left, _, possible, context| {
+    through(11, duplicates(60, 4), |left, _, possible, context| {
         let gone = Left { memory: SimHandover::new(), ..left.again() };
         assert_eq!(gone.holds(possible.clone(), true, context), TakenUp::default());
         let other = Left { memory: left.memory.after_boot(), ..left.again() };
@@ -151,7 +181,7 @@ fn without_the_memory_what_was_flushed_is_there() {
 fn damaged_memory_costs_no_more_than_a_power_cut() {
     let mut random = SplitMix64::new(3);
     let (mut noticed, mut harmless) = (0, 0);
-    through(12, 60, 2, |left, _, possible, context| {
+    through(12, duplicates(60, 2), |left, _, possible, context| {
         let hurt = left.again();
         let names = hurt.memory.list().unwrap();
         let name = &names[random.below(names.len() as u64) as usize];
@@ -173,7 +203,7 @@ fn damaged_memory_costs_no_more_than_a_power_cut() {
 #[test]
 fn a_kill_or_power_cut_while_it_is_taken_up_is_like_one_before() {
     let mut random = SplitMix64::new(5);
-    through(13, 60, 12, |left, acknowledged, possible, context| {
+    through(13, duplicates(60, 12), |left, acknowledged, possible, context| {
         let cut = 1 + random.below(40);
         let context = format!("{context}, again at {cut}");
         let dying = left.again();
@@ -189,7 +219,7 @@ fn a_kill_or_power_cut_while_it_is_taken_up_is_like_one_before() {
 #[test]
 fn who_opens_the_pool_without_the_memory_makes_it_count_for_nothing() {
     let mut found = 0;
-    through(14, 40, 4, |left, _, possible, context| {
+    through(14, duplicates(40, 4), |left, _, possible, context| {
         let left = left.again();
         let pool = Pool::open(&left.disk, &options()).unwrap();
         pool.checkpoint().unwrap();
