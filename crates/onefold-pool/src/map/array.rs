@@ -171,7 +171,7 @@ impl Reading<'_> {
         problem: &str,
     ) -> PoolError {
         let what = format!(
-            "page of the {} (level {level}, leaves {}..{})",
+            "map page of the {} (level {level}, leaves {}..{})",
             self.what, leaves.start, leaves.end
         );
         PoolError::corrupt(what, u64::from(slot) * PAGE_BYTES as u64, problem)
