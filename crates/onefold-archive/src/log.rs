@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, Folder, Media, MediaError};
+use onefold_block::{ContainerStore, Folder, Media, MediaError, data_end};
 
 use crate::error::ArchiveError;
 use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, RECORD_BYTES, VersionInfo};
@@ -137,7 +137,7 @@ pub fn read_records(
     let copies = [open(LOG_FILES[0])?, open(LOG_FILES[1])?];
     let mut slots = 0;
     for file in copies.iter().flatten() {
-        slots = slots.max(file.len()?.div_ceil(RECORD_BYTES as u64));
+        slots = slots.max(data_end(&**file)?.div_ceil(RECORD_BYTES as u64));
     }
     let mut records: Vec<[Option<LogRecord>; 2]> = Vec::new();
     for sequence in 0..slots {

@@ -37,7 +37,7 @@ pub use folder_lock::{FolderLock, Hold, LOCK_FILE, LockError};
 pub use folder_store::FolderContainerStore;
 pub use generation::{GENERATION_FILE, Generation, GenerationFile, Survival};
 pub use meaning::Meaning;
-pub use media::{Folder, Media, MediaError};
+pub use media::{Folder, Media, MediaError, data_end};
 pub use mem_device::MemDevice;
 pub use nearest::nearest;
 pub use seeded::SplitMix64;

@@ -98,6 +98,24 @@ pub trait Media: Send + Sync {
     }
 }
 
+/// Where what is stored ends: from there on everything is zeroes that nobody wrote, however long
+/// the media says it is. At most 64 KiB too large, never too small.
+///
+/// # Errors
+/// Those of [`Media::len`] and [`Media::next_data`].
+pub fn data_end(media: &dyn Media) -> Result<u64, MediaError> {
+    const STEP: u64 = 64 << 10;
+    let len = media.len()?;
+    let mut end = 0;
+    while let Some(data) = media.next_data(end)? {
+        end = (data.max(end) / STEP + 1) * STEP;
+        if end >= len {
+            return Ok(len);
+        }
+    }
+    Ok(end)
+}
+
 /// A flat set of named media.
 pub trait Folder: Send + Sync {
     /// Open an existing media. One that may not be written opens to be read, and fails to write.

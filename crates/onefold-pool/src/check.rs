@@ -182,6 +182,11 @@ fn check_container(
     report.containers += 1;
     let read = (|| {
         let len = inner.plain.len(id)?;
+        let most = u64::from(inner.settings.container_bytes);
+        if len > most {
+            let problem = format!("it has {len} bytes, but no container has more than {most}");
+            return Err(PoolError::corrupt(id.to_string(), most, problem));
+        }
         let mut bytes = vec![0; len as usize];
         inner.plain.read(id, 0, &mut bytes)?;
         Ok::<_, PoolError>(bytes)

@@ -131,11 +131,11 @@ impl Inner {
         flusher.journal.give_back()?;
         for (number, media) in self.files.supers.iter().enumerate() {
             let len = if flusher.sequence as usize % 2 == number {
-                self.superblock(flusher.sequence, &engine).len_bytes()
+                self.superblock(flusher.sequence, &engine).len_bytes() as u64
             } else {
                 older_len(&**media, SUPER_FILES[number])?
             };
-            media.set_len(len as u64)?;
+            media.set_len(len)?;
         }
         engine.space.given_back();
         Ok(())
@@ -156,10 +156,12 @@ impl Inner {
 }
 
 /// Length of the checkpoint before the newest, without a witness; of the file if it is damaged.
-fn older_len(media: &dyn Media, name: &str) -> Result<usize, PoolError> {
-    let mut bytes = vec![0; media.len()? as usize];
-    media.read(0, &mut bytes)?;
-    Ok(Superblock::decode(name, &bytes).map_or(bytes.len(), |older| older.len_bytes()))
+fn older_len(media: &dyn Media, name: &str) -> Result<u64, PoolError> {
+    match Superblock::read(media, name) {
+        Ok(Some(older)) => Ok(older.len_bytes() as u64),
+        Err(error @ PoolError::Media(_)) => Err(error),
+        Ok(None) | Err(_) => Ok(media.len()?),
+    }
 }
 
 /// What a flush took from the engine, to make it durable.

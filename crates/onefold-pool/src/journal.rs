@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use onefold_block::{Media, MediaError};
+use onefold_block::{Media, MediaError, data_end};
 
 use crate::error::PoolError;
 use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
@@ -61,8 +61,7 @@ impl Witness {
 
     /// The same, looked for in all of the file: for when the checkpoint's length is not known.
     pub fn search(media: &dyn Media, epoch: u64) -> Option<u64> {
-        let len = media.len().ok()?;
-        let pages = (0..len).step_by(witness_at(1) as usize);
+        let pages = (0..data_end(media).ok()?).step_by(witness_at(1) as usize);
         pages
             .filter_map(|at| {
                 let mut bytes = [0; WITNESS_BYTES];
@@ -231,9 +230,9 @@ pub struct FoundFrame {
 
 /// All good frames of `epoch` and later ones, wherever they are, by epoch and number.
 pub fn good_frames(media: &dyn Media, epoch: u64) -> Result<Vec<FoundFrame>, PoolError> {
-    let len = media.len()?;
+    let (len, end) = (media.len()?, data_end(media)?);
     let (mut frames, mut buffer, mut at) = (Vec::new(), Vec::new(), 0);
-    while at < len {
+    while at < end {
         let Some(frame_len) = read_frame(media, at, len, &mut buffer)? else {
             at += ALIGN_BYTES as u64;
             continue;
@@ -283,7 +282,9 @@ fn refuse_other_version(frame: &frame::Frame<'_>) -> Result<(), PoolError> {
 fn refuse_damage(media: &dyn Media, epoch: u64, len: u64, found: &Replay) -> Result<(), PoolError> {
     let mut buffer = Vec::new();
     let mut at = found.end_bytes + ALIGN_BYTES as u64;
-    while at < len {
+    // Nothing was written past it: a file that says to be longer is not searched to its end.
+    let end = data_end(media)?;
+    while at < end {
         if let Some(frame_len) = read_frame(media, at, len, &mut buffer)? {
             let frame = frame::decode(&buffer).expect("it was just verified");
             if frame.epoch == epoch && frame.number > found.next_number {

@@ -149,12 +149,10 @@ pub(crate) fn read_supers(
 ) -> Result<(Superblock, Option<PoolError>), PoolError> {
     let mut read = Vec::with_capacity(2);
     for (media, name) in supers.iter().zip(SUPER_FILES) {
-        let mut bytes = vec![0; media.len()? as usize];
-        media.read(0, &mut bytes)?;
-        read.push(if bytes.is_empty() {
-            Err(PoolError::NoPool)
-        } else {
-            Superblock::decode(name, &bytes)
+        read.push(match Superblock::read(&**media, name) {
+            Ok(found) => found.ok_or(PoolError::NoPool),
+            Err(error @ PoolError::Media(_)) => return Err(error),
+            Err(error) => Err(error),
         });
     }
     let (second, first) = (read.pop().expect("two"), read.pop().expect("two"));

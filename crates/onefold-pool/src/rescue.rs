@@ -175,12 +175,8 @@ fn newest_super(
 }
 
 fn read_super(media: &dyn Media, name: &str) -> Result<Superblock, PoolError> {
-    let mut bytes = vec![0; media.len()? as usize];
-    if bytes.is_empty() {
-        return Err(PoolError::corrupt(name, 0, "the file is missing or empty"));
-    }
-    media.read(0, &mut bytes)?;
-    Superblock::decode(name, &bytes)
+    Superblock::read(media, name)?
+        .ok_or_else(|| PoolError::corrupt(name, 0, "the file is missing or empty"))
 }
 
 /// Containers that are gone, and those that the checkpoint does not know.

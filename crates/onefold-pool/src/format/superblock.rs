@@ -12,7 +12,7 @@
 //! | 32 | 8 | zero |
 //! | 40 | n | payload: features, settings, counters, container table, volumes |
 
-use onefold_block::{ByteSize, ChunkSize};
+use onefold_block::{ByteSize, ChunkSize, Media};
 use onefold_content::{Compression, FingerprintKind};
 
 use super::{FORMAT_VERSION, check_version};
@@ -157,6 +157,20 @@ impl Superblock {
     /// The checksum that the bytes of a `super` file bear.
     pub fn checksum_in(bytes: &[u8]) -> u32 {
         u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
+    }
+
+    /// Read the file `name`; `None` if it is empty. Of a file that is longer than its checkpoint,
+    /// no more is read.
+    pub fn read(media: &dyn Media, name: &str) -> Result<Option<Self>, PoolError> {
+        let file_bytes = media.len()?;
+        let mut bytes = vec![0; file_bytes.min(HEADER_BYTES as u64) as usize];
+        media.read(0, &mut bytes)?;
+        let len =
+            bytes.get(24..32).and_then(|len| len.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let whole = HEADER_BYTES as u64 + len.min(PAYLOAD_BYTES_MAX);
+        bytes.resize(file_bytes.min(whole) as usize, 0);
+        media.read(0, &mut bytes)?;
+        if bytes.is_empty() { Ok(None) } else { Self::decode(name, &bytes).map(Some) }
     }
 
     /// Verify and read the bytes of the file `name`; bytes past the payload are ignored.

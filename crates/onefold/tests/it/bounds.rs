@@ -57,3 +57,43 @@ fn a_crowd_of_silent_clients_shuts_nobody_out() {
     drop(crowd);
     server.stop();
 }
+
+/// Every file of a store, one at a time, claims 4 TiB of which it has only what it had. Nothing
+/// takes memory or time for what nobody wrote: 20 s of processor time and 4 GB are the limits.
+#[test]
+fn a_file_that_claims_to_be_huge_is_not_read_to_its_end() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("file"), super::harness::noise(7, 900_000)).unwrap();
+    sandbox.ok(&["pool", "create", "pool", "--container-size", "256K"]);
+    sandbox.ok(&["volume", "import", "pool", "v", "file"]);
+    sandbox.ok(&["archive", "create", "archive"]);
+    sandbox.ok(&["archive", "add", "archive", "file"]);
+    let pool = ["pool status S", "pool check S", "volume list S --rescue", "volume export S v -"];
+    let archive = ["archive list S", "archive verify S", "archive check S", "archive cat S file"];
+    for (store, commands) in [("pool", pool), ("archive", archive)] {
+        let files: Vec<_> = sandbox.files(store).into_keys().collect();
+        assert!(files.len() > 4);
+        for file in files {
+            let name = file.strip_prefix(sandbox.path(store)).unwrap();
+            let copy = sandbox.path("copy");
+            tool("cp", &["-r", "--sparse=always", &sandbox.text(store), &sandbox.text("copy")]);
+            let long = std::fs::File::options().write(true).open(copy.join(name)).unwrap();
+            let len = long.metadata().unwrap().len();
+            if long.set_len(4 << 40).is_err() {
+                eprintln!("skipped: no file of 4 TiB can be had here");
+                return;
+            }
+            for command in commands {
+                let line = format!("ulimit -t 20 -v 4000000; exec \"$0\" {command} >/dev/null");
+                let program = sandbox.command(&[]).get_program().to_owned();
+                let mut shell = std::process::Command::new("bash");
+                shell.args(["-c", &line.replace(" S", " copy")]).arg(program);
+                let said = run(shell.current_dir(sandbox.path("")));
+                let (name, code) = (name.display(), said.code);
+                let ended = matches!(code, Some(0..=2));
+                assert!(ended, "{name} of {len} bytes, {command}: {code:?}, {}", said.err);
+            }
+            std::fs::remove_dir_all(&copy).unwrap();
+        }
+    }
+}
