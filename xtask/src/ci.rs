@@ -22,7 +22,7 @@ const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
 
 /// The smoke test of the benchmarks shares the tests' build: it shows that they run, and takes
 /// seconds instead of an optimised build's minutes.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     step("format", &["fmt", "--all", "--check"]),
     step("floors", &["xtask", "floors"]),
     step("tidy", &["xtask", "tidy"]),
@@ -64,6 +64,7 @@ const STEPS: [Step; 12] = [
     ),
     step("rtl", &["xtask", "rtl", "--check"]),
     step("bench", &["run", "--quiet", "--package", "onefold-bench", "--", "all", "--quick"]),
+    step("breakages", &["xtask", "breakages", "--rotate", "--sample", "8"]),
 ];
 
 const TESTS: &str = "tests";

@@ -25,6 +25,7 @@ usage: cargo xtask COMMAND
   deny                licences, names and sources of what we depend on, by deny.toml
   rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
+  breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
 ";
 
@@ -55,6 +56,7 @@ fn run() -> Result<bool> {
         ("rtl", []) => rtl::run(&root, false),
         ("rtl", [flag]) if flag == "--check" => rtl::run(&root, true),
         ("mutants", rest) => mutants::run(rest),
+        ("breakages", rest) => mutants::breakages::run(rest),
         ("bench", rest) => bench::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
             print!("{USAGE}");

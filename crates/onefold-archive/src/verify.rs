@@ -246,3 +246,60 @@ fn verify_recipe(
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::format::entry::{Metadata, Recipe, Stamp};
+    use crate::format::log_record::{AddTotals, LogEvent, VersionInfo};
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    /// What is found in a version with these entries, which no addition would write.
+    fn found_in(entries: &[(&str, Kind)]) -> Vec<String> {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
+        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        for (path, kind) in entries {
+            let (metadata, stamp) = (Metadata::default(), Stamp::default());
+            let recipe = Recipe { at: manifest.position(), ..Recipe::default() };
+            let path = path.as_bytes().to_vec();
+            manifest.entry(&Entry { path, kind: kind.clone(), metadata, stamp, recipe }).unwrap();
+        }
+        let info = VersionInfo {
+            number: 1,
+            generation: 0,
+            time_s: 0,
+            label: String::new(),
+            totals: AddTotals { entries: entries.len() as u64, ..AddTotals::default() },
+            file_bytes: 0,
+            footer_checksum: 0,
+        };
+        let info = manifest.finish(info, 1).unwrap();
+        archive.commit(1, LogEvent::Added(info)).unwrap();
+        let report = archive.verify(&mut |_, _| true).unwrap();
+        assert_eq!((report.versions, report.entries), (1, entries.len() as u64));
+        report.findings.into_iter().map(|finding| finding.problem).collect()
+    }
+
+    #[test]
+    fn paths_out_of_order_and_below_what_is_no_folder_are_found() {
+        let good = [("a", Kind::Directory), ("a/b", Kind::File), ("c", Kind::Directory)];
+        assert_eq!(found_in(&good), Vec::<String>::new());
+        for (entries, problem) in [
+            ([("b", Kind::Directory), ("a", Kind::Directory)], "'a' is out of order"),
+            ([("a", Kind::Directory), ("a", Kind::Directory)], "'a' is out of order"),
+            ([("a", Kind::File), ("a/b", Kind::File)], "'a/b' lies in something that is no folder"),
+        ] {
+            assert_eq!(found_in(&entries), [problem]);
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! Breakages that were chosen by hand, each with the test that must notice it.
 //! Room: xtask.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 
 use super::schema::{Mutant, line_of};
@@ -12,6 +14,8 @@ pub const PATH: &str = "xtask/breakages.toml";
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breakage {
+    /// What it is called on the command line.
+    pub name: String,
     /// The file's path from the root.
     pub file: String,
     /// What stands there, once.
@@ -61,6 +65,7 @@ pub fn parse(text: &str) -> Result<Vec<Breakage>> {
         let test = field(&entry, "test")?;
         let (program, test) = test.split_once(' ').context("a test is `PROGRAM NAME`")?;
         Ok(Breakage {
+            name: field(&entry, "name")?,
             file: field(&entry, "file")?,
             replace: field(&entry, "replace")?,
             with: field(&entry, "with")?,
@@ -71,9 +76,32 @@ pub fn parse(text: &str) -> Result<Vec<Breakage>> {
     entries.unwrap_or_default().into_iter().map(breakage).collect()
 }
 
+/// What is wrong with the list, for `cargo xtask tidy`.
+pub fn check_list(text_of: &dyn Fn(&str) -> Option<String>, tests: &[&str]) -> Vec<String> {
+    let Some(list) = text_of(PATH) else { return Vec::new() };
+    let entries = match parse(&list) {
+        Ok(entries) => entries,
+        Err(error) => return vec![format!("{PATH}:1: {error:#}")],
+    };
+    let mut names = BTreeSet::new();
+    let mut found = Vec::new();
+    for entry in &entries {
+        let above = list.split(&format!("name = \"{}\"", entry.name)).next();
+        let line = 1 + above.map_or(0, |above| above.matches('\n').count());
+        if !names.insert(&entry.name) {
+            found.push(format!("{PATH}:{line}: `{}` is there twice", entry.name));
+        }
+        let text = text_of(&entry.file);
+        if let Err(error) = check(entry, text.as_deref(), tests.iter().copied()) {
+            found.push(format!("{PATH}:{line}: {error:#}"));
+        }
+    }
+    found
+}
+
 /// What is wrong with an entry, as far as can be seen without building: it must apply to its file,
 /// and its test must be there.
-pub fn check<'a>(
+fn check<'a>(
     breakage: &Breakage,
     text: Option<&str>,
     mut tests: impl Iterator<Item = &'a str>,
@@ -95,8 +123,8 @@ pub fn check<'a>(
 mod tests {
     use super::*;
 
-    const LIST: &str = "[[breakage]]\nfile = \"crates/a/src/b.rs\"\nreplace = \"x < y\"\n\
-                        with = \"x <= y\"\ntest = \"it b::limits\"\n";
+    const LIST: &str = "[[breakage]]\nname = \"limit\"\nfile = \"crates/a/src/b.rs\"\n\
+                        replace = \"x < y\"\nwith = \"x <= y\"\ntest = \"it b::limits\"\n";
 
     #[test]
     fn an_entry_must_apply_once_and_have_its_test() {
@@ -109,6 +137,20 @@ mod tests {
         assert!(check(Some("if x > y {"), &tests).is_err());
         assert!(check(None, &tests).is_err());
         assert!(check(Some("if x < y {"), &["fn limits_2() {}"]).is_err());
+    }
+
+    #[test]
+    fn each_name_is_there_once_and_problems_have_their_line() {
+        let text_of = |list: String| {
+            move |path: &str| Some(if path == PATH { list.clone() } else { "x < y".to_owned() })
+        };
+        let tests = ["fn limits() {}"];
+        assert!(check_list(&text_of(LIST.to_owned()), &tests).is_empty());
+        assert!(check_list(&text_of(format!("{LIST}{LIST}")), &tests)[0].contains("twice"));
+        let other = LIST.replace("limit\"", "stale\"").replace("x < y", "x << y");
+        let found = check_list(&text_of(format!("{LIST}{other}")), &tests);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("xtask/breakages.toml:8: "), "{found:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! `cargo xtask mutants`: do the tests notice when a line is wrong?
 //! Room: xtask.
-//! 1. Changes are found in a crate's sources (`sites`) or taken from the list of chosen ones.
+//! 1. Changes are found in a crate's sources (`sites`), or taken from the list of those that were
+//!    chosen by hand (`breakages`, a command of its own).
 //! 2. A copy of the tree gets all of them at once, each behind a switch, and is built once.
 //! 3. The unchanged tests are run once, and note which test comes by which switch.
 //! 4. For each change the tests that come by run with its switch on, those that come by fewest
 //!    switches first, up to the first that fails.
 
+pub mod breakages;
 mod chosen;
 mod programs;
 mod schema;
@@ -18,17 +20,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use self::chosen::Breakage;
 use self::programs::{Built, Outcome, Program};
 use self::schema::{Mutant, apart, line_of};
 use self::tree::{Copy, Places};
 
 const USAGE: &str = "\
 usage: cargo xtask mutants CRATE [--under FOLDER] [--sample N] [--seed S] [--minutes M]
-       cargo xtask mutants --chosen [CRATE] [--sample N] [--seed S]
 
   CRATE              break its sources at N random places (60), and count what its tests notice
-  --chosen           the breakages of xtask/breakages.toml instead, each with the test named there
   --under FOLDER     only files under crates/CRATE/src/FOLDER
   --sample N         how many
   --seed S           which ones (1)
@@ -40,14 +39,13 @@ const LIMIT: Duration = Duration::from_mins(2);
 
 struct Options {
     package: Option<String>,
-    chosen: bool,
     under: String,
     sample: Option<usize>,
     seed: u64,
     minutes: u64,
 }
 
-/// Run the command. Returns whether every chosen breakage was noticed; random ones only count.
+/// Run the command. Returns true: what was not noticed is counted, and is no failure.
 pub fn run(args: &[String]) -> Result<bool> {
     let Some(options) = options(args)? else {
         print!("{USAGE}");
@@ -55,9 +53,6 @@ pub fn run(args: &[String]) -> Result<bool> {
     };
     let root = crate::root()?;
     let copy = Copy::refresh(&root)?;
-    if options.chosen {
-        return run_chosen(&root, &copy, &options);
-    }
     let package = options.package.as_deref().context(USAGE)?;
     let mutants = random(&root, package, &options)?;
     let Trial { mut mutants, programs, .. } = build(&root, &copy, package, mutants)?;
@@ -71,19 +66,12 @@ pub fn run(args: &[String]) -> Result<bool> {
 
 /// The options, or none if help is asked for.
 fn options(args: &[String]) -> Result<Option<Options>> {
-    let mut options = Options {
-        package: None,
-        chosen: false,
-        under: String::new(),
-        sample: None,
-        seed: 1,
-        minutes: 30,
-    };
+    let mut options =
+        Options { package: None, under: String::new(), sample: None, seed: 1, minutes: 30 };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word {
-            "--chosen" => options.chosen = true,
             "--under" => options.under = String::from(value()?),
             "--sample" => options.sample = Some(value()?.parse().context("--sample")?),
             "--seed" => options.seed = value()?.parse().context("--seed")?,
@@ -95,26 +83,10 @@ fn options(args: &[String]) -> Result<Option<Options>> {
             other => bail!("unknown: {other}\n\n{USAGE}"),
         }
     }
-    if options.package.is_none() && !options.chosen {
+    if options.package.is_none() {
         return Ok(None);
     }
     Ok(Some(options))
-}
-
-/// What is wrong with the list of chosen breakages, for `cargo xtask tidy`.
-pub fn check_list(text_of: &dyn Fn(&str) -> Option<String>, tests: &[&str]) -> Vec<String> {
-    let Some(list) = text_of(chosen::PATH) else { return Vec::new() };
-    match chosen::parse(&list) {
-        Err(error) => vec![format!("{}:1: {error:#}", chosen::PATH)],
-        Ok(entries) => entries
-            .iter()
-            .filter_map(|entry| {
-                let text = text_of(&entry.file);
-                chosen::check(entry, text.as_deref(), tests.iter().copied()).err()
-            })
-            .map(|error| format!("{}:1: {error:#}", chosen::PATH))
-            .collect(),
-    }
 }
 
 /// Random changes in a crate, numbered from 1.
@@ -181,7 +153,7 @@ struct Trial {
 
 /// Build the tests with all changes that the compiler accepts.
 fn build(root: &Path, copy: &Copy, package: &str, mut mutants: Vec<Mutant>) -> Result<Trial> {
-    let target = root.join("target");
+    let target = tree::target(root);
     // Each build names at least one change that is left out; most are named by the first.
     for _ in 0..8 {
         let places: Places = copy.write(root, package, &mutants)?;
@@ -211,11 +183,7 @@ fn try_all<'a>(
     minutes: u64,
 ) -> Result<Vec<(&'a Mutant, Fate)>> {
     let end = Instant::now() + Duration::from_mins(minutes);
-    let notes = root.join("target/mutants/reached");
-    let mut reached = Vec::new();
-    for program in programs {
-        reached.push(program.reached(&notes)?);
-    }
+    let reached = reached(root, programs)?;
     let mut fates = Vec::new();
     for at in shuffled(mutants.len(), 1) {
         if Instant::now() > end {
@@ -232,19 +200,32 @@ fn try_all<'a>(
     Ok(fates)
 }
 
+/// By switch, the tests of one program that come by.
 type Reached = BTreeMap<u32, BTreeSet<Option<String>>>;
+
+/// Run all tests unchanged, and note which come by which switch.
+fn reached(root: &Path, programs: &[Program]) -> Result<Vec<Reached>> {
+    let notes = tree::target(root).join(format!("mutants/reached-{}", std::process::id()));
+    programs.iter().map(|program| program.reached(&notes)).collect()
+}
+
+/// The tests that come by a mutant. Those that come by few switches are small and look closely:
+/// they are first.
+fn tests_by<'a>(mutant: &Mutant, reached: &'a Reached) -> Vec<&'a str> {
+    let by = reached.get(&mutant.id).into_iter().flatten();
+    let mut tests: Vec<&str> = by.flatten().map(String::as_str).collect();
+    tests.sort_by_cached_key(|test| {
+        reached.values().filter(|by| by.contains(&Some((*test).to_owned()))).count()
+    });
+    tests
+}
 
 fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reached]) -> Result<Fate> {
     let mut fate = Fate::NotReached;
     for (program, reached) in programs.iter().zip(reached) {
         let Some(by) = reached.get(&mutant.id) else { continue };
         fate = Fate::Survived;
-        let mut tests: Vec<&str> = by.iter().flatten().map(String::as_str).collect();
-        // Tests that come by few switches are small and look closely.
-        tests.sort_by_key(|test| {
-            reached.values().filter(|by| by.contains(&Some((*test).to_owned()))).count()
-        });
-        for some in tests.chunks(12) {
+        for some in tests_by(mutant, reached).chunks(12) {
             if program.run(mutant.id, some, LIMIT)? != Outcome::Passed {
                 return Ok(Fate::Noticed);
             }
@@ -282,49 +263,6 @@ fn report(package: &str, options: &Options, seen: &[(&Mutant, Fate)], all: usize
     );
 }
 
-/// Try chosen breakages, crate by crate.
-fn run_chosen(root: &Path, copy: &Copy, options: &Options) -> Result<bool> {
-    let list = std::fs::read_to_string(root.join(chosen::PATH)).context(chosen::PATH)?;
-    let mut entries = chosen::parse(&list)?;
-    if let Some(package) = &options.package {
-        entries.retain(|entry| entry.package() == package);
-    }
-    let order = shuffled(entries.len(), options.seed);
-    let mut crates: BTreeMap<&str, Vec<&Breakage>> = BTreeMap::new();
-    for &at in order.iter().take(options.sample.unwrap_or(entries.len())) {
-        crates.entry(entries[at].package()).or_default().push(&entries[at]);
-    }
-    let (mut tried, mut alive) = (0, 0);
-    for (package, entries) in crates {
-        let mut mutants = Vec::new();
-        for (id, entry) in (1..).zip(&entries) {
-            let text = std::fs::read_to_string(root.join(&entry.file)).context("read")?;
-            mutants.push(entry.mutant(id, &text)?);
-        }
-        let mut sorted = mutants.clone();
-        sorted.sort_by_key(|mutant| mutant.change.range.start);
-        let trial = build(root, copy, package, sorted)?;
-        for (mutant, entry) in mutants.iter().zip(&entries) {
-            let program = trial.programs.iter().find(|program| program.name == entry.program);
-            let program = program.with_context(|| format!("{package} has no {}", entry.program))?;
-            let compiled = trial.mutants.iter().any(|other| other.id == mutant.id);
-            let what = format!("{}:{}: {}", entry.file, mutant.line, mutant.change.what);
-            tried += 1;
-            if !compiled {
-                alive += 1;
-                println!("does not compile: {what}");
-            } else if program.run(mutant.id, &[&entry.test], LIMIT)? == Outcome::Passed {
-                alive += 1;
-                println!("NOT NOTICED by {}: {what}", entry.test);
-            } else {
-                println!("noticed by {}: {what}", entry.test);
-            }
-        }
-    }
-    println!("{} of {tried} chosen breakages were noticed", tried - alive);
-    Ok(alive == 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,7 +285,7 @@ mod tests {
             (read.package.as_deref(), read.sample, read.seed),
             (Some("onefold-nbd"), Some(5), 3)
         );
-        assert!(options(&words("--chosen")).unwrap().unwrap().chosen);
+        assert!(options(&words("--sample 5")).unwrap().is_none());
         assert!(options(&words("onefold-nbd --sampel 5")).is_err());
         assert!(options(&words("--help")).unwrap().is_none());
     }

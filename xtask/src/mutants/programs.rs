@@ -136,6 +136,18 @@ impl Program {
         watch(command, limit)
     }
 
+    /// The first test that fails with a switch on, if one does.
+    pub fn first_failure(&self, switch: u32, limit: Duration) -> Result<Option<String>> {
+        let mut command = self.command(&[]);
+        command.env(SWITCH, switch.to_string());
+        let mut failed = None;
+        watch_lines(command, limit, &mut |line| {
+            let name = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
+            failed = failed.take().or_else(|| name.map(str::to_owned));
+        })?;
+        Ok(failed)
+    }
+
     fn command(&self, tests: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
@@ -147,7 +159,15 @@ impl Program {
 }
 
 /// Run tests up to the first that fails.
-fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
+fn watch(command: Command, limit: Duration) -> Result<Outcome> {
+    watch_lines(command, limit, &mut |_| ())
+}
+
+fn watch_lines(
+    mut command: Command,
+    limit: Duration,
+    see: &mut dyn FnMut(&str),
+) -> Result<Outcome> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().context("cannot run a test program")?;
     let Some(output) = child.stdout.take() else { bail!("a test program without output") };
@@ -163,7 +183,11 @@ fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
     let end = Instant::now() + limit;
     let mut ran = false;
     loop {
-        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        let next = lines.recv_timeout(end.saturating_duration_since(Instant::now()));
+        if let Ok(line) = &next {
+            see(line);
+        }
+        match next {
             Ok(line) if line.ends_with(" ... FAILED") => return stop(child, Outcome::Failed),
             Ok(line) => ran |= line.starts_with("test result: ok. ") && !line.contains(" 0 passed"),
             Err(mpsc::RecvTimeoutError::Timeout) => return stop(child, Outcome::TooLong),
@@ -203,6 +227,9 @@ mod tests {
         assert_eq!(watch(shell(passed), limit).unwrap(), Outcome::Passed);
         assert_eq!(watch(shell(failed), limit).unwrap(), Outcome::Failed);
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
+        let mut seen = Vec::new();
+        watch_lines(shell(failed), limit, &mut |line| seen.push(line.to_owned())).unwrap();
+        assert_eq!(seen, ["test a ... FAILED"]);
         let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
         assert_eq!(endless, Outcome::TooLong);
     }

@@ -20,7 +20,7 @@ impl Copy {
     /// Bring the copy up to date with the sources. Files that did not change are left as they
     /// are, so that cargo builds only what it must.
     pub fn refresh(root: &Path) -> Result<Self> {
-        let copy = root.join("target/mutants");
+        let copy = target(root).join("mutants");
         let wanted = paths(root)?;
         for path in &wanted {
             let text = std::fs::read(root.join(path)).with_context(|| path.clone())?;
@@ -69,6 +69,12 @@ pub fn is_source(name: &str, path: &str) -> bool {
         && Path::new(path).extension().is_some_and(|extension| extension == "rs")
         && !path.ends_with("/tests.rs")
         && !path.contains("/tests/")
+}
+
+/// The target folder. With one of its own, named to cargo, it disturbs nobody who builds in this
+/// tree meanwhile.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 fn put(path: &Path, content: &[u8]) -> Result<()> {

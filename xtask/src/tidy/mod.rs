@@ -59,7 +59,7 @@ pub fn check() -> Result<Vec<String>> {
     let text_of = |path: &str| tree.text(path).map(str::to_owned);
     let rust = tree.files.iter().filter(|file| tree::is_rust(&file.path));
     let tests: Vec<&str> = rust.filter_map(|file| file.text.as_deref()).collect();
-    found.extend(crate::mutants::check_list(&text_of, &tests));
+    found.extend(crate::mutants::breakages::check_list(&text_of, &tests));
     found.extend(bibliography::loose(&tree));
     found.extend(dependencies::undocumented(&tree));
     found.sort();

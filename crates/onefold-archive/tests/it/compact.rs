@@ -99,13 +99,14 @@ fn links_and_files_that_were_given_up_survive_a_move() {
     adder.file(entry(b"empty", Kind::File), true, &mut &b""[..]).unwrap().unwrap();
     let link = Kind::HardLink { target: b"empty".to_vec() };
     adder.entry(entry(b"empty too", link)).unwrap();
+    adder.entry(entry(b"folder", Kind::Directory)).unwrap();
     adder.commit().unwrap();
     archive.remove(1).unwrap();
     let report = compact(&mut archive).unwrap();
     assert!(report.moved_bytes > 0 && report.freed_bytes > 0, "{report:?}");
     let tree = read(&open(&folder), 2).unwrap();
     assert!(tree[&b"a"[..]].as_ref() == Some(&first) && tree[&b"b"[..]].as_ref() == Some(&first));
-    assert!(tree[&b"empty too"[..]] == Some(Vec::new()));
+    assert!(tree[&b"empty too"[..]] == Some(Vec::new()) && tree[&b"folder"[..]].is_none());
     assert_sound(&open(&folder), "links");
 }
 

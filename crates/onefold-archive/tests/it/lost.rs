@@ -108,3 +108,25 @@ fn an_archive_without_its_folders_is_not_written_to() {
         assert!(read(&archive, 2).is_err(), "{sub}");
     }
 }
+
+#[test]
+fn a_log_that_lost_its_end_together_with_what_it_told_of_is_named_by_the_containers() {
+    let (folder, _) = with_history();
+    let versions = folder.subfolder("versions").unwrap();
+    let last = versions.list().unwrap().pop().unwrap();
+    versions.remove(&last).unwrap();
+    for name in ["log.0", "log.1"] {
+        folder.truncate(name, 2 * RECORD).unwrap();
+    }
+    is_refused(&folder, "two records, and no file of the third version");
+}
+
+#[test]
+fn an_archive_whose_containers_are_all_gone_is_refused_and_not_begun_anew() {
+    let (folder, _) = with_history();
+    let containers = folder.subfolder("containers").unwrap();
+    for name in containers.list().unwrap() {
+        containers.remove(&name).unwrap();
+    }
+    is_refused(&folder, "no container");
+}

@@ -97,6 +97,49 @@ fn a_larger_area_reads_no_more_and_gives_the_same_bytes() {
 }
 
 #[test]
+fn the_area_is_as_large_after_everything_left_it() {
+    let (archive, _) = all_with(Rewriting::default());
+    let version = archive.version(None).unwrap();
+    let entry = version.find(b"f").unwrap();
+    let mut assembly = Assembly::new(&archive, 0);
+    let (mut marks, mut chunks) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let mut count = 0;
+        while assembly.has_room() {
+            assembly.push_mark(());
+            count += 1;
+        }
+        marks.push(count);
+        while assembly.pop().is_some() {}
+        count = 0;
+        for chunk in version.chunks(entry.recipe) {
+            if !assembly.has_room() {
+                break;
+            }
+            assembly.push_chunk(chunk);
+            count += 1;
+        }
+        chunks.push(count);
+        while assembly.pop().is_some() {}
+    }
+    assert!(marks[0] > 1000 && chunks[0] > 100, "{marks:?} {chunks:?}");
+    assert!(marks[0] == marks[1] && chunks[0] == chunks[1], "{marks:?} {chunks:?}");
+}
+
+#[test]
+fn what_is_stored_for_the_first_time_is_not_counted_as_stored_again() {
+    let (plain, _) = all_with(Rewriting::default());
+    assert!(plain.versions().all(|info| info.totals.rewritten_bytes == 0));
+    let (capped, _) = all_with(Rewriting { cap: Some(8), har: false });
+    for info in capped.versions() {
+        let totals = &info.totals;
+        assert!(totals.rewritten_bytes <= totals.new_bytes, "{totals:?}");
+        assert!(info.number > 1 || totals.rewritten_bytes == 0, "{totals:?}");
+    }
+    assert!(capped.versions().any(|info| info.totals.rewritten_bytes > 0));
+}
+
+#[test]
 fn marks_come_out_where_they_were_put_in() {
     let (archive, _) = all_with(Rewriting::default());
     let version = archive.version(None).unwrap();

@@ -220,3 +220,19 @@ proptest! {
         assert_sound(&archive, "after random versions");
     }
 }
+
+#[test]
+fn a_version_of_more_paths_than_are_held_in_memory_comes_back() {
+    let (folder, mut archive) = new_archive(&small());
+    let mut random = SplitMix64::new(12);
+    let mut tree = Tree::new();
+    for number in 0..6000 {
+        let name = format!("a path that is long enough to fill a buffer soon/{number:05}");
+        let content = if number % 50 == 0 { random.bytes(3000) } else { Vec::new() };
+        tree.insert(name.into_bytes(), Some(content));
+    }
+    add(&mut archive, &tree).unwrap();
+    let archive = open(&folder);
+    assert!(read(&archive, 1).unwrap() == tree);
+    assert_sound(&archive, "many paths");
+}

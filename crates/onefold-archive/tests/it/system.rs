@@ -166,6 +166,27 @@ fn parts_are_restored_with_links_turned_into_files_where_they_must() {
 }
 
 #[test]
+fn a_link_that_is_named_is_stored_as_a_link_and_the_folder_above_all_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    fs::write(tree.join("sub/file"), "content").unwrap();
+    symlink("sub", tree.join("link")).unwrap();
+    archive_at(&store);
+    add_at(&store, &[tree.join("link")], &ScanOptions::default());
+    let to = dir.path().join("named");
+    restore_at(&store, &[], &to, &RestoreOptions::default());
+    let restored = to.join(stored(&tree)).join("link");
+    assert_eq!(fs::read_link(restored).unwrap(), Path::new("sub"));
+    // `link/.` is a folder, and what is in it lies at the top.
+    let above = tree.join("link/../link/..");
+    add_at(&store, &[above], &ScanOptions::default());
+    let to = dir.path().join("above");
+    restore_at(&store, &[], &to, &RestoreOptions::default());
+    assert_eq!(fs::read_to_string(to.join("sub/file")).unwrap(), "content");
+}
+
+#[test]
 fn options_leave_out_what_they_say() {
     let dir = tempfile::tempdir().unwrap();
     let tree = dir.path().join("tree");

@@ -134,3 +134,82 @@ impl Checksums {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::{FolderContainerStore, SimFolder, SplitMix64};
+
+    use super::*;
+
+    const OWNER: [u8; 16] = [7; 16];
+    const ID: ContainerId = ContainerId::new(3);
+
+    fn store_with(id: ContainerId, bytes: &[u8]) -> FolderContainerStore {
+        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+        store.create(id, bytes.len() as u64).unwrap();
+        store.append(id, 0, bytes).unwrap();
+        store
+    }
+
+    fn container() -> Vec<u8> {
+        SplitMix64::new(4).bytes(2 * BLOCK_BYTES as usize + 100)
+    }
+
+    fn copy_of(data: &[u8]) -> Vec<u8> {
+        [data, &encode_tail(ID, &OWNER, data)].concat()
+    }
+
+    /// What opening this copy of that container gives.
+    fn opened(copy: &[u8], container: &[u8]) -> Result<Checksums, String> {
+        open(&store_with(ID, copy), &store_with(ID, container), ID, &OWNER)
+    }
+
+    #[test]
+    fn a_whole_copy_is_read_and_any_flipped_bit_or_cut_is_noticed() {
+        let data = container();
+        let copy = copy_of(&data);
+        assert_eq!(copy.len() as u64, copy_bytes(data.len() as u64));
+        let sums = opened(&copy, &data).unwrap();
+        let fast = store_with(ID, &copy);
+        let len = data.len();
+        for (from, upto) in [(0, len), (0, 1), (4095, 4097), (8191, len), (len, len)] {
+            let mut buf = vec![0; upto - from];
+            sums.read(&fast, ID, from as u64, &mut buf).unwrap();
+            assert!(buf == data[from..upto], "{from}..{upto}");
+        }
+        assert!(sums.read(&fast, ID, len as u64, &mut [0]).is_err(), "past the end");
+        for bit in len * 8..copy.len() * 8 {
+            let mut damaged = copy.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(opened(&damaged, &data).is_err(), "bit {bit}");
+        }
+        for bit in (0..len * 8).step_by(997) {
+            let mut damaged = copy.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let at = bit as u64 / 8;
+            assert!(sums.read(&store_with(ID, &damaged), ID, at, &mut [0]).is_err(), "bit {bit}");
+        }
+        for cut in 0..copy.len() - len {
+            assert!(opened(&copy[..copy.len() - 1 - cut], &data).is_err(), "cut by {cut}");
+        }
+    }
+
+    #[test]
+    fn the_copy_of_something_else_is_told() {
+        let data = container();
+        let copy = copy_of(&data);
+        let fast = |id| store_with(id, &copy);
+        let slow = |bytes: &[u8]| store_with(ID, bytes);
+        assert!(open(&fast(ID), &slow(&data), ID, &[8; 16]).is_err(), "another owner");
+        let other = ContainerId::new(4);
+        assert!(open(&fast(other), &store_with(other, &data), other, &OWNER).is_err(), "number");
+        let longer = [&data[..], &[0; 4096]].concat();
+        assert!(open(&fast(ID), &slow(&longer), ID, &OWNER).is_err(), "the container grew");
+        assert!(open(&fast(ID), &slow(&data[..8192]), ID, &OWNER).is_err(), "it became shorter");
+        let mut changed = data.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(open(&fast(ID), &slow(&changed), ID, &OWNER).is_err(), "its end is another");
+    }
+}

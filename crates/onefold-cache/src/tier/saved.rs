@@ -150,3 +150,50 @@ fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Saved> {
     let totals = TierTotals::from_numbers(numbers);
     Some(Saved { sequence, policy, totals, state: state.to_vec() })
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+
+    use super::*;
+
+    const OWNER: [u8; 16] = [3; 16];
+
+    fn saved(sequence: u64) -> Saved {
+        let totals = TierTotals { requests: 5, hits: 4, failed_writes: 1, ..TierTotals::default() };
+        Saved { sequence, policy: "lru".to_owned(), totals, state: vec![1, 2, 3] }
+    }
+
+    #[test]
+    fn the_newer_of_the_two_counts_whichever_it_is() {
+        for [quick, durable] in [[5, 4], [4, 5]] {
+            let folder = SimFolder::new();
+            write(&folder, &OWNER, &saved(quick), false).unwrap();
+            write(&folder, &OWNER, &saved(durable), true).unwrap();
+            let found = read(&folder, &OWNER).unwrap();
+            assert_eq!((found.sequence, found.policy.as_str()), (5, "lru"));
+            assert_eq!((found.totals, found.state), (saved(5).totals, vec![1, 2, 3]));
+            assert!(read(&folder, &[4; 16]).is_none(), "another owner's");
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_or_cut_is_noticed_and_the_other_one_counts() {
+        let folder = SimFolder::new();
+        write(&folder, &OWNER, &saved(4), true).unwrap();
+        write(&folder, &OWNER, &saved(5), false).unwrap();
+        let media = folder.open(FILES[0]).unwrap();
+        let mut whole = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut whole).unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged, &OWNER).is_none(), "bit {bit}");
+        }
+        for len in 0..whole.len() {
+            assert!(decode(&whole[..len], &OWNER).is_none(), "cut to {len}");
+        }
+        folder.flip_bit(FILES[0], 40, 2).unwrap();
+        assert_eq!(read(&folder, &OWNER).unwrap().sequence, 4);
+    }
+}

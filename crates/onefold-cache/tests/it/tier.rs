@@ -532,3 +532,69 @@ fn a_reader_that_goes_through_a_container_uses_it_once() {
     let totals = store.status().totals;
     assert!(totals.hits > 800 && totals.requests == 1000, "{totals:?}");
 }
+
+#[test]
+fn after_failed_writes_ever_more_containers_are_passed_over() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    fast.fail_from(&[OpKind::Write], 1, FaultKind::Eio);
+    let mut failed = Vec::new();
+    for number in 0..CONTAINERS {
+        read_one(&store, number, &mut SplitMix64::new(1), "a sick disk");
+        failed.push(store.status().totals.failed_writes);
+    }
+    // Writes are tried at the 1st, 3rd, 6th, 11th, 20th and 37th container.
+    let tried: Vec<usize> =
+        (0..failed.len()).filter(|&at| at == 0 || failed[at] > failed[at - 1]).collect();
+    assert_eq!(tried, [0, 2, 5, 10, 19, 36]);
+}
+
+#[test]
+fn copies_of_containers_that_went_while_it_was_closed_go_too() {
+    let (slow_media, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    for number in [1, 2] {
+        read_one(&store, number, &mut SplitMix64::new(1), "to keep it");
+    }
+    drop(store);
+    assert_eq!(copies(&fast).len(), 2);
+    slow_media.remove("00000001.container").unwrap();
+    let store = tier(&slow, &fast, "lru");
+    assert_eq!(copies(&fast), ["00000002.container"]);
+    assert_eq!(store.status().cached_containers, 1);
+}
+
+#[test]
+fn what_was_in_memory_alone_is_not_said_to_be_kept() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    let mut options = options("w-tinylfu:memory=1");
+    options.size = TierSize::Bytes(20_000_000);
+    let folder: Arc<dyn Folder> = Arc::new(fast.clone());
+    let store = TieredStore::open(Arc::clone(&slow), folder, options, None).unwrap();
+    read_one(&store, 1, &mut SplitMix64::new(1), "into memory");
+    assert_eq!((store.status().cached_containers, copies(&fast).len()), (1, 0));
+    drop(store);
+    let saved = TieredStore::saved_status(&fast, &OWNER).unwrap();
+    assert_eq!((saved.cached_containers, saved.cached_bytes), (0, 0));
+}
+
+#[test]
+fn a_container_is_kept_once_it_is_full_and_not_before() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    let data = content(50);
+    store.create(id(50), data.len() as u64).unwrap();
+    store.append(id(50), 0, &data).unwrap();
+    let read = || store.read(id(50), 0, &mut [0; 100]).unwrap();
+    read();
+    assert_eq!((store.status().totals.requests, copies(&fast).len()), (0, 0));
+    store.seal(id(50), data.len() as u64).unwrap();
+    read();
+    read();
+    let totals = store.status().totals;
+    assert_eq!((totals.requests, totals.hits, copies(&fast).len()), (2, 1, 1));
+}

@@ -144,6 +144,7 @@ fn wrong_lengths_are_named() {
         assert_eq!(got, Err(expected));
     };
     check(Codec::Raw, b"abc", 4, DecompressError::RawLength { stored: 3, expected: 4 });
+    check(Codec::Raw, b"abc", 2, DecompressError::RawLength { stored: 3, expected: 2 });
     for (compression, codec) in
         [(Compression::Lz4, Codec::Lz4), (Compression::Zstd(3), Codec::Zstd)]
     {

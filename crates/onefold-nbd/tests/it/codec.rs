@@ -250,3 +250,18 @@ fn refusals_have_the_numbers_the_protocol_prescribes() {
         assert_eq!(refused.errno, errno, "{request:?}");
     }
 }
+
+#[test]
+fn the_longest_request_and_the_last_byte_are_accepted_and_no_more() {
+    let size_bytes = 3 * u64::from(MAX_REQUEST_BYTES);
+    let info = ExportInfo { size_bytes, preferred_block_bytes: 4096, read_only: false };
+    let session = Session { info, structured: true, allocation: false };
+    for command in [command::READ, command::WRITE] {
+        let ask = |offset, len| {
+            let request = Request { flags: 0, command, cookie: 1, offset, len };
+            validate(&request, &session).is_ok()
+        };
+        assert!(ask(0, MAX_REQUEST_BYTES) && !ask(0, MAX_REQUEST_BYTES + 1));
+        assert!(ask(size_bytes - 1, 1) && !ask(size_bytes - 1, 2) && !ask(size_bytes, 1));
+    }
+}

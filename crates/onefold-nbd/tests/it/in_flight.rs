@@ -222,3 +222,41 @@ fn a_goodbye_is_taken_after_what_came_before_it() {
     assert!(raw.is_closed());
     assert_eq!(device.contents()[..10], *b"last words");
 }
+
+#[test]
+fn a_long_durable_write_is_flushed_before_its_answer_and_one_that_is_not_durable_is_not() {
+    let (device, fixture) = fixture(8 << 20);
+    let mut raw = fixture.ready(false);
+    let data = pattern(5, 5 << 20);
+    raw.write(0, 1, 4096, &data);
+    assert_eq!((raw.simple(), device.flushes.load(Ordering::SeqCst)), ((0, 1), 0));
+    raw.write(command_flag::FUA, 2, 4096, &data);
+    assert_eq!((raw.simple(), device.flushes.load(Ordering::SeqCst)), ((0, 2), 1));
+    assert!(device.contents()[4096..][..5 << 20] == data[..]);
+}
+
+#[test]
+fn after_a_piece_of_a_long_write_that_failed_no_other_is_written() {
+    let (device, fixture) = fixture(8 << 20);
+    device.set_mood(0, Mood::NoSpace);
+    let mut raw = fixture.ready(false);
+    raw.write(0, 1, 0, &pattern(6, 5 << 20));
+    assert_ne!(raw.simple().0, 0);
+    assert!(device.contents().iter().all(|&byte| byte == 0));
+    assert_eq!(raw.read_simple(4096, 1), [0], "the connection goes on");
+}
+
+#[test]
+fn a_durable_write_between_others_is_the_only_durable_one() {
+    let (device, fixture) = fixture(1 << 20);
+    let mut raw = fixture.ready(false);
+    let writes = [0, command_flag::FUA, 0].into_iter().zip(1..).map(|(flags, at)| {
+        let header = request(command::WRITE, flags, at, at * BLOCK, 4096);
+        [&header[..], &[3; 4096]].concat()
+    });
+    raw.send(&writes.collect::<Vec<_>>().concat());
+    for _ in 0..3 {
+        assert_eq!(raw.simple().0, 0);
+    }
+    assert_eq!(device.fua_writes.load(Ordering::SeqCst), 1);
+}

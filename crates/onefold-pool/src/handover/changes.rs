@@ -297,6 +297,7 @@ mod tests {
         assert_eq!(payloads(&memory), "cde", "more than needed, in order");
         changes.taken();
         record(&mut changes, "f");
+        assert_eq!(payloads(&memory), "cdef", "the area that is first in place is the newer one");
         changes.durable();
         assert_eq!(payloads(&memory), "f");
     }

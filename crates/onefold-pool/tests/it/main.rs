@@ -12,6 +12,7 @@ mod faults;
 mod handover;
 mod hooks;
 mod model;
+mod noticed;
 mod parallel;
 mod parsers;
 mod quiet;

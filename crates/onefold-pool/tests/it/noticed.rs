@@ -1,0 +1,144 @@
+//! Small mistakes that nothing else here would notice.
+
+use onefold_block::{BlockDevice, ContainerId, CrashMode, Folder, SimFolder};
+use onefold_pool::format::container;
+use onefold_pool::{Pool, SpaceTarget, Volume};
+
+use crate::model::{CHUNK, main_volume};
+use crate::support::{assert_sound, content, new_pool, small};
+
+fn write(volume: &dyn BlockDevice, block: u64, seed: u64) {
+    volume.write_at(block * CHUNK as u64, &content(seed, CHUNK), false).unwrap();
+}
+
+#[test]
+fn frames_that_a_checkpoint_made_old_are_not_noted_as_torn() {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 100).unwrap();
+    for block in 0..5 {
+        write(&volume, block, block);
+        volume.flush().unwrap();
+    }
+    pool.checkpoint().unwrap();
+    let killed = folder.after_crash(1, CrashMode::KeepEverything);
+    let report = Pool::check_in(&killed, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    let torn: Vec<&String> = report.notes.iter().filter(|note| note.contains("whole")).collect();
+    assert!(torn.is_empty(), "{torn:?}");
+}
+
+/// A pool of mostly dead containers, as `first` lists them: what is alive in them is referred to by
+/// blocks 3000 and up, and no longer by the blocks that it was first written for.
+struct Worn {
+    folder: SimFolder,
+    pool: Pool,
+    volume: Volume,
+    first: Vec<String>,
+}
+
+const SHARED: u64 = 40;
+
+fn seed_of(shared: u64) -> u64 {
+    1 + 25 * shared
+}
+
+fn worn() -> Worn {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 4000).unwrap();
+    for block in 0..1000 {
+        write(&volume, block, 1 + block);
+    }
+    for shared in 0..SHARED {
+        write(&volume, 3000 + shared, seed_of(shared));
+    }
+    volume.trim(0, 1000 * CHUNK as u64, false).unwrap();
+    volume.flush().unwrap();
+    let mut first = names(&folder);
+    assert!(first.len() > 5, "{first:?}");
+    // The last ones are still being filled, or kept for what moves.
+    first.truncate(4);
+    Worn { folder, pool, volume, first }
+}
+
+fn names(folder: &SimFolder) -> Vec<String> {
+    folder.subfolder("containers").unwrap().list().unwrap()
+}
+
+impl Worn {
+    fn reclaim(&self, budget_bytes: u64) -> bool {
+        let target = SpaceTarget::new(1.05).unwrap();
+        self.pool.background(budget_bytes, target).unwrap().done
+    }
+
+    fn assert_emptied(self) {
+        let mut found = vec![0; CHUNK];
+        for shared in 0..SHARED {
+            self.volume.read_at((3000 + shared) * CHUNK as u64, &mut found).unwrap();
+            assert!(found == content(seed_of(shared), CHUNK), "block {}", 3000 + shared);
+        }
+        let now = names(&self.folder);
+        assert!(!self.first.iter().any(|name| now.contains(name)), "{:?} {now:?}", self.first);
+        let Self { folder, pool, volume, .. } = self;
+        drop(volume);
+        pool.close().unwrap();
+        assert_sound(&folder, "closed");
+    }
+}
+
+/// The owner in a directory is only where a record was first written for.
+#[test]
+fn owners_that_hold_something_else_by_now_do_not_keep_a_container() {
+    let worn = worn();
+    while !worn.reclaim(1 << 20) {}
+    worn.assert_emptied();
+}
+
+#[test]
+fn what_is_written_while_containers_are_emptied_is_not_shared_into_them() {
+    let worn = worn();
+    // The containers to empty are chosen, and the first of them has been looked at.
+    assert!(!worn.reclaim(1));
+    for shared in 0..SHARED {
+        write(&worn.volume, 3500 + shared, seed_of(shared));
+    }
+    while !worn.reclaim(1 << 20) {}
+    worn.assert_emptied();
+}
+
+#[test]
+fn every_flipped_bit_of_a_containers_header_is_noticed() {
+    let id = ContainerId::new(5);
+    let header = container::encode_header(id, &[9; 16], 7);
+    container::check_header(&header, id, &[9; 16]).unwrap();
+    for bit in 0..header.len() * 8 {
+        let mut damaged = header.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(container::check_header(&damaged, id, &[9; 16]).is_err(), "bit {bit}");
+    }
+}
+
+/// Between the moment in which a reference is found and the one in which it changes, its block may
+/// be written.
+#[test]
+fn a_block_that_is_written_while_its_record_moves_keeps_what_was_written() {
+    let worn = worn();
+    let mut held: Vec<u64> = (0..SHARED).map(seed_of).collect();
+    for step in 0..100_000 {
+        if worn.reclaim(1) {
+            break;
+        }
+        // At any step one block in a few is written; the others move.
+        if step < 400 && step % 5 == 0 {
+            let shared = step / 5 * 7 % SHARED;
+            held[shared as usize] = 50_000 + step;
+            write(&worn.volume, 3000 + shared, 50_000 + step);
+        }
+    }
+    let mut found = vec![0; CHUNK];
+    for (block, seed) in (3000..).zip(held) {
+        worn.volume.read_at(block * CHUNK as u64, &mut found).unwrap();
+        assert!(found == content(seed, CHUNK), "block {block}");
+    }
+    worn.volume.flush().unwrap();
+    assert!(worn.reclaim(1), "it ended");
+}
