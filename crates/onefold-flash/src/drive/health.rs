@@ -15,6 +15,8 @@ use crate::op::{Cause, OpKind};
 
 /// The two copies.
 pub(super) const FILES: [&str; 2] = ["health.0", "health.1"];
+/// A copy that is longer was not written here; it takes no memory.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Names of the kinds of operation, in reports.
 const KINDS: [(OpKind, &str); 3] =
@@ -144,9 +146,7 @@ impl SavedHealth {
     /// The newest copy that is whole.
     pub(super) fn load(folder: &dyn Folder) -> Option<Self> {
         let read = |name| {
-            let media = folder.open(name).ok()?;
-            let mut text = vec![0; media.len().ok()? as usize];
-            media.read(0, &mut text).ok()?;
+            let text = small_file::read(folder, name, BYTES_MAX).ok()?;
             Self::decode(std::str::from_utf8(&text).ok()?)
         };
         FILES.into_iter().filter_map(read).max_by_key(|saved| saved.sequence)
@@ -158,6 +158,20 @@ mod tests {
     use onefold_block::SimFolder;
 
     use super::*;
+
+    #[test]
+    fn a_copy_that_claims_to_be_huge_is_passed_over() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = onefold_block::FileFolder::open(place.path()).unwrap();
+        let mut health = SavedHealth::default();
+        health.save(&folder).unwrap();
+        health.save(&folder).unwrap();
+        let newest = place.path().join(FILES[(health.sequence % 2) as usize]);
+        let file = std::fs::File::options().write(true).open(newest).unwrap();
+        if file.set_len(4 << 40).is_ok() {
+            assert_eq!(SavedHealth::load(&folder).map(|saved| saved.sequence), Some(1));
+        }
+    }
 
     #[test]
     fn the_newest_whole_copy_counts() {
