@@ -27,6 +27,25 @@ impl Compression {
     pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = -7..=19;
     /// The level meant by plain `zstd`.
     pub const ZSTD_DEFAULT_LEVEL: i32 = 3;
+
+    /// The two numbers that stand for this on disk: the codec's, and the level or 0.
+    pub const fn numbers(self) -> (u8, i32) {
+        match self {
+            Self::None => (Codec::Raw.id(), 0),
+            Self::Lz4 => (Codec::Lz4.id(), 0),
+            Self::Zstd(level) => (Codec::Zstd.id(), level),
+        }
+    }
+
+    /// What two numbers on disk stand for; `None` if nothing. The level of a codec that has none
+    /// is not looked at.
+    pub fn from_numbers(codec: u8, level: i32) -> Option<Self> {
+        match Codec::from_id(codec)? {
+            Codec::Raw => Some(Self::None),
+            Codec::Lz4 => Some(Self::Lz4),
+            Codec::Zstd => Self::ZSTD_LEVELS.contains(&level).then_some(Self::Zstd(level)),
+        }
+    }
 }
 
 impl fmt::Display for Compression {

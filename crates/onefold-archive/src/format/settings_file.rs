@@ -27,12 +27,8 @@ pub fn encode(settings: &ArchiveSettings, identity: &ArchiveIdentity) -> Vec<u8>
     out.u8(settings.chunking as u8);
     out.u32(settings.chunk_bytes);
     out.u32(settings.container_bytes);
-    let (compression, level) = match settings.compression {
-        Compression::None => (0, 0),
-        Compression::Lz4 => (1, 0),
-        Compression::Zstd(level) => (2, level),
-    };
-    out.u8(compression);
+    let (codec, level) = settings.compression.numbers();
+    out.u8(codec);
     out.bytes(&level.to_le_bytes());
     // For settings to come.
     out.u32(0);
@@ -59,13 +55,8 @@ pub fn decode(
         let identity = ArchiveIdentity { uuid: reader.array()?, key: reader.array()? };
         let chunking = *Chunking::ALL.get(usize::from(reader.u8()?))?;
         let (chunk_bytes, container_bytes) = (reader.u32()?, reader.u32()?);
-        let (compression, level) = (reader.u8()?, i32::from_le_bytes(reader.array()?));
-        let compression = match compression {
-            0 => Compression::None,
-            1 => Compression::Lz4,
-            2 => Compression::Zstd(level),
-            _ => return None,
-        };
+        let (codec, level) = (reader.u8()?, i32::from_le_bytes(reader.array()?));
+        let compression = Compression::from_numbers(codec, level)?;
         let settings = ArchiveSettings { chunking, chunk_bytes, container_bytes, compression };
         Some((settings, identity))
     })();

@@ -182,3 +182,20 @@ fn names_and_numbers_go_both_ways() {
     assert_eq!(codecs, [Codec::Raw, Codec::Lz4, Codec::Zstd]);
     assert!(codecs.iter().all(|&codec| Codec::from_id(codec.id()) == Some(codec)));
 }
+
+#[test]
+fn the_numbers_on_disk_stand_for_the_same_compression_for_ever() {
+    let known = [
+        (Compression::None, (0, 0)),
+        (Compression::Lz4, (1, 0)),
+        (Compression::Zstd(-7), (2, -7)),
+        (Compression::Zstd(19), (2, 19)),
+    ];
+    for (compression, numbers) in known {
+        assert_eq!(compression.numbers(), numbers);
+        assert_eq!(Compression::from_numbers(numbers.0, numbers.1), Some(compression));
+    }
+    for (codec, level) in [(2, -8), (2, 20), (2, i32::MIN), (3, 0), (255, 3)] {
+        assert_eq!(Compression::from_numbers(codec, level), None);
+    }
+}

@@ -118,7 +118,7 @@ impl Superblock {
         payload.bytes(&self.identity.key);
         payload.u32(self.settings.chunk_size.get());
         payload.u8(self.settings.fingerprint.id());
-        let (codec, level) = encode_compression(self.settings.compression);
+        let (codec, level) = self.settings.compression.numbers();
         payload.u8(codec);
         payload.u16(level as u16);
         payload.u32(self.settings.container_bytes);
@@ -217,7 +217,8 @@ impl Superblock {
         let identity = PoolIdentity { uuid: reader.array()?, key: reader.array()? };
         let chunk_size = ChunkSize::new(ByteSize(u64::from(reader.u32()?))).ok()?;
         let fingerprint = FingerprintKind::from_id(reader.u8()?)?;
-        let compression = decode_compression(reader.u8()?, reader.u16()? as i16)?;
+        let (codec, level) = (reader.u8()?, reader.u16()? as i16);
+        let compression = Compression::from_numbers(codec, level.into())?;
         let container_bytes = reader.u32()?;
         let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
         settings.check().ok()?;
@@ -279,23 +280,6 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
 fn decode_features(reader: &mut Reader<'_>) -> Option<Features> {
     let (may_ignore, may_only_read) = (reader.u64()?, reader.u64()?);
     Some(Features { may_ignore, may_only_read, must_refuse: reader.u64()? })
-}
-
-const fn encode_compression(compression: Compression) -> (u8, i16) {
-    match compression {
-        Compression::None => (0, 0),
-        Compression::Lz4 => (1, 0),
-        Compression::Zstd(level) => (2, level as i16),
-    }
-}
-
-fn decode_compression(codec: u8, level: i16) -> Option<Compression> {
-    match codec {
-        0 => Some(Compression::None),
-        1 => Some(Compression::Lz4),
-        2 => format!("zstd:{level}").parse().ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
