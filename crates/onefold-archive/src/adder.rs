@@ -13,7 +13,7 @@ use onefold_block::ContainerId;
 use onefold_content::{Compressor, Fingerprint, Fingerprinter};
 
 use crate::archive::Archive;
-use crate::chunk_stream::ChunkStream;
+use crate::chunk_stream::{ChunkStream, Source, Unknown};
 use crate::containers::{self, ChunkDecoder, ContainerWriter};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
@@ -272,13 +272,24 @@ impl Adder<'_> {
     /// may follow. Otherwise the bytes that were read.
     pub fn file(
         &mut self,
-        mut entry: Entry,
+        entry: Entry,
         may_be_linked: bool,
         source: &mut dyn Read,
     ) -> Result<io::Result<u64>, ArchiveError> {
+        self.sparse_file(entry, may_be_linked, &mut Unknown(source))
+    }
+
+    /// The same for a file whose source knows where it has holes: they are not read, and cost
+    /// next to nothing.
+    pub fn sparse_file(
+        &mut self,
+        mut entry: Entry,
+        may_be_linked: bool,
+        source: &mut dyn Source,
+    ) -> Result<io::Result<u64>, ArchiveError> {
         self.check_path(&entry.path)?;
         let mut stream = self.stream.take().expect("it is put back below");
-        let result = stream.cut(source, |chunk| self.chunk(chunk));
+        let result = stream.cut(source, |chunk, times| self.chunk(chunk, times));
         self.stream = Some(stream);
         match result? {
             Ok(len) => {
@@ -342,12 +353,21 @@ impl Adder<'_> {
         Ok(())
     }
 
-    fn chunk(&mut self, data: &[u8]) -> Result<(), ArchiveError> {
-        let start = self.segment.data.len();
-        self.segment.data.extend_from_slice(data);
+    /// Add a chunk that comes so many times in a row.
+    fn chunk(&mut self, data: &[u8], times: u64) -> Result<(), ArchiveError> {
         let fingerprint = self.fingerprinter.hash(data);
-        self.segment.chunks.push((fingerprint, start..start + data.len()));
-        self.step(Step::Chunk)
+        let mut range = 0..0;
+        for time in 0..times {
+            // Once in each segment is enough.
+            if time == 0 || self.segment.chunks.is_empty() {
+                let start = self.segment.data.len();
+                self.segment.data.extend_from_slice(data);
+                range = start..start + data.len();
+            }
+            self.segment.chunks.push((fingerprint, range.clone()));
+            self.step(Step::Chunk)?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, step: Step) -> Result<(), ArchiveError> {

@@ -7,6 +7,36 @@ use onefold_content::Chunker;
 
 /// Bytes asked of the source at a time.
 const READ_BYTES: usize = 256 << 10;
+/// Chunks of zeroes that are handed over at a time.
+const ZERO_CHUNKS_MAX: u64 = 1024;
+
+/// What is cut: bytes, and stretches of zeroes that need not be read.
+pub trait Source: Read {
+    /// How many of the bytes that come next are zeroes; 0 where that is not known.
+    fn zeroes(&mut self) -> u64;
+
+    /// Go on behind so many of them.
+    fn skip(&mut self, zeroes: u64) -> io::Result<()>;
+}
+
+/// A source of which nothing is known before it is read.
+pub struct Unknown<'a>(pub &'a mut dyn Read);
+
+impl Read for Unknown<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Source for Unknown<'_> {
+    fn zeroes(&mut self) -> u64 {
+        0
+    }
+
+    fn skip(&mut self, _zeroes: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
 
 /// Cuts one source after the other.
 pub struct ChunkStream {
@@ -21,12 +51,13 @@ impl ChunkStream {
         Self { chunker, buffer: vec![0; chunk_bytes_max + READ_BYTES], cuts: Vec::new() }
     }
 
-    /// Cut all of `source`. The outer error is `take`'s, the inner one the source's; after either
-    /// the stream is ready for the next source. Returns the bytes that were read.
+    /// Cut all of `source`; `take` hears of each chunk, and how often it comes there. The outer
+    /// error is `take`'s, the inner one the source's; after either the stream is ready for the next
+    /// source. Returns the bytes of the source.
     pub fn cut<E>(
         &mut self,
-        source: &mut dyn Read,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        source: &mut dyn Source,
+        mut take: impl FnMut(&[u8], u64) -> Result<(), E>,
     ) -> Result<io::Result<u64>, E> {
         let result = self.cut_inner(source, &mut take);
         // Ends the stream, so that the next one starts afresh whatever happened to this one.
@@ -36,48 +67,126 @@ impl ChunkStream {
 
     fn cut_inner<E>(
         &mut self,
-        source: &mut dyn Read,
-        take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        source: &mut dyn Source,
+        take: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
     ) -> Result<io::Result<u64>, E> {
-        // The open chunk is `start..end` of the buffer.
-        let (mut start, mut end, mut total) = (0, 0, 0);
+        // The open chunk is `start..end` of the buffer; of all that came, the last `run` bytes are
+        // known to be zeroes.
+        let (mut start, mut end, mut total, mut run) = (0, 0, 0, 0);
         loop {
             if self.buffer.len() - end < READ_BYTES {
                 self.buffer.copy_within(start..end, 0);
                 (start, end) = (0, end - start);
             }
-            let count = match source.read(&mut self.buffer[end..end + READ_BYTES]) {
+            let space = &mut self.buffer[end..end + READ_BYTES];
+            let zeroes = source.zeroes();
+            let count = match next(source, zeroes, space) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Ok(Err(error)),
             };
+            run = if zeroes > 0 { run + count } else { 0 };
             self.cuts.clear();
             let cuts = &mut self.cuts;
             self.chunker.push(&self.buffer[end..end + count], |cut| cuts.push(cut.len));
             end += count;
             total += count as u64;
             for &len in &self.cuts {
-                take(&self.buffer[start..start + len])?;
+                take(&self.buffer[start..start + len], 1)?;
                 start += len;
+            }
+            // A chunk begins afresh whatever came before it. If the last one was of zeroes alone,
+            // and so is what follows, then all that follow are equal, but for the last of them,
+            // whose end may depend on the byte behind it.
+            let Some(&len) = self.cuts.last().filter(|&len| run >= end - start + len) else {
+                continue;
+            };
+            let left = source.zeroes();
+            let times = (left.saturating_sub(1) / len as u64).min(ZERO_CHUNKS_MAX);
+            if times > 0 {
+                if let Err(error) = source.skip(times * len as u64) {
+                    return Ok(Err(error));
+                }
+                take(&self.buffer[start - len..start], times)?;
+                total += times * len as u64;
             }
         }
         if start < end {
-            take(&self.buffer[start..end])?;
+            take(&self.buffer[start..end], 1)?;
         }
         Ok(Ok(total))
     }
 }
 
+/// Fill some of `space`: with zeroes if so many come next, else by reading.
+fn next(source: &mut dyn Source, zeroes: u64, space: &mut [u8]) -> io::Result<usize> {
+    if zeroes == 0 {
+        return source.read(space);
+    }
+    let count = zeroes.min(space.len() as u64) as usize;
+    source.skip(count as u64)?;
+    space[..count].fill(0);
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use onefold_block::SplitMix64;
-    use onefold_content::{ChunkSizes, FastCdc};
+    use onefold_content::{ChunkSizes, FastCdc, FixedChunker, Rabin};
 
     use super::*;
 
     /// Gives bytes in pieces of odd sizes, and fails at the end if told to.
     struct Pieces<'a>(&'a [u8], SplitMix64, bool);
+
+    impl Source for Pieces<'_> {
+        fn zeroes(&mut self) -> u64 {
+            0
+        }
+
+        fn skip(&mut self, _zeroes: u64) -> io::Result<()> {
+            unreachable!("it knows of none")
+        }
+    }
+
+    /// Knows its zeroes, and counts what is read.
+    struct Holes<'a> {
+        data: &'a [u8],
+        /// Shorter runs are not known.
+        least: usize,
+        read: usize,
+    }
+
+    impl Read for Holes<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let zeroes = |at: usize| self.data[at..].iter().take_while(|&&byte| byte == 0).count();
+            // Up to where zeroes come that are known.
+            let data = (1..self.data.len())
+                .find(|&at| self.data[at - 1] != 0 && zeroes(at) >= self.least)
+                .unwrap_or(self.data.len());
+            let count = data.min(buf.len());
+            let (now, rest) = self.data.split_at(count);
+            buf[..count].copy_from_slice(now);
+            self.data = rest;
+            self.read += count;
+            Ok(count)
+        }
+    }
+
+    impl Source for Holes<'_> {
+        fn zeroes(&mut self) -> u64 {
+            let zeroes = self.data.iter().take_while(|&&byte| byte == 0).count();
+            if zeroes >= self.least { zeroes as u64 } else { 0 }
+        }
+
+        fn skip(&mut self, zeroes: u64) -> io::Result<()> {
+            let (gone, rest) = self.data.split_at(zeroes as usize);
+            assert!(gone.iter().all(|&byte| byte == 0));
+            self.data = rest;
+            Ok(())
+        }
+    }
 
     impl Read for Pieces<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -100,11 +209,12 @@ mod tests {
         for (seed, len) in [(1, 0), (2, 1), (3, 255), (4, 700_000), (5, 1_500_000)] {
             let data = SplitMix64::new(seed).bytes(len);
             let mut broken = Pieces(&data, SplitMix64::new(seed), true);
-            assert!(stream.cut(&mut broken, |_| Ok::<_, ()>(())).unwrap().is_err());
+            assert!(stream.cut(&mut broken, |_, _| Ok::<_, ()>(())).unwrap().is_err());
             let mut lens = Vec::new();
             let mut joined = Vec::new();
             let mut pieces = Pieces(&data, SplitMix64::new(seed), false);
-            let total = stream.cut(&mut pieces, |chunk| {
+            let total = stream.cut(&mut pieces, |chunk, times| {
+                assert_eq!(times, 1);
                 lens.push(chunk.len());
                 joined.extend_from_slice(chunk);
                 Ok::<_, ()>(())
@@ -113,6 +223,50 @@ mod tests {
             assert_eq!(joined, data);
             let expected: Vec<usize> = chunker.cuts(&data).map(|(_, len)| len).collect();
             assert_eq!(lens, expected);
+        }
+    }
+
+    /// The chunks of `data`, and the bytes that were read for them.
+    fn chunks(stream: &mut ChunkStream, data: &[u8], least: usize) -> (Vec<usize>, Vec<u8>, usize) {
+        let (mut lens, mut joined) = (Vec::new(), Vec::new());
+        let mut source = Holes { data, least, read: 0 };
+        let total = stream.cut(&mut source, |chunk, times| {
+            for _ in 0..times {
+                lens.push(chunk.len());
+                joined.extend_from_slice(chunk);
+            }
+            Ok::<_, ()>(())
+        });
+        assert_eq!(total.unwrap().unwrap(), data.len() as u64);
+        (lens, joined, source.read)
+    }
+
+    #[test]
+    fn holes_are_cut_as_the_zeroes_that_they_are_and_not_read() {
+        let sizes = ChunkSizes::new(256, 1024, 8192).unwrap();
+        let chunkers = [
+            Chunker::FastCdc(FastCdc::new(sizes)),
+            Chunker::Rabin(Rabin::new(sizes)),
+            Chunker::Fixed(FixedChunker::new(1000).unwrap()),
+        ];
+        for chunker in chunkers {
+            let mut stream = ChunkStream::new(chunker, 8192);
+            for seed in 0..40 {
+                let mut random = SplitMix64::new(seed);
+                let mut data = Vec::new();
+                for _ in 0..random.below(6) {
+                    let len = random.below(20_000) as usize;
+                    data.extend(random.bytes(len).iter().map(|byte| byte | 1));
+                    data.resize(data.len() + random.below(2_000_000) as usize, 0);
+                }
+                let bytes_not_zero = data.iter().filter(|&&byte| byte != 0).count();
+                let read_in_full = chunks(&mut stream, &data, usize::MAX);
+                assert!(read_in_full.1 == data && read_in_full.2 == data.len());
+                let skipped = chunks(&mut stream, &data, 4096);
+                assert_eq!(skipped.0, read_in_full.0, "seed {seed}");
+                assert!(skipped.1 == data);
+                assert!(skipped.2 <= bytes_not_zero + 6 * 4096, "{} read", skipped.2);
+            }
         }
     }
 }

@@ -38,6 +38,7 @@ pub mod version;
 pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::Archive;
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
+pub use chunk_stream::Source;
 pub use compact::Compacted;
 pub use diff::{Changed, Difference, diff};
 pub use error::ArchiveError;

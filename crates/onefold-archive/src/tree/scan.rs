@@ -6,12 +6,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use super::holes::Holes;
 use crate::adder::Adder;
+use crate::chunk_stream::Source;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, Recipe, Stamp, compare_paths, is_within};
 
@@ -375,8 +377,9 @@ fn add_file(
         Ok(file) => file,
         Err(error) => return Ok(Err(error)),
     };
-    let mut watched = Watched { file, bytes: 0, goes_on, stopped: false };
-    let read = adder.file(entry, before.nlink() > 1, &mut watched)?;
+    let holes = Holes::of(before);
+    let mut watched = Watched { file, bytes: 0, holes, goes_on, stopped: false };
+    let read = adder.sparse_file(entry, before.nlink() > 1, &mut watched)?;
     if watched.stopped {
         return Err(ArchiveError::Interrupted);
     }
@@ -393,19 +396,39 @@ fn add_file(
 struct Watched<'a> {
     file: File,
     bytes: u64,
+    holes: Holes,
     goes_on: &'a mut dyn FnMut(u64) -> bool,
     stopped: bool,
 }
 
+impl Watched<'_> {
+    fn goes_on(&mut self) -> std::io::Result<()> {
+        if (self.goes_on)(self.bytes) {
+            return Ok(());
+        }
+        self.stopped = true;
+        Err(std::io::Error::other("interrupted"))
+    }
+}
+
 impl Read for Watched<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        if !(self.goes_on)(self.bytes) {
-            self.stopped = true;
-            return Err(std::io::Error::other("interrupted"));
-        }
-        let count = self.file.read(buf)?;
+        self.goes_on()?;
+        let count = self.file.read_at(buf, self.bytes)?;
         self.bytes += count as u64;
         Ok(count)
+    }
+}
+
+impl Source for Watched<'_> {
+    fn zeroes(&mut self) -> u64 {
+        self.holes.from(&self.file, self.bytes)
+    }
+
+    fn skip(&mut self, zeroes: u64) -> std::io::Result<()> {
+        self.goes_on()?;
+        self.bytes += zeroes;
+        Ok(())
     }
 }
 

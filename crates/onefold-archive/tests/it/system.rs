@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{
+    FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink,
+};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -141,6 +143,28 @@ fn a_tree_with_everything_comes_back_as_it_was() {
     }
     let archive = Archive::open_at(&store, LockKind::Read).unwrap();
     assert_sound(&archive, "a real tree");
+}
+
+#[test]
+fn a_file_that_is_one_large_hole_is_added_without_being_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    let file = fs::File::create(tree.join("sparse")).unwrap();
+    file.set_len(1 << 37).unwrap();
+    let data = SplitMix64::new(1).bytes(300_000);
+    for at in [123_456, 70 << 30] {
+        file.write_all_at(&data, at).unwrap();
+    }
+    archive_at(&store);
+    let report = add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!(report.bytes, 1 << 37);
+    let archive = Archive::open_at(&store, LockKind::Read).unwrap();
+    let version = archive.version(None).unwrap();
+    let totals = version.info().totals;
+    assert_eq!(totals.logical_bytes, 1 << 37);
+    assert!(totals.new_bytes < 3_000_000, "{}", totals.new_bytes);
 }
 
 #[test]
