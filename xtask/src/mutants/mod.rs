@@ -9,6 +9,7 @@
 
 pub mod breakages;
 mod chosen;
+pub mod equivalent;
 mod programs;
 mod schema;
 mod sites;
@@ -92,12 +93,15 @@ fn options(args: &[String]) -> Result<Option<Options>> {
 /// Random changes in a crate, numbered from 1.
 fn random(root: &Path, package: &str, options: &Options) -> Result<Vec<Mutant>> {
     let folder = format!("crates/{package}/src/{}", options.under);
+    let list = std::fs::read_to_string(root.join(equivalent::PATH)).context(equivalent::PATH)?;
+    let known = equivalent::parse(&list)?;
     let mut texts = BTreeMap::new();
     let mut all = Vec::new();
     for path in crate::files::paths(root)? {
         if tree::is_source(package, &path) && path.starts_with(&folder) {
             let text = std::fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
-            let found = sites::of(&text).with_context(|| path.clone())?;
+            let mut found = sites::of(&text).with_context(|| path.clone())?;
+            found.retain(|change| !known.iter().any(|entry| entry.is_of(&path, &text, change)));
             all.extend(found.into_iter().map(|change| (path.clone(), change)));
             texts.insert(path, text);
         }
@@ -172,8 +176,16 @@ fn build(root: &Path, copy: &Copy, package: &str, mut mutants: Vec<Mutant>) -> R
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Noticed,
+    /// Noticed, because the tests no longer end.
+    Endless,
     Survived,
     NotReached,
+}
+
+impl Fate {
+    fn is_noticed(self) -> bool {
+        matches!(self, Self::Noticed | Self::Endless)
+    }
 }
 
 fn try_all<'a>(
@@ -192,7 +204,7 @@ fn try_all<'a>(
         }
         let mutant = &mutants[at];
         let fate = fate(mutant, programs, &reached)?;
-        if fate != Fate::Noticed {
+        if !fate.is_noticed() {
             println!("{}:{}: {fate:?}: {}", mutant.file, mutant.line, mutant.change.what);
         }
         fates.push((mutant, fate));
@@ -226,21 +238,28 @@ fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reached]) -> Result<Fa
         let Some(by) = reached.get(&mutant.id) else { continue };
         fate = Fate::Survived;
         for some in tests_by(mutant, reached).chunks(12) {
-            if program.run(mutant.id, some, LIMIT)? != Outcome::Passed {
-                return Ok(Fate::Noticed);
+            match program.run(mutant.id, some, LIMIT)? {
+                Outcome::Passed => {}
+                Outcome::Failed => return Ok(Fate::Noticed),
+                Outcome::TooLong => return Ok(Fate::Endless),
             }
         }
-        if by.contains(&None) && program.run(mutant.id, &[], LIMIT * 3)? != Outcome::Passed {
-            return Ok(Fate::Noticed);
+        if by.contains(&None) {
+            match program.run(mutant.id, &[], LIMIT * 3)? {
+                Outcome::Passed => {}
+                Outcome::Failed => return Ok(Fate::Noticed),
+                Outcome::TooLong => return Ok(Fate::Endless),
+            }
         }
     }
     Ok(fate)
 }
 
 fn report(package: &str, options: &Options, seen: &[(&Mutant, Fate)], all: usize, refused: usize) {
-    let noticed = seen.iter().filter(|(_, fate)| *fate == Fate::Noticed).count();
+    let noticed = seen.iter().filter(|(_, fate)| fate.is_noticed()).count();
+    let endless = seen.iter().filter(|(_, fate)| *fate == Fate::Endless).count();
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (mutant, fate) in seen.iter().filter(|(_, fate)| *fate != Fate::Noticed) {
+    for (mutant, fate) in seen.iter().filter(|(_, fate)| !fate.is_noticed()) {
         let reach = if *fate == Fate::NotReached { " (no test comes by)" } else { "" };
         let line = format!("line {}: {}{reach}", mutant.line, mutant.change.what);
         files.entry(&mutant.file).or_default().push(line);
@@ -253,8 +272,8 @@ fn report(package: &str, options: &Options, seen: &[(&Mutant, Fate)], all: usize
         }
     }
     println!(
-        "{package} {}: {noticed} of {} noticed, {:.1} % (seed {}, {} of {all} tried, {refused} did \
-         not compile)",
+        "{package} {}: {noticed} of {} noticed, {endless} by tests that did not end, {:.1} % (seed \
+         {}, {} of {all} tried, {refused} did not compile)",
         options.under,
         seen.len(),
         100.0 * noticed as f64 / seen.len().max(1) as f64,

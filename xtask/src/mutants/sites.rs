@@ -2,7 +2,8 @@
 //! Room: xtask.
 //! Comparisons, sums, `&&` and `||`, conditions, whole numbers, calls whose answer nobody uses, and
 //! functions that have nothing to return. What must be known at compile time is left alone, and so
-//! are patterns, macros and tests.
+//! are patterns, macros and tests; and also what no test could see: how much memory a buffer is
+//! given in advance, and what stands in one before it is filled.
 
 use std::ops::Range;
 
@@ -145,8 +146,19 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_pat(&mut self, _: &'ast syn::Pat) {}
     fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
 
-    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
-        self.visit_expr(&repeat.expr);
+    fn visit_expr_repeat(&mut self, _: &'ast syn::ExprRepeat) {}
+
+    fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+        if !self.source(call.func.span()).ends_with("::with_capacity") {
+            visit::visit_expr_call(self, call);
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if !matches!(call.method.to_string().as_str(), "reserve" | "try_reserve" | "reserve_exact")
+        {
+            visit::visit_expr_method_call(self, call);
+        }
     }
 
     fn visit_expr_binary(&mut self, both: &'ast syn::ExprBinary) {
@@ -182,7 +194,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 syn::Expr::Try(tried) => &tried.expr,
                 other => other,
             };
-            if let syn::Expr::Call(_) | syn::Expr::MethodCall(_) = called {
+            let advance = matches!(called, syn::Expr::MethodCall(call) if call.method == "reserve");
+            if let syn::Expr::Call(_) | syn::Expr::MethodCall(_) = called
+                && !advance
+            {
                 let first = self.source(statement.span()).lines().next().unwrap_or_default();
                 let what = format!("left out: `{}`", first.trim());
                 let range = statement.span().byte_range();
@@ -229,6 +244,12 @@ mod tests {
                     const fn c() -> u8 { 5 }\n#[cfg(test)]\nmod tests { fn d() { e(6); } }\n\
                     fn f() -> [u8; 7] { match g { 8 => x, _ => [y; 9] } }\n\
                     #[test]\nfn t() { assert!(1 < 2); }\nfn m() -> u8 { vec![1 + 1] }";
+        assert_eq!(whats(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn memory_in_advance_is_left_alone() {
+        let text = "fn a() -> B { c.reserve(n + 1); let d = Vec::with_capacity(2); [0; 4] }";
         assert_eq!(whats(text), Vec::<String>::new());
     }
 

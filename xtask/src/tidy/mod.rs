@@ -60,6 +60,7 @@ pub fn check() -> Result<Vec<String>> {
     let rust = tree.files.iter().filter(|file| tree::is_rust(&file.path));
     let tests: Vec<&str> = rust.filter_map(|file| file.text.as_deref()).collect();
     found.extend(crate::mutants::breakages::check_list(&text_of, &tests));
+    found.extend(crate::mutants::equivalent::check_list(&text_of));
     found.extend(bibliography::loose(&tree));
     found.extend(dependencies::undocumented(&tree));
     found.sort();

@@ -1,5 +1,6 @@
 //! Where a file has holes, as its file system tells.
-//! Room: onefold-archive.   Cost: two calls for each stretch of data, none for a file without holes.
+//! Room: onefold-archive.
+//! Cost: two calls for each stretch of data, none for a file without holes.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
