@@ -304,6 +304,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_is_that_of_nodes_and_index_together() {
+        let (mut objects, mut list) = (Objects::new(4), List::default());
+        for key in 0..1000 {
+            let id = objects.add(key, hash_of(key), 1);
+            objects.push_back(&mut list, id);
+        }
+        let (nodes, index) = (1000 * size_of::<Node>(), objects.index.memory_bytes());
+        assert!(index >= 4000, "{index}");
+        assert!(objects.memory_bytes() >= nodes + index);
+    }
+
+    #[test]
     fn lists_behave_like_deques_and_nodes_are_reused() {
         let mut objects = Objects::new(4);
         let (mut list, mut model) = (List::default(), VecDeque::new());

@@ -249,7 +249,8 @@ pub trait Policy: Send {
     /// whether it was.
     fn remove(&mut self, key: u64) -> bool;
 
-    /// The object exists no longer: takes it out and forgets everything known of it.
+    /// The object exists no longer: takes it out and forgets everything known of it, but for what
+    /// lists of evicted objects hold, which go by themselves.
     fn forget(&mut self, key: u64) -> bool;
 
     /// How many files use a container, for the policies that ask.

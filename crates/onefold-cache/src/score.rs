@@ -95,6 +95,18 @@ mod tests {
     }
 
     #[test]
+    fn a_count_is_the_power_of_two_that_the_score_says() {
+        let scores = Scores::default();
+        for step in 0..6_000_u32 {
+            let (score, present) = (ONE + step * 97, 4 * ONE + step % 13);
+            let exact = ((f64::from(score) - f64::from(present)) / f64::from(ONE)).exp2();
+            let got = scores.count(score, present);
+            assert!((got / exact - 1.0).abs() < 2e-5, "{got} for {exact}");
+        }
+        assert!(scores.count(0, ONE) < 1e-300);
+    }
+
+    #[test]
     fn counts_halve_in_a_half_life() {
         let scores = Scores::default();
         let score = scores.sum(scores.sum(ONE, ONE), scores.sum(ONE, ONE));

@@ -38,3 +38,30 @@ impl Admission for Chosen {
         self.keys.contains(&incoming.key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Access;
+
+    #[test]
+    fn what_is_asked_for_most_per_byte_is_chosen_as_far_as_it_fits() {
+        // Object, size and how often it is asked for.
+        let objects = [(0, 100, 4), (1, 10, 1), (2, 50, 3), (3, 60, 3), (4, 10, 2), (5, 50, 3)];
+        let requests: Vec<Access> = objects
+            .iter()
+            .flat_map(|&(key, size, times)| std::iter::repeat_n(Access { key, size }, times))
+            .collect();
+        let future = Future::of(&requests);
+        let chosen = |bytes| Chosen::best(&future, bytes).keys.into_iter().collect::<Vec<_>>();
+        // By worth: 4, then 2 and 5 in this order, 3, 0; 1 is read once.
+        assert_eq!(chosen(9), []);
+        assert_eq!(chosen(10), [4]);
+        assert_eq!(chosen(60), [2, 4]);
+        assert_eq!(chosen(110), [2, 4, 5]);
+        assert_eq!(chosen(169), [2, 4, 5], "3 does not fit");
+        assert_eq!(chosen(170), [2, 3, 4, 5]);
+        assert_eq!(chosen(269), [2, 3, 4, 5]);
+        assert_eq!(chosen(1000), [0, 2, 3, 4, 5]);
+    }
+}

@@ -5,6 +5,7 @@
 //! Cost: 11 bytes per ghost.
 
 use crate::ghost::Ghost;
+use crate::index::hash_of;
 use crate::policy::{Admission, Incoming, Parts};
 
 /// The queue of ghosts. Its length is kept in 2^-16ths of a ghost.
@@ -43,6 +44,10 @@ impl Admission for Larc {
         }
         self.ghosts.push(incoming.hash, (self.length / ONE) as usize);
         false
+    }
+
+    fn forget(&mut self, key: u64) {
+        self.ghosts.remove(hash_of(key));
     }
 
     fn prefetch(&self, _: u64, hash: u64) {

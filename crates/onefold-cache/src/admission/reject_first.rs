@@ -6,6 +6,7 @@
 //! Cost: 11 bytes per object remembered.
 
 use crate::ghost::Ghost;
+use crate::index::hash_of;
 use crate::policy::{Admission, Incoming, Parts};
 
 /// What was rejected.
@@ -29,6 +30,10 @@ impl Admission for RejectFirst {
             self.seen.push(incoming.hash, self.most);
         }
         again
+    }
+
+    fn forget(&mut self, key: u64) {
+        self.seen.remove(hash_of(key));
     }
 
     fn prefetch(&self, _: u64, hash: u64) {

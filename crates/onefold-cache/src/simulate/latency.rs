@@ -222,6 +222,25 @@ mod tests {
         assert_eq!((clock.now.ns(), clock.backlog), (25_000_000 + 5_000_000, 0));
     }
 
+    #[test]
+    fn a_run_is_told_by_file_and_as_if_there_were_no_ssd() {
+        let mut devices = round();
+        devices.ssd.metadata_us = 300;
+        let mut clock = Clock::new(devices);
+        for outcome in [Outcome::PASSED, Outcome::HIT] {
+            clock.read(1_000_000, outcome);
+            clock.end_file();
+        }
+        let result = clock.result(2_000_000, 0);
+        // A miss takes 25 ms, a hit 2.1, and each file its metadata.
+        assert_eq!((result.files, result.total_ns), (2, 27_700_000));
+        assert_eq!((result.file_ms, result.hdd_only_ms), (13.85, 25.3));
+        assert_eq!((result.write_mib_s, result.lifetime_days), (0.0, f64::INFINITY));
+        assert!(clock.result(0, 5 << 20).write_mib_s < 1e-300, "nothing was read");
+        let rate = clock.result(1, 5 << 20).write_mib_s;
+        assert!((rate - 5.0 / 0.0277).abs() < 1e-9, "{rate}");
+    }
+
     /// [plc-cache] Table 1.
     #[test]
     fn lifetimes_are_those_of_table_1() {

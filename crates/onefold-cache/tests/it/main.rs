@@ -6,6 +6,7 @@
 mod dumps;
 mod golden;
 mod laws;
+mod pinned;
 mod restart;
 mod tier;
 mod twins;
