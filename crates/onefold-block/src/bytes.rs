@@ -26,6 +26,11 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
+    /// Sixteen bytes.
+    pub fn u128(&mut self, value: u128) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
     /// Bytes as they are.
     pub fn bytes(&mut self, value: &[u8]) {
         self.0.extend_from_slice(value);
@@ -97,6 +102,11 @@ impl<'a> Reader<'a> {
     /// Eight bytes.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    /// Sixteen bytes.
+    pub fn u128(&mut self) -> Option<u128> {
+        self.array().map(u128::from_le_bytes)
     }
 
     /// Bytes written by [`Writer::sized`].

@@ -16,11 +16,14 @@ use std::time::{Duration, Instant};
 
 use onefold_block::{BlockDevice as _, ContainerId};
 use onefold_pool::format::container_table::{ContainerRecord, RECORDS_PER_PAGE, encode};
-use onefold_pool::format::superblock::{Superblock, VolumeRecord};
+use onefold_pool::format::superblock::{KIND_VOLUME, Superblock, ToFree, VolumeRecord};
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 
 const PAGE_BYTES: usize = 4096;
 const ENTRIES: usize = PAGE_BYTES / 8;
+const REFERENCES: usize = PAGE_BYTES / 16;
+/// The checkpoint that a new pool has.
+const BIRTH: u128 = 1;
 const ROUNDS: usize = 10;
 
 type Error = Box<dyn std::error::Error>;
@@ -28,21 +31,25 @@ type Page = [u64; ENTRIES];
 
 /// Append pages to the map file, and then those above them, up to the root. Returns its reference
 /// and the number of levels above the leaves.
-fn tree(file: &mut Vec<u8>, mut pages: Vec<Page>) -> (u64, u8) {
+fn tree(file: &mut Vec<u8>, mut pages: Vec<Page>) -> (u128, u8) {
     let mut height = 0;
     loop {
         let mut references = Vec::with_capacity(pages.len());
         for page in &pages {
             let bytes: Vec<u8> = page.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let slot = (file.len() / PAGE_BYTES) as u64;
-            references.push(slot << 32 | u64::from(crc32fast::hash(&bytes)));
+            let slot = (file.len() / PAGE_BYTES) as u128;
+            references.push(slot | BIRTH << 48 | u128::from(crc32fast::hash(&bytes)) << 96);
             file.extend_from_slice(&bytes);
         }
         if let [root] = references[..] {
             return (root, height);
         }
         height += 1;
-        pages = references.chunks(ENTRIES).map(page_of).collect();
+        let words = |reference: &u128| [*reference as u64, (*reference >> 64) as u64];
+        let pages_above = references.chunks(REFERENCES);
+        pages = pages_above
+            .map(|some| page_of(&some.iter().flat_map(words).collect::<Vec<u64>>()))
+            .collect();
     }
 }
 
@@ -77,9 +84,11 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
         root,
         mapped_chunks: containers.into(),
         deleting: false,
+        kind: KIND_VOLUME,
         origin: 0,
         birth: 1,
         created_seconds: 0,
+        to_free: ToFree::default(),
     });
     (superblock.next_volume, superblock.next_container) = (2, containers + 1);
     superblock.table = table;

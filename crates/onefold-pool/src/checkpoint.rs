@@ -16,7 +16,7 @@ use crate::container::table::{ContainerInfo, FrozenTable};
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::superblock::{Superblock, VolumeRecord};
+use crate::format::superblock::{KIND_VOLUME, Superblock, ToFree, VolumeRecord};
 use crate::journal::Witness;
 use crate::map;
 use crate::sync;
@@ -80,7 +80,7 @@ impl Inner {
         engine.leaving = dead.len();
         let superblock = self.superblock(flusher.sequence + 1, engine);
         Frozen {
-            map: self.map.freeze(),
+            map: self.map.freeze(superblock.sequence),
             table: engine.table.freeze(engine.next_container),
             superblock,
             dead,
@@ -102,10 +102,11 @@ impl Inner {
             let root = frozen.map.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
             (volume.height, volume.root) = (root.height, root.reference);
         }
-        frozen.superblock.table = frozen.table.write(&mut flusher.table, &self.map)?.raw();
+        let sequence = frozen.superblock.sequence;
+        let table = frozen.table.write(&mut flusher.table, &self.map, sequence)?;
+        frozen.superblock.table = table.raw();
         self.map.sync()?;
         flusher.journal.expect_checkpoint()?;
-        let sequence = frozen.superblock.sequence;
         let media = &self.files.supers[sequence as usize % 2];
         let bytes = frozen.superblock.encode();
         if let Some(kept) = self.kept.get() {
@@ -156,9 +157,11 @@ impl Inner {
             root: 0,
             mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),
             deleting: volume.deleting.load(Ordering::Relaxed),
+            kind: KIND_VOLUME,
             origin: volume.origin,
             birth: volume.birth,
             created_seconds: volume.created_seconds,
+            to_free: ToFree::default(),
         };
         Superblock {
             sequence,

@@ -48,16 +48,26 @@ pub enum PoolError {
     },
     /// It has features that this onefold does not know and must not ignore.
     #[error(
-        "{what} uses features that this onefold does not know (bits {bits:#x}), without which it \
-         cannot be {action}"
+        "{what} uses features that this onefold does not know (bits {bits:#x}{names}), without \
+         which it cannot be {action}"
     )]
     UnknownFeatures {
         /// The file or structure.
         what: String,
         /// The unknown bits of the feature word.
         bits: u64,
+        /// What those are called that were given a meaning since, each after a colon.
+        names: String,
         /// What must not be done without knowing them: "read" or "changed".
         action: &'static str,
+    },
+    /// It holds something of a kind that this onefold does not know and must not pass over.
+    #[error("{what} is {kind}, which this onefold does not know")]
+    UnknownKind {
+        /// What it is called.
+        what: String,
+        /// What it is.
+        kind: String,
     },
     /// A structure is damaged or not what it should be.
     #[error("corrupt {what} at byte {offset}: {problem}")]
@@ -168,7 +178,10 @@ impl PoolError {
     pub(crate) const fn is_other_format(&self) -> bool {
         matches!(
             self,
-            Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::UnknownFeatures { .. }
+            Self::NewerFormat { .. }
+                | Self::OlderFormat { .. }
+                | Self::UnknownFeatures { .. }
+                | Self::UnknownKind { .. }
         )
     }
 

@@ -27,7 +27,7 @@ use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
-use crate::map::{Map, PAGE_BYTES, PageArray, PageRef, Root};
+use crate::map::{Map, NO_PAGE, PAGE_BYTES, PageArray, PageRef, Root};
 use crate::pba::RAW_HOLE;
 use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
@@ -290,9 +290,9 @@ pub(crate) fn load_maps(
     options: &OpenOptions,
     on_damage: &mut dyn FnMut(PoolError) -> Result<(), PoolError>,
 ) -> Result<Maps, PoolError> {
-    let map = Map::new(Arc::clone(&files.map), options.budgets.map_bytes);
+    let map = Map::new(Arc::clone(&files.map), options.budgets.map_bytes, superblock.sequence);
     // Where it refers to no page, the table's reader says so.
-    let root = PageRef::from_raw(superblock.table).unwrap_or(PageRef::Uniform(superblock.table));
+    let root = PageRef::from_raw(superblock.table).unwrap_or(NO_PAGE);
     let root = (root, superblock.next_container);
     let (table, table_pages) = ContainerTable::load(&map, root, !options.read_only, on_damage)?;
     Ok(Maps { map, table, table_pages })

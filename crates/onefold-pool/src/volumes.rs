@@ -10,7 +10,7 @@ use onefold_block::{ByteSize, Lba};
 
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::superblock::VolumeRecord;
+use crate::format::superblock::{KIND_VOLUME, RawPageRef, ToFree, VolumeRecord};
 use crate::map::{Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
@@ -145,12 +145,14 @@ impl Pool {
                 name: name.to_owned(),
                 size_bytes: size.bytes(),
                 height: height_for(blocks),
-                root: RAW_HOLE,
+                root: RawPageRef::from(RAW_HOLE),
                 mapped_chunks: 0,
                 deleting: false,
+                kind: KIND_VOLUME,
                 origin: 0,
                 birth,
                 created_seconds,
+                to_free: ToFree::default(),
             };
             let root = Root { height: record.height, reference: record.root };
             inner.map.add(record.number, root, blocks, false)?;

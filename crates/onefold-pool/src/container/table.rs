@@ -12,7 +12,7 @@ use onefold_block::ContainerId;
 
 use crate::error::PoolError;
 use crate::format::container_table::{self, ContainerRecord, RECORDS_PER_PAGE, RecordPage};
-use crate::map::{ENTRIES_PER_PAGE, Map, PageArray, PageRef};
+use crate::map::{ENTRIES_PER_PAGE, Map, PageArray, PageRef, REFERENCES_PER_PAGE};
 
 /// What is known of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,9 +109,14 @@ pub struct FrozenTable {
 }
 
 impl FrozenTable {
-    /// Write them to the map file. Returns the root.
-    pub fn write(&self, array: &mut PageArray, map: &Map) -> Result<PageRef, PoolError> {
-        array.write(map, self.leaves, &self.pages)
+    /// Write them to the map file, for checkpoint `birth`. Returns the root.
+    pub fn write(
+        &self,
+        array: &mut PageArray,
+        map: &Map,
+        birth: u64,
+    ) -> Result<PageRef, PoolError> {
+        array.write(map, self.leaves, &self.pages, birth)
     }
 }
 
@@ -216,7 +221,7 @@ impl ContainerTable {
         let mut pages = self.present + 1;
         let mut level = self.pages.len() + 1;
         while level > 1 {
-            level = level.div_ceil(ENTRIES_PER_PAGE);
+            level = level.div_ceil(REFERENCES_PER_PAGE);
             pages += level;
         }
         pages

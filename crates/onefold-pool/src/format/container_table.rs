@@ -10,7 +10,7 @@
 //! | 32..48 | records in it |
 //! | 48..64 | records of it that may be referred to, at most |
 //! | 64..120 | map entries that point into it |
-//! | 120..128 | kind: 0 there is no such container, 1 a container of records |
+//! | 120..128 | kind: 0 there is no such container, 1 a container of records, 2 reserved |
 
 use onefold_block::ContainerId;
 
@@ -22,8 +22,10 @@ use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX};
 /// Records of a page.
 pub const RECORDS_PER_PAGE: usize = ENTRIES_PER_PAGE / 2;
 
-/// A container of records. Those that only forward will have another number.
+/// A container of records.
 const KIND_CONTAINER: u64 = 1;
+/// A table of where records are now. There is no writer yet; refused by name.
+const KIND_FORWARDING: u64 = 2;
 const KIND_BITS: u32 = 8;
 
 /// A page as numbers.
@@ -73,6 +75,10 @@ pub fn decode(
             live_max: u32::from((words[0] >> 48) as u16),
         };
         let kind = words[1] >> (64 - KIND_BITS);
+        if kind == KIND_FORWARDING {
+            let kind = "a forwarding container".to_owned();
+            return Err(PoolError::UnknownKind { what: id.to_string(), kind });
+        }
         if kind != KIND_CONTAINER || id.get() >= next_container || !is_plausible(&record) {
             let what = format!("container table, record of {id}");
             return Err(PoolError::corrupt(what, place as u64 * 16, "it makes no sense here"));
@@ -117,6 +123,11 @@ mod tests {
         assert_eq!(decode(&page, first, 512).unwrap(), [record, open]);
         assert!(decode(&page, first, 511).is_err(), "a number that was not given out yet");
         assert!(decode(&page, ContainerId::new(0), 512).is_ok());
+        let mut forwarding = page;
+        forwarding[17] ^= 3 << 56;
+        let error = decode(&forwarding, first, 512).unwrap_err();
+        assert!(error.is_other_format(), "{error}");
+        assert!(error.to_string().contains("264 is a forwarding container"), "{error}");
         let wrong = [(16, 16, 0), (16, 48, 0), (17, 56, 0x2), (17, 56, 0xff), (0, 0, 1)];
         for (word, shift, flip) in wrong {
             let mut page = page;

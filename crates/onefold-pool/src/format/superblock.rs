@@ -23,15 +23,23 @@ use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 40;
-/// A volume that can be written. Snapshots and clones will have other numbers.
-const KIND_VOLUME: u8 = 0;
-/// Longest payload that is believed: 800,000 volumes with the longest names.
+/// A volume that can be written.
+pub const KIND_VOLUME: u8 = 0;
+/// What one was at a moment. There is no writer yet; refused by name.
+pub const KIND_SNAPSHOT: u8 = 1;
+/// Longest payload that is believed: 780,000 volumes with the longest names.
 pub const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 
 const MAGIC: &[u8; 8] = b"ONEFOLD\n";
 
-/// A map page's place and checksum, or the entry that a whole absent subtree has.
-pub type RawPageRef = u64;
+/// A map page's slot (48 bits, from the lowest up), birth (48) and CRC-32. Without slot and birth:
+/// the entry that a whole absent subtree has, in place of the CRC-32.
+pub type RawPageRef = u128;
+
+/// Features without which a pool is refused, by bit, for the message that refuses it. This onefold
+/// has none of them.
+const MUST_REFUSE: [(u64, &str); 2] =
+    [(1, "forwarding containers"), (2, "snapshots, clones and lists to free")];
 
 /// What a pool uses that not every onefold of this version knows, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,12 +55,16 @@ pub struct Features {
 impl Features {
     /// Refuse what cannot be done without features that are not known here: all of them, so far.
     pub fn check(&self, what: &str, to_change: bool) -> Result<(), PoolError> {
-        let refuse = |bits, action| {
+        let refuse = |bits: u64, names: &[(u64, &str)], action| {
+            let known = names.iter().filter(|(bit, _)| bits & bit != 0);
+            let names: Vec<&str> = known.flat_map(|(_, name)| [": ", *name]).collect();
+            let names = names.concat();
             let what = what.to_owned();
-            if bits == 0 { Ok(()) } else { Err(PoolError::UnknownFeatures { what, bits, action }) }
+            let error = PoolError::UnknownFeatures { what, bits, names, action };
+            if bits == 0 { Ok(()) } else { Err(error) }
         };
-        refuse(self.must_refuse, "read")?;
-        refuse(if to_change { self.may_only_read } else { 0 }, "changed")
+        refuse(self.must_refuse, &MUST_REFUSE, "read")?;
+        refuse(if to_change { self.may_only_read } else { 0 }, &[], "changed")
     }
 }
 
@@ -73,12 +85,41 @@ pub struct VolumeRecord {
     pub mapped_chunks: u64,
     /// The volume was deleted, and its references are still being given up.
     pub deleting: bool,
-    /// The volume that it was made from; 0 if none.
+    /// What it is.
+    pub kind: u8,
+    /// The volume or snapshot that it was made from; 0 if none.
     pub origin: u32,
     /// The checkpoint in which it appeared first.
     pub birth: u64,
     /// When it was made, in seconds since 1970, as its maker said; 0 if nobody did.
     pub created_seconds: u64,
+    /// Pages that only the snapshot before it still has, to be freed with that one.
+    pub to_free: ToFree,
+}
+
+/// A list of pages in the map file. There is no writer yet: one that is not empty is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToFree {
+    /// The newest page of the list.
+    pub root: RawPageRef,
+    /// Pages listed.
+    pub pages: u64,
+}
+
+impl VolumeRecord {
+    /// Refuse what only snapshots and clones have, by name.
+    fn refuse_unknown(&self) -> Result<(), PoolError> {
+        let kind = match self.kind {
+            KIND_VOLUME if self.origin != 0 => "a clone".to_owned(),
+            KIND_VOLUME if self.to_free != ToFree::default() => {
+                "one with a list to free".to_owned()
+            }
+            KIND_VOLUME => return Ok(()),
+            KIND_SNAPSHOT => "a snapshot".to_owned(),
+            other => format!("of kind {other}"),
+        };
+        Err(PoolError::UnknownKind { what: format!("volume '{}'", self.name), kind })
+    }
 }
 
 /// A checkpoint.
@@ -124,20 +165,22 @@ impl Superblock {
         payload.u32(self.settings.container_bytes);
         payload.u32(self.next_container);
         payload.u32(self.next_volume);
-        payload.u64(self.table);
+        payload.u128(self.table);
         payload.u32(self.volumes.len() as u32);
         for volume in &self.volumes {
             payload.u32(volume.number);
             payload.text(&volume.name);
             payload.u64(volume.size_bytes);
-            payload.u64(volume.root);
+            payload.u128(volume.root);
             payload.u64(volume.mapped_chunks);
             payload.u8(volume.height);
             payload.u8(u8::from(volume.deleting));
-            payload.u8(KIND_VOLUME);
+            payload.u8(volume.kind);
             payload.u32(volume.origin);
             payload.u64(volume.birth);
             payload.u64(volume.created_seconds);
+            payload.u128(volume.to_free.root);
+            payload.u64(volume.to_free.pages);
         }
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
@@ -207,10 +250,11 @@ impl Superblock {
             return corrupt(HEADER_BYTES, "the payload has no features");
         };
         features.check(name, false)?;
-        Self::decode_payload(sequence, features, &mut fields).map_or_else(
-            || corrupt(HEADER_BYTES + fields.position(), "a field makes no sense here"),
-            Ok,
-        )
+        let Some(superblock) = Self::decode_payload(sequence, features, &mut fields) else {
+            return corrupt(HEADER_BYTES + fields.position(), "a field makes no sense here");
+        };
+        superblock.volumes.iter().try_for_each(VolumeRecord::refuse_unknown)?;
+        Ok(superblock)
     }
 
     fn decode_payload(sequence: u64, features: Features, reader: &mut Reader<'_>) -> Option<Self> {
@@ -223,10 +267,13 @@ impl Superblock {
         let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
-        let (table, count) = (reader.u64()?, reader.u32()?);
+        let (table, count) = (reader.u128()?, reader.u32()?);
         let volumes: Option<Vec<_>> =
             (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
         let volumes = volumes?;
+        if reader.remaining() > 0 {
+            return None;
+        }
         Some(Self {
             sequence,
             identity,
@@ -252,15 +299,12 @@ fn checksum(bytes: &[u8]) -> u32 {
 fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<VolumeRecord> {
     let number = reader.u32()?;
     let name = reader.text()?;
-    let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u128()?, reader.u64()?);
     let (height, deleting, kind) = (reader.u8()?, reader.u8()? != 0, reader.u8()?);
     let (origin, birth, created_seconds) = (reader.u32()?, reader.u64()?, reader.u64()?);
+    let to_free = ToFree { root: reader.u128()?, pages: reader.u64()? };
     let blocks = size_bytes.div_ceil(chunk_size.bytes64());
-    if height > HEIGHT_MAX
-        || height < height_for(blocks)
-        || number > VOLUME_NUMBER_MAX
-        || kind != KIND_VOLUME
-    {
+    if height > HEIGHT_MAX || height < height_for(blocks) || number > VOLUME_NUMBER_MAX {
         return None;
     }
     Some(VolumeRecord {
@@ -271,9 +315,11 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
         root,
         mapped_chunks,
         deleting,
+        kind,
         origin,
         birth,
         created_seconds,
+        to_free,
     })
 }
 
@@ -302,14 +348,16 @@ mod tests {
                 name: "main".to_owned(),
                 size_bytes: 64 << 30,
                 height: 2,
-                root: 0x1234_5678_9abc_def0,
+                root: 0x1234_5678_9abc_def0_0fed_cba9_8765_4321,
                 mapped_chunks: 99,
                 deleting: false,
-                origin: 2,
+                kind: KIND_VOLUME,
+                origin: 0,
                 birth: 11,
                 created_seconds: 1_700_000_000,
+                to_free: ToFree::default(),
             }],
-            table: 0x0fed_cba9_8765_4321,
+            table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
         }
     }
 
@@ -349,5 +397,29 @@ mod tests {
         newer.features.must_refuse = 1 << 63;
         let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
         assert!(error.contains("0x8000000000000000") && error.ends_with("be read"), "{error}");
+        for (bit, name) in [(1, "forwarding containers"), (2, "snapshots")] {
+            newer.features.must_refuse = bit;
+            let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
+            assert!(error.contains(name) && error.ends_with("be read"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_only_snapshots_have_is_refused_by_name_and_never_passed_over() {
+        let plain = sample().volumes.remove(0);
+        let [root, pages] = [ToFree { root: 7, pages: 0 }, ToFree { root: 0, pages: 1 }];
+        for (named, record) in [
+            ("a snapshot", VolumeRecord { kind: KIND_SNAPSHOT, ..plain.clone() }),
+            ("of kind 9", VolumeRecord { kind: 9, ..plain.clone() }),
+            ("a clone", VolumeRecord { origin: 2, ..plain.clone() }),
+            ("a list to free", VolumeRecord { to_free: root, ..plain.clone() }),
+            ("a list to free", VolumeRecord { to_free: pages, ..plain }),
+        ] {
+            let newer = Superblock { volumes: vec![record], ..sample() };
+            let error = Superblock::decode("super.0", &newer.encode()).unwrap_err();
+            assert!(error.is_other_format(), "{error}");
+            let error = error.to_string();
+            assert!(error.contains("'main'") && error.contains(named), "{error}");
+        }
     }
 }

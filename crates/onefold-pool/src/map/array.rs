@@ -1,17 +1,19 @@
 //! An array of pages in the map file, copy-on-write like the maps of volumes.
 //! Room: onefold-pool.
 //! In: the pages that changed. Out: the reference to the root, for the checkpoint. The pages above
-//! the leaves are in memory as references, 1/512 of what lies below.
+//! the leaves are in memory as references, less than 1/128 of what lies below.
 //! Invariants: (1) pages are never written in place; (2) a leaf without a number other than zero
 //! has no page.
 
-use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageRef};
+use super::page::{self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageRef, REFERENCES_PER_PAGE, Words};
 use super::tree::Map;
 use crate::error::PoolError;
-use crate::pba::RAW_HOLE;
+use crate::pba::{RAW_HOLE, RAW_ZERO};
 
 /// An absent page: all of it is zero.
 const ABSENT: PageRef = PageRef::Uniform(RAW_HOLE);
+/// What a reference that makes no sense is taken for: arrays have no pages of zeroes' entries.
+pub const NO_PAGE: PageRef = PageRef::Uniform(RAW_ZERO);
 
 /// The references to all pages of an array.
 #[derive(Debug)]
@@ -71,23 +73,24 @@ impl PageArray {
             if needed == 1 && level + 1 == self.levels.len() {
                 return;
             }
-            needed = needed.div_ceil(ENTRIES_PER_PAGE);
+            needed = needed.div_ceil(REFERENCES_PER_PAGE);
         }
     }
 
-    /// Write leaves that changed, in order, and all above them. Returns the root. The map file is
-    /// to be synced after it. What is replaced stays until the checkpoint is durable. After an
-    /// error the same leaves must be written again.
+    /// Write leaves that changed, in order, and all above them, for checkpoint `birth`. Returns the
+    /// root. The map file is to be synced after it. What is replaced stays until the checkpoint is
+    /// durable. After an error the same leaves must be written again.
     pub fn write(
         &mut self,
         map: &Map,
         leaves: usize,
         changed: &[(usize, Box<Page>)],
+        birth: u64,
     ) -> Result<PageRef, PoolError> {
         self.grow(leaves);
         let mut numbers: Vec<usize> = changed.iter().map(|(number, _)| *number).collect();
         let leaves: Vec<&Page> = changed.iter().map(|(_, page)| &**page).collect();
-        let mut placed = map.place(&leaves)?;
+        let mut placed = map.place(&leaves, Words::Numbers, birth)?;
         for level in 0..self.levels.len() {
             for (&number, &reference) in numbers.iter().zip(&placed) {
                 let former = std::mem::replace(&mut self.levels[level][number], reference);
@@ -97,7 +100,7 @@ impl PageArray {
                 break;
             }
             for number in &mut numbers {
-                *number /= ENTRIES_PER_PAGE;
+                *number /= REFERENCES_PER_PAGE;
             }
             numbers.dedup();
             if self.grown && numbers.first() != Some(&0) {
@@ -105,7 +108,7 @@ impl PageArray {
             }
             let above: Vec<Box<Page>> = numbers.iter().map(|&n| self.above(level, n)).collect();
             let above: Vec<&Page> = above.iter().map(|page| &**page).collect();
-            placed = map.place(&above)?;
+            placed = map.place(&above, Words::References, birth)?;
         }
         self.grown = false;
         Ok(self.levels[self.levels.len() - 1][0])
@@ -114,9 +117,9 @@ impl PageArray {
     /// The page with this number above a level.
     fn above(&self, level: usize, number: usize) -> Box<Page> {
         let mut page = Box::new([RAW_HOLE; ENTRIES_PER_PAGE]);
-        let below = self.levels[level].iter().skip(number * ENTRIES_PER_PAGE);
-        for (entry, reference) in page.iter_mut().zip(below) {
-            *entry = reference.raw();
+        let below = self.levels[level].iter().skip(number * REFERENCES_PER_PAGE);
+        for (number, reference) in below.take(REFERENCES_PER_PAGE).enumerate() {
+            page::set_reference(&mut page, number, *reference);
         }
         page
     }
@@ -129,10 +132,10 @@ impl Reading<'_> {
         (level, number): (usize, usize),
         reference: PageRef,
     ) -> Result<(), PoolError> {
-        let under = ENTRIES_PER_PAGE.pow(level as u32);
+        let under = REFERENCES_PER_PAGE.pow(level as u32);
         let end = ((number + 1) * under).min(array.levels[0].len());
         let leaves = number * under..end;
-        let PageRef::Slot { slot, check } = reference else {
+        let PageRef::Stored { place, check } = reference else {
             if reference == ABSENT {
                 return Ok(());
             }
@@ -140,25 +143,28 @@ impl Reading<'_> {
             return (self.visit)(leaves, Err(error));
         };
         array.levels[level][number] = reference;
-        let page = match self.map.read_slot(slot, check) {
+        let page = match self.map.read_slot(place, check) {
             Ok(page) => page,
             Err(PoolError::Corrupt { problem, .. }) => {
-                let error = self.corrupt(level, &leaves, slot, &problem);
+                let error = self.corrupt(level, &leaves, place.slot, &problem);
                 return (self.visit)(leaves, Err(error));
             }
             Err(error) => return Err(error),
         };
-        if self.claim && !self.map.claim_slot(slot) {
-            let error = self.corrupt(level, &leaves, slot, "another page claims the same slot");
+        if self.claim && !self.map.claim_slot(place.slot) {
+            let error =
+                self.corrupt(level, &leaves, place.slot, "another page claims the same slot");
             return (self.visit)(leaves, Err(error));
         }
         if level == 0 {
             return (self.visit)(leaves, Ok(&page));
         }
-        let children = array.levels[level - 1].len() - number * ENTRIES_PER_PAGE;
-        for (child, &raw) in page.iter().enumerate().take(children) {
-            let reference = PageRef::from_raw(raw).unwrap_or(PageRef::Uniform(raw));
-            self.page(array, (level - 1, number * ENTRIES_PER_PAGE + child), reference)?;
+        let first = number * REFERENCES_PER_PAGE;
+        let children = (array.levels[level - 1].len() - first).min(REFERENCES_PER_PAGE);
+        for child in 0..children {
+            let reference = PageRef::from_raw(page::raw_reference(&page, child));
+            let reference = reference.unwrap_or(NO_PAGE);
+            self.page(array, (level - 1, first + child), reference)?;
         }
         Ok(())
     }
@@ -193,7 +199,7 @@ mod tests {
     }
 
     fn map(media: &std::sync::Arc<dyn Media>) -> Map {
-        Map::new(std::sync::Arc::clone(media), 1 << 20)
+        Map::new(std::sync::Arc::clone(media), 1 << 20, 1)
     }
 
     /// Numbers of leaves with their seeds, and what is damaged.
@@ -232,13 +238,13 @@ mod tests {
             let changed: Vec<(usize, u64)> = changed.iter().map(seed).collect();
             model.extend(changed.iter().copied());
             let pages: Vec<_> = changed.iter().map(|&(n, seed)| (n, page(seed))).collect();
-            root = array.write(&live, leaves, &pages).unwrap();
+            root = array.write(&live, leaves, &pages, 1).unwrap();
             let expected: Vec<(usize, u64)> = model.iter().map(|(&n, &seed)| (n, seed)).collect();
             assert_eq!(found(&media, root, leaves), (expected, vec![]), "{leaves} leaves");
         }
         // Leaf 3 went last, and above it two pages and the root.
         let pages = media.len().unwrap() / PAGE_BYTES as u64;
-        for (back, hidden) in [(4, "leaves 3..4"), (3, "leaves 0..512"), (2, "leaves 0..262144")] {
+        for (back, hidden) in [(4, "leaves 3..4"), (3, "leaves 0..256"), (2, "leaves 0..65536")] {
             let at = (pages - back) * PAGE_BYTES as u64 + 7;
             let mut byte = [0];
             media.read(at, &mut byte).unwrap();

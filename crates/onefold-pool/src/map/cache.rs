@@ -3,13 +3,13 @@
 //! Invariants: (1) the number of pages stays within the budget unless all that could go are dirty
 //! or being written; (2) a page that is being written is shared with the writer: whoever changes it
 //! meanwhile changes a copy.
-//! Cost: a page and about 60 bytes beside it.
+//! Cost: a page and about 70 bytes beside it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use super::page::{Page, PageKey};
+use super::page::{Page, PageKey, Place};
 use crate::key_hasher::KeyHasher;
 
 /// A page in memory.
@@ -20,8 +20,8 @@ pub struct Frame {
     dirty: bool,
     /// Of the last freeze, and not yet in a slot.
     frozen: bool,
-    /// Its slot in the file, if it has one.
-    pub slot: Option<u32>,
+    /// Where it is in the file, if it is there.
+    pub place: Option<Place>,
     referenced: bool,
 }
 
@@ -43,7 +43,7 @@ impl Frame {
 /// All pages in memory, with second-chance eviction.
 pub struct PageCache {
     frames: Vec<Frame>,
-    by_key: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    by_key: HashMap<PageKey, u32, BuildHasherDefault<KeyHasher>>,
     hand: usize,
     pages_max: usize,
     /// Keys that became dirty since the last freeze; some may be there twice, or gone again.
@@ -76,7 +76,7 @@ impl PageCache {
 
     /// The page, if it is in memory.
     pub fn get(&mut self, key: PageKey) -> Option<&mut Frame> {
-        let &at = self.by_key.get(&key.packed())?;
+        let &at = self.by_key.get(&key)?;
         let frame = &mut self.frames[at as usize];
         frame.referenced = true;
         Some(frame)
@@ -84,27 +84,27 @@ impl PageCache {
 
     /// Whether the page is in memory and dirty.
     pub fn is_dirty(&self, key: PageKey) -> bool {
-        self.by_key.get(&key.packed()).is_some_and(|&at| self.frames[at as usize].dirty)
+        self.by_key.get(&key).is_some_and(|&at| self.frames[at as usize].dirty)
     }
 
     /// Take a page into memory; another may leave for it.
-    pub fn insert(&mut self, key: PageKey, page: Box<Page>, slot: Option<u32>, dirty: bool) {
-        debug_assert!(!self.by_key.contains_key(&key.packed()));
+    pub fn insert(&mut self, key: PageKey, page: Box<Page>, place: Option<Place>, dirty: bool) {
+        debug_assert!(!self.by_key.contains_key(&key));
         if dirty {
             self.dirty += 1;
             self.dirtied.push(key);
         }
         let page = Arc::from(page);
-        let frame = Frame { key, page, dirty, frozen: false, slot, referenced: true };
+        let frame = Frame { key, page, dirty, frozen: false, place, referenced: true };
         if self.frames.len() >= self.pages_max
             && let Some(at) = self.victim()
         {
             let old = std::mem::replace(&mut self.frames[at], frame);
-            self.by_key.remove(&old.key.packed());
-            self.by_key.insert(key.packed(), at as u32);
+            self.by_key.remove(&old.key);
+            self.by_key.insert(key, at as u32);
             return;
         }
-        self.by_key.insert(key.packed(), self.frames.len() as u32);
+        self.by_key.insert(key, self.frames.len() as u32);
         self.frames.push(frame);
     }
 
@@ -139,7 +139,7 @@ impl PageCache {
     pub fn freeze(&mut self) -> Vec<(PageKey, Arc<Page>)> {
         let mut pages = Vec::with_capacity(self.dirty);
         for key in std::mem::take(&mut self.dirtied) {
-            let Some(&at) = self.by_key.get(&key.packed()) else { continue };
+            let Some(&at) = self.by_key.get(&key) else { continue };
             let frame = &mut self.frames[at as usize];
             if std::mem::take(&mut frame.dirty) {
                 frame.frozen = true;
@@ -151,12 +151,12 @@ impl PageCache {
         pages
     }
 
-    /// The page is no longer being written: it is in `slot`, or needs none. What it had before is
+    /// The page is no longer being written: it is at `place`, or needs none. What it had before is
     /// returned, and whether it was not changed since the freeze.
-    pub fn written(&mut self, key: PageKey, slot: Option<u32>) -> (Option<u32>, bool) {
+    pub fn written(&mut self, key: PageKey, place: Option<Place>) -> (Option<Place>, bool) {
         let Some(frame) = self.get(key) else { return (None, false) };
         let was = std::mem::take(&mut frame.frozen);
-        let answer = (std::mem::replace(&mut frame.slot, slot), !frame.dirty);
+        let answer = (std::mem::replace(&mut frame.place, place), !frame.dirty);
         self.frozen -= usize::from(was);
         answer
     }
@@ -172,12 +172,12 @@ impl PageCache {
 
     /// Drop a page from memory.
     pub fn remove(&mut self, key: PageKey) {
-        let Some(at) = self.by_key.remove(&key.packed()) else { return };
+        let Some(at) = self.by_key.remove(&key) else { return };
         let frame = self.frames.swap_remove(at as usize);
         self.dirty -= usize::from(frame.dirty);
         self.frozen -= usize::from(frame.frozen);
         if let Some(moved) = self.frames.get(at as usize) {
-            self.by_key.insert(moved.key.packed(), at);
+            self.by_key.insert(moved.key, at);
         }
     }
 

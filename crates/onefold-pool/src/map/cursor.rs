@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 
 use super::cache::PageCache;
-use super::page::{ENTRIES_PER_PAGE, FANOUT_BITS, Page, PageKey, PageRef};
+use super::page::{
+    FANOUT_BITS, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE, raw_reference, set_reference,
+    uniform_page,
+};
 use super::slots::Slots;
 use crate::error::PoolError;
 
@@ -30,7 +33,7 @@ pub enum Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     pub key: PageKey,
-    pub slot: u32,
+    pub place: Place,
     pub check: u32,
 }
 
@@ -43,8 +46,8 @@ pub struct State {
 
 /// Damage to the map file.
 pub fn corrupt_page(missing: &Missing, problem: impl Into<String>) -> PoolError {
-    let Missing { key, slot, .. } = missing;
-    let at = u64::from(*slot) * super::page::PAGE_BYTES as u64;
+    let Missing { key, place, .. } = missing;
+    let at = u64::from(place.slot) * super::page::PAGE_BYTES as u64;
     let what = format!(
         "map page of volume {} (level {}, blocks {}..{})",
         key.volume,
@@ -77,7 +80,7 @@ impl State {
             }
             return Ok(match reference {
                 PageRef::Uniform(entry) => Found::Uniform { key, entry },
-                PageRef::Slot { slot, check } => Found::Missing(Missing { key, slot, check }),
+                PageRef::Stored { place, check } => Found::Missing(Missing { key, place, check }),
             });
         }
     }
@@ -93,7 +96,7 @@ impl State {
         }
         match self.locate(missing.key.volume, missing.key.first_block())? {
             Found::Missing(still) if still == missing => {
-                self.cache.insert(missing.key, read?, Some(missing.slot), false);
+                self.cache.insert(missing.key, read?, Some(missing.place), false);
                 Ok(())
             }
             _ => Ok(()),
@@ -113,10 +116,10 @@ impl State {
             if self.cache.get(at).is_none() {
                 match reference {
                     PageRef::Uniform(entry) => {
-                        self.cache.insert(at, Box::new([entry; ENTRIES_PER_PAGE]), None, true);
+                        self.cache.insert(at, uniform_page(level, entry), None, true);
                     }
-                    PageRef::Slot { slot, check } => {
-                        return Ok(Some(Missing { key: at, slot, check }));
+                    PageRef::Stored { place, check } => {
+                        return Ok(Some(Missing { key: at, place, check }));
                     }
                 }
             }
@@ -132,16 +135,12 @@ impl State {
     /// A page that was frozen is written, or needs no slot. What it replaces stays until the
     /// checkpoint is durable.
     pub fn written(&mut self, key: PageKey, reference: PageRef) {
-        let slot = match reference {
-            PageRef::Slot { slot, .. } => Some(slot),
-            PageRef::Uniform(_) => None,
-        };
-        let (former, unchanged) = self.cache.written(key, slot);
+        let (former, unchanged) = self.cache.written(key, reference.place());
         if let Some(former) = former {
-            self.slots.release(former);
+            self.slots.release(former.slot);
         }
         self.set_reference(key, reference);
-        if unchanged && slot.is_none() {
+        if unchanged && reference.place().is_none() {
             self.cache.remove(key);
         }
     }
@@ -154,18 +153,19 @@ impl State {
             tree.root = reference;
             return;
         }
-        let (parent, entry) = key.parent();
+        let (parent, number) = key.parent();
         let frame = self.cache.get(parent).expect("ancestors of a pinned page are in memory");
-        frame.page_mut()[entry] = reference.raw();
+        set_reference(frame.page_mut(), number, reference);
     }
 }
 
-/// The slot that a reference which makes no sense is taken for. No page can be there.
-pub const NO_SLOT: u32 = u32::MAX;
+/// Where a reference that makes no sense is taken to lead. No page can be there.
+pub const NOWHERE: Place = Place { slot: u32::MAX, birth: 0 };
 
 /// What an inner page at `level` says of the child under which `key` lies.
 fn child_of(page: &Page, key: PageKey, level: u8) -> PageRef {
     let shift = u32::from(level - 1 - key.level) * FANOUT_BITS;
-    let raw = page[(key.index >> shift) as usize & (ENTRIES_PER_PAGE - 1)];
-    PageRef::from_raw(raw).unwrap_or(PageRef::Slot { slot: NO_SLOT, check: raw as u32 })
+    let number = (key.index >> shift) as usize & (REFERENCES_PER_PAGE - 1);
+    let reference = PageRef::from_raw(raw_reference(page, number));
+    reference.unwrap_or(PageRef::Stored { place: NOWHERE, check: 0 })
 }

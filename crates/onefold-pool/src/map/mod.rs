@@ -1,7 +1,8 @@
 //! The map of every volume: from LBA to hole, zero or PBA.
 //! Room: onefold-pool.
-//! A copy-on-write radix tree per volume, 512 entries of 8 bytes a page, all pages of all volumes
-//! in one file and one cache. Between checkpoints only memory changes.
+//! A copy-on-write radix tree per volume: leaves of 512 entries of 8 bytes, and above them pages of
+//! 256 references of 16 bytes. All pages of all volumes are in one file and one cache. Between
+//! checkpoints only memory changes.
 //! Invariants: (1) every ancestor of a dirty page is in memory and dirty, and of one that is being
 //! written either being written or dirty; (2) neither of them is evicted; (3) a slot that the
 //! durable checkpoint refers to is never written.
@@ -16,9 +17,10 @@ mod slots;
 mod tree;
 mod write_out;
 
-pub use self::array::PageArray;
+pub use self::array::{NO_PAGE, PageArray};
 pub use self::page::{
-    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, VOLUME_NUMBER_MAX, blocks_under, height_for,
+    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, REFERENCES_PER_PAGE, VOLUME_NUMBER_MAX,
+    blocks_under, height_for,
 };
 pub use self::tree::{Map, MapStats, Root};
 pub use self::write_out::Frozen;

@@ -6,13 +6,17 @@
 use onefold_block::Lba;
 
 use super::cursor::Found;
-use super::page::{ENTRIES_PER_PAGE, PageKey};
+use super::page::{ENTRIES_PER_PAGE, Page, PageKey};
 use super::tree::Map;
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 
-/// Neither hole, zero nor address; and, as a page reference, to no slot.
-const UNREADABLE: u64 = 2;
+/// A page without any valid entry: 2 is neither hole, zero nor address. Above the leaves, without a
+/// valid reference: one with a birth and no slot leads nowhere.
+fn unreadable(level: u8) -> Box<Page> {
+    let entry = if level == 0 { 2 } else { 1 << 48 };
+    Box::new([entry; ENTRIES_PER_PAGE])
+}
 
 impl Map {
     /// Set the entries of blocks from `first` on, over damage too; `on_old` hears of each former
@@ -34,7 +38,7 @@ impl Map {
                 match self.read_in(state, missing) {
                     Ok(_) => {}
                     Err(error) if error.is_unreadable() => {
-                        let page = Box::new([UNREADABLE; ENTRIES_PER_PAGE]);
+                        let page = unreadable(missing.key.level);
                         self.state().cache.insert(missing.key, page, None, true);
                     }
                     Err(error) => return Err(error),

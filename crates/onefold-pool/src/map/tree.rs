@@ -4,17 +4,21 @@
 //! things up meanwhile. Pages are read from the media without any lock held.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use onefold_block::{Lba, Media};
 
 use super::cache::PageCache;
-use super::cursor::{Found, Missing, NO_SLOT, State, Tree, corrupt_page};
-use super::page::{self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, height_for};
+use super::cursor::{Found, Missing, NOWHERE, State, Tree, corrupt_page};
+use super::page::{
+    self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE,
+    height_for,
+};
 use super::slots::Slots;
 use crate::error::PoolError;
 use crate::format::superblock::RawPageRef;
-use crate::pba::MapEntry;
+use crate::pba::{MapEntry, RAW_HOLE};
 use crate::sync;
 
 /// Slots for which space is set aside at a time: 1 MiB.
@@ -41,15 +45,23 @@ pub struct Map {
     pub(super) media: Arc<dyn Media>,
     state: Mutex<State>,
     pages_max: usize,
+    /// The newest checkpoint that may have written a page.
+    newest: AtomicU64,
 }
 
 impl Map {
-    /// A map in `media` whose pages take at most `budget_bytes` of memory.
-    pub fn new(media: Arc<dyn Media>, budget_bytes: u64) -> Self {
+    /// A map in `media` as checkpoint `sequence` left it, whose pages take at most so many bytes of
+    /// memory.
+    pub fn new(media: Arc<dyn Media>, budget_bytes: u64, sequence: u64) -> Self {
         let pages_max = (budget_bytes as usize / (PAGE_BYTES + 64)).max(64);
         let state =
             State { cache: PageCache::new(pages_max), slots: Slots::new(), trees: HashMap::new() };
-        Self { media, state: Mutex::new(state), pages_max }
+        Self { media, state: Mutex::new(state), pages_max, newest: AtomicU64::new(sequence) }
+    }
+
+    /// A checkpoint of this number is about to write pages.
+    pub(super) fn begin_checkpoint(&self, sequence: u64) {
+        self.newest.store(sequence, Ordering::Release);
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -59,8 +71,8 @@ impl Map {
     /// Add a volume's tree. With `claim`, the slots of its pages are marked used, for which its
     /// inner pages are read.
     pub fn add(&self, volume: u32, root: Root, blocks: u64, claim: bool) -> Result<(), PoolError> {
-        let missing =
-            Missing { key: PageKey { volume, level: root.height, index: 0 }, slot: 0, check: 0 };
+        let key = PageKey { volume, level: root.height, index: 0 };
+        let missing = Missing { key, place: NOWHERE, check: 0 };
         let reference = PageRef::from_raw(root.reference)
             .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
         if claim {
@@ -71,18 +83,19 @@ impl Map {
     }
 
     fn claim(&self, key: PageKey, reference: PageRef) -> Result<(), PoolError> {
-        let PageRef::Slot { slot, check } = reference else { return Ok(()) };
-        let missing = Missing { key, slot, check };
-        if !self.claim_slot(slot) {
+        let PageRef::Stored { place, check } = reference else { return Ok(()) };
+        let missing = Missing { key, place, check };
+        if !self.claim_slot(place.slot) {
             return Err(corrupt_page(&missing, "another page claims the same slot"));
         }
         if key.level == 0 {
             return Ok(());
         }
         let page = self.read_page(&missing)?;
-        for (child, &raw) in page.iter().enumerate() {
-            let index = key.index * ENTRIES_PER_PAGE as u64 + child as u64;
+        for child in 0..REFERENCES_PER_PAGE {
+            let index = key.index * REFERENCES_PER_PAGE as u64 + child as u64;
             let child_key = PageKey { level: key.level - 1, index, ..key };
+            let raw = page::raw_reference(&page, child);
             let reference = PageRef::from_raw(raw).ok_or_else(|| {
                 corrupt_page(&missing, format!("entry {child} is {raw:#x}, no page reference"))
             })?;
@@ -95,8 +108,8 @@ impl Map {
     pub fn remove(&self, volume: u32) {
         let mut state = self.state();
         for key in state.cache.keys_of(volume) {
-            if let Some(slot) = state.cache.get(key).and_then(|frame| frame.slot) {
-                state.slots.release(slot);
+            if let Some(place) = state.cache.get(key).and_then(|frame| frame.place) {
+                state.slots.release(place.slot);
             }
             state.cache.remove(key);
         }
@@ -126,12 +139,12 @@ impl Map {
             // One more level: the old root becomes the first child of a new one, which must be
             // dirty, and so must the old root if it is in memory and dirty.
             let above = PageKey { volume, level: tree.height + 1, index: 0 };
-            let mut page = Box::new([PageRef::Uniform(0).raw(); ENTRIES_PER_PAGE]);
-            page[0] = tree.root.raw();
+            let mut page = page::uniform_page(above.level, RAW_HOLE);
+            page::set_reference(&mut page, 0, tree.root);
             state.cache.insert(above, page, None, true);
             let tree = state.trees.get_mut(&volume).expect("it was just seen");
             tree.height += 1;
-            tree.root = PageRef::Uniform(0);
+            tree.root = PageRef::Uniform(RAW_HOLE);
         }
     }
 
@@ -211,19 +224,26 @@ impl Map {
     }
 
     fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
-        if missing.slot == NO_SLOT {
+        if missing.place == NOWHERE {
             return Err(corrupt_page(missing, "the page above refers to it by no valid number"));
         }
-        self.read_slot(missing.slot, missing.check).map_err(|error| match error {
+        self.read_slot(missing.place, missing.check).map_err(|error| match error {
             PoolError::Corrupt { problem, .. } => corrupt_page(missing, problem),
             other => other,
         })
     }
 
-    /// The page in a slot, with this checksum.
-    pub(super) fn read_slot(&self, slot: u32, check: u32) -> Result<Box<Page>, PoolError> {
+    /// The page at a place, with this checksum. A page that no checkpoint can have written yet is
+    /// damage, as the one above it is that says so.
+    pub(super) fn read_slot(&self, place: Place, check: u32) -> Result<Box<Page>, PoolError> {
         let mut bytes = [0; PAGE_BYTES];
-        let at = u64::from(slot) * PAGE_BYTES as u64;
+        let at = u64::from(place.slot) * PAGE_BYTES as u64;
+        let newest = self.newest.load(Ordering::Acquire);
+        if place.birth > newest {
+            let born = format!("checkpoint {} is said to have written it", place.birth);
+            let problem = format!("{born}, but the newest is {newest}");
+            return Err(PoolError::corrupt("map", at, problem));
+        }
         self.media.read(at, &mut bytes)?;
         let found = crc32fast::hash(&bytes);
         if found != check {
@@ -240,8 +260,8 @@ impl Map {
 
     /// What this refers to is no longer in use, once the next checkpoint is durable.
     pub(super) fn release(&self, reference: PageRef) {
-        if let PageRef::Slot { slot, .. } = reference {
-            self.state().slots.release(slot);
+        if let Some(place) = reference.place() {
+            self.state().slots.release(place.slot);
         }
     }
 
@@ -387,6 +407,6 @@ impl Map {
 }
 
 fn bad_entry(key: PageKey, raw: u64) -> PoolError {
-    let missing = Missing { key, slot: 0, check: 0 };
+    let missing = Missing { key, place: NOWHERE, check: 0 };
     corrupt_page(&missing, format!("an entry is {raw:#x}, which is neither hole, zero nor address"))
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::cursor::Tree;
-use super::page::{self, PAGE_BYTES, Page, PageKey, PageRef};
+use super::page::{self, PAGE_BYTES, Page, PageKey, PageRef, Place, Words};
 use super::tree::{Map, Root};
 use crate::error::PoolError;
 
@@ -23,6 +23,8 @@ pub struct Frozen {
     keys: Vec<PageKey>,
     pages: HashMap<PageKey, Arc<Page>>,
     trees: HashMap<u32, Tree>,
+    /// The checkpoint that writes them.
+    birth: u64,
 }
 
 impl Frozen {
@@ -37,25 +39,27 @@ impl Frozen {
         match self.trees.get_mut(&key.volume) {
             Some(tree) if tree.height == key.level => tree.root = reference,
             _ => {
-                let (parent, entry) = key.parent();
-                let page = self.pages.get_mut(&parent).expect("ancestors of a dirty page are too");
-                Arc::make_mut(page)[entry] = reference.raw();
+                let (parent, number) = key.parent();
+                let above = self.pages.get_mut(&parent).expect("ancestors of a dirty page are too");
+                page::set_reference(Arc::make_mut(above), number, reference);
             }
         }
     }
 }
 
 impl Map {
-    /// Take what is dirty, as it is now. It counts as being written until [`Map::write_out`] is
-    /// done with it, or [`Map::thaw`] makes it dirty again. Costs as much as there is.
-    pub fn freeze(&self) -> Frozen {
+    /// Take what is dirty, as it is now, for the checkpoint of this number. It counts as being
+    /// written until [`Map::write_out`] is done with it, or [`Map::thaw`] makes it dirty again.
+    /// Costs as much as there is.
+    pub fn freeze(&self, sequence: u64) -> Frozen {
+        self.begin_checkpoint(sequence);
         let mut state = self.state();
         let pages = state.cache.freeze();
         let trees = state.trees.clone();
         drop(state);
         let mut keys: Vec<PageKey> = pages.iter().map(|(key, _)| *key).collect();
         keys.sort_unstable_by_key(|key| (key.level, key.volume, key.index));
-        Frozen { keys, pages: pages.into_iter().collect(), trees }
+        Frozen { keys, pages: pages.into_iter().collect(), trees, birth: sequence }
     }
 
     /// Write what is frozen to free slots, to be synced after it. What it replaces stays until
@@ -81,7 +85,8 @@ impl Map {
 
     fn write_batch(&self, frozen: &mut Frozen, keys: &[PageKey]) -> Result<(), PoolError> {
         let pages: Vec<&Page> = keys.iter().map(|key| &*frozen.pages[key]).collect();
-        let references = self.place(&pages)?;
+        let words = if keys[0].level == 0 { Words::Entries } else { Words::References };
+        let references = self.place(&pages, words, frozen.birth)?;
         let mut state = self.state();
         for (&key, reference) in keys.iter().zip(references) {
             state.written(key, reference);
@@ -90,21 +95,32 @@ impl Map {
         Ok(())
     }
 
-    /// Write pages to free slots, but for those that need none.
-    pub(super) fn place(&self, pages: &[&Page]) -> Result<Vec<PageRef>, PoolError> {
+    /// Write pages to free slots, but for those that need none; they are born with checkpoint
+    /// `birth`.
+    pub(super) fn place(
+        &self,
+        pages: &[&Page],
+        words: Words,
+        birth: u64,
+    ) -> Result<Vec<PageRef>, PoolError> {
         let mut placed = Vec::with_capacity(pages.len());
         for batch in pages.chunks(PAGES_PER_WRITE) {
-            self.place_batch(batch, &mut placed)?;
+            self.place_batch(batch, (words, birth), &mut placed)?;
         }
         Ok(placed)
     }
 
-    fn place_batch(&self, pages: &[&Page], placed: &mut Vec<PageRef>) -> Result<(), PoolError> {
+    fn place_batch(
+        &self,
+        pages: &[&Page],
+        (words, birth): (Words, u64),
+        placed: &mut Vec<PageRef>,
+    ) -> Result<(), PoolError> {
         let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
         let mut checks = Vec::with_capacity(pages.len());
         let mut references = Vec::with_capacity(pages.len());
         for page in pages {
-            let uniform = page::uniform(page);
+            let uniform = page::uniform(page, words);
             references.push(uniform.map(PageRef::Uniform));
             if uniform.is_none() {
                 let from = bytes.len();
@@ -126,7 +142,7 @@ impl Map {
         placed.extend(references.into_iter().map(|uniform| {
             uniform.unwrap_or_else(|| {
                 let (&slot, &check) = written.next().expect("one for each page");
-                PageRef::Slot { slot, check }
+                PageRef::Stored { place: Place { slot, birth }, check }
             })
         }));
         Ok(())

@@ -46,7 +46,7 @@ fn assert_rescued(folder: &SimFolder, context: &str) {
 #[test]
 fn a_damaged_page_of_the_table_is_named_and_costs_a_rescue_no_block() {
     let folder = stopped_pool();
-    let slot = newest(&folder).0.table >> 32;
+    let slot = newest(&folder).0.table as u64 & ((1 << 48) - 1);
     for at in [0, 16, 200, 4095] {
         let hurt = folder.after_crash(1, onefold_block::CrashMode::KeepNothing);
         let map = hurt.open("map").unwrap();
@@ -70,7 +70,10 @@ fn a_root_of_the_table_that_leads_nowhere_is_named() {
     let folder = stopped_pool();
     let (good, _) = newest(&folder);
     let other_page = good.volumes[0].root;
-    for table in [1, 7, u64::MAX, other_page] {
+    // From the future, to no slot, past the end of the file, of another tree.
+    let future = good.table + (2 << 48);
+    let past = good.table | 1 << 30;
+    for table in [1 << 96, 7, u128::MAX, future, past, other_page] {
         let hurt = folder.after_crash(1, onefold_block::CrashMode::KeepNothing);
         for name in ["super.0", "super.1"] {
             let bytes = Superblock { table, ..good.clone() }.encode();

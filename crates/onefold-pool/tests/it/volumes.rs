@@ -1,6 +1,7 @@
 //! Volumes come, grow, shrink and go.
 
-use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, SimFolder};
+use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, Folder, SimFolder};
+use onefold_pool::format::superblock::Superblock;
 use onefold_pool::{Pool, PoolError, Volume};
 
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, read_only, small};
@@ -234,4 +235,42 @@ fn a_pool_is_opened_once_even_without_its_lock_file() {
         let error = Pool::open_at(folder.path(), &options).err().expect("refused");
         assert!(matches!(error, PoolError::Locked { .. }), "{error}");
     }
+}
+
+#[test]
+fn volume_numbers_have_32_bits_and_the_last_one_is_like_any_other() {
+    let (folder, pool) = new_pool(&small());
+    drop(pool.create_volume("first", ByteSize(8 << 20)).unwrap());
+    pool.close().unwrap();
+    for name in ["super.0", "super.1"] {
+        let media = folder.open(name).unwrap();
+        let mut bytes = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut bytes).unwrap();
+        let forged =
+            Superblock { next_volume: u32::MAX - 1, ..Superblock::decode(name, &bytes).unwrap() };
+        media.write(0, &forged.encode()).unwrap();
+    }
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let last = pool.create_volume("last", ByteSize(8 << 20)).unwrap();
+    let first = pool.volume("first").unwrap();
+    for n in 0..700 {
+        first.write_at(n * 4096, &content(n, 4096), false).unwrap();
+        last.write_at(n * 4096, &content(10_000 + n, 4096), n == 300).unwrap();
+    }
+    last.flush().unwrap();
+    let refused = pool.create_volume("another", ByteSize(1 << 20)).err().unwrap().to_string();
+    assert!(refused.contains("4294967294 volumes in its life"), "{refused}");
+    // As after a power cut: the journal names it by its number.
+    drop((first, last, pool));
+    let pool = Pool::open(&folder, &options()).unwrap();
+    for (name, from) in [("first", 0), ("last", 10_000)] {
+        let volume = pool.volume(name).unwrap();
+        let mut found = vec![0; 4096];
+        for n in 0..700 {
+            volume.read_at(n * 4096, &mut found).unwrap();
+            assert!(found == content(from + n, 4096), "{name}, chunk {n}");
+        }
+    }
+    pool.close().unwrap();
+    assert_sound(&folder, "closed");
 }
