@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::chosen::{self, Breakage};
 use super::programs::{Outcome, Program};
+use super::reach::Reach;
 use super::schema::{Mutant, apart};
 use super::tree::Copy;
-use super::{LIMIT, Reached, Trial, build, reached, shuffled, tests_by};
+use super::{LIMIT, Trial, build, reached, shuffled};
 
 pub use super::chosen::check_list;
 
@@ -188,18 +189,12 @@ fn noticed(mutant: &Mutant, entry: &Breakage, what: &str, trial: &Trial) -> Resu
 }
 
 /// Find tests that fail with the breakage, and say which one is the quickest.
-fn found(mutant: &Mutant, what: &str, programs: &[Program], all: &[Reached]) -> Result<bool> {
+fn found(mutant: &Mutant, what: &str, programs: &[Program], all: &[Reach]) -> Result<bool> {
     let mut best: Option<(Duration, String)> = None;
     for (program, reached) in programs.iter().zip(all) {
-        let mut tests: Vec<String> =
-            tests_by(mutant, reached).into_iter().map(str::to_owned).collect();
-        // Where other threads come by, any test may be the one.
-        if reached.get(&mutant.id).is_some_and(|by| by.contains(&None)) {
-            tests.extend(program.first_failure(mutant.id, 3 * LIMIT)?);
-        }
-        for test in tests {
+        for test in reached.tests_by(mutant.id) {
             let start = Instant::now();
-            if program.run(mutant.id, &[&test], LIMIT)? == Outcome::Failed {
+            if program.run(mutant.id, &[test], LIMIT)? == Outcome::Failed {
                 let time = start.elapsed();
                 if best.as_ref().is_none_or(|(least, _)| time < *least) {
                     best = Some((time, format!("{} {test}", program.name)));

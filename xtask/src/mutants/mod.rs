@@ -3,25 +3,27 @@
 //! 1. Changes are found in a crate's sources (`sites`), or taken from the list of those that were
 //!    chosen by hand (`breakages`, a command of its own).
 //! 2. A copy of the tree gets all of them at once, each behind a switch, and is built once.
-//! 3. The unchanged tests are run once, and note which test comes by which switch.
-//! 4. For each change the tests that come by run with its switch on, those that come by fewest
-//!    switches first, up to the first that fails.
+//! 3. The unchanged tests are run once, and note which test comes by which switch (`reach`).
+//! 4. For each change the tests that come by run with its switch on, the quickest first, up to the
+//!    first that fails.
 
 pub mod breakages;
 mod chosen;
 pub mod equivalent;
 mod programs;
+mod reach;
 mod schema;
 mod sites;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use self::programs::{Built, Outcome, Program};
+use self::reach::Reach;
 use self::schema::{Mutant, apart, line_of};
 use self::tree::{Copy, Places};
 
@@ -212,41 +214,18 @@ fn try_all<'a>(
     Ok(fates)
 }
 
-/// By switch, the tests of one program that come by.
-type Reached = BTreeMap<u32, BTreeSet<Option<String>>>;
-
 /// Run all tests unchanged, and note which come by which switch.
-fn reached(root: &Path, programs: &[Program]) -> Result<Vec<Reached>> {
-    let notes = tree::target(root).join(format!("mutants/reached-{}", std::process::id()));
-    programs.iter().map(|program| program.reached(&notes)).collect()
+fn reached(root: &Path, programs: &[Program]) -> Result<Vec<Reach>> {
+    let folder = tree::target(root).join("mutants");
+    programs.iter().map(|program| Reach::of(program, &folder)).collect()
 }
 
-/// The tests that come by a mutant. Those that come by few switches are small and look closely:
-/// they are first.
-fn tests_by<'a>(mutant: &Mutant, reached: &'a Reached) -> Vec<&'a str> {
-    let by = reached.get(&mutant.id).into_iter().flatten();
-    let mut tests: Vec<&str> = by.flatten().map(String::as_str).collect();
-    tests.sort_by_cached_key(|test| {
-        reached.values().filter(|by| by.contains(&Some((*test).to_owned()))).count()
-    });
-    tests
-}
-
-fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reached]) -> Result<Fate> {
+fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reach]) -> Result<Fate> {
     let mut fate = Fate::NotReached;
-    for (program, reached) in programs.iter().zip(reached) {
-        let Some(by) = reached.get(&mutant.id) else { continue };
-        fate = Fate::Survived;
-        for some in tests_by(mutant, reached).chunks(12) {
-            match program.run(mutant.id, some, LIMIT)? {
-                Outcome::Passed => {}
-                Outcome::Failed => return Ok(Fate::Noticed),
-                Outcome::TooLong => return Ok(Fate::Endless),
-            }
-        }
-        if by.contains(&None) {
-            match program.run(mutant.id, &[], LIMIT * 3)? {
-                Outcome::Passed => {}
+    for (program, reach) in programs.iter().zip(reached) {
+        for some in reach.batches_by(mutant.id) {
+            match program.run(mutant.id, &some, LIMIT)? {
+                Outcome::Passed => fate = Fate::Survived,
                 Outcome::Failed => return Ok(Fate::Noticed),
                 Outcome::TooLong => return Ok(Fate::Endless),
             }

@@ -1,7 +1,7 @@
 //! The test programs of a crate: built once, run with one switch on.
 //! Room: xtask.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -109,24 +109,34 @@ fn guilty(report: &Value, places: &Places) -> BTreeSet<u32> {
 }
 
 impl Program {
-    /// Which tests come by which switches. A switch that was reached on a thread without a test's
-    /// name has `None` among them: any test may be the one.
-    pub fn reached(&self, notes: &Path) -> Result<BTreeMap<u32, BTreeSet<Option<String>>>> {
+    /// The names of its tests, without those that are left out by default.
+    pub fn tests(&self) -> Result<Vec<String>> {
+        let list = |more: &[&str]| -> Result<BTreeSet<String>> {
+            let args = ["--list", "--format", "terse"];
+            let output = self.command(&[]).args(args).args(more).output();
+            let output = output.with_context(|| format!("cannot run {}", self.name))?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+            Ok(names.map(str::to_owned).collect())
+        };
+        let ignored = list(&["--ignored"])?;
+        Ok(list(&[])?.difference(&ignored).cloned().collect())
+    }
+
+    /// Run one test unchanged; the switches that it comes by.
+    pub fn switches_of(
+        &self,
+        test: &str,
+        notes: &Path,
+        limit: Duration,
+    ) -> Result<(Outcome, BTreeSet<u32>)> {
         let _ = std::fs::remove_file(notes);
-        let mut command = self.command(&[]);
+        let mut command = self.command(&[test]);
         command.env(REACHED, notes);
-        let outcome = watch(command, Duration::from_mins(30))?;
-        if outcome != Outcome::Passed {
-            bail!("the tests of {} do not pass unchanged: {outcome:?}", self.name);
-        }
-        let mut reached: BTreeMap<u32, BTreeSet<Option<String>>> = BTreeMap::new();
-        for line in std::fs::read_to_string(notes).unwrap_or_default().lines() {
-            let Some((id, thread)) = line.split_once(' ') else { continue };
-            let Ok(id) = id.parse() else { continue };
-            // Tests lie in modules, and no thread of ours has such a name.
-            reached.entry(id).or_default().insert(thread.contains("::").then(|| thread.to_owned()));
-        }
-        Ok(reached)
+        let outcome = watch(command, limit)?;
+        let noted = std::fs::read_to_string(notes).unwrap_or_default();
+        let _ = std::fs::remove_file(notes);
+        Ok((outcome, noted.lines().filter_map(|line| line.parse().ok()).collect()))
     }
 
     /// Run tests with a switch on: those named, or all.
@@ -134,18 +144,6 @@ impl Program {
         let mut command = self.command(tests);
         command.env(SWITCH, switch.to_string());
         watch(command, limit)
-    }
-
-    /// The first test that fails with a switch on, if one does.
-    pub fn first_failure(&self, switch: u32, limit: Duration) -> Result<Option<String>> {
-        let mut command = self.command(&[]);
-        command.env(SWITCH, switch.to_string());
-        let mut failed = None;
-        watch_lines(command, limit, &mut |line| {
-            let name = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
-            failed = failed.take().or_else(|| name.map(str::to_owned));
-        })?;
-        Ok(failed)
     }
 
     fn command(&self, tests: &[&str]) -> Command {
@@ -159,15 +157,7 @@ impl Program {
 }
 
 /// Run tests up to the first that fails.
-fn watch(command: Command, limit: Duration) -> Result<Outcome> {
-    watch_lines(command, limit, &mut |_| ())
-}
-
-fn watch_lines(
-    mut command: Command,
-    limit: Duration,
-    see: &mut dyn FnMut(&str),
-) -> Result<Outcome> {
+fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().context("cannot run a test program")?;
     let Some(output) = child.stdout.take() else { bail!("a test program without output") };
@@ -184,9 +174,6 @@ fn watch_lines(
     let mut ran = false;
     loop {
         let next = lines.recv_timeout(end.saturating_duration_since(Instant::now()));
-        if let Ok(line) = &next {
-            see(line);
-        }
         match next {
             Ok(line) if line.ends_with(" ... FAILED") => return stop(child, Outcome::Failed),
             Ok(line) => ran |= line.starts_with("test result: ok. ") && !line.contains(" 0 passed"),
@@ -227,9 +214,6 @@ mod tests {
         assert_eq!(watch(shell(passed), limit).unwrap(), Outcome::Passed);
         assert_eq!(watch(shell(failed), limit).unwrap(), Outcome::Failed);
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
-        let mut seen = Vec::new();
-        watch_lines(shell(failed), limit, &mut |line| seen.push(line.to_owned())).unwrap();
-        assert_eq!(seen, ["test a ... FAILED"]);
         let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
         assert_eq!(endless, Outcome::TooLong);
     }

@@ -25,8 +25,7 @@ pub const SWITCH: &str = "ONEFOLD_MUTANT";
 /// The environment variable with the file into which reached switches are noted.
 pub const REACHED: &str = "ONEFOLD_MUTANT_REACHED";
 
-/// What is added to the crate's `lib.rs`: the switch, which also notes the tests that came by.
-/// A test's thread bears its name; other threads are noted without one.
+/// What is added to the crate's `lib.rs`: the switch, which also notes that somebody came by.
 pub const SWITCHES: &str = r#"
 #[doc(hidden)]
 #[allow(clippy::all, missing_docs)]
@@ -41,17 +40,13 @@ pub(crate) fn onefold_mutant(id: u32) -> bool {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path).ok()?;
             Some(std::sync::Mutex::new(file))
         });
-    thread_local! {
-        static SEEN: std::cell::RefCell<std::collections::BTreeSet<u32>> =
-            const { std::cell::RefCell::new(std::collections::BTreeSet::new()) };
-    }
+    static SEEN: std::sync::Mutex<std::collections::BTreeSet<u32>> =
+        std::sync::Mutex::new(std::collections::BTreeSet::new());
     if let Some(notes) = NOTES.as_ref()
-        && SEEN.try_with(|seen| seen.try_borrow_mut().is_ok_and(|mut seen| seen.insert(id)))
-            == Ok(true)
+        && SEEN.lock().is_ok_and(|mut seen| seen.insert(id))
         && let Ok(mut file) = notes.lock()
     {
-        let thread = std::thread::current();
-        let _ = writeln!(file, "{id} {}", thread.name().unwrap_or("?"));
+        let _ = writeln!(file, "{id}");
     }
     *ACTIVE == id
 }
