@@ -198,4 +198,25 @@ mod tests {
         assert_eq!(known(0..5000), index.used);
         assert!(known(4900..5000) > 2 * known(4500..4600), "the newest are kept");
     }
+
+    #[test]
+    fn when_it_is_full_the_latest_of_one_container_give_way_to_none_older() {
+        let mut index = ChunkIndex::new(INDEX_BYTES_MIN);
+        let knows = |index: &ChunkIndex, number, container| {
+            let chunk = chunk(number, container);
+            index.get(chunk.name, 10) == Some(chunk)
+        };
+        let known = (0..5000).filter(|&number| {
+            index.insert(&chunk(number, 7));
+            knows(&index, number, 7)
+        });
+        // Without a slot near by, where one begins that is empty, the new one is not kept.
+        assert!(known.count() > 3000);
+        let evicted = index.evicted();
+        for number in 5000..5100 {
+            index.insert(&chunk(number, 6));
+            assert!(!knows(&index, number, 6), "what is older does not push out");
+        }
+        assert_eq!(index.evicted(), evicted + 100);
+    }
 }

@@ -180,6 +180,9 @@ mod tests {
             let record = LogRecord { sequence: 4, next_container: 5, event };
             let bytes = encode(&record, &[1; 16]);
             assert_eq!(bytes.len(), RECORD_BYTES);
+            let used =
+                if matches!(record.event, LogEvent::Added(_)) { RECORD_BYTES - 4 } else { 37 };
+            assert!(bytes[used..RECORD_BYTES - 4].iter().all(|&byte| byte == 0), "padded");
             assert_eq!(decode(&bytes, 4, &[1; 16]), Some(record));
             assert_eq!(decode(&bytes, 5, &[1; 16]), None);
             assert_eq!(decode(&bytes, 4, &[2; 16]), None);

@@ -48,6 +48,24 @@ fn what_nobody_takes_up_is_cleared_away() {
 }
 
 #[test]
+fn a_removal_takes_along_files_of_versions_that_are_not_in_the_log() {
+    let (folder, mut archive) = new_archive(&small());
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    for _ in 0..2 {
+        add(&mut archive, &first).unwrap();
+    }
+    drop(archive);
+    let versions = folder.subfolder("versions").unwrap();
+    let known = names(&folder, "versions");
+    // What a power cut between the name and the log leaves.
+    let stray = format!("00000009.{}", known[0].split_once('.').unwrap().1);
+    versions.create(&stray).unwrap();
+    versions.create("notes").unwrap();
+    open(&folder).remove(1).unwrap();
+    assert_eq!(names(&folder, "versions"), [known[1].clone(), "notes".to_owned()]);
+}
+
+#[test]
 fn an_addition_that_finds_no_space_gives_back_what_it_took() {
     let (folder, mut archive) = new_archive(&small());
     let first = tree(&mut SplitMix64::new(1), 5, 30_000);
