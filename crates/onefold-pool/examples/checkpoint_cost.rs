@@ -53,6 +53,30 @@ fn tree(file: &mut Vec<u8>, mut pages: Vec<Page>) -> (u128, u8) {
     }
 }
 
+/// Append the bitmap that has all pages of the file in use, its own among them. Returns its root
+/// and its pages.
+fn bitmap(file: &mut Vec<u8>) -> (u128, u32) {
+    let per_page = PAGE_BYTES * 8;
+    let before = file.len() / PAGE_BYTES;
+    let mut pages = 1usize;
+    let end = loop {
+        let (mut level, mut all) = (pages, pages);
+        while level > 1 {
+            level = level.div_ceil(REFERENCES);
+            all += level;
+        }
+        if before + all <= pages * per_page {
+            break before + all;
+        }
+        pages += 1;
+    };
+    let mut words = vec![u64::MAX; end / 64];
+    words.push((1 << (end % 64)) - 1);
+    words.resize(pages * ENTRIES, 0);
+    let (root, _) = tree(file, words.chunks(ENTRIES).map(page_of).collect());
+    (root, pages as u32)
+}
+
 fn page_of(words: &[u64]) -> Page {
     let mut page = [0; ENTRIES];
     page[..words.len()].copy_from_slice(words);
@@ -73,6 +97,7 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
     let entries: Vec<u64> =
         (1..=u64::from(containers)).map(|id| id << 31 | 3 << 13 | 0x63).collect();
     let (root, height) = tree(&mut file, entries.chunks(ENTRIES).map(page_of).collect());
+    let (slots, slot_pages) = bitmap(&mut file);
     std::fs::write(folder.join("map"), &file)?;
     let path = folder.join("super.1");
     let mut superblock = Superblock::decode("super.1", &std::fs::read(&path)?)?;
@@ -92,6 +117,7 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
     });
     (superblock.next_volume, superblock.next_container) = (2, containers + 1);
     superblock.table = table;
+    (superblock.slots, superblock.slot_pages) = (slots, slot_pages);
     std::fs::create_dir_all(folder.join("containers"))?;
     std::fs::write(folder.join("containers/00000001.container"), [])?;
     Ok(std::fs::write(path, superblock.encode())?)

@@ -19,6 +19,7 @@ use crate::map::ENTRIES_PER_PAGE;
 use crate::open::{self, OpenOptions};
 use crate::pba::{Location, MapEntry, Pba};
 use crate::pool::Pool;
+use crate::slot_uses;
 
 /// Chunks whose places are held in memory at once.
 const CHUNKS_PER_PASS: u64 = 16 << 20;
@@ -57,7 +58,7 @@ impl CheckReport {
         self.findings_total == 0
     }
 
-    fn found(&mut self, problem: impl Into<String>) {
+    pub(crate) fn found(&mut self, problem: impl Into<String>) {
         let finding = Finding { problem: problem.into() };
         if self.findings.last() == Some(&finding) {
             return;
@@ -94,6 +95,7 @@ impl Pool {
         let inner = &*self.inner;
         let mut report = CheckReport::default();
         check_supers(inner, &mut report);
+        slot_uses::check(inner, &mut report);
         let containers: Vec<(ContainerId, ContainerInfo)> =
             inner.engine().table.iter().map(|(id, info)| (id, *info)).collect();
         let total = containers.iter().map(|(_, info)| u64::from(info.len_bytes)).sum();

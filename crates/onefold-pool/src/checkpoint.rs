@@ -25,7 +25,7 @@ use crate::sync;
 struct Frozen {
     map: map::Frozen,
     table: FrozenTable,
-    /// Without the roots of maps and table, which are not known before these are written.
+    /// Without the roots of maps, table and bitmap, which are not known before these are written.
     superblock: Superblock,
     /// Containers that go.
     dead: Vec<(ContainerId, ContainerInfo)>,
@@ -105,6 +105,9 @@ impl Inner {
         let sequence = frozen.superblock.sequence;
         let table = frozen.table.write(&mut flusher.table, &self.map, sequence)?;
         frozen.superblock.table = table.raw();
+        // Last, as it tells of all the others.
+        frozen.superblock.slots = flusher.slots.write(&self.map, sequence)?.raw();
+        frozen.superblock.slot_pages = flusher.slots.pages();
         self.map.sync()?;
         flusher.journal.expect_checkpoint()?;
         let media = &self.files.supers[sequence as usize % 2];
@@ -172,6 +175,8 @@ impl Inner {
             next_volume: engine.next_volume,
             volumes: volumes.values().map(record).collect(),
             table: 0,
+            slots: 0,
+            slot_pages: 0,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::handover::generation::OpenGeneration;
 use crate::handover::take_up::TakenUp;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::journal::Journal;
-use crate::map::{Map, PageArray};
+use crate::map::{Map, PageArray, SlotBitmap};
 use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
@@ -118,6 +118,8 @@ pub(crate) struct Flusher {
     pub journal: Journal,
     /// Where the pages of the container table are.
     pub table: PageArray,
+    /// And those of the bitmap that says which slots are in use.
+    pub slots: SlotBitmap,
     /// Sequence number of the newest durable checkpoint.
     pub sequence: u64,
     /// Taken from the engine, but not yet in a durable frame.

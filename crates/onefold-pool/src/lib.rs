@@ -5,7 +5,7 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim` and `relocate`, which win space back, and `gather`, which wins order back; `open`,
-//! `recover`, `rescue`, `check` and `status` around them; `format` below them all.
+//! `recover`, `rescue`, `check` with `slot_uses`, and `status` around them; `format` below all.
 
 mod absent;
 mod check;
@@ -38,6 +38,7 @@ mod release;
 mod relocate;
 mod rescue;
 mod settings;
+mod slot_uses;
 mod space;
 mod status;
 mod sync;

@@ -27,10 +27,11 @@ use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
-use crate::map::{Map, NO_PAGE, PAGE_BYTES, PageArray, PageRef, Root};
+use crate::map::{Map, NO_PAGE, OnDamage, PAGE_BYTES, PageArray, PageRef, Root, SlotBitmap};
 use crate::pba::RAW_HOLE;
 use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
+use crate::slot_uses::{self, Uses};
 use crate::space::Space;
 
 /// The two checkpoint files.
@@ -79,6 +80,8 @@ pub(crate) fn create(
         next_volume: 1,
         volumes: Vec::new(),
         table: PageRef::Uniform(RAW_HOLE).raw(),
+        slots: PageRef::Uniform(RAW_HOLE).raw(),
+        slot_pages: 0,
     };
     let journal = folder.create(JOURNAL_FILE)?;
     journal::begin(&*journal, superblock.sequence)?;
@@ -260,7 +263,7 @@ pub(crate) fn open(
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
-        inner.map.add(record.number, root, blocks, !options.read_only)?;
+        inner.map.add(record.number, root, blocks)?;
     }
     inner.generation = Some(if options.read_only {
         OpenGeneration::look(folder, &identity.uuid)?
@@ -281,21 +284,31 @@ pub(crate) struct Maps {
     map: Map,
     pub table: ContainerTable,
     table_pages: PageArray,
+    slots: SlotBitmap,
 }
 
-/// Read the container table. `on_damage` decides whether to go on without what is damaged.
+/// Read the container table and, unless read-only, which slots are in use. `on_damage` decides
+/// whether to go on without what is damaged.
 pub(crate) fn load_maps(
     files: &Files,
     superblock: &Superblock,
     options: &OpenOptions,
-    on_damage: &mut dyn FnMut(PoolError) -> Result<(), PoolError>,
+    on_damage: OnDamage<'_>,
 ) -> Result<Maps, PoolError> {
     let map = Map::new(Arc::clone(&files.map), options.budgets.map_bytes, superblock.sequence);
     // Where it refers to no page, the table's reader says so.
     let root = PageRef::from_raw(superblock.table).unwrap_or(NO_PAGE);
     let root = (root, superblock.next_container);
-    let (table, table_pages) = ContainerTable::load(&map, root, !options.read_only, on_damage)?;
-    Ok(Maps { map, table, table_pages })
+    let (table, table_pages) = ContainerTable::load(&map, root, on_damage)?;
+    let mut slots = SlotBitmap::new();
+    if !options.read_only {
+        let bits;
+        (slots, bits) = SlotBitmap::load(&map, slot_uses::bitmap_of(superblock), on_damage)?;
+        let mut uses = Uses::new(bits, superblock.sequence);
+        uses.refuse_damage_at_top(superblock, &table_pages, &slots)?;
+        map.restore_slots(uses.into_bits());
+    }
+    Ok(Maps { map, table, table_pages, slots })
 }
 
 pub(crate) fn assemble(
@@ -331,6 +344,7 @@ pub(crate) fn assemble(
     let flusher = Flusher {
         journal,
         table: maps.table_pages,
+        slots: maps.slots,
         sequence: superblock.sequence,
         pending: Entries::default(),
         durable: 0,

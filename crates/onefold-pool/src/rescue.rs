@@ -113,7 +113,7 @@ fn rescue(
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
-        inner.map.add(record.number, root, blocks, false)?;
+        inner.map.add(record.number, root, blocks)?;
     }
     note_containers(&inner, &mut report)?;
     let frames = journal::good_frames(&*inner.files.journal, superblock.sequence);

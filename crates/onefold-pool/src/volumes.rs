@@ -155,7 +155,7 @@ impl Pool {
                 to_free: ToFree::default(),
             };
             let root = Root { height: record.height, reference: record.root };
-            inner.map.add(record.number, root, blocks, false)?;
+            inner.map.add(record.number, root, blocks)?;
             engine.next_volume += 1;
             engine.generation += 1;
             volumes.insert(record.number, volume_state(&record));

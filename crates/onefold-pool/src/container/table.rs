@@ -12,7 +12,7 @@ use onefold_block::ContainerId;
 
 use crate::error::PoolError;
 use crate::format::container_table::{self, ContainerRecord, RECORDS_PER_PAGE, RecordPage};
-use crate::map::{ENTRIES_PER_PAGE, Map, PageArray, PageRef, REFERENCES_PER_PAGE};
+use crate::map::{ENTRIES_PER_PAGE, Map, OnDamage, PageArray, PageRef, REFERENCES_PER_PAGE};
 
 /// What is known of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct SpaceTotals {
 }
 
 /// What the table is called where it is damaged.
-const WHAT: &str = "container table";
+pub const WHAT: &str = "container table";
 
 /// The containers whose records share a page of the map file.
 struct TablePage {
@@ -136,14 +136,12 @@ const fn id_at(page: usize, place: usize) -> ContainerId {
 }
 
 impl ContainerTable {
-    /// The table that a checkpoint refers to, which knows containers below `next_container`. With
-    /// `claim`, the slots of its pages are marked used. `on_damage` decides whether to go on
-    /// without what is damaged.
+    /// The table that a checkpoint refers to, which knows containers below `next_container`.
+    /// `on_damage` decides whether to go on without what is damaged.
     pub fn load(
         map: &Map,
         (root, next_container): (PageRef, u32),
-        claim: bool,
-        on_damage: &mut dyn FnMut(PoolError) -> Result<(), PoolError>,
+        on_damage: OnDamage<'_>,
     ) -> Result<(Self, PageArray), PoolError> {
         let mut table = Self::default();
         let leaves = leaves(next_container);
@@ -162,7 +160,7 @@ impl ContainerTable {
             }
             Ok(())
         };
-        let array = PageArray::load(map, WHAT, (root, leaves), claim, &mut visit)?;
+        let array = PageArray::load(map, WHAT, (root, leaves), &mut visit)?;
         table.all_clean();
         Ok((table, array))
     }

@@ -10,14 +10,14 @@
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
 //! | 32 | 8 | zero |
-//! | 40 | n | payload: features, settings, counters, container table, volumes |
+//! | 40 | n | payload: features, settings, counters, container table, slots, volumes |
 
 use onefold_block::{ByteSize, ChunkSize, Media};
 use onefold_content::{Compression, FingerprintKind};
 
 use super::{FORMAT_VERSION, check_version};
 use crate::error::PoolError;
-use crate::map::{HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
+use crate::map::{BITMAP_PAGES_MAX, HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
 use crate::settings::{PoolIdentity, PoolSettings};
 use onefold_block::bytes::{Reader, Writer};
 
@@ -141,6 +141,10 @@ pub struct Superblock {
     pub volumes: Vec<VolumeRecord>,
     /// The root of the container table.
     pub table: RawPageRef,
+    /// The root of the bitmap of slots.
+    pub slots: RawPageRef,
+    /// Pages of that bitmap, aside from those above.
+    pub slot_pages: u32,
 }
 
 impl Superblock {
@@ -166,6 +170,8 @@ impl Superblock {
         payload.u32(self.next_container);
         payload.u32(self.next_volume);
         payload.u128(self.table);
+        payload.u128(self.slots);
+        payload.u32(self.slot_pages);
         payload.u32(self.volumes.len() as u32);
         for volume in &self.volumes {
             payload.u32(volume.number);
@@ -267,11 +273,12 @@ impl Superblock {
         let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
-        let (table, count) = (reader.u128()?, reader.u32()?);
+        let (table, slots, slot_pages) = (reader.u128()?, reader.u128()?, reader.u32()?);
+        let count = reader.u32()?;
         let volumes: Option<Vec<_>> =
             (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
         let volumes = volumes?;
-        if reader.remaining() > 0 {
+        if reader.remaining() > 0 || slot_pages > BITMAP_PAGES_MAX {
             return None;
         }
         Some(Self {
@@ -283,6 +290,8 @@ impl Superblock {
             next_volume,
             volumes,
             table,
+            slots,
+            slot_pages,
         })
     }
 }
@@ -358,6 +367,8 @@ mod tests {
                 to_free: ToFree::default(),
             }],
             table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
+            slots: 0x1111_2222_3333_4444_5555_6666_7777_8888,
+            slot_pages: 77,
         }
     }
 

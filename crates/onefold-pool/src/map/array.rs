@@ -5,7 +5,9 @@
 //! Invariants: (1) pages are never written in place; (2) a leaf without a number other than zero
 //! has no page.
 
-use super::page::{self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageRef, REFERENCES_PER_PAGE, Words};
+use super::page::{
+    self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageRef, Place, REFERENCES_PER_PAGE, Words,
+};
 use super::tree::Map;
 use crate::error::PoolError;
 use crate::pba::{RAW_HOLE, RAW_ZERO};
@@ -19,9 +21,9 @@ pub const NO_PAGE: PageRef = PageRef::Uniform(RAW_ZERO);
 #[derive(Debug)]
 pub struct PageArray {
     /// By level, from the leaves up; the last has the root alone.
-    levels: Vec<Vec<PageRef>>,
+    pub(super) levels: Vec<Vec<PageRef>>,
     /// Levels were added and are not written yet.
-    grown: bool,
+    pub(super) grown: bool,
 }
 
 /// Hears of each page of an array: the numbers of its leaves, and the leaf or why there is none.
@@ -33,7 +35,6 @@ pub type Visit<'a> =
 struct Reading<'a> {
     map: &'a Map,
     what: &'static str,
-    claim: bool,
     visit: Visit<'a>,
 }
 
@@ -43,24 +44,42 @@ impl PageArray {
         Self { levels: vec![vec![ABSENT]], grown: false }
     }
 
-    /// Read all of an array of so many leaves. With `claim`, its slots are marked used.
+    /// Read all of an array of so many leaves.
     pub fn load(
         map: &Map,
         what: &'static str,
         (root, leaves): (PageRef, usize),
-        claim: bool,
         visit: Visit<'_>,
     ) -> Result<Self, PoolError> {
         let mut array = Self::new();
         array.grow(leaves);
         array.grown = false;
         let top = array.levels.len() - 1;
-        Reading { map, what, claim, visit }.page(&mut array, (top, 0), root)?;
+        Reading { map, what, visit }.page(&mut array, (top, 0), root)?;
         Ok(array)
     }
 
+    /// Leaves that there is room for.
+    pub fn leaves(&self) -> usize {
+        self.levels[0].len()
+    }
+
+    pub(super) fn root(&self) -> PageRef {
+        self.levels[self.levels.len() - 1][0]
+    }
+
+    /// Where its pages are, and what each is called.
+    pub fn places(&self, what: &'static str) -> impl Iterator<Item = (Place, String)> {
+        self.levels.iter().enumerate().flat_map(move |(level, references)| {
+            let numbered = references.iter().enumerate();
+            numbered.filter_map(move |(number, reference)| {
+                Some((reference.place()?, format!("page {number} of level {level} of the {what}")))
+            })
+        })
+    }
+
     /// Make room for so many leaves.
-    fn grow(&mut self, leaves: usize) {
+    pub(super) fn grow(&mut self, leaves: usize) {
         let mut needed = leaves.max(1);
         for level in 0.. {
             if level == self.levels.len() {
@@ -111,11 +130,11 @@ impl PageArray {
             placed = map.place(&above, Words::References, birth)?;
         }
         self.grown = false;
-        Ok(self.levels[self.levels.len() - 1][0])
+        Ok(self.root())
     }
 
     /// The page with this number above a level.
-    fn above(&self, level: usize, number: usize) -> Box<Page> {
+    pub(super) fn above(&self, level: usize, number: usize) -> Box<Page> {
         let mut page = Box::new([RAW_HOLE; ENTRIES_PER_PAGE]);
         let below = self.levels[level].iter().skip(number * REFERENCES_PER_PAGE);
         for (number, reference) in below.take(REFERENCES_PER_PAGE).enumerate() {
@@ -151,11 +170,6 @@ impl Reading<'_> {
             }
             Err(error) => return Err(error),
         };
-        if self.claim && !self.map.claim_slot(place.slot) {
-            let error =
-                self.corrupt(level, &leaves, place.slot, "another page claims the same slot");
-            return (self.visit)(leaves, Err(error));
-        }
         if level == 0 {
             return (self.visit)(leaves, Ok(&page));
         }
@@ -216,7 +230,7 @@ mod tests {
             }
             Ok(())
         };
-        PageArray::load(&map(media), WHAT, (root, leaves), true, &mut visit).unwrap();
+        PageArray::load(&map(media), WHAT, (root, leaves), &mut visit).unwrap();
         (seeds, problems)
     }
 

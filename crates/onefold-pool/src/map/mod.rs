@@ -9,18 +9,21 @@
 //! Cost: 8 bytes per mapped block where they lie together; memory within `--map-memory`.
 
 mod array;
+mod bitmap;
 mod cache;
 mod cursor;
 mod page;
 mod rescue;
 mod slots;
 mod tree;
+mod walk;
 mod write_out;
 
 pub use self::array::{NO_PAGE, PageArray};
+pub use self::bitmap::{BITMAP_PAGES_MAX, OnDamage, SlotBitmap};
 pub use self::page::{
-    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, REFERENCES_PER_PAGE, VOLUME_NUMBER_MAX,
-    blocks_under, height_for,
+    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, Place, REFERENCES_PER_PAGE,
+    VOLUME_NUMBER_MAX, blocks_under, height_for,
 };
 pub use self::tree::{Map, MapStats, Root};
 pub use self::write_out::Frozen;

@@ -1,13 +1,27 @@
 //! Which slots of the map file are in use.
 //! Room: onefold-pool.
 //! Invariants: (1) slot 0 is the file's header and never given out; (2) a slot released after it
-//! was durable is given out again only after the next checkpoint is.
-//! Cost: one bit of memory per slot.
+//! was durable is given out again only after the next checkpoint is; (3) what the next checkpoint
+//! says of a slot is whether a page that it refers to is there.
+//! Cost: two bits of memory per slot.
+
+use std::collections::BTreeSet;
+
+use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, Page};
+
+/// Slots that one page of the bitmap tells of.
+pub const SLOTS_PER_PAGE: usize = PAGE_BYTES * 8;
 
 /// Slots of the map file.
 #[derive(Default)]
 pub struct Slots {
+    /// Those that are not to be given out: the durable checkpoint or the one to come refers to
+    /// them.
     used: Vec<u64>,
+    /// Those that the checkpoint to come refers to.
+    kept: Vec<u64>,
+    /// Pages of the bitmap that are not as they were last written.
+    changed: BTreeSet<usize>,
     /// Below this number no slot is free.
     hint: usize,
     /// Slots below this number have space set aside on the media.
@@ -26,31 +40,41 @@ impl Slots {
         slots
     }
 
+    /// As a durable checkpoint says.
+    pub fn restore(mut bits: Vec<u64>) -> Self {
+        if bits.is_empty() {
+            bits.push(0);
+        }
+        bits[0] |= 1;
+        let mut slots = Self { kept: bits.clone(), used: bits, ..Self::default() };
+        slots.reserved = slots.end();
+        slots.used.truncate((slots.reserved as usize).div_ceil(64));
+        slots.kept.truncate(slots.used.len());
+        let used: u32 = slots.used.iter().map(|bits| bits.count_ones()).sum();
+        slots.free_below_reserved = slots.reserved - used;
+        slots
+    }
+
     /// Space is set aside for slots below `reserved`.
     pub fn grow_reserved(&mut self, reserved: u32) {
         if reserved > self.reserved {
             self.free_below_reserved += reserved - self.reserved;
             self.reserved = reserved;
             self.used.resize((reserved as usize).div_ceil(64), 0);
+            self.kept.resize(self.used.len(), 0);
         }
     }
 
-    /// A slot that a checkpoint refers to; false if two pages claim it.
-    #[must_use]
-    pub fn claim(&mut self, slot: u32) -> bool {
-        self.grow_reserved(slot.saturating_add(1));
-        !self.is_used(slot) && {
-            self.mark_used(slot);
-            true
-        }
-    }
-
-    fn is_used(&self, slot: u32) -> bool {
-        self.used[slot as usize / 64] >> (slot % 64) & 1 == 1
+    /// Whether a slot is in use.
+    #[cfg(test)]
+    pub fn is_used(&self, slot: u32) -> bool {
+        self.used.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
     }
 
     fn mark_used(&mut self, slot: u32) {
         self.used[slot as usize / 64] |= 1 << (slot % 64);
+        self.kept[slot as usize / 64] |= 1 << (slot % 64);
+        self.changed.insert(slot as usize / SLOTS_PER_PAGE);
         self.free_below_reserved -= 1;
     }
 
@@ -81,6 +105,8 @@ impl Slots {
 
     /// A page left this slot; it becomes free with the next durable checkpoint.
     pub fn release(&mut self, slot: u32) {
+        self.kept[slot as usize / 64] &= !(1 << (slot % 64));
+        self.changed.insert(slot as usize / SLOTS_PER_PAGE);
         self.released.push(slot);
     }
 
@@ -106,7 +132,40 @@ impl Slots {
         self.free_below_reserved -= self.reserved - end;
         self.reserved = end;
         self.used.truncate((end as usize).div_ceil(64));
+        self.kept.truncate(self.used.len());
         self.hint = 0;
+    }
+
+    /// Pages that a bitmap of the slots has.
+    pub fn bitmap_pages(&self) -> usize {
+        (self.end() as usize).div_ceil(SLOTS_PER_PAGE)
+    }
+
+    /// The most that it may have once all that has space set aside is in use, and so many more.
+    pub const fn bitmap_pages_max(&self, more: usize) -> usize {
+        let reserved = self.reserved as usize;
+        // Bitmaps take less than one slot in 4,096 themselves.
+        (reserved + reserved / 4096 + more).div_ceil(SLOTS_PER_PAGE)
+    }
+
+    /// Pages of the bitmap that are not as they were last written.
+    pub fn changed(&self) -> Vec<usize> {
+        self.changed.iter().copied().collect()
+    }
+
+    /// A page of the bitmap as the next checkpoint shall have it.
+    pub fn bitmap_page(&self, number: usize) -> Box<Page> {
+        let mut page = Box::new([0; ENTRIES_PER_PAGE]);
+        let words = self.kept.iter().skip(number * ENTRIES_PER_PAGE);
+        for (word, bits) in page.iter_mut().zip(words) {
+            *word = *bits;
+        }
+        page
+    }
+
+    /// The bitmap was written as it is now.
+    pub fn bitmap_is_written(&mut self) {
+        self.changed.clear();
     }
 
     /// Slots in use, the header among them.
@@ -127,6 +186,7 @@ mod tests {
         assert_eq!((slots.free(), slots.used(), slots.end()), (3, 1, 1));
         assert_eq!([slots.allocate(), slots.allocate()], [1, 2]);
         slots.release(1);
+        assert_eq!(slots.bitmap_page(0)[0], 0b101, "the next checkpoint does without it");
         assert_eq!(slots.allocate(), 3);
         assert_eq!(slots.free(), 0);
         assert_eq!(slots.allocate(), 4, "not the released one; and not one set aside");
@@ -138,7 +198,27 @@ mod tests {
         assert_eq!((slots.end(), slots.used(), slots.reserved()), (3, 3, 5));
         slots.forget_reserved();
         assert_eq!((slots.reserved(), slots.free()), (3, 0));
-        assert!(slots.claim(200) && !slots.claim(200) && !slots.claim(2));
-        assert_eq!(slots.end(), 201);
+    }
+
+    #[test]
+    fn slots_come_back_from_what_was_written_of_them() {
+        let mut slots = Slots::new();
+        assert_eq!(slots.changed(), [0]);
+        slots.bitmap_is_written();
+        slots.grow_reserved(SLOTS_PER_PAGE as u32 + 100);
+        while slots.allocate() < SLOTS_PER_PAGE as u32 + 70 {}
+        assert_eq!(slots.changed(), [0, 1]);
+        slots.bitmap_is_written();
+        slots.release(SLOTS_PER_PAGE as u32 + 3);
+        slots.release(70);
+        assert_eq!((slots.changed(), slots.bitmap_pages()), (vec![0, 1], 2));
+        let bits = [0, 1].map(|page| slots.bitmap_page(page).to_vec()).concat();
+        let restored = Slots::restore(bits);
+        assert_eq!((restored.end(), restored.free()), (SLOTS_PER_PAGE as u32 + 71, 2));
+        assert!(restored.is_used(69) && !restored.is_used(70) && !restored.is_used(u32::MAX));
+        slots.free_released();
+        slots.forget_reserved();
+        assert_eq!((slots.used.as_slice(), slots.free()), (restored.used.as_slice(), 2));
+        assert_eq!(Slots::restore(Vec::new()).used(), 1, "the header is never given out");
     }
 }

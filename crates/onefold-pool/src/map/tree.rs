@@ -24,6 +24,20 @@ use crate::sync;
 /// Slots for which space is set aside at a time: 1 MiB.
 const RESERVE_SLOTS: u32 = 256;
 
+/// Bitmaps of slots that pages are set aside for: one that is being written and the next.
+const BITMAPS: usize = 2;
+
+/// Pages that a bitmap of slots takes at most once `more` are in use, those above among them.
+const fn bitmap_pages(slots: &Slots, more: usize) -> usize {
+    let mut level = slots.bitmap_pages_max(more);
+    let mut pages = level;
+    while level > 1 {
+        level = level.div_ceil(REFERENCES_PER_PAGE);
+        pages += level;
+    }
+    pages
+}
+
 /// A volume's root, as a checkpoint records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -68,40 +82,24 @@ impl Map {
         sync::lock(&self.state)
     }
 
-    /// Add a volume's tree. With `claim`, the slots of its pages are marked used, for which its
-    /// inner pages are read.
-    pub fn add(&self, volume: u32, root: Root, blocks: u64, claim: bool) -> Result<(), PoolError> {
+    /// Add a volume's tree.
+    pub fn add(&self, volume: u32, root: Root, blocks: u64) -> Result<(), PoolError> {
         let key = PageKey { volume, level: root.height, index: 0 };
         let missing = Missing { key, place: NOWHERE, check: 0 };
         let reference = PageRef::from_raw(root.reference)
             .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
-        if claim {
-            self.claim(missing.key, reference)?;
-        }
         self.state().trees.insert(volume, Tree { height: root.height, root: reference, blocks });
         Ok(())
     }
 
-    fn claim(&self, key: PageKey, reference: PageRef) -> Result<(), PoolError> {
-        let PageRef::Stored { place, check } = reference else { return Ok(()) };
-        let missing = Missing { key, place, check };
-        if !self.claim_slot(place.slot) {
-            return Err(corrupt_page(&missing, "another page claims the same slot"));
-        }
-        if key.level == 0 {
-            return Ok(());
-        }
-        let page = self.read_page(&missing)?;
-        for child in 0..REFERENCES_PER_PAGE {
-            let index = key.index * REFERENCES_PER_PAGE as u64 + child as u64;
-            let child_key = PageKey { level: key.level - 1, index, ..key };
-            let raw = page::raw_reference(&page, child);
-            let reference = PageRef::from_raw(raw).ok_or_else(|| {
-                corrupt_page(&missing, format!("entry {child} is {raw:#x}, no page reference"))
-            })?;
-            self.claim(child_key, reference)?;
-        }
-        Ok(())
+    /// Slots of the map file.
+    pub fn file_slots(&self) -> Result<u64, PoolError> {
+        Ok(self.media.len()? / PAGE_BYTES as u64)
+    }
+
+    /// The slots that are in use, as the checkpoint says.
+    pub fn restore_slots(&self, bits: Vec<u64>) {
+        self.state().slots = Slots::restore(bits);
     }
 
     /// Forget a volume whose blocks are all holes by now, so that it has no pages but dirty ones.
@@ -223,7 +221,7 @@ impl Map {
         Ok(state)
     }
 
-    fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
+    pub(super) fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
         if missing.place == NOWHERE {
             return Err(corrupt_page(missing, "the page above refers to it by no valid number"));
         }
@@ -251,11 +249,6 @@ impl Map {
             return Err(PoolError::corrupt("map", at, problem));
         }
         Ok(page::decode(&bytes))
-    }
-
-    /// Mark a slot used; false if another page has it.
-    pub(super) fn claim_slot(&self, slot: u32) -> bool {
-        slot != 0 && self.state().slots.claim(slot)
     }
 
     /// What this refers to is no longer in use, once the next checkpoint is durable.
@@ -347,11 +340,13 @@ impl Map {
         Ok(at.min(end) - start)
     }
 
-    /// Set space aside so that everything dirty or being written, and `more` pages, can be written
-    /// out.
+    /// Set space aside so that everything dirty or being written, `more` pages, and the bitmap of
+    /// slots can be written out.
     pub fn reserve(&self, more: usize) -> Result<(), PoolError> {
         let mut state = self.state();
-        let needed = (state.cache.dirty() + state.cache.frozen() + more) as u32;
+        let needed = state.cache.dirty() + state.cache.frozen() + more;
+        let bitmaps = BITMAPS * bitmap_pages(&state.slots, 2 * needed);
+        let needed = (needed + bitmaps) as u32;
         while state.slots.free() < needed {
             let (from, least) = (state.slots.reserved(), needed - state.slots.free());
             let reserve = |slots: u32| -> Result<u32, PoolError> {

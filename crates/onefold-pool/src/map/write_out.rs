@@ -149,7 +149,7 @@ impl Map {
     }
 
     /// Write pages, neighbours with one call.
-    fn write_runs(&self, slots: &[u32], bytes: &[u8]) -> Result<(), PoolError> {
+    pub(super) fn write_runs(&self, slots: &[u32], bytes: &[u8]) -> Result<(), PoolError> {
         let mut from = 0;
         while from < slots.len() {
             let slot = slots[from];

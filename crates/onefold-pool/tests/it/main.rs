@@ -18,6 +18,7 @@ mod parsers;
 mod quiet;
 mod reduction;
 mod rescue;
+mod slots;
 mod space;
 mod support;
 mod table;
