@@ -68,10 +68,9 @@ pub type Places = BTreeMap<String, Vec<(u32, std::ops::Range<usize>)>>;
 pub fn is_source(name: &str, path: &str) -> bool {
     path.starts_with(&format!("crates/{name}/src/"))
         && Path::new(path).extension().is_some_and(|extension| extension == "rs")
-        && !path.ends_with("/tests.rs")
-        && !["/tests/", "/conformance/", "/interleave/", "/interleavings/"]
+        && !["/tests", "/conformance", "/interleave", "/interleavings"]
             .iter()
-            .any(|folder| path.contains(folder))
+            .any(|name| path.contains(&format!("{name}/")) || path.ends_with(&format!("{name}.rs")))
 }
 
 /// The target folder. With one of its own, named to cargo, it disturbs nobody who builds in this

@@ -263,6 +263,40 @@ fn damaged_cut_and_foreign_copies_are_noticed_and_go() {
 }
 
 #[test]
+fn a_copy_that_was_found_wrong_is_taken_away_at_once() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    // `larc` writes at the second use.
+    let store = tier(&slow, &fast, "larc");
+    let mut found = vec![0; content(1).len()];
+    for _ in 0..2 {
+        store.read(id(1), 0, &mut found).unwrap();
+    }
+    let names = copies(&fast);
+    assert_eq!(names.len(), 1);
+    fast.flip_bit(&format!("copies/{}", names[0]), 100, 1).unwrap();
+    store.read(id(1), 0, &mut found).unwrap();
+    assert!(found == content(1) && copies(&fast).is_empty());
+}
+
+#[test]
+fn a_container_that_could_not_be_removed_is_kept_as_before() {
+    let (slow_media, slow) = slow();
+    let fast = SimFolder::new();
+    let store = tier(&slow, &fast, "lru");
+    let mut found = vec![0; content(1).len()];
+    store.read(id(1), 0, &mut found).unwrap();
+    slow_media.fail_once(&[OpKind::Remove], 1, FaultKind::Eio);
+    assert!(store.remove(id(1)).is_err());
+    assert!(copies(&fast).is_empty());
+    for hits in 0..2 {
+        store.read(id(1), 0, &mut found).unwrap();
+        assert!(found == content(1));
+        assert_eq!((store.status().totals.hits, copies(&fast).len()), (hits, 1));
+    }
+}
+
+#[test]
 fn copies_of_an_older_store_are_not_taken_for_this_ones() {
     let fast = SimFolder::new();
     let (_, slow) = slow();
@@ -566,6 +600,47 @@ fn after_failed_writes_ever_more_containers_are_passed_over() {
     let tried: Vec<usize> =
         (0..failed.len()).filter(|&at| at == 0 || failed[at] > failed[at - 1]).collect();
     assert_eq!(tried, [0, 2, 5, 10, 19, 36]);
+    // Once one was kept again, the next failure counts as the first.
+    fast.clear_faults();
+    for number in (0..CONTAINERS).chain(0..CONTAINERS) {
+        read_one(&store, number, &mut SplitMix64::new(1), "a disk that recovered");
+    }
+    assert!(store.status().totals.writes > 0);
+    fast.fail_once(&[OpKind::Write], 1, FaultKind::Eio);
+    let before = store.status().totals.writes;
+    let writes = [0, 1, 2, 3].map(|number| {
+        read_one(&store, number, &mut SplitMix64::new(1), "a disk that failed once");
+        store.status().totals.writes - before
+    });
+    assert_eq!(writes, [0, 0, 1, 2], "the second is passed over");
+}
+
+#[test]
+fn a_container_that_is_filled_or_sealed_after_a_restart_takes_its_copy_along() {
+    for sealed in [false, true] {
+        let (_, slow) = slow();
+        let fast = SimFolder::new();
+        let (one, mut bytes) = (id(100), [0; 8]);
+        let store = tier(&slow, &fast, "lru");
+        store.create(one, 20_000).unwrap();
+        store.append(one, 0, &[1; 10_000]).unwrap();
+        // A store that does not know that the container is still being filled keeps a copy.
+        let store = tier(&slow, &fast, "lru");
+        for _ in 0..3 {
+            store.read(one, 10, &mut bytes).unwrap();
+        }
+        assert_eq!(copies(&fast).len(), 1);
+        if sealed {
+            store.seal(one, 9_000).unwrap();
+            assert!(copies(&fast).is_empty(), "its length is another one by now");
+            assert!(store.read(one, 8_996, &mut bytes).is_err(), "past the end");
+        } else {
+            store.append(one, 10_000, &[2; 5_000]).unwrap();
+            assert!(copies(&fast).is_empty(), "there is more by now");
+            store.read(one, 10_000, &mut bytes).unwrap();
+            assert_eq!(bytes, [2; 8]);
+        }
+    }
 }
 
 #[test]
