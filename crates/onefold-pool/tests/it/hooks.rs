@@ -1,5 +1,6 @@
 //! A folder that does something else in the midst of a media operation.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use onefold_block::{Folder, Media, MediaError, SimFolder};
@@ -10,7 +11,7 @@ type Wanted = fn(name: &str, len: usize) -> bool;
 
 /// What is to happen within media operations. Clones share it.
 #[derive(Clone, Default)]
-pub struct Hook(Arc<Mutex<Option<(Wanted, Deed)>>>, Arc<Mutex<Option<Always>>>);
+pub struct Hook(Arc<Mutex<Option<(Wanted, Deed)>>>, Arc<Mutex<Option<Always>>>, Arc<AtomicU64>);
 
 /// What is to happen before and after every change of the media.
 type Always = Box<dyn FnMut() + Send>;
@@ -44,7 +45,13 @@ impl Hook {
         self.0.lock().unwrap().is_none()
     }
 
+    /// Reads of containers so far.
+    pub fn container_reads(&self) -> u64 {
+        self.2.load(Ordering::Relaxed)
+    }
+
     fn was_read(&self, name: &str, len: usize) {
+        self.2.fetch_add(u64::from(name.ends_with(".container")), Ordering::Relaxed);
         let deed = self.0.lock().unwrap().take_if(|(wanted, _)| wanted(name, len));
         if let Some((_, deed)) = deed {
             std::thread::spawn(deed).join().unwrap();

@@ -2,10 +2,11 @@
 
 use onefold_block::{BlockDevice, ContainerId, CrashMode, Folder, SimFolder};
 use onefold_pool::format::container;
-use onefold_pool::{Pool, SpaceTarget, Volume};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, SpaceTarget, Volume};
 
+use crate::hooks::{Hook, HookedFolder};
 use crate::model::{CHUNK, main_volume};
-use crate::support::{assert_sound, content, new_pool, small};
+use crate::support::{IDENTITY, assert_sound, content, new_pool, options, read_only, small};
 
 fn write(volume: &dyn BlockDevice, block: u64, seed: u64) {
     volume.write_at(block * CHUNK as u64, &content(seed, CHUNK), false).unwrap();
@@ -25,6 +26,47 @@ fn frames_that_a_checkpoint_made_old_are_not_noted_as_torn() {
     assert!(report.is_sound(), "{:?}", report.findings);
     let torn: Vec<&String> = report.notes.iter().filter(|note| note.contains("whole")).collect();
     assert!(torn.is_empty(), "{torn:?}");
+}
+
+#[test]
+fn a_file_that_is_missing_is_named_as_that() {
+    for name in ["journal", "map"] {
+        let (folder, pool) = new_pool(&small());
+        main_volume(&pool, 10).unwrap();
+        pool.close().unwrap();
+        folder.remove(name).unwrap();
+        let error = Pool::open(&folder, &options()).map(drop).unwrap_err();
+        let PoolError::Corrupt { what, offset, problem } = error else { panic!("{error}") };
+        assert_eq!((what.as_str(), offset, problem.as_str()), (name, 0, "the file is missing"));
+    }
+}
+
+#[test]
+fn neighbours_are_read_together_and_strangers_are_not() {
+    let (sim, hook) = (SimFolder::new(), Hook::default());
+    Pool::create(&sim, &small(), IDENTITY).unwrap();
+    let pool = Pool::open(&HookedFolder::new(sim.clone(), &hook), &options()).unwrap();
+    let volume = main_volume(&pool, 1000).unwrap();
+    for block in 0..96 {
+        write(&volume, block, 1 + block);
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let budgets = Budgets { cache_bytes: 0, ..options().budgets };
+    let open = OpenOptions { budgets, ..read_only() };
+    let pool = Pool::open(&HookedFolder::new(sim, &hook), &open).unwrap();
+    let volume = pool.volume("main").unwrap();
+    let reads_of = |from: u64, blocks: usize| {
+        let before = hook.container_reads();
+        let mut found = vec![0; blocks * CHUNK];
+        volume.read_at(from * CHUNK as u64, &mut found).unwrap();
+        for (block, found) in (from..).zip(found.chunks(CHUNK)) {
+            assert!(found == content(1 + block, CHUNK));
+        }
+        hook.container_reads() - before
+    };
+    assert_eq!(reads_of(0, 1), 1);
+    assert_eq!((reads_of(0, 32), reads_of(7, 32)), (1, 1));
 }
 
 /// A pool of mostly dead containers, as `first` lists them: what is alive in them is referred to by

@@ -260,6 +260,39 @@ fn a_damaged_frame_ends_one_moment_and_costs_the_newest_only_its_own_blocks() {
 }
 
 #[test]
+fn changes_of_a_volume_that_no_checkpoint_knows_are_left_out_and_named() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    for n in 0..4 {
+        volume.write_at(n * 4096, &content(n, 4096), true).unwrap();
+    }
+    drop((volume, pool));
+    // The third frame with a change is made one of volume 77.
+    let journal = folder.open("journal").unwrap();
+    let (at, mut frame) = (3 * 64, [0; 64]);
+    journal.read(at, &mut frame).unwrap();
+    frame[33..37].copy_from_slice(&77_u32.to_le_bytes());
+    let payload = u32::from_le_bytes(frame[24..28].try_into().unwrap()) as usize;
+    let check = crc32fast::hash(&frame[8..32 + payload]);
+    frame[4..8].copy_from_slice(&check.to_le_bytes());
+    journal.write(at, &frame).unwrap();
+    for point in [RescuePoint::Consistent, RescuePoint::Newest] {
+        let (pool, report) = rescue(&folder, point).unwrap();
+        let named: Vec<_> = report.missing.iter().filter(|what| what.contains("77")).collect();
+        let expected = "1 changes to blocks of volume number 77, whose name is not known in the \
+                        journal: checkpoint 2 has no such blocks";
+        assert_eq!(named, [expected], "{point:?}: {report:#?}");
+        let volume = pool.volume("main").unwrap();
+        let mut found = vec![0; 4096];
+        for n in 0..4 {
+            volume.read_at(n * 4096, &mut found).unwrap();
+            let expected = if n == 2 { vec![0; 4096] } else { content(n, 4096) };
+            assert!(found == expected, "{point:?}: chunk {n}");
+        }
+    }
+}
+
+#[test]
 fn without_any_checkpoint_there_is_nothing_to_rescue() {
     let (folder, _) = worked(1, 30);
     for name in ["super.0", "super.1"] {
