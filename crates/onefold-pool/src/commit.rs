@@ -17,6 +17,7 @@ use crate::engine::{Engine, Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::format::container::Owner;
 use crate::index::Place;
+use crate::map::Watch;
 use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
 use crate::plan::{Batch, ChunkWrite, Draft, Plan};
 use crate::space::Purpose;
@@ -281,7 +282,7 @@ impl Inner {
         // What is gained is counted before what is lost, so that a container both lost and gained
         // does not seem dead in between.
         tally.reference(engine)?;
-        self.map.set(volume.number, first, run, &mut |old| tally.lost(old))?;
+        self.map.set(volume.number, first, run, &mut tally)?;
         tally.release(engine, volume)?;
         let before = engine.entries.len_bytes();
         engine.entries.run(volume.number, first, run);
@@ -322,10 +323,12 @@ impl Engine {
     }
 }
 
-/// References gained and lost by a run of map entries, by container.
+/// References gained and lost by a run of map entries, and by copies of leaves that a snapshot has,
+/// by container.
 #[derive(Default)]
 pub(crate) struct Tally {
     gained: Runs,
+    copied: Runs,
     lost: Runs,
     gained_chunks: u64,
     lost_chunks: u64,
@@ -344,20 +347,27 @@ impl Runs {
     }
 }
 
+impl Watch for Tally {
+    fn lost(&mut self, entry: MapEntry) {
+        if let Some(pba) = entry.pba() {
+            self.lost.add(pba.container);
+            self.lost_chunks += 1;
+        }
+    }
+
+    fn copied(&mut self, entry: MapEntry) {
+        if let Some(pba) = entry.pba() {
+            self.copied.add(pba.container);
+        }
+    }
+}
+
 impl Tally {
     /// The map will hold this entry.
     pub fn gained(&mut self, entry: MapEntry) {
         if let Some(pba) = entry.pba() {
             self.gained.add(pba.container);
             self.gained_chunks += 1;
-        }
-    }
-
-    /// The map held this entry.
-    pub fn lost(&mut self, entry: MapEntry) {
-        if let Some(pba) = entry.pba() {
-            self.lost.add(pba.container);
-            self.lost_chunks += 1;
         }
     }
 
@@ -371,8 +381,14 @@ impl Tally {
         Ok(())
     }
 
-    /// Take what was lost off the table, and settle the volume's count.
+    /// Take what was lost off the table, once what was copied is counted, and settle the volume's
+    /// count.
     pub fn release(&self, engine: &mut Engine, volume: &VolumeState) -> Result<(), PoolError> {
+        for &(id, by) in &self.copied.0 {
+            if !engine.table.reference(id, by) {
+                return Err(unknown(id));
+            }
+        }
         for &(id, by) in &self.lost.0 {
             if !engine.table.release(id, by) {
                 return Err(unknown(id));

@@ -27,7 +27,9 @@ use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
 use crate::journal::{self, Journal, Witness};
-use crate::map::{Map, NO_PAGE, OnDamage, PAGE_BYTES, PageArray, PageRef, Root, SlotBitmap};
+use crate::map::{
+    Map, NO_PAGE, NO_SNAPSHOT, OnDamage, PAGE_BYTES, PageArray, PageRef, Root, SlotBitmap,
+};
 use crate::pba::RAW_HOLE;
 use crate::read_cache::ReadCache;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
@@ -263,7 +265,7 @@ pub(crate) fn open(
     for record in &superblock.volumes {
         let root = Root { height: record.height, reference: record.root };
         let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
-        inner.map.add(record.number, root, blocks)?;
+        inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
     }
     inner.generation = Some(if options.read_only {
         OpenGeneration::look(folder, &identity.uuid)?

@@ -128,14 +128,14 @@ impl Inner {
                     }
                 }
                 tally.reference(engine)?;
-                self.map.set(number, first, &entries, &mut |old| tally.lost(old))?;
+                self.map.set(number, first, &entries, &mut tally)?;
             }
             Change::Fill { count, entry, .. } => {
                 let mut done = 0;
                 while done < count {
                     let from = Lba::new(first.get() + done);
-                    let lost = &mut |old| tally.lost(old);
-                    done += self.map.fill(number, from, count - done, entry, usize::MAX, lost)?;
+                    let left = count - done;
+                    done += self.map.fill(number, from, left, entry, usize::MAX, &mut tally)?;
                 }
             }
         }

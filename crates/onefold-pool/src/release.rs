@@ -64,10 +64,9 @@ impl Inner {
         self.map.reserve(pages + TABLES * engine.table.pages_max())?;
         engine.space.journal(FILL_BYTES, Purpose::Release)?;
         let mut tally = Tally::default();
-        let lost = &mut |old| tally.lost(old);
         let turn = self
             .map
-            .fill(volume.number, first, count, entry, leaves, lost)
+            .fill(volume.number, first, count, entry, leaves, &mut tally)
             .and_then(|done| tally.release(engine, volume).map(|()| done))
             .map_err(|error| self.poison_unless_no_space(error))?;
         let before = engine.entries.len_bytes();

@@ -11,7 +11,7 @@ use onefold_block::{ByteSize, Lba};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{KIND_VOLUME, RawPageRef, ToFree, VolumeRecord};
-use crate::map::{Root, VOLUME_NUMBER_MAX, height_for};
+use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
@@ -155,7 +155,7 @@ impl Pool {
                 to_free: ToFree::default(),
             };
             let root = Root { height: record.height, reference: record.root };
-            inner.map.add(record.number, root, blocks)?;
+            inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
             engine.next_volume += 1;
             engine.generation += 1;
             volumes.insert(record.number, volume_state(&record));

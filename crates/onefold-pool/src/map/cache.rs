@@ -18,8 +18,8 @@ pub struct Frame {
     page: Arc<Page>,
     /// Changed since the last freeze.
     dirty: bool,
-    /// Of the last freeze, and not yet in a slot.
-    frozen: bool,
+    /// Of the last freeze, which was for this checkpoint, and not yet in a slot.
+    frozen: Option<u64>,
     /// Where it is in the file, if it is there.
     pub place: Option<Place>,
     referenced: bool,
@@ -36,7 +36,15 @@ impl Frame {
 
     /// Memory has what no slot has.
     const fn is_pinned(&self) -> bool {
-        self.dirty || self.frozen
+        self.dirty || self.frozen.is_some()
+    }
+
+    /// Whether changing this page takes a copy of one that a snapshot has, if the newest snapshot
+    /// was made with checkpoint `shared`: it is not a copy already, and that checkpoint or one
+    /// before it has it, or is about to.
+    pub fn is_shared(&self, shared: u64) -> bool {
+        let birth = self.frozen.or(self.place.map(|place| place.birth));
+        !self.dirty && birth.is_some_and(|birth| birth <= shared)
     }
 }
 
@@ -95,7 +103,7 @@ impl PageCache {
             self.dirtied.push(key);
         }
         let page = Arc::from(page);
-        let frame = Frame { key, page, dirty, frozen: false, place, referenced: true };
+        let frame = Frame { key, page, dirty, frozen: None, place, referenced: true };
         if self.frames.len() >= self.pages_max
             && let Some(at) = self.victim()
         {
@@ -134,15 +142,15 @@ impl PageCache {
         }
     }
 
-    /// All dirty pages, as they are now; they count as being written from here on. Costs as much as
-    /// there are dirty pages.
-    pub fn freeze(&mut self) -> Vec<(PageKey, Arc<Page>)> {
+    /// All dirty pages, as they are now; they count as being written for this checkpoint from here
+    /// on. Costs as much as there are dirty pages.
+    pub fn freeze(&mut self, sequence: u64) -> Vec<(PageKey, Arc<Page>)> {
         let mut pages = Vec::with_capacity(self.dirty);
         for key in std::mem::take(&mut self.dirtied) {
             let Some(&at) = self.by_key.get(&key) else { continue };
             let frame = &mut self.frames[at as usize];
             if std::mem::take(&mut frame.dirty) {
-                frame.frozen = true;
+                frame.frozen = Some(sequence);
                 pages.push((key, Arc::clone(&frame.page)));
             }
         }
@@ -155,7 +163,7 @@ impl PageCache {
     /// returned, and whether it was not changed since the freeze.
     pub fn written(&mut self, key: PageKey, place: Option<Place>) -> (Option<Place>, bool) {
         let Some(frame) = self.get(key) else { return (None, false) };
-        let was = std::mem::take(&mut frame.frozen);
+        let was = frame.frozen.take().is_some();
         let answer = (std::mem::replace(&mut frame.place, place), !frame.dirty);
         self.frozen -= usize::from(was);
         answer
@@ -163,7 +171,7 @@ impl PageCache {
 
     /// The page was not written after all.
     pub fn thaw(&mut self, key: PageKey) {
-        let was = self.get(key).is_some_and(|frame| std::mem::take(&mut frame.frozen));
+        let was = self.get(key).is_some_and(|frame| frame.frozen.take().is_some());
         if was {
             self.frozen -= 1;
             self.mark_dirty(key);
@@ -175,7 +183,7 @@ impl PageCache {
         let Some(at) = self.by_key.remove(&key) else { return };
         let frame = self.frames.swap_remove(at as usize);
         self.dirty -= usize::from(frame.dirty);
-        self.frozen -= usize::from(frame.frozen);
+        self.frozen -= usize::from(frame.frozen.is_some());
         if let Some(moved) = self.frames.get(at as usize) {
             self.by_key.insert(moved.key, at);
         }

@@ -17,6 +17,18 @@ pub struct Tree {
     pub height: u8,
     pub root: PageRef,
     pub blocks: u64,
+    /// The checkpoint that the newest snapshot of the volume was made with: what was born by then
+    /// is the snapshot's too. 0 if there is none.
+    pub shared: u64,
+}
+
+/// What came of preparing a page to be changed.
+pub enum Prepared {
+    /// This page must be read first.
+    Missing(Missing),
+    /// It is in memory and dirty. If it is a copy from now on of one that a snapshot has, its
+    /// entries count once more.
+    Ready { copied: bool },
 }
 
 /// Where a block's entry is to be found.
@@ -104,10 +116,10 @@ impl State {
     }
 
     /// Bring the page `key` and all above it into memory, dirty, making those that do not exist.
-    /// Answers with a page that must be read first, if there is one.
-    pub fn prepare(&mut self, key: PageKey) -> Result<Option<Missing>, PoolError> {
+    pub fn prepare(&mut self, key: PageKey) -> Result<Prepared, PoolError> {
+        let mut copied = false;
         if self.cache.is_dirty(key) {
-            return Ok(None);
+            return Ok(Prepared::Ready { copied });
         }
         let tree = self.tree(key.volume)?;
         let mut reference = tree.root;
@@ -119,29 +131,38 @@ impl State {
                         self.cache.insert(at, uniform_page(level, entry), None, true);
                     }
                     PageRef::Stored { place, check } => {
-                        return Ok(Some(Missing { key: at, place, check }));
+                        return Ok(Prepared::Missing(Missing { key: at, place, check }));
                     }
                 }
             }
+            copied = self.cache.get(at).is_some_and(|frame| frame.is_shared(tree.shared));
             self.cache.mark_dirty(at);
             if level > key.level {
                 let frame = self.cache.get(at).expect("it was just put there");
                 reference = child_of(frame.page(), key, level);
             }
         }
-        Ok(None)
+        Ok(Prepared::Ready { copied })
     }
 
     /// A page that was frozen is written, or needs no slot. What it replaces stays until the
-    /// checkpoint is durable.
-    pub fn written(&mut self, key: PageKey, reference: PageRef) {
+    /// checkpoint is durable, and as long as a snapshot has it: one that was made with checkpoint
+    /// `shared` at the latest, before the page was frozen.
+    pub fn written(&mut self, key: PageKey, reference: PageRef, shared: u64) {
         let (former, unchanged) = self.cache.written(key, reference.place());
         if let Some(former) = former {
-            self.slots.release(former.slot);
+            self.give_up(former, shared);
         }
         self.set_reference(key, reference);
         if unchanged && reference.place().is_none() {
             self.cache.remove(key);
+        }
+    }
+
+    /// A volume no longer refers to this page: it goes, unless the newest snapshot before has it.
+    pub fn give_up(&mut self, page: Place, shared: u64) {
+        if page.birth > shared {
+            self.slots.release(page.slot);
         }
     }
 

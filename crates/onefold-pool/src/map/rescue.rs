@@ -5,9 +5,9 @@
 
 use onefold_block::Lba;
 
-use super::cursor::Found;
+use super::cursor::{Found, Prepared};
 use super::page::{ENTRIES_PER_PAGE, Page, PageKey};
-use super::tree::Map;
+use super::tree::{Map, Watch};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 
@@ -16,6 +16,17 @@ use crate::pba::MapEntry;
 fn unreadable(level: u8) -> Box<Page> {
     let entry = if level == 0 { 2 } else { 1 << 48 };
     Box::new([entry; ENTRIES_PER_PAGE])
+}
+
+/// What is rescued has no totals to keep.
+struct OnlyLost<'a>(&'a mut dyn FnMut(MapEntry));
+
+impl Watch for OnlyLost<'_> {
+    fn lost(&mut self, entry: MapEntry) {
+        (self.0)(entry);
+    }
+
+    fn copied(&mut self, _: MapEntry) {}
 }
 
 impl Map {
@@ -34,7 +45,7 @@ impl Map {
             let run = entries.len().min((key.end_block() - at) as usize);
             let (now, rest) = entries.split_at(run);
             let mut state = self.state();
-            if let Some(missing) = state.prepare(key)? {
+            if let Prepared::Missing(missing) = state.prepare(key)? {
                 match self.read_in(state, missing) {
                     Ok(_) => {}
                     Err(error) if error.is_unreadable() => {
@@ -75,7 +86,7 @@ impl Map {
                 Ok((0, _)) => 0,
                 Ok((run, found)) => {
                     if found != entry {
-                        self.fill(volume, lba, run, entry, usize::MAX, on_old)?;
+                        self.fill(volume, lba, run, entry, usize::MAX, &mut OnlyLost(on_old))?;
                     }
                     run
                 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use onefold_block::{Lba, Media};
 
 use super::cache::PageCache;
-use super::cursor::{Found, Missing, NOWHERE, State, Tree, corrupt_page};
+use super::cursor::{Found, Missing, NOWHERE, Prepared, State, Tree, corrupt_page};
 use super::page::{
     self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE,
     height_for,
@@ -47,11 +47,23 @@ pub struct Root {
     pub reference: RawPageRef,
 }
 
+/// No checkpoint: of a volume without snapshots, nothing is shared.
+pub const NO_SNAPSHOT: u64 = 0;
+
 /// What the map uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapStats {
     /// Memory in use, in bytes.
     pub bytes: u64,
+}
+
+/// Hears what a change of the map does to the totals of containers, which count the entries of
+/// distinct pages.
+pub trait Watch {
+    /// An entry is no longer there.
+    fn lost(&mut self, entry: MapEntry);
+    /// An entry is there once more: its leaf is a snapshot's, and was copied to be changed.
+    fn copied(&mut self, entry: MapEntry);
 }
 
 /// The map of all volumes.
@@ -82,13 +94,15 @@ impl Map {
         sync::lock(&self.state)
     }
 
-    /// Add a volume's tree.
-    pub fn add(&self, volume: u32, root: Root, blocks: u64) -> Result<(), PoolError> {
+    /// Add a volume's tree. `shared` is the checkpoint that the newest snapshot of the volume was
+    /// made with; 0 if there is none.
+    pub fn add(&self, volume: u32, root: Root, blocks: u64, shared: u64) -> Result<(), PoolError> {
         let key = PageKey { volume, level: root.height, index: 0 };
         let missing = Missing { key, place: NOWHERE, check: 0 };
         let reference = PageRef::from_raw(root.reference)
             .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
-        self.state().trees.insert(volume, Tree { height: root.height, root: reference, blocks });
+        let tree = Tree { height: root.height, root: reference, blocks, shared };
+        self.state().trees.insert(volume, tree);
         Ok(())
     }
 
@@ -105,9 +119,10 @@ impl Map {
     /// Forget a volume whose blocks are all holes by now, so that it has no pages but dirty ones.
     pub fn remove(&self, volume: u32) {
         let mut state = self.state();
+        let shared = state.trees.get(&volume).map_or(NO_SNAPSHOT, |tree| tree.shared);
         for key in state.cache.keys_of(volume) {
             if let Some(place) = state.cache.get(key).and_then(|frame| frame.place) {
-                state.slots.release(place.slot);
+                state.give_up(place, shared);
             }
             state.cache.remove(key);
         }
@@ -258,28 +273,35 @@ impl Map {
         }
     }
 
-    /// Set the entries of blocks from `first` on; `on_old` hears of each former entry.
+    /// Set the entries of blocks from `first` on. `watch` hears of what no longer counts, and of
+    /// what counts once more.
     pub fn set(
         &self,
         volume: u32,
         first: Lba,
         entries: &[MapEntry],
-        on_old: &mut dyn FnMut(MapEntry),
+        watch: &mut dyn Watch,
     ) -> Result<(), PoolError> {
         let (mut at, mut entries) = (first.get(), entries);
         let mut state = self.state();
         while !entries.is_empty() {
             let key = PageKey::leaf(volume, at);
-            if let Some(missing) = state.prepare(key)? {
-                state = self.read_in(state, missing)?;
-                continue;
-            }
+            let copied = match state.prepare(key)? {
+                Prepared::Ready { copied } => copied,
+                Prepared::Missing(missing) => {
+                    state = self.read_in(state, missing)?;
+                    continue;
+                }
+            };
             let run = entries.len().min((key.end_block() - at) as usize);
             let (now, rest) = entries.split_at(run);
             let frame = state.cache.get(key).expect("it was just prepared");
+            if copied {
+                tell_copied(key, frame.page(), watch)?;
+            }
             let from = at as usize % ENTRIES_PER_PAGE;
             for (slot, entry) in frame.page_mut()[from..from + run].iter_mut().zip(now) {
-                on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
+                watch.lost(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
                 *slot = entry.raw();
             }
             at += run as u64;
@@ -297,7 +319,7 @@ impl Map {
         count: u64,
         entry: MapEntry,
         leaves_max: usize,
-        on_old: &mut dyn FnMut(MapEntry),
+        watch: &mut dyn Watch,
     ) -> Result<u64, PoolError> {
         let raw = entry.raw();
         let (start, end) = (first.get(), first.get() + count);
@@ -307,16 +329,22 @@ impl Map {
             match state.locate(volume, at)? {
                 Found::Missing(missing) => state = self.read_in(state, missing)?,
                 Found::Leaf(key) => {
-                    if let Some(missing) = state.prepare(key)? {
-                        state = self.read_in(state, missing)?;
-                        continue;
-                    }
+                    let copied = match state.prepare(key)? {
+                        Prepared::Ready { copied } => copied,
+                        Prepared::Missing(missing) => {
+                            state = self.read_in(state, missing)?;
+                            continue;
+                        }
+                    };
                     let upto = end.min(key.end_block());
                     let frame = state.cache.get(key).expect("it was just prepared");
+                    if copied {
+                        tell_copied(key, frame.page(), watch)?;
+                    }
                     let page = frame.page_mut();
                     for lba in at..upto {
                         let slot = &mut page[lba as usize % ENTRIES_PER_PAGE];
-                        on_old(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
+                        watch.lost(MapEntry::from_raw(*slot).ok_or_else(|| bad_entry(key, *slot))?);
                         *slot = raw;
                     }
                     (at, leaves) = (upto, leaves + 1);
@@ -327,7 +355,8 @@ impl Map {
                     let whole = key.first_block() >= at && key.end_block().min(tree.blocks) <= end;
                     // Either set the subtree's one entry in its parent, or make a page of it.
                     let below = if whole && key.level < tree.height { key.parent().0 } else { key };
-                    if let Some(missing) = state.prepare(below)? {
+                    // Where it is a leaf, it is a new one: what a snapshot has is in memory above.
+                    if let Prepared::Missing(missing) = state.prepare(below)? {
                         state = self.read_in(state, missing)?;
                     } else if below != key {
                         state.set_reference(key, PageRef::Uniform(raw));
@@ -399,6 +428,14 @@ impl Map {
         let state = self.state();
         MapStats { bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64 }
     }
+}
+
+/// All entries of a leaf, as it was when it was copied.
+fn tell_copied(key: PageKey, page: &Page, watch: &mut dyn Watch) -> Result<(), PoolError> {
+    for &raw in page {
+        watch.copied(MapEntry::from_raw(raw).ok_or_else(|| bad_entry(key, raw))?);
+    }
+    Ok(())
 }
 
 fn bad_entry(key: PageKey, raw: u64) -> PoolError {

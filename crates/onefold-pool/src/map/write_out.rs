@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::cursor::Tree;
 use super::page::{self, PAGE_BYTES, Page, PageKey, PageRef, Place, Words};
-use super::tree::{Map, Root};
+use super::tree::{Map, NO_SNAPSHOT, Root};
 use crate::error::PoolError;
 
 /// Pages written with one call.
@@ -54,7 +54,7 @@ impl Map {
     pub fn freeze(&self, sequence: u64) -> Frozen {
         self.begin_checkpoint(sequence);
         let mut state = self.state();
-        let pages = state.cache.freeze();
+        let pages = state.cache.freeze(sequence);
         let trees = state.trees.clone();
         drop(state);
         let mut keys: Vec<PageKey> = pages.iter().map(|(key, _)| *key).collect();
@@ -89,7 +89,9 @@ impl Map {
         let references = self.place(&pages, words, frozen.birth)?;
         let mut state = self.state();
         for (&key, reference) in keys.iter().zip(references) {
-            state.written(key, reference);
+            // As it was when it was frozen: a snapshot made with this checkpoint has this page.
+            let shared = frozen.trees.get(&key.volume).map_or(NO_SNAPSHOT, |tree| tree.shared);
+            state.written(key, reference, shared);
             frozen.set_reference(key, reference);
         }
         Ok(())
