@@ -43,6 +43,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_average_moves_by_an_eighth_of_each_new_time_for_a_unit() {
+        let cost = Cost::default();
+        let average = || cost.ns_per_unit.load(Ordering::Relaxed);
+        for (bytes, ns, expected) in [
+            (0, 8000, 1000),
+            (1, 8000, 875 + 1000),
+            (4096, 800, 1875 - 234 + 100),
+            (4097, 16_000, 1741 - 217 + 1000),
+        ] {
+            cost.observe(bytes, Duration::from_nanos(ns));
+            assert_eq!(average(), expected, "after {bytes} bytes in {ns} ns");
+        }
+        cost.ns_per_unit.store(50_000, Ordering::Relaxed);
+        assert!(!cost.is_slow(4096) && cost.is_slow(4097));
+        cost.ns_per_unit.store(49_999, Ordering::Relaxed);
+        assert!(!cost.is_slow(8192) && cost.is_slow(8193));
+    }
+
+    #[test]
     fn a_device_is_slow_only_once_it_was_slow_for_a_while() {
         let cost = Cost::default();
         assert!(!cost.is_slow(32 << 20));

@@ -370,3 +370,85 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 fn failed(why: &str) -> BlockError {
     BlockError::Io { context: "device call".to_owned(), source: io::Error::other(why) }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::ZeroOptions;
+
+    use super::*;
+
+    fn accepted(op: Op) -> Accepted {
+        Accepted { cookie: 0, op: Ok(op), payload: 0..7 }
+    }
+
+    fn write(fua: bool) -> Accepted {
+        accepted(Op::Write { offset: 0, len: 7, fua })
+    }
+
+    #[test]
+    fn only_writes_of_one_kind_and_flushes_are_one_call() {
+        let flush = accepted(Op::Flush);
+        let read = accepted(Op::Read { offset: 0, len: 7, whole: false });
+        assert!(write(true).joins(&write(true)) && write(false).joins(&write(false)));
+        assert!(flush.joins(&flush) && flush.is_flush());
+        for (first, next) in [
+            (write(true), write(false)),
+            (write(false), write(true)),
+            (write(false), flush.clone()),
+            (flush, write(false)),
+            (read.clone(), read),
+        ] {
+            assert!(!first.joins(&next), "{first:?} {next:?}");
+        }
+        assert!(!write(true).is_flush());
+    }
+
+    #[test]
+    fn held_is_the_payload_or_what_is_read_at_once() {
+        let read = |len| accepted(Op::Read { offset: 0, len, whole: false }).held_bytes();
+        assert_eq!(read(5), 5);
+        assert_eq!(read(MAX_WHOLE_READ_BYTES), MAX_WHOLE_READ_BYTES as usize);
+        assert_eq!(read(MAX_WHOLE_READ_BYTES + 1), MAX_WHOLE_READ_BYTES as usize);
+        assert_eq!((write(false).held_bytes(), accepted(Op::Flush).held_bytes()), (7, 7));
+    }
+
+    #[test]
+    fn what_waits_for_media_or_covers_a_long_range_always_goes_to_a_helper() {
+        let (offset, long, short) = (0, LONG_RANGE_BYTES, LONG_RANGE_BYTES - 1);
+        let zero = |len, fua| {
+            let options = ZeroOptions { fua, ..ZeroOptions::default() };
+            Op::WriteZeroes { offset, len, options }
+        };
+        let trim = |len, fua| Op::Trim { offset, len, fua };
+        let status = |len, one| Op::BlockStatus { offset, len, one };
+        for (op, expected) in [
+            (Op::Flush, true),
+            (Op::Cache { offset, len: 1 }, true),
+            (Op::Write { offset, len: 1, fua: true }, true),
+            (Op::Write { offset, len: 1, fua: false }, false),
+            (Op::Read { offset, len: long, whole: true }, false),
+            (trim(1, true), true),
+            (trim(long, false), true),
+            (trim(short, false), false),
+            (zero(1, true), true),
+            (zero(long, false), true),
+            (zero(short, false), false),
+            (status(long, false), true),
+            (status(short, false), false),
+            (status(long, true), false),
+        ] {
+            assert_eq!(waits(&[accepted(op)]), expected, "{op:?}");
+        }
+        let refused = Refused { errno: Errno::Invalid, reason: "" };
+        assert!(!waits(&[Accepted { cookie: 0, op: Err(refused), payload: 0..0 }]));
+        assert!(!waits(&[]));
+    }
+
+    #[test]
+    fn a_panic_is_an_error_with_its_words() {
+        let told = |call: fn() -> Result<(), BlockError>| contained(call).unwrap_err().to_string();
+        assert!(told(|| panic!("plain")).contains("panic: plain"));
+        assert!(told(|| panic!("number {}", 5)).contains("panic: number 5"));
+        assert!(told(|| std::panic::panic_any(5)).contains("panic: without a message"));
+    }
+}

@@ -94,6 +94,34 @@ mod tests {
         assert_eq!(read_runs(Vec::new(), 50, 8), [(DATA, 50)]);
     }
 
+    /// What is asked of a device that answers each question with these lengths of data.
+    fn asked(len: u32, answers: &[&[u64]]) -> (Vec<(u64, u64)>, Vec<Extent>) {
+        let questions = std::cell::RefCell::new(Vec::new());
+        let list = collect(5, len, 9, |at, window| {
+            let mut questions = questions.borrow_mut();
+            questions.push((at, window));
+            Ok(answers[questions.len() - 1].iter().map(|&len| extent(DATA, len)).collect())
+        });
+        (questions.into_inner(), list.unwrap())
+    }
+
+    #[test]
+    fn a_device_is_asked_about_what_is_left_and_at_most_a_window() {
+        let window = WINDOW_BYTES;
+        let (questions, list) =
+            asked(3 * window as u32, &[&[window], &[1, 2], &[window + 9], &[99, window]]);
+        let (second, third, fourth) = (5 + window, 8 + window, 8 + 2 * window);
+        let rest = window - 3;
+        assert_eq!(questions, [(5, window), (second, window), (third, window), (fourth, rest)]);
+        assert_eq!(list, [extent(DATA, 3 * window)], "never more than was asked about");
+    }
+
+    #[test]
+    fn a_hole_of_just_the_least_length_is_told_in_a_read() {
+        let told = vec![extent(HOLE, 8), extent(DATA, 1), extent(HOLE, 7)];
+        assert_eq!(read_runs(told, 16, 8), [(HOLE, 8), (DATA, 8)]);
+    }
+
     #[test]
     fn windows_are_joined_and_the_limit_is_kept() {
         let all_hole = |_, window| Ok(vec![extent(HOLE, window)]);
@@ -101,7 +129,10 @@ mod tests {
         assert_eq!(list, [extent(HOLE, u64::from(u32::MAX))]);
         let striped =
             |at: u64, _| Ok(vec![extent(if at.is_multiple_of(2) { DATA } else { HOLE }, 1)]);
-        assert_eq!(collect(0, 100, 3, striped).unwrap().len(), 3);
+        let three = [extent(DATA, 1), extent(HOLE, 1), extent(DATA, 1)];
+        assert_eq!(collect(0, 100, 3, striped).unwrap(), three);
+        let nothing_between = |_, _| Ok(vec![extent(DATA, 1), extent(HOLE, 0), extent(DATA, 1)]);
+        assert_eq!(collect(0, 2, 3, nothing_between).unwrap(), [extent(DATA, 2)]);
         assert_eq!(collect(0, 100, 1, striped).unwrap(), [extent(DATA, 1)]);
         assert!(collect(0, 100, 3, |_, _| Ok(Vec::new())).is_err());
     }

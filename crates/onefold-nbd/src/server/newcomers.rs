@@ -251,6 +251,8 @@ mod tests {
         let of = |text: &str| Origin::of_address(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("2001:db8::1"), of("a001:db8::1"));
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), Origin::Address("2001:db8:1:2::".parse().unwrap()));
         assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
         assert_ne!(of("10.0.0.2"), of("10.0.0.1"));
     }

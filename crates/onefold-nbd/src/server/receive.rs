@@ -56,3 +56,61 @@ impl ReceiveBuffer {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::super::socket::Socket;
+    use super::*;
+
+    #[test]
+    fn bytes_keep_their_order_however_they_are_received_and_taken() {
+        let (ours, mut client) = UnixStream::pair().unwrap();
+        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
+        let wanted: Vec<u8> = (0..900_000u32).map(|at| (at.wrapping_mul(at) >> 3) as u8).collect();
+        let (early, late) = wanted.split_at(300);
+        let late = late.to_vec();
+        let sending = std::thread::spawn(move || client.write_all(&late).unwrap());
+        let mut buffer = ReceiveBuffer::new(early);
+        assert_eq!(buffer.waiting(), early);
+        assert_eq!(buffer.bytes.len(), RECEIVE_BUFFER_BYTES);
+        let mut taken = Vec::new();
+        // Amounts around the size of the buffer, so that it is full, moved and made longer.
+        for want in [28, 301, 70_000, RECEIVE_BUFFER_BYTES, 1, 300_001, 28, 200_000] {
+            while buffer.waiting().len() < want {
+                assert_ne!(buffer.fill(&channel, want).unwrap(), 0);
+            }
+            taken.extend_from_slice(&buffer.waiting()[..want]);
+            buffer.consume(want);
+        }
+        assert_eq!(buffer.bytes.len(), 300_001 + RECEIVE_BUFFER_BYTES, "room for what follows");
+        while buffer.fill(&channel, 1).unwrap() > 0 {
+            let some = buffer.waiting().len().div_ceil(2);
+            taken.extend_from_slice(&buffer.waiting()[..some]);
+            buffer.consume(some);
+        }
+        taken.extend_from_slice(buffer.waiting());
+        assert!(taken == wanted, "{} bytes", taken.len());
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn what_fits_is_not_moved_and_an_empty_buffer_begins_anew() {
+        let (ours, mut client) = UnixStream::pair().unwrap();
+        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
+        let mut buffer = ReceiveBuffer::new(&[7; 100]);
+        buffer.consume(60);
+        client.write_all(&[8; 5]).unwrap();
+        assert_eq!(buffer.fill(&channel, RECEIVE_BUFFER_BYTES - 60).unwrap(), 5);
+        assert_eq!((buffer.start, buffer.end), (60, 105), "it fits to the byte");
+        client.write_all(&[9; 5]).unwrap();
+        assert_eq!(buffer.fill(&channel, RECEIVE_BUFFER_BYTES - 59).unwrap(), 5);
+        assert_eq!((buffer.start, buffer.end), (0, 50), "moved to the front");
+        assert_eq!(buffer.bytes.len(), RECEIVE_BUFFER_BYTES, "and no longer for it");
+        buffer.consume(50);
+        assert_eq!((buffer.start, buffer.end), (0, 0));
+    }
+}

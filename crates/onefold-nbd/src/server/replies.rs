@@ -63,3 +63,64 @@ impl ReplyBuffer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::super::socket::Socket;
+    use super::*;
+
+    /// A channel and the client's end of it.
+    fn pair() -> (Channel, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Channel::plain(Arc::new(Socket::Unix(ours))), theirs)
+    }
+
+    #[test]
+    fn replies_are_gathered_up_to_the_size_that_is_worth_a_call() {
+        let (channel, mut client) = pair();
+        client.set_nonblocking(true).unwrap();
+        let mut out = ReplyBuffer::new();
+        out.put(&[1; SEND_AT_BYTES - 1]);
+        out.send_if_large(&channel).unwrap();
+        let mut byte = [0];
+        assert!(client.read(&mut byte).is_err(), "one byte is missing");
+        client.set_nonblocking(false).unwrap();
+        out.put(&[2]);
+        out.slot(40).fill(3);
+        out.take_back(40);
+        let reading = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            client.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        out.send_if_large(&channel).unwrap();
+        out.send(&channel).unwrap();
+        channel.close();
+        let sent = reading.join().unwrap();
+        assert!(sent == [vec![1; SEND_AT_BYTES - 1], vec![2]].concat(), "{} bytes", sent.len());
+    }
+
+    #[test]
+    fn memory_of_a_reply_longer_than_usual_is_given_back() {
+        let (channel, mut client) = pair();
+        let reading =
+            std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()).unwrap());
+        let mut out = ReplyBuffer::new();
+        assert_eq!(out.bytes.len(), 2 * SEND_AT_BYTES);
+        out.slot(2 * SEND_AT_BYTES);
+        assert_eq!(out.bytes.len(), 2 * SEND_AT_BYTES, "it fits");
+        out.slot(KEPT_BYTES - 2 * SEND_AT_BYTES);
+        out.send(&channel).unwrap();
+        assert_eq!((out.bytes.len(), out.used), (KEPT_BYTES, 0), "kept");
+        out.slot(KEPT_BYTES + 1);
+        out.send(&channel).unwrap();
+        assert_eq!((out.bytes.len(), out.used), (2 * SEND_AT_BYTES, 0));
+        assert!(out.bytes.capacity() < KEPT_BYTES);
+        channel.close();
+        assert_eq!(reading.join().unwrap(), 2 * KEPT_BYTES as u64 + 1);
+    }
+}

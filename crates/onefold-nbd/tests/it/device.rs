@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use onefold_block::device::check_range;
-use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
+use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
 
 use crate::raw::PATIENCE;
 
@@ -44,6 +44,10 @@ pub struct TestDevice {
     pub flushes: AtomicUsize,
     pub waiting: AtomicUsize,
     pub fua_writes: AtomicUsize,
+    /// Calls made by the threads that receive, and not by helpers.
+    pub calls_by_receivers: AtomicUsize,
+    /// How many writes each call with several brought.
+    pub batches: Mutex<Vec<usize>>,
     /// Whether calls take as long as on a slow disk.
     pub slow: AtomicBool,
 }
@@ -65,6 +69,8 @@ impl TestDevice {
             flushes: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             fua_writes: AtomicUsize::new(0),
+            calls_by_receivers: AtomicUsize::new(0),
+            batches: Mutex::new(Vec::new()),
             slow: AtomicBool::new(false),
         }
     }
@@ -113,6 +119,9 @@ impl TestDevice {
 
     fn meet(&self, offset: u64, len: u64) -> Result<(), BlockError> {
         check_range(offset, len, self.size)?;
+        if std::thread::current().name() == Some("nbd-client") {
+            self.calls_by_receivers.fetch_add(1, Ordering::SeqCst);
+        }
         if self.slow.load(Ordering::SeqCst) {
             std::thread::sleep(SLOW_CALL);
         }
@@ -182,6 +191,16 @@ impl BlockDevice for TestDevice {
     fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
         self.fua_writes.fetch_add(usize::from(fua), Ordering::SeqCst);
         self.change(offset, data.len() as u64, None, |bytes| bytes.copy_from_slice(data))
+    }
+
+    fn write_batch(
+        &self,
+        requests: &[WriteRequest<'_>],
+        results: &mut Vec<Result<(), BlockError>>,
+    ) {
+        self.batches.lock().unwrap().push(requests.len());
+        results.clear();
+        results.extend(requests.iter().map(|r| self.write_at(r.offset, r.data, r.fua)));
     }
 
     fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {

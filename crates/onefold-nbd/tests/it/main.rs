@@ -14,6 +14,7 @@ mod negotiation;
 mod raw;
 mod real_clients;
 mod stopping;
+mod threads;
 mod tls;
 mod tls_files;
 mod tools;
