@@ -82,36 +82,6 @@ pub fn solve_columns(columns: &[u64], target: u64) -> Option<u64> {
     (rest == 0).then_some(made_of)
 }
 
-/// Inverts an n by n bit matrix given as rows of words (row-major, bit j of a row is column j).
-/// `None` if it is singular.
-pub fn invert_bits(rows: &[Vec<u64>]) -> Option<Vec<Vec<u64>>> {
-    let n = rows.len();
-    let words = n.div_ceil(64);
-    let mut a: Vec<Vec<u64>> = rows
-        .iter()
-        .enumerate()
-        .map(|(i, row)| {
-            let mut wide = row.clone();
-            wide.resize(2 * words, 0);
-            wide[words + i / 64] |= 1 << (i % 64);
-            wide
-        })
-        .collect();
-    for column in 0..n {
-        let (word, bit) = (column / 64, column % 64);
-        let pivot = (column..n).find(|&r| a[r][word] >> bit & 1 == 1)?;
-        a.swap(column, pivot);
-        let pivot_row = std::mem::take(&mut a[column]);
-        for row in a.iter_mut().filter(|row| !row.is_empty() && row[word] >> bit & 1 == 1) {
-            for (x, y) in row.iter_mut().zip(&pivot_row) {
-                *x ^= y;
-            }
-        }
-        a[column] = pivot_row;
-    }
-    Some(a.into_iter().map(|row| row[words..].to_vec()).collect())
-}
-
 /// Fits an affine map point by point: `value = constant + sum of columns of the set input bits`.
 #[derive(Debug, Clone, Default)]
 pub struct AffineFit {
@@ -210,31 +180,42 @@ mod tests {
     }
 
     #[test]
-    fn bit_matrix_inverse() {
-        let mut rng = Rng::new(1);
-        let mut inverted = 0;
-        for n in [1usize, 5, 64, 70] {
-            for _ in 0..8 {
-                let rows: Vec<Vec<u64>> = (0..n)
-                    .map(|_| {
-                        (0..n.div_ceil(64))
-                            .map(|w| rng.next_u64() & (u64::MAX >> (64 - (n - 64 * w).min(64))))
-                            .collect()
-                    })
-                    .collect();
-                let Some(inverse) = invert_bits(&rows) else { continue };
-                inverted += 1;
-                for (i, row) in rows.iter().enumerate() {
-                    let mut sum = vec![0u64; n.div_ceil(64)];
-                    for j in (0..n).filter(|&j| row[j / 64] >> (j % 64) & 1 == 1) {
-                        sum.iter_mut().zip(&inverse[j]).for_each(|(s, x)| *s ^= x);
-                    }
-                    assert!((0..n).all(|j| (sum[j / 64] >> (j % 64) & 1 == 1) == (i == j)));
-                }
+    fn columns_that_sum_to_a_target_are_found_where_there_are_any() {
+        let mut rng = Rng::new(4);
+        for _ in 0..200 {
+            let columns: Vec<u64> = (0..6).map(|_| rng.below(32)).collect();
+            let sum =
+                |set: u64| (0..6).filter(|i| set >> i & 1 == 1).fold(0, |sum, i| sum ^ columns[i]);
+            for target in 0..32 {
+                let there_is = (0..64).any(|set| sum(set) == target);
+                let found = solve_columns(&columns, target);
+                assert_eq!(found.is_some(), there_is, "{columns:?} {target}");
+                assert!(found.is_none_or(|set| sum(set) == target));
             }
         }
-        assert!(inverted > 4);
-        assert!(invert_bits(&[vec![3], vec![3]]).is_none());
+        assert_eq!(solve_columns(&[1, 2, 3], 3), Some(3), "the lowest-numbered ones");
+    }
+
+    #[test]
+    fn a_fit_in_dependent_inputs_agrees_with_all_its_points() {
+        let mut rng = Rng::new(6);
+        let map = LinearMap { columns: (0..20).map(|_| rng.next_u64()).collect() };
+        for _ in 0..50 {
+            let mut fit = AffineFit::default();
+            let constant = rng.next_u64();
+            let points: Vec<u64> = (0..9).map(|_| rng.below(1 << 20)).collect();
+            for &x in &points {
+                assert!(fit.add(x, map.apply(x) ^ constant));
+            }
+            assert_eq!(fit.unknowns(), 9);
+            let (mask, columns) = fit.columns();
+            let columns = LinearMap { columns };
+            let (x0, y0) = (points[0], map.apply(points[0]));
+            for &x in &points {
+                assert_eq!(columns.apply((x ^ x0) & mask), map.apply(x) ^ y0);
+                assert_eq!(fit.predict(x), Some(map.apply(x) ^ constant));
+            }
+        }
     }
 
     #[test]

@@ -86,6 +86,57 @@ mod tests {
         }
     }
 
+    /// The same algorithm on lists of bits: lengths beyond any search.
+    fn listed_length(bits: &[u8]) -> usize {
+        let (mut c, mut b, mut length, mut since) = (vec![1u8], vec![1u8], 0, 1);
+        for n in 0..bits.len() {
+            let sum: u8 = (0..=length.min(c.len() - 1)).map(|i| c[i] & bits[n - i]).sum();
+            if sum % 2 == 0 {
+                since += 1;
+                continue;
+            }
+            let old = c.clone();
+            c.resize(c.len().max(b.len() + since), 0);
+            b.iter().enumerate().for_each(|(i, &x)| c[i + since] ^= x);
+            if 2 * length <= n {
+                (length, b, since) = (n + 1 - length, old, 1);
+            } else {
+                since += 1;
+            }
+        }
+        length
+    }
+
+    #[test]
+    fn agrees_with_lists_on_long_sequences_up_to_length_64() {
+        let mut rng = crate::rng::Rng::new(3);
+        let mut beyond = 0;
+        for round in 0..400 {
+            let mut bits = vec![0u8; 256];
+            if round % 2 == 0 {
+                // A few ones far apart, and registers of lengths around 64.
+                for _ in 0..1 + rng.below(3) {
+                    bits[rng.below(256) as usize] = 1;
+                }
+            } else {
+                let length = 60 + rng.below(9) as usize;
+                let taps: Vec<u8> = (0..length).map(|_| rng.below(2) as u8).collect();
+                for t in 0..256 {
+                    bits[t] = if t < length {
+                        rng.below(2) as u8
+                    } else {
+                        (0..length).fold(0, |sum, i| sum ^ taps[i] & bits[t - length + i])
+                    };
+                }
+            }
+            let (found, length) = (berlekamp_massey(&bits), listed_length(&bits));
+            beyond += usize::from(length > 64);
+            assert_eq!(found.poly.is_none(), length > 64, "{bits:?}");
+            assert!(found.poly.is_none() || found.length == length, "{bits:?}");
+        }
+        assert!((50..350).contains(&beyond), "{beyond}");
+    }
+
     #[test]
     fn allwinner_register_from_thirty_bits() {
         let (mut s, mut bits) = (0x76dbu32, Vec::new());

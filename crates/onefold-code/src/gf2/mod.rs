@@ -5,6 +5,6 @@ mod linear;
 mod massey;
 mod poly;
 
-pub use linear::{AffineFit, LinearMap, invert_bits, solve_columns};
+pub use linear::{AffineFit, LinearMap, solve_columns};
 pub use massey::{Massey, berlekamp_massey};
 pub use poly::{ParsePolyError, Poly};

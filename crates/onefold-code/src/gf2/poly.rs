@@ -312,6 +312,84 @@ mod tests {
     }
 
     #[test]
+    fn factors_and_primes_agree_with_trial_division() {
+        let slow = |n: u128| -> Vec<u128> {
+            let prime = |q: u128| (2..q).take_while(|d| d * d <= q).all(|d| !q.is_multiple_of(d));
+            (2..=n).filter(|&q| n.is_multiple_of(q) && prime(q)).collect()
+        };
+        for n in 1..1200 {
+            assert_eq!(prime_factors(n), slow(n), "{n}");
+            assert_eq!(is_prime(n), slow(n) == [n], "{n}");
+        }
+        // Beyond the trial division: squares, twins, and numbers that fool single bases.
+        for factors in [
+            &[4099u128, 4111][..],
+            &[4099, 4099, 65_537],
+            &[4_294_967_279, 4_294_967_291],
+            &[151, 751, 28_351],
+            &[1009, 4093, 4099],
+            &[16_785_407],
+        ] {
+            let mut expected = factors.to_vec();
+            expected.dedup();
+            assert_eq!(prime_factors(factors.iter().product()), expected);
+            assert_eq!(is_prime(factors.iter().product()), factors.len() == 1);
+        }
+        let mersenne = [3, 5, 17, 257, 641, 65_537, 6_700_417];
+        assert_eq!(prime_factors((1 << 64) - 1), mersenne);
+        assert!(!is_prime(0) && !is_prime(1) && is_prime(2) && is_prime(37) && is_prime(41));
+    }
+
+    #[test]
+    fn division_and_powers_agree_with_the_definition() {
+        for a in 0u128..64 {
+            for b in 0u128..64 {
+                let product = (0..6).filter(|i| b >> i & 1 == 1).fold(0, |sum, i| sum ^ a << i);
+                let (a, b, product) = (Poly(a), Poly(b), Poly(product));
+                let quotient = (b.0 != 0).then_some(a);
+                assert_eq!(product.div_exact(b), quotient, "{product} / {b}");
+                if b.0 > 1 {
+                    assert_eq!(Poly(product.0 ^ 1).div_exact(b), None);
+                    assert_eq!(Poly(product.0 ^ 1).modulo(b), Poly(1));
+                    let reduced = a.modulo(b);
+                    assert_eq!(reduced.mul_mod(reduced, b), {
+                        let square = (0..6)
+                            .filter(|i| reduced.0 >> i & 1 == 1)
+                            .fold(0, |sum, i| sum ^ reduced.0 << i);
+                        Poly(square).modulo(b)
+                    });
+                }
+                let divisor = a.gcd(b);
+                for x in [a, b] {
+                    assert!(divisor.0 == 0 || x.modulo(divisor).0 == 0, "{a} {b}");
+                }
+            }
+        }
+        let f = p("x^7 + x + 1");
+        for e in 0..20 {
+            assert_eq!(f.x_pow(e), Poly(1 << e).modulo(f), "x^{e}");
+        }
+        assert_eq!(Poly(9).modulo(Poly(1)), Poly(0));
+    }
+
+    #[test]
+    fn degrees_from_1_to_64_are_taken_and_no_others() {
+        assert_eq!(Poly::monic(1, 1), Some(Poly(3)));
+        assert_eq!(Poly::monic(5, 31), Some(Poly(63)));
+        assert_eq!(Poly::monic(63, u64::MAX >> 1), Some(Poly((1 << 64) - 1)));
+        assert_eq!(Poly::monic(64, u64::MAX), Some(Poly((1 << 65) - 1)));
+        assert_eq!([Poly::monic(0, 0), Poly::monic(65, 1), Poly::monic(5, 32)], [None; 3]);
+        assert_eq!(Poly::monic(63, 1 << 63), None);
+        assert_eq!(Poly::from_bits((1 << 65) - 1).map(Poly::low), Some(u64::MAX));
+        assert_eq!(Poly::from_bits(1 << 65), None);
+        assert_eq!((Poly(0).degree(), Poly(1).degree(), Poly(1 << 64).degree()), (0, 0, 64));
+        assert_eq!(p("x^64 + x + 1").exponents().collect::<Vec<_>>(), [0, 1, 64]);
+        assert_eq!((p("x^64 + 1"), p("0x10000000000000001")), (Poly((1 << 64) + 1), p("1 + x^64")));
+        assert!(!p("1").is_irreducible() && p("x").is_irreducible() && p("x + 1").is_primitive());
+        assert!(!p("x").is_primitive());
+    }
+
+    #[test]
     fn text_round_trip() {
         for bits in [0, 1, 2, 3, 0x1_0000_0000_0000_001b, 0x8003] {
             let f = Poly::from_bits(bits).unwrap();

@@ -187,3 +187,71 @@ fn a_real_miscorrection_is_reported() {
     let (mut page, mut parity) = (word[..1024].to_vec(), word[1024..].to_vec());
     assert_eq!(codec.decode(&mut page, &mut parity, crc).unwrap(), PageStatus::Miscorrected);
 }
+
+#[test]
+fn lengths_that_are_off_by_one_are_refused_everywhere() {
+    let code = PageCode::Bch(Bch::t18_1k());
+    for name in ["lba-prbs31", "marvell-ring15"] {
+        let scrambler = preset(name).unwrap().compile().unwrap();
+        let fp = ParityFingerprint::new(code.clone(), scrambler, 4096, Truncation::Cw2).unwrap();
+        assert_eq!((fp.parity_bytes(), fp.kept_bytes()), (128, 16));
+        for len in [127, 129] {
+            let refused = CodeError::Length { what: "page parity", got: len, accepted: 128 };
+            let mut parity = vec![0; len];
+            assert_eq!(fp.correct_parity(1, &mut parity), Err(refused.clone()));
+            assert_eq!(fp.of_plain(&parity), Err(refused.clone()));
+            assert_eq!(fp.full_of_stored(1, &parity, &mut [0; 16]), Err(refused));
+        }
+        for len in [15, 17] {
+            let refused = CodeError::Length { what: "fingerprint", got: len, accepted: 16 };
+            assert_eq!(fp.full_of_stored(1, &[0; 128], &mut vec![0; len]), Err(refused));
+        }
+        for len in [4095, 4097] {
+            let refused = CodeError::Length { what: "page", got: len, accepted: 4096 };
+            assert_eq!(fp.of_data(&vec![0; len]), Err(refused));
+        }
+        let (mut page, mut parity) = (vec![3; 4096], vec![0; 128]);
+        fp.code().encode_page(&page, &mut parity).unwrap();
+        let plain = parity.clone();
+        fp.scrambler().apply(9, &mut page);
+        fp.code().encode_page(&page, &mut parity).unwrap();
+        assert_ne!(parity, plain);
+        fp.correct_parity(9, &mut parity).unwrap();
+        assert_eq!(parity, plain);
+    }
+    let mut codec = PageCodec::new(code, 4096).unwrap();
+    for (page, parity) in [(4095, 128), (4097, 128), (4096, 127), (4096, 129), (5120, 160)] {
+        let (mut page, mut parity) = (vec![0; page], vec![0; parity]);
+        assert!(codec.encode(&page, &mut parity).is_err());
+        assert!(codec.decode(&mut page, &mut parity, 0).is_err());
+    }
+}
+
+/// What was corrected is counted over all codewords, and what failed as well.
+#[test]
+fn a_page_counts_corrected_bits_and_failed_codewords() {
+    let mut codec = PageCodec::new(PageCode::Bch(Bch::t18_1k()), 4096).unwrap();
+    let mut parity = vec![0; 128];
+    let crc = codec.encode(&[5; 4096], &mut parity).unwrap();
+    let mut said = |flips: &[(usize, u8)]| {
+        let (mut page, mut parity) = (vec![5; 4096], parity.clone());
+        flips.iter().for_each(|&(at, bits)| page[at] ^= bits);
+        codec.decode(&mut page, &mut parity, crc).unwrap()
+    };
+    assert_eq!(said(&[]), PageStatus::Clean);
+    assert_eq!(said(&[(0, 1), (1024, 3), (4095, 0x80)]), PageStatus::Corrected(4));
+    let many: Vec<(usize, u8)> = (0..24).map(|i| (i * 41, 0x11)).collect();
+    assert_eq!(said(&many), PageStatus::Failed { codewords: 1 });
+    let both: Vec<(usize, u8)> =
+        many.iter().flat_map(|&(at, b)| [(at, b), (at + 3072, b)]).collect();
+    assert_eq!(said(&both), PageStatus::Failed { codewords: 2 });
+    let mut checked = PageCodec::new(PageCode::Crc32 { data_bytes: 512 }, 2048).unwrap();
+    let mut parity = vec![0; 16];
+    let crc = checked.encode(&[7; 2048], &mut parity).unwrap();
+    let mut decode = |page: &mut [u8], crc| checked.decode(page, &mut parity.clone(), crc).unwrap();
+    assert_eq!(decode(&mut [7; 2048], crc), PageStatus::Clean);
+    assert_eq!(decode(&mut [7; 2048], crc ^ 1), PageStatus::Miscorrected);
+    let mut page = [7; 2048];
+    (page[0], page[600]) = (8, 8);
+    assert_eq!(decode(&mut page, crc), PageStatus::Failed { codewords: 2 });
+}

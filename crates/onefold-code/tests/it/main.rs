@@ -6,6 +6,7 @@
 
 mod bch;
 mod fingerprints;
+mod golden;
 mod ldpc;
 mod recovery;
 mod scramblers;

@@ -297,3 +297,75 @@ fn add_rotate_words() {
     assert_eq!(stream[4..8], next.to_le_bytes());
     assert_eq!(ScramblerSpec::from_toml(&spec.to_toml()).unwrap(), spec);
 }
+
+#[test]
+fn rings_are_whole_words_up_to_sixteen_mebibytes() {
+    let base = preset("marvell-ring15").unwrap();
+    let GeneratorSpec::Ring { register, .. } = base.generator else { panic!("a ring") };
+    let with = |ring_seed, ring_bytes| ScramblerSpec {
+        generator: GeneratorSpec::Ring { register, ring_seed, ring_bytes },
+        seed_map: SeedMap::Table { seeds: vec![0] },
+        ..base.clone()
+    };
+    for (bytes, bits) in [
+        (8, 3),
+        (16, 4),
+        (24, 5),
+        (4096, 12),
+        (4104, 13),
+        (1 << 23, 23),
+        ((1 << 23) + 8, 24),
+        (1 << 24, 24),
+    ] {
+        assert_eq!(with(1, bytes).check(), Ok(()), "{bytes}");
+        assert_eq!(with(1, bytes).generator.seed_bits(), bits, "{bytes}");
+    }
+    for bytes in [0, 1, 7, 9, 4092, (1 << 24) + 8] {
+        assert!(matches!(with(1, bytes).check(), Err(CodeError::Field { .. })), "{bytes}");
+    }
+    assert_eq!(with(0x7fff, 8).check(), Ok(()));
+    assert_eq!(with(0x8000, 8).check(), Err(CodeError::SeedTooWide { seed: 0x8000, bits: 15 }));
+    assert!(!with(1, 8).generator.is_linear());
+}
+
+#[test]
+fn seed_maps_have_at_least_one_seed_and_at_most_64_columns() {
+    let base = preset("lba-prbs31").unwrap();
+    let check = |seed_map| ScramblerSpec { seed_map, ..base.clone() }.check();
+    assert!(matches!(check(SeedMap::Table { seeds: vec![] }), Err(CodeError::Field { .. })));
+    assert_eq!(check(SeedMap::Table { seeds: vec![(1 << 31) - 1] }), Ok(()));
+    assert!(matches!(
+        check(SeedMap::Table { seeds: vec![0, 1 << 31] }),
+        Err(CodeError::SeedTooWide { bits: 31, .. })
+    ));
+    assert!(matches!(
+        check(SeedMap::linear(1 << 31, vec![])),
+        Err(CodeError::SeedTooWide { bits: 31, .. })
+    ));
+    assert_eq!(check(SeedMap::linear(1, vec![1; 64])), Ok(()));
+    assert!(matches!(check(SeedMap::linear(1, vec![1; 65])), Err(CodeError::Field { .. })));
+}
+
+/// Every register length at the sizes where the recurrence goes over to wider words, and where a
+/// page is longer than the buffer.
+#[test]
+fn pages_around_the_size_of_the_buffer_equal_bit_by_bit() {
+    for length in [1u32, 2, 7, 8, 9, 31, 63, 64] {
+        let polynomial = Poly::monic(length, 1).unwrap();
+        let register = LfsrSpec { allow_reducible: true, ..LfsrSpec::fibonacci(polynomial) };
+        let spec = ScramblerSpec {
+            generator: GeneratorSpec::Lfsr(register),
+            seed_map: SeedMap::address_bits(length, 0),
+            ..preset("lba-prbs31").unwrap()
+        };
+        let seed = 0x9e37_79b9_7f4a_7c15 & (u64::MAX >> (64 - length));
+        let slow = slow_keystream(&register, seed, 17_000);
+        for bytes in [1, 8, 63, 64, 65, 511, 512, 520, 8184, 8191, 8192, 8193, 8200, 17_000] {
+            for kernel in Kernel::available() {
+                let mut page = vec![0u8; bytes];
+                spec.compile().unwrap().with_kernel(kernel).apply(seed, &mut page);
+                assert!(page == slow[..bytes], "{length} {bytes} {kernel}");
+            }
+        }
+    }
+}
