@@ -96,3 +96,56 @@ impl Mark {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Handover as _, SimHandover};
+    use super::*;
+
+    const MARK: Mark =
+        Mark { magic: *b"KINDKIND", version: 7, owner: [0x11; 16], boot: [0x22; 16] };
+
+    /// A region of so many bytes with a mark at 16.
+    fn marked(bytes: usize) -> Region {
+        let mut region = SimHandover::new().create("a", bytes).unwrap();
+        region.bytes_mut()[16..16 + MARK_BYTES].copy_from_slice(&MARK.bytes());
+        region
+    }
+
+    #[test]
+    fn a_mark_is_its_fields_and_their_checksum() {
+        let bytes = MARK.bytes();
+        assert_eq!(&bytes[..16], b"KINDKIND\x07\0\0\0\0\0\0\0");
+        assert_eq!((&bytes[16..32], &bytes[32..48]), (&[0x11; 16][..], &[0x22; 16][..]));
+        assert_eq!(bytes[48..], crc32fast::hash(&bytes[..48]).to_le_bytes());
+    }
+
+    #[test]
+    fn it_must_lie_inside_the_region_whole() {
+        let region = marked(16 + MARK_BYTES);
+        assert_eq!(MARK.check(&region, 16), Ok(()));
+        assert_eq!(MARK.check(&region, 17), Err(Unmarked::CutShort));
+    }
+
+    #[test]
+    fn each_byte_counts_and_what_it_says_instead_is_named() {
+        let mut region = marked(4096);
+        for byte in 0..MARK_BYTES {
+            let original = region.bytes()[16 + byte];
+            region.bytes_mut()[16 + byte] ^= 0x40;
+            assert_eq!(MARK.check(&region, 16), Err(Unmarked::Damaged), "byte {byte}");
+            let check = crc32fast::hash(&region.bytes()[16..64]).to_le_bytes();
+            region.bytes_mut()[64..68].copy_from_slice(&check);
+            let expected = match byte {
+                0..8 => Err(Unmarked::OtherKind),
+                8..12 => Err(Unmarked::OtherVersion),
+                16..32 => Err(Unmarked::OtherOwner),
+                12..16 | 32..48 => Err(Unmarked::OtherBoot),
+                _ => Ok(()),
+            };
+            assert_eq!(MARK.check(&region, 16), expected, "byte {byte}");
+            region.bytes_mut()[16 + byte] = original;
+            region.bytes_mut()[16..68].copy_from_slice(&MARK.bytes());
+        }
+    }
+}

@@ -191,3 +191,35 @@ impl fmt::Display for OpLog {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_forgets_its_beginning_and_says_so() {
+        let mut log = OpLog::default();
+        let name: Arc<str> = "a".into();
+        for number in 0..LOG_OPS_MAX as u64 {
+            log.push(OpKind::Write, &name, (number, 1), Outcome::Done);
+        }
+        assert!(log.to_string().starts_with("     1 Write a bytes 0..1\n"));
+        log.push(OpKind::Sync, &name, (0, 0), Outcome::Done);
+        let text = log.to_string();
+        let beginning = "(1 earlier operations are not shown)\n     2 Write a bytes 1..2\n";
+        assert!(text.starts_with(beginning), "{}", &text[..80]);
+        assert!(text.ends_with(" 65537 Sync a\n"));
+        assert_eq!((text.lines().count(), log.count()), (LOG_OPS_MAX + 1, 65_537));
+    }
+
+    #[test]
+    fn each_rule_counts_for_itself_and_the_first_one_wins() {
+        let mut plan = FaultPlan::default();
+        plan.add(&[OpKind::Write, OpKind::Sync], 3, false, FaultKind::Enospc);
+        plan.add(&[OpKind::Write], 2, true, FaultKind::Eio);
+        let (eio, full) = (Some(FaultKind::Eio), Some(FaultKind::Enospc));
+        let asked = [OpKind::Write, OpKind::Sync, OpKind::Write, OpKind::Sync, OpKind::Write];
+        assert_eq!(asked.map(|kind| plan.next(kind)), [None, None, full, None, eio]);
+        assert_eq!(plan.next(OpKind::Punch), None);
+    }
+}

@@ -449,3 +449,44 @@ fn writable_prefix(world: &World, node: u64, offset: u64, len: usize) -> usize {
     }
     len
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_nothing_leads_to_are_forgotten() {
+        let folder = SimFolder::new();
+        let nodes = |folder: &SimFolder| folder.world().nodes.len();
+        let media = folder.create("a").unwrap();
+        folder.sync_names().unwrap();
+        folder.rename("a", "b").unwrap();
+        folder.remove("b").unwrap();
+        drop(media);
+        assert_eq!(nodes(&folder), 2, "its names are still durable");
+        folder.sync_names().unwrap();
+        assert_eq!(nodes(&folder), 1);
+        let media = folder.create("a").unwrap();
+        folder.remove("a").unwrap();
+        folder.sync_names().unwrap();
+        assert_eq!(nodes(&folder), 2, "it is open");
+        drop(media);
+        assert_eq!(nodes(&folder), 1);
+    }
+
+    #[test]
+    fn a_file_is_as_long_as_the_system_can_say_and_no_longer() {
+        let folder = SimFolder::new();
+        let media = folder.create("a").unwrap();
+        media.set_len(LEN_MAX).unwrap();
+        assert!(media.set_len(LEN_MAX + 1).is_err());
+        media.write(LEN_MAX - 1, &[1]).unwrap();
+        assert!(media.write(LEN_MAX - 1, &[1; 2]).is_err());
+        assert!(media.reserve(LEN_MAX, 1).is_err() && media.reserve(u64::MAX, 2).is_err());
+        let mut byte = [0];
+        media.read(LEN_MAX - 1, &mut byte).unwrap();
+        assert_eq!(byte, [1]);
+        media.read(LEN_MAX, &mut []).unwrap();
+        assert!(media.read(LEN_MAX, &mut byte).is_err());
+    }
+}

@@ -159,3 +159,61 @@ fn a_reservation_that_cannot_succeed_takes_nothing() {
     }
     assert_eq!(media.allocated_bytes().unwrap(), before);
 }
+
+#[test]
+fn names_are_up_to_255_bytes_long() {
+    let (_dir, folder) = folder();
+    let longest = "x".repeat(255);
+    folder.create(&longest).unwrap();
+    assert_eq!(folder.list().unwrap(), [longest]);
+}
+
+#[test]
+fn holes_are_told_from_data() {
+    let (_dir, folder) = folder();
+    let media = folder.create("sparse").unwrap();
+    media.write(1 << 20, &[1; 4096]).unwrap();
+    media.set_len(2 << 20).unwrap();
+    media.sync().unwrap();
+    let told = media.next_data(0).unwrap();
+    assert!(told == Some(1 << 20) || told == Some(0), "{told:?}");
+    assert_eq!(media.next_data((1 << 20) + 5).unwrap(), Some((1 << 20) + 5));
+    if told == Some(1 << 20) {
+        assert_eq!(media.next_data((1 << 20) + 4096).unwrap(), None);
+    }
+    assert_eq!(media.next_data(2 << 20).unwrap(), None);
+}
+
+#[test]
+fn a_full_folder_of_the_system_says_how_much_is_free() {
+    let (_dir, folder) = folder();
+    let free = folder.free_bytes().unwrap();
+    assert!(free.is_none_or(|bytes| (1 << 12..1 << 62).contains(&bytes)), "{free:?}");
+}
+
+/// Large writes go past the page cache in the middle and through it at both ends.
+#[test]
+fn large_writes_at_any_place_read_back() {
+    let (_dir, folder) = folder();
+    let media = folder.create("large").unwrap();
+    let bytes: Vec<u8> =
+        (0..1_100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let aligned = bytes.as_ptr().align_offset(4096);
+    for (at, start, len) in [
+        (0, aligned, 1 << 20),
+        (4096, aligned, (1 << 20) + 17),
+        (100, aligned + 100, 600_000),
+        (101, aligned + 100, 600_000),
+        (0, aligned, 256 << 10),
+        (5000, aligned + 904, (256 << 10) - 1),
+    ] {
+        let data = &bytes[start..start + len];
+        media.set_len(0).unwrap();
+        media.write(at, data).unwrap();
+        assert_eq!(media.len().unwrap(), at + len as u64);
+        let mut found = vec![0; at as usize + len];
+        media.read(0, &mut found).unwrap();
+        assert!(found[at as usize..] == *data, "{len} at {at}");
+        assert!(found[..at as usize].iter().all(|&byte| byte == 0));
+    }
+}

@@ -53,3 +53,49 @@ fn folders_and_files_that_others_can_touch_are_refused() {
     set(&folder, 0o755);
     assert!(FileHandover::open(&folder, [1; 16]).is_err(), "others may look into it");
 }
+
+#[test]
+fn numbers_are_stored_in_words_up_to_the_last_one() {
+    let memory = SimHandover::new();
+    let mut region = memory.create("a", 24).unwrap();
+    for at in [0, 8, 16] {
+        region.publish(at, 0x0102_0304_0506_0708 + at as u64);
+        assert_eq!(region.number(at), 0x0102_0304_0506_0708 + at as u64);
+    }
+    assert_eq!(region.bytes()[8..16], [0x10, 7, 6, 5, 4, 3, 2, 1]);
+    for at in [4, 17, 24, 32] {
+        let stored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            region.publish(at, 1);
+        }));
+        assert!(stored.is_err(), "{at} is no word of it");
+    }
+}
+
+#[test]
+fn regions_are_listed_replaced_removed_and_lost_with_an_empty_file() {
+    let folders = tempfile::tempdir().unwrap();
+    let folder = folders.path().join("memory");
+    let memory = FileHandover::open(&folder, [1; 16]).unwrap();
+    for name in ["b", "a-1", "c.2"] {
+        memory.create(name, 8192).unwrap().bytes_mut()[0] = 7;
+    }
+    std::fs::write(folder.join("d.new"), b"unfinished").unwrap();
+    assert_eq!(memory.list().unwrap(), ["a-1", "b", "c.2"]);
+    assert_eq!(memory.create("b", 4096).unwrap().bytes(), [0; 4096]);
+    assert_eq!(memory.open("a-1").unwrap().bytes()[..2], [7, 0]);
+    memory.remove("a-1").unwrap();
+    memory.remove("a-1").unwrap();
+    assert!(matches!(memory.open("a-1"), Err(onefold_block::MediaError::NotFound { .. })));
+    std::fs::OpenOptions::new().write(true).open(folder.join("b")).unwrap().set_len(0).unwrap();
+    assert!(memory.open("b").is_err(), "it has no bytes");
+    std::fs::hard_link(folder.join("c.2"), folder.join("e")).unwrap();
+    assert!(memory.open("e").is_err() && memory.open("c.2").is_err(), "another name leads to it");
+    drop(memory);
+    assert!(folder.exists(), "regions are left");
+    let empty = FileHandover::open(&folders.path().join("empty"), [1; 16]).unwrap();
+    assert_eq!(empty.folder(), folders.path().join("empty"));
+    drop(empty);
+    assert!(!folders.path().join("empty").exists());
+    std::fs::write(folders.path().join("file"), b"").unwrap();
+    assert!(FileHandover::open(&folders.path().join("file"), [1; 16]).is_err());
+}

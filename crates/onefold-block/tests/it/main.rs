@@ -7,6 +7,8 @@
 mod conformance;
 mod files;
 mod folder_lock;
+mod folder_store;
+mod golden;
 mod handover;
 mod laws;
 mod mem_container_store;

@@ -91,7 +91,7 @@ mod tests {
         let (mut c, mut b, mut length, mut since) = (vec![1u8], vec![1u8], 0, 1);
         for n in 0..bits.len() {
             let sum: u8 = (0..=length.min(c.len() - 1)).map(|i| c[i] & bits[n - i]).sum();
-            if sum % 2 == 0 {
+            if sum.is_multiple_of(2) {
                 since += 1;
                 continue;
             }
@@ -115,7 +115,7 @@ mod tests {
             let mut bits = vec![0u8; 256];
             if round % 2 == 0 {
                 // A few ones far apart, and registers of lengths around 64.
-                for _ in 0..1 + rng.below(3) {
+                for _ in 0..=rng.below(3) {
                     bits[rng.below(256) as usize] = 1;
                 }
             } else {

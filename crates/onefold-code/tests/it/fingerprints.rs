@@ -235,7 +235,9 @@ fn a_page_counts_corrected_bits_and_failed_codewords() {
     let crc = codec.encode(&[5; 4096], &mut parity).unwrap();
     let mut said = |flips: &[(usize, u8)]| {
         let (mut page, mut parity) = (vec![5; 4096], parity.clone());
-        flips.iter().for_each(|&(at, bits)| page[at] ^= bits);
+        for &(at, bits) in flips {
+            page[at] ^= bits;
+        }
         codec.decode(&mut page, &mut parity, crc).unwrap()
     };
     assert_eq!(said(&[]), PageStatus::Clean);

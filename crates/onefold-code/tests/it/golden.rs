@@ -1,8 +1,8 @@
 //! Outcomes that must not change by themselves: designed codes, what decoders say, how many rounds
 //! they take, searches with a budget, the random stream, and reports of recovery.
 //! Room: onefold-code.
-//! A number here is a CRC-64 over all outcomes of a table, or the outcome itself. Laws elsewhere say
-//! what is right; this says that it is still the same.
+//! A number here is a CRC-64 over all outcomes of a table, or the outcome itself. Laws elsewhere
+//! say what is right; this says that it is still the same.
 
 use onefold_code::gf2::Poly;
 use onefold_code::infer::{DumpMaker, InferOptions, Known, infer};
@@ -84,7 +84,7 @@ fn decoders_say_the_same_for_ever() {
                 *value *= if bytes[at / 8] >> (at % 8) & 1 == 1 { -1 } else { 1 };
             }
             for decoder in &mut decoders {
-                for way in 0..3 {
+                for (way, count) in counts.iter_mut().enumerate() {
                     let (mut d, mut p) = (data.clone(), parity.clone());
                     let said = match way {
                         0 => decoder.decode(&mut d, &mut p),
@@ -92,7 +92,7 @@ fn decoders_say_the_same_for_ever() {
                         _ => decoder.decode_flip(&mut d, &mut p),
                     };
                     let said = said.unwrap();
-                    counts[way] += usize::from(matches!(said, Decoded::Corrected(_)));
+                    *count += usize::from(matches!(said, Decoded::Corrected(_)));
                     let line = format!("{errors} {way} {said:?} {};", decoder.iterations());
                     outcomes.extend_from_slice(line.as_bytes());
                     outcomes.extend([d, p].concat());

@@ -84,7 +84,7 @@ mod tests {
         let (channel, mut client) = pair();
         client.set_nonblocking(true).unwrap();
         let mut out = ReplyBuffer::new();
-        out.put(&[1; SEND_AT_BYTES - 1]);
+        out.put(&vec![1; SEND_AT_BYTES - 1]);
         out.send_if_large(&channel).unwrap();
         let mut byte = [0];
         assert!(client.read(&mut byte).is_err(), "one byte is missing");
@@ -107,8 +107,7 @@ mod tests {
     #[test]
     fn memory_of_a_reply_longer_than_usual_is_given_back() {
         let (channel, mut client) = pair();
-        let reading =
-            std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()).unwrap());
+        let reading = std::thread::spawn(move || io::copy(&mut client, &mut io::sink()).unwrap());
         let mut out = ReplyBuffer::new();
         assert_eq!(out.bytes.len(), 2 * SEND_AT_BYTES);
         out.slot(2 * SEND_AT_BYTES);

@@ -99,7 +99,7 @@ fn helpers_hold_sixteen_mebibytes_and_no_byte_more() {
     device.set_mood(0, Mood::Wait);
     let mut raw = fixture.ready(false);
     for cookie in 0..16 {
-        raw.write(command_flag::FUA, cookie, 0, &[7; 1 << 20]);
+        raw.write(command_flag::FUA, cookie, 0, &vec![7; 1 << 20]);
     }
     let at = 3 << 20;
     assert_eq!(raw.read_simple(at, 1), [0], "helpers hold all of it");

@@ -1,0 +1,117 @@
+//! Containers as files of a folder: the contract, names, open files, what a sync makes durable.
+//! Room: onefold-block.
+
+use std::sync::Arc;
+
+use onefold_block::conformance::check_container_store;
+use onefold_block::folder_store::file_name;
+use onefold_block::{
+    ContainerId, ContainerStore, CrashMode, FaultKind, FileFolder, Folder, FolderContainerStore,
+    OpKind, SimFolder, StoreError,
+};
+
+fn id(number: u32) -> ContainerId {
+    ContainerId::new(number)
+}
+
+fn store() -> (SimFolder, FolderContainerStore) {
+    let folder = SimFolder::new();
+    (folder.clone(), FolderContainerStore::new(Arc::new(folder)))
+}
+
+#[test]
+fn it_does_what_the_contract_says() {
+    check_container_store(&|| Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new()))));
+    let folders = tempfile::tempdir().unwrap();
+    let made = std::cell::Cell::new(0);
+    check_container_store(&|| {
+        made.set(made.get() + 1);
+        let folder = FileFolder::create(folders.path().join(made.get().to_string())).unwrap();
+        Arc::new(FolderContainerStore::new(Arc::new(folder)))
+    });
+}
+
+#[test]
+fn only_names_as_they_are_written_are_containers() {
+    let (folder, store) = store();
+    assert_eq!(file_name(id(0xab)), "000000ab.container");
+    let strangers = ["000000AB.container", "00000ab.container", "0000000ab.container", "x"];
+    for name in ["000000ab.container"].iter().chain(&strangers) {
+        folder.create(name).unwrap();
+    }
+    assert_eq!(store.list().unwrap(), [id(0xab)]);
+    let mut expected = strangers.map(str::to_owned);
+    expected.sort();
+    assert_eq!(store.strangers().unwrap(), expected);
+}
+
+/// Files whose names went away behind the store's back take space as long as they are open.
+#[test]
+fn the_256_files_opened_last_stay_open_and_no_more() {
+    let (folder, store) = store();
+    for number in 0..257 {
+        store.create(id(number), 4096).unwrap();
+    }
+    for number in 0..257 {
+        folder.remove(&file_name(id(number))).unwrap();
+    }
+    folder.sync_names().unwrap();
+    assert_eq!(folder.used_bytes(), 256 * 4096, "the oldest one was closed");
+    assert!(matches!(store.len(id(0)), Err(StoreError::NotFound { .. })));
+    assert_eq!(store.len(id(1)).unwrap(), 0, "the next one was not");
+    store.create(id(300), 0).unwrap();
+    assert!(matches!(store.len(id(1)), Err(StoreError::NotFound { .. })));
+    assert_eq!(folder.used_bytes(), 255 * 4096);
+}
+
+#[test]
+fn a_container_without_space_leaves_no_file() {
+    let (folder, store) = store();
+    folder.set_capacity(Some(8192));
+    store.create(id(1), 8192).unwrap();
+    assert!(matches!(store.create(id(2), 4096), Err(StoreError::Media { .. })));
+    assert_eq!((store.list().unwrap(), folder.used_bytes()), (vec![id(1)], 8192));
+}
+
+#[test]
+fn a_sync_makes_names_durable_once() {
+    let (folder, store) = store();
+    for number in 1..=3 {
+        store.create(id(number), 0).unwrap();
+    }
+    let names_synced = || folder.op_log().matches("SyncNames").count();
+    store.sync(id(2)).unwrap();
+    let left = folder.after_crash(0, CrashMode::KeepNothing);
+    assert_eq!(left.list().unwrap().len(), 3, "all that were there");
+    for number in [2, 1, 3] {
+        store.sync(id(number)).unwrap();
+    }
+    assert_eq!(names_synced(), 1);
+    store.create(id(4), 0).unwrap();
+    store.sync(id(3)).unwrap();
+    assert_eq!(names_synced(), 1, "the new one is not asked about");
+    folder.fail_once(&[OpKind::SyncNames], 1, FaultKind::Eio);
+    assert!(matches!(store.sync(id(4)), Err(StoreError::Names(_))));
+    store.sync(id(4)).unwrap();
+    assert_eq!(names_synced(), 3, "after a failure it is tried again");
+}
+
+#[test]
+fn a_sealed_container_is_not_appended_to_and_its_number_can_be_used_again() {
+    let (folder, store) = store();
+    store.create(id(5), 1 << 20).unwrap();
+    store.append(id(5), 0, b"contents").unwrap();
+    store.seal(id(5), 4).unwrap();
+    assert_eq!((store.len(id(5)).unwrap(), folder.used_bytes()), (4, 4096));
+    let refused = store.append(id(5), 4, b"x").unwrap_err();
+    assert!(refused.to_string().contains("append to sealed"), "{refused}");
+    store.remove(id(5)).unwrap();
+    assert_eq!(folder.used_bytes(), 0, "nothing keeps its file open");
+    store.create(id(5), 0).unwrap();
+    store.append(id(5), 0, b"x").unwrap();
+    assert_eq!(store.allocated_bytes(id(5)).unwrap(), 4096);
+    folder.fail_once(&[OpKind::Remove], 1, FaultKind::Eio);
+    assert!(matches!(store.remove(id(5)), Err(StoreError::Media { .. })));
+    store.remove(id(5)).unwrap();
+    store.remove(id(5)).unwrap();
+}
