@@ -2,7 +2,8 @@
 //! Room: onefold-block.
 //! Invariants: (1) bytes appended to a container can be read back at once; (2) they survive a
 //! power cut once `sync` of that container returned `Ok`; (3) a sealed container never changes
-//! until it is removed. Checked by [`crate::conformance::container_store`].
+//! until it is removed, but for what its owner punched. Checked by
+//! [`crate::conformance::container_store`].
 
 use thiserror::Error;
 
@@ -54,6 +55,11 @@ pub trait ContainerStore: Send + Sync {
     /// No more appends: the container is `len` bytes long and what was set aside past that is
     /// given back. Durable after the next [`ContainerStore::sync`] of it.
     fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError>;
+
+    /// Give the space of a range of a sealed container back, in whole pages of 4 KiB. What is there
+    /// is zeroes from now on, or what it was, in parts or as a whole: callers read it no more. A
+    /// store that cannot give it back answers `Ok`.
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError>;
 
     /// Remove a container and give its space back. Removing what is not there is fine: a crash
     /// may have come between the decision and the deed.

@@ -156,6 +156,10 @@ impl ContainerStore for FolderContainerStore {
         Ok(())
     }
 
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.media(id)?.punch(offset, len).map_err(|e| wrap(id, e))
+    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         let result = match self.folder.remove(&file_name(id)) {
             Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),

@@ -90,7 +90,8 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
     for number in 1..=containers {
         let id = ContainerId::new(number);
         let (len_bytes, chunks) = (4 << 20, 1000);
-        let record = ContainerRecord { id, len_bytes, chunks, references: 1000, live_max: 1000 };
+        let (references, live_max, punched) = (1000, 1000, 0);
+        let record = ContainerRecord { id, len_bytes, chunks, references, live_max, punched };
         encode(&record, &mut table[number as usize / RECORDS_PER_PAGE]);
     }
     let (table, _) = tree(&mut file, table);

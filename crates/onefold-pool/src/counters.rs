@@ -37,4 +37,6 @@ pub(crate) struct Counters {
     pub checkpoints: AtomicU64,
     /// Bytes of records that were moved to win space back.
     pub moved_bytes: AtomicU64,
+    /// Bytes of containers that were given back where they lie.
+    pub punched_bytes: AtomicU64,
 }

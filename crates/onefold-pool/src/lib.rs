@@ -4,8 +4,9 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `reclaim` and `relocate`, which win space back, and `gather`, which wins order back; `open`,
-//! `recover`, `rescue`, `check` with `slot_uses`, and `status` around them; `format` below all.
+//! `reclaim`, `relocate` and `punch`, which win space back, and `gather`, which wins order back;
+//! `open`, `recover`, `rescue`, `check` with `slot_uses`, and `status` around them; `format` below
+//! them all.
 
 mod absent;
 mod check;
@@ -30,6 +31,7 @@ mod open;
 mod pba;
 mod plan;
 mod pool;
+mod punch;
 mod read;
 mod read_cache;
 mod reclaim;

@@ -26,6 +26,7 @@ use crate::gather::{Gathering, Order};
 use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::{MapEntry, Pba};
 use crate::pool::Pool;
+use crate::punch::Punching;
 use crate::relocate::{MOVES_PER_COMMIT, Records, Reference};
 use crate::sync;
 
@@ -114,6 +115,7 @@ pub struct Reclaim {
     /// Bytes of work that writers owe.
     debt_bytes: u64,
     order: Order,
+    punching: Punching,
 }
 
 enum Work {
@@ -243,11 +245,11 @@ impl Inner {
                 return Ok(true);
             }
             let step = match self.reclaim_step(&mut reclaim, u64::MAX, Goal::Room) {
-                Err(error) if error.is_no_space() => return Ok(false),
+                Err(error) if error.is_no_space() => return self.punch_dead(&mut reclaim.punching),
                 step => step?,
             };
             if step.done && !self.gives_back() {
-                return Ok(false);
+                return self.punch_dead(&mut reclaim.punching);
             }
         }
     }
@@ -704,7 +706,7 @@ fn emptiest(
         .filter(|(id, info)| is_candidate(*id, info, left_alone) && worth(info))
         .map(|(id, info)| {
             let live = info.live_bytes();
-            ((live << 16) / u64::from(info.len_bytes), id, live, info.references)
+            ((live << 16) / info.stored_bytes(), id, live, info.references)
         })
         .collect();
     candidates.sort_unstable();

@@ -244,7 +244,8 @@ impl Inner {
         let containers: Vec<(ContainerId, u64)> = {
             let engine = self.engine();
             let sealed = engine.table.iter().rev().filter(|(_, info)| info.len_bytes > 0);
-            sealed.map(|(id, info)| (id, u64::from(info.len_bytes))).collect()
+            let whole = sealed.filter(|(_, info)| info.punched == 0);
+            whole.map(|(id, info)| (id, u64::from(info.len_bytes))).collect()
         };
         for (id, len) in containers {
             match directories::load(&*self.plain, id, len) {

@@ -54,6 +54,8 @@ pub struct Activity {
     pub checkpoints: u64,
     /// Bytes of records that were moved to win space back.
     pub moved_bytes: u64,
+    /// Bytes of containers given back where they lie, on a disk too full to move anything.
+    pub punched_bytes: u64,
 }
 
 /// What a pool holds and uses.
@@ -264,7 +266,7 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
             let around = container::HEADER_BYTES + container::directory_bytes(info.chunks as usize);
             stored.sealed += 1;
             stored.sealed_bytes += len;
-            stored.container_bytes += len;
+            stored.container_bytes += info.stored_bytes();
             stored.chunks += chunks;
             stored.live_chunks += u64::from(info.live());
             stored.record_bytes += part(len - around as u64, info.live().into(), chunks);
@@ -331,5 +333,6 @@ fn activity(inner: &Inner) -> Activity {
         flushes: get(&counters.flushes),
         checkpoints: get(&counters.checkpoints),
         moved_bytes: get(&counters.moved_bytes),
+        punched_bytes: get(&counters.punched_bytes),
     }
 }

@@ -30,6 +30,7 @@ pub const CHECKS: &[StoreCheck] = &[
     ("what is not there", what_is_not_there),
     ("sealed containers do not change", sealed_containers_do_not_change),
     ("sealing gives space back", sealing_gives_space_back),
+    ("punching takes nothing else", punching_takes_nothing_else),
     ("threads", threads),
     ("model", model),
 ];
@@ -130,12 +131,13 @@ fn what_is_not_there(make: &MakeStore<'_>) {
     let store = make();
     created(&*store, 1);
     let absent = id(5);
-    let results: [(&str, Result<(), StoreError>); 6] = [
+    let results: [(&str, Result<(), StoreError>); 7] = [
         ("append", store.append(absent, 0, &[1])),
         ("read", store.read(absent, 0, &mut [0])),
         ("len", store.len(absent).map(drop)),
         ("sync", store.sync(absent)),
         ("seal", store.seal(absent, 0)),
+        ("punch", store.punch(absent, 0, 4096)),
         ("allocated_bytes", store.allocated_bytes(absent).map(drop)),
     ];
     for (verb, result) in results {
@@ -173,6 +175,30 @@ fn sealing_gives_space_back(make: &MakeStore<'_>) {
     ok(store.sync(one), "syncing");
     let after = ok(store.allocated_bytes(one), "measuring");
     assert!(after < CAPACITY / 4, "{after} bytes are still taken by a container of 10 000");
+}
+
+fn punching_takes_nothing_else(make: &MakeStore<'_>) {
+    const PAGE: usize = 4096;
+    let store = make();
+    let one = created(&*store, 1);
+    let data = SplitMix64::new(4).bytes(9 * PAGE + 100);
+    ok(store.append(one, 0, &data), "appending");
+    ok(store.seal(one, data.len() as u64), "sealing");
+    ok(store.sync(one), "syncing");
+    let before = ok(store.allocated_bytes(one), "measuring");
+    ok(store.punch(one, PAGE as u64, 2 * PAGE as u64), "punching");
+    ok(store.punch(one, 6 * PAGE as u64, PAGE as u64), "punching");
+    ok(store.sync(one), "syncing");
+    assert_eq!(ok(store.len(one), "measuring"), data.len() as u64, "the length is what it was");
+    let after = ok(store.allocated_bytes(one), "measuring");
+    assert!(after <= before, "{after} bytes are taken after punching, {before} before");
+    let mut found = vec![0xa5; data.len()];
+    ok(store.read(one, 0, &mut found), "reading over what was punched");
+    for kept in [0..PAGE, 3 * PAGE..6 * PAGE, 7 * PAGE..data.len()] {
+        let what = "what was not punched";
+        assert_same(&found[kept.clone()], &data[kept.clone()], kept.start as u64, what);
+    }
+    ok(store.remove(one), "removing");
 }
 
 fn threads(make: &MakeStore<'_>) {

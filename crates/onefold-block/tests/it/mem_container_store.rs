@@ -91,6 +91,16 @@ impl ContainerStore for MemContainerStore {
         })
     }
 
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.with(id, |container| {
+            let end = offset.saturating_add(len).min(container.bytes.len() as u64);
+            if let Some(bytes) = container.bytes.get_mut(offset as usize..end as usize) {
+                bytes.fill(0);
+            }
+            Ok(())
+        })
+    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         self.containers().remove(&id);
         Ok(())

@@ -673,6 +673,11 @@ impl ContainerStore for TieredStore {
         Ok(())
     }
 
+    /// A copy may keep what is punched: nobody reads that.
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.slow.punch(id, offset, len)
+    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         // While it goes it is like one that is being filled: no read makes a copy.
         self.invalidate(id, false);

@@ -2,7 +2,8 @@
 //! Room: onefold-pool.
 //! Invariants: (1) `references` of a container equals the number of map entries with an address in
 //! it; `Pool::check` recounts them; (2) at most `live_max` of its records are referred to, and at
-//! most `references`; (3) `totals` are the sums over all sealed containers.
+//! most `references`; (3) no record of a container with punched pages is
+//! shared; (4) `totals` are the sums over all sealed containers.
 //! Cost: 32 bytes of memory per container, that is per 4 MiB stored; 24 bytes per 256 containers
 //! that once were.
 
@@ -11,7 +12,9 @@ use std::collections::BTreeSet;
 use onefold_block::ContainerId;
 
 use crate::error::PoolError;
-use crate::format::container_table::{self, ContainerRecord, RECORDS_PER_PAGE, RecordPage};
+use crate::format::container_table::{
+    self, ContainerRecord, PUNCH_BYTES, RECORDS_PER_PAGE, REFERENCES_MAX, RecordPage,
+};
 use crate::map::{ENTRIES_PER_PAGE, Map, OnDamage, PageArray, PageRef, REFERENCES_PER_PAGE};
 
 /// What is known of one container.
@@ -30,6 +33,9 @@ pub struct ContainerInfo {
     pub gained: u32,
     /// Its records are being moved elsewhere: nobody may share them any more.
     pub closing: bool,
+    /// So many pages of 4 KiB of it were given back, or are about to be: nobody may share its
+    /// records any more, as they may be gone.
+    pub punched: u16,
 }
 
 impl ContainerInfo {
@@ -42,13 +48,21 @@ impl ContainerInfo {
     pub fn live_bytes(&self) -> u64 {
         match u64::from(self.chunks) {
             0 => 0,
-            chunks => u64::from(self.len_bytes) * u64::from(self.live()) / chunks,
+            chunks => {
+                let live = u64::from(self.len_bytes) * u64::from(self.live()) / chunks;
+                live.min(self.stored_bytes())
+            }
         }
+    }
+
+    /// Bytes that it takes: its length without what was punched.
+    pub fn stored_bytes(&self) -> u64 {
+        u64::from(self.len_bytes) - u64::from(self.punched) * PUNCH_BYTES as u64
     }
 
     /// Bytes that would come back if what is alive were moved.
     pub fn dead_bytes(&self) -> u64 {
-        u64::from(self.len_bytes) - self.live_bytes()
+        self.stored_bytes() - self.live_bytes()
     }
 
     const fn is_sealed(&self) -> bool {
@@ -166,9 +180,10 @@ impl ContainerTable {
     }
 
     fn insert(&mut self, record: &ContainerRecord) {
-        let &ContainerRecord { id, len_bytes, chunks, references, live_max } = record;
+        let &ContainerRecord { id, len_bytes, chunks, references, live_max, punched } = record;
         let (gained, closing) = (0, false);
-        let info = ContainerInfo { len_bytes, chunks, references, live_max, gained, closing };
+        let info =
+            ContainerInfo { len_bytes, chunks, references, live_max, gained, closing, punched };
         self.change(id, |slot| *slot = Some(info));
     }
 
@@ -254,13 +269,13 @@ impl ContainerTable {
         let mut info = before;
         let result = change(&mut info);
         if let Some(before) = before.filter(ContainerInfo::is_sealed) {
-            self.totals.stored_bytes -= u64::from(before.len_bytes);
+            self.totals.stored_bytes -= before.stored_bytes();
             self.totals.live_bytes -= before.live_bytes();
             self.totals.dead -= u64::from(before.is_dead());
             self.totals.dead_bytes -= dead_len(&before);
         }
         if let Some(after) = info.filter(ContainerInfo::is_sealed) {
-            self.totals.stored_bytes += u64::from(after.len_bytes);
+            self.totals.stored_bytes += after.stored_bytes();
             self.totals.live_bytes += after.live_bytes();
             self.totals.dead += u64::from(after.is_dead());
             self.totals.dead_bytes += dead_len(&after);
@@ -307,9 +322,10 @@ impl ContainerTable {
         self.pages.get(page)?.as_ref()?.containers[place].as_ref()
     }
 
-    /// Whether a record of this container may be shared: it is there, and not being emptied.
+    /// Whether a record of this container may be shared: it is there, not being emptied, and all of
+    /// it is there.
     pub fn is_shareable(&self, id: ContainerId) -> bool {
-        self.get(id).is_some_and(|info| !info.closing)
+        self.get(id).is_some_and(|info| !info.closing && info.punched == 0)
     }
 
     /// Let nobody share the records of a container any more, or let them again.
@@ -319,11 +335,25 @@ impl ContainerTable {
         }
     }
 
-    /// `count` more map entries point into `id`; false if there is no such container.
+    /// So many pages of a container may be gone once this is durable. Nobody shares its records any
+    /// more.
+    pub fn set_punched(&mut self, id: ContainerId, pages: u16) {
+        self.change(id, |slot| {
+            if let Some(info) = slot {
+                info.punched = pages;
+            }
+        });
+    }
+
+    /// `count` more map entries point into `id`; false if there is no such container, or too many
+    /// do.
     #[must_use]
     pub fn reference(&mut self, id: ContainerId, count: u64) -> bool {
         self.change(id, |slot| {
             let Some(info) = slot else { return false };
+            if info.references + count > REFERENCES_MAX {
+                return false;
+            }
             info.references += count;
             info.gained = u64::from(info.gained).saturating_add(count).min(u32::MAX.into()) as u32;
             // A share may bring a dead record back to life.
@@ -428,12 +458,12 @@ impl ContainerTable {
 
 /// What a checkpoint shall hold of a container.
 const fn record(id: ContainerId, info: &ContainerInfo) -> ContainerRecord {
-    let ContainerInfo { len_bytes, chunks, references, live_max, .. } = *info;
-    ContainerRecord { id, len_bytes, chunks, references, live_max }
+    let ContainerInfo { len_bytes, chunks, references, live_max, punched, .. } = *info;
+    ContainerRecord { id, len_bytes, chunks, references, live_max, punched }
 }
 
 fn dead_len(info: &ContainerInfo) -> u64 {
-    if info.is_dead() { u64::from(info.len_bytes) } else { 0 }
+    if info.is_dead() { info.stored_bytes() } else { 0 }
 }
 
 #[cfg(test)]
@@ -486,8 +516,30 @@ mod tests {
         assert_eq!(table.totals().live_bytes, 400, "it may be one that was dead");
         assert!(table.release(id, 6));
         assert_eq!((table.totals().live_bytes, table.unseen()), (100, 23));
+        table.set_punched(id, 0);
+        assert!(table.is_shareable(id), "nothing of it is gone");
         table.set_closing(id, true);
         assert!(!table.is_shareable(id) && table.get(id).is_some());
+        table.remove(id);
+        assert_eq!(table.totals(), SpaceTotals::default());
+    }
+
+    #[test]
+    fn what_was_punched_is_not_stored_and_what_is_left_is_not_shared() {
+        let id = ContainerId::new(1);
+        let mut table = ContainerTable::default();
+        table.open(id);
+        assert!(table.reference(id, 5));
+        table.seal(id, 100_000, 10);
+        table.set_punched(id, 10);
+        let totals = table.totals();
+        assert_eq!((totals.stored_bytes, totals.live_bytes), (59_040, 50_000));
+        assert_eq!(table.get(id).unwrap().dead_bytes(), 9040);
+        assert!(!table.is_shareable(id));
+        table.set_punched(id, 15);
+        assert_eq!(table.totals().live_bytes, 38_560, "no more lives than is stored");
+        assert!(table.release(id, 5));
+        assert_eq!((table.dead(), table.totals().dead_bytes), (1, 38_560));
         table.remove(id);
         assert_eq!(table.totals(), SpaceTotals::default());
     }

@@ -9,7 +9,8 @@
 //! | 0..32 | its length in bytes; 0 while it is open |
 //! | 32..48 | records in it |
 //! | 48..64 | records of it that may be referred to, at most |
-//! | 64..120 | map entries that point into it |
+//! | 64..108 | map entries that point into it |
+//! | 108..120 | punched: pages of 4 KiB of it that may be gone |
 //! | 120..128 | kind: 0 there is no such container, 1 a container of records, 2 reserved |
 
 use onefold_block::ContainerId;
@@ -27,6 +28,15 @@ const KIND_CONTAINER: u64 = 1;
 /// A table of where records are now. There is no writer yet; refused by name.
 const KIND_FORWARDING: u64 = 2;
 const KIND_BITS: u32 = 8;
+const PUNCHED_BITS: u32 = 12;
+const REFERENCE_BITS: u32 = 64 - KIND_BITS - PUNCHED_BITS;
+
+/// Most map entries that can point into a container.
+pub const REFERENCES_MAX: u64 = (1 << REFERENCE_BITS) - 1;
+/// What is punched of a container is counted in these, and lies on multiples of it.
+pub const PUNCH_BYTES: usize = 4096;
+
+const _: () = assert!(CONTAINER_BYTES_MAX / PUNCH_BYTES < 1 << PUNCHED_BITS);
 
 /// A page as numbers.
 pub type RecordPage = [u64; ENTRIES_PER_PAGE];
@@ -44,6 +54,8 @@ pub struct ContainerRecord {
     pub references: u64,
     /// At most so many of its records are referred to.
     pub live_max: u32,
+    /// So many pages of 4 KiB of it may be gone. If any, none of its records is shared any more.
+    pub punched: u16,
 }
 
 /// Put a record where it belongs.
@@ -52,7 +64,9 @@ pub fn encode(record: &ContainerRecord, page: &mut RecordPage) {
     page[at] = u64::from(record.len_bytes)
         | u64::from(record.chunks) << 32
         | u64::from(record.live_max) << 48;
-    page[at + 1] = record.references | KIND_CONTAINER << (64 - KIND_BITS);
+    page[at + 1] = record.references
+        | u64::from(record.punched) << REFERENCE_BITS
+        | KIND_CONTAINER << (64 - KIND_BITS);
 }
 
 /// The records of the page that begins with number `first`, all below `next_container`.
@@ -71,7 +85,8 @@ pub fn decode(
             id,
             len_bytes: words[0] as u32,
             chunks: u32::from((words[0] >> 32) as u16),
-            references: words[1] << KIND_BITS >> KIND_BITS,
+            references: words[1] & REFERENCES_MAX,
+            punched: (words[1] >> REFERENCE_BITS) as u16 & ((1 << PUNCHED_BITS) - 1),
             live_max: u32::from((words[0] >> 48) as u16),
         };
         let kind = words[1] >> (64 - KIND_BITS);
@@ -89,10 +104,11 @@ pub fn decode(
 }
 
 fn is_plausible(record: &ContainerRecord) -> bool {
-    let &ContainerRecord { id, len_bytes, chunks, live_max, .. } = record;
+    let &ContainerRecord { id, len_bytes, chunks, live_max, punched, .. } = record;
     let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);
     let sealed = (around..=CONTAINER_BYTES_MAX).contains(&(len_bytes as usize));
     let fits = if len_bytes == 0 { chunks == 0 } else { sealed };
+    let fits = fits && usize::from(punched) * PUNCH_BYTES <= len_bytes as usize;
     fits && id.get() > 0 && chunks as usize <= CHUNKS_PER_CONTAINER_MAX && live_max <= chunks
 }
 
@@ -106,8 +122,9 @@ mod tests {
             id: ContainerId::new(256 + 8),
             len_bytes: 4 << 20,
             chunks: 2000,
-            references: (1 << 56) - 1,
+            references: REFERENCES_MAX,
             live_max: 1500,
+            punched: 1024,
         };
         let open = ContainerRecord {
             id: ContainerId::new(511),
@@ -115,6 +132,7 @@ mod tests {
             chunks: 0,
             references: 3,
             live_max: 0,
+            punched: 0,
         };
         let mut page = [0; ENTRIES_PER_PAGE];
         encode(&record, &mut page);
@@ -128,7 +146,8 @@ mod tests {
         let error = decode(&forwarding, first, 512).unwrap_err();
         assert!(error.is_other_format(), "{error}");
         assert!(error.to_string().contains("264 is a forwarding container"), "{error}");
-        let wrong = [(16, 16, 0), (16, 48, 0), (17, 56, 0x2), (17, 56, 0xff), (0, 0, 1)];
+        let wrong =
+            [(16, 16, 0), (16, 48, 0), (17, 56, 0x2), (17, 56, 0xff), (17, 44, 1), (0, 0, 1)];
         for (word, shift, flip) in wrong {
             let mut page = page;
             page[word] ^= if flip == 0 { 0xffff << shift } else { flip << shift };

@@ -182,6 +182,8 @@ struct Tally {
     refused: u64,
     /// Bytes moved by reclaim.
     moved: u64,
+    /// Bytes given back where they lay.
+    punched: u64,
 }
 
 impl Life {
@@ -281,7 +283,9 @@ impl Life {
         let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
         let mode = modes[self.random.below(3) as usize];
         let context = format!("{context}, {mode:?}");
-        self.tally.moved += self.pool.activity().moved_bytes;
+        let activity = self.pool.activity();
+        self.tally.moved += activity.moved_bytes;
+        self.tally.punched += activity.punched_bytes;
         self.tally.cuts += 1;
         let mut sim = self.sim.after_crash(seed ^ self.tally.cuts, mode);
         drop((self.volume, self.pool));
@@ -346,6 +350,7 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         all.pairs += one.pairs;
         all.refused += one.refused;
         all.moved += one.moved;
+        all.punched += one.punched;
         if all.cuts >= wanted {
             break;
         }
@@ -353,4 +358,5 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
     println!("{all:?}");
     assert!(all.refused > 0, "no disk was ever full: {all:?}");
     assert!(all.moved > 0, "nothing was ever moved: {all:?}");
+    assert!(all.punched > 0, "nothing was ever punched: {all:?}");
 }

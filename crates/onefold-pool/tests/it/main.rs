@@ -15,6 +15,7 @@ mod model;
 mod noticed;
 mod parallel;
 mod parsers;
+mod punch;
 mod quiet;
 mod reduction;
 mod rescue;

@@ -26,6 +26,9 @@ enum Bug {
     SealForgetsToCut,
     SealKeepsSpace,
     LengthIsCapacity,
+    PunchTakesTooMuch,
+    PunchCuts,
+    PunchOfNothingSucceeds,
     OtherThreadsLoseBytes,
     EveryThirtiethAppendIsLost,
 }
@@ -46,6 +49,9 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::SealForgetsToCut, "sealed containers do not change"),
     (Bug::SealKeepsSpace, "sealing gives space back"),
     (Bug::LengthIsCapacity, "sealing gives space back"),
+    (Bug::PunchTakesTooMuch, "punching takes nothing else"),
+    (Bug::PunchCuts, "punching takes nothing else"),
+    (Bug::PunchOfNothingSucceeds, "what is not there"),
     (Bug::OtherThreadsLoseBytes, "threads"),
     (Bug::EveryThirtiethAppendIsLost, "model"),
 ];
@@ -132,6 +138,21 @@ impl ContainerStore for Broken {
         match self.bug {
             Some(Bug::SealForgetsToCut) => self.inner.seal(id, self.inner.len(id)?),
             _ => self.inner.seal(id, len),
+        }
+    }
+
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        match self.bug {
+            Some(Bug::PunchTakesTooMuch) => self.inner.punch(id, offset, len + 1),
+            Some(Bug::PunchCuts) => {
+                let bytes = self.bytes(id)?;
+                self.replace(id, &bytes[..bytes.len().min(offset as usize)])
+            }
+            Some(Bug::PunchOfNothingSucceeds) => {
+                drop(self.inner.punch(id, offset, len));
+                Ok(())
+            }
+            _ => self.inner.punch(id, offset, len),
         }
     }
 

@@ -1,0 +1,283 @@
+//! The emergency of winning space back: on a disk so full that nothing can be moved, pages of 4 KiB
+//! in which nothing lives are given back where they lie.
+//! Room: onefold-pool.
+//! In: sealed containers with dead bytes. Out: the same containers with holes, some of their dead
+//! records gone. Addresses of what lives do not change.
+//! Invariants: (1) before a page is punched, the checkpoint is durable that says for good that
+//! nothing of its container is shared any more, and that has, with all that follows it, only
+//! references that were there when that container was closed; (2) a page goes only if no reference
+//! was found into it by a pass over all maps, begun after its container was closed; (3) a map that
+//! cannot be read, or a container with more references than were found, keeps all of its pages.
+//! Cost: a pass over the maps and a checkpoint; 4 bytes of memory per reference into the containers
+//! at hand.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::PoisonError;
+
+use onefold_block::{ContainerId, Lba, StoreError};
+
+use crate::container::table::ContainerInfo;
+use crate::counters::count;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container::{HEADER_BYTES, directory_bytes};
+use crate::format::container_table::PUNCH_BYTES;
+use crate::map::ENTRIES_PER_PAGE;
+use crate::pba::Location;
+
+/// References into the containers of one pass, at most.
+const REFERENCES_MAX: u64 = 1 << 20;
+/// What gives back less than this is not worth a checkpoint.
+const GAIN_BYTES_MIN: u64 = 64 << 10;
+
+/// What is known of punching here.
+#[derive(Default)]
+pub struct Punching {
+    /// Nothing came back: the file system, or what is below it, cannot.
+    in_vain: bool,
+}
+
+/// A container with pages in which nothing lives.
+struct Victim {
+    id: ContainerId,
+    /// What was known of it before.
+    info: ContainerInfo,
+    /// These pages.
+    pages: Vec<Range<usize>>,
+}
+
+impl Victim {
+    /// How many they are.
+    fn count(&self) -> u16 {
+        self.pages.iter().map(|run| run.len() as u16).sum()
+    }
+
+    fn gain_bytes(&self) -> u64 {
+        u64::from(self.count().saturating_sub(self.info.punched)) * PUNCH_BYTES as u64
+    }
+}
+
+impl Inner {
+    /// Give back what can be given back without moving anything. True if space came back.
+    pub fn punch_dead(&self, punching: &mut Punching) -> Result<bool, PoolError> {
+        if punching.in_vain {
+            return Ok(false);
+        }
+        let closed = self.close_for_punching();
+        let punched = self.punch_closed(&closed, punching);
+        let mut engine = self.engine();
+        for id in closed {
+            engine.table.set_closing(id, false);
+        }
+        punched
+    }
+
+    /// Close the containers with most dead bytes, as many as fit into a pass. In order.
+    fn close_for_punching(&self) -> Vec<ContainerId> {
+        let mut engine = self.engine();
+        let in_memory: Vec<ContainerId> = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            live.keys().copied().collect()
+        };
+        let may = |id: &ContainerId, info: &ContainerInfo| {
+            info.dead_bytes() >= PUNCH_BYTES as u64 && !info.closing && !in_memory.contains(id)
+        };
+        let mut candidates: Vec<(u64, ContainerId, u64)> = engine
+            .table
+            .iter()
+            .filter(|(id, info)| may(id, info))
+            .map(|(id, info)| (info.dead_bytes(), id, info.references))
+            .collect();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        let (mut references, mut closed) = (0, Vec::new());
+        for (_, id, more) in candidates {
+            if references + more > REFERENCES_MAX {
+                continue;
+            }
+            references += more;
+            engine.table.set_closing(id, true);
+            closed.push(id);
+        }
+        closed.sort_unstable();
+        closed
+    }
+
+    fn punch_closed(
+        &self,
+        closed: &[ContainerId],
+        punching: &mut Punching,
+    ) -> Result<bool, PoolError> {
+        if closed.is_empty() {
+            return Ok(false);
+        }
+        let live = match self.locations_in(closed) {
+            Ok(live) => live,
+            Err(error) if error.is_unreadable() => {
+                tracing::error!("no pages are given back where they lie: {error}");
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let victims = self.victims(closed, &live);
+        let gain: u64 = victims.iter().map(Victim::gain_bytes).sum();
+        if gain < GAIN_BYTES_MIN {
+            return Ok(false);
+        }
+        self.mark(&victims)?;
+        let allocated = || -> u64 {
+            let of = |victim: &Victim| self.plain.allocated_bytes(victim.id).unwrap_or(0);
+            victims.iter().map(of).sum()
+        };
+        let before = allocated();
+        for victim in &victims {
+            self.directories.remove(victim.id);
+            for run in &victim.pages {
+                let (from, len) = (run.start * PUNCH_BYTES, run.len() * PUNCH_BYTES);
+                match self.store.punch(victim.id, from as u64, len as u64) {
+                    // Nothing referred to it any more.
+                    Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                    // Nothing was promised of these bytes.
+                    Err(error) => {
+                        tracing::warn!("space cannot be given back where it lies: {error}");
+                        punching.in_vain = true;
+                    }
+                }
+            }
+        }
+        let back = before.saturating_sub(allocated());
+        if back == 0 {
+            punching.in_vain = true;
+            let mut engine = self.engine();
+            for victim in &victims {
+                engine.table.set_punched(victim.id, victim.info.punched.max(1));
+            }
+        }
+        count(&self.counters.punched_bytes, back);
+        Ok(back > 0)
+    }
+
+    /// Say in a durable checkpoint that what is about to be punched is not to be shared.
+    fn mark(&self, victims: &[Victim]) -> Result<(), PoolError> {
+        let set = |punched: &dyn Fn(&Victim) -> u16| {
+            let mut engine = self.engine();
+            for victim in victims {
+                engine.table.set_punched(victim.id, punched(victim));
+            }
+        };
+        set(&Victim::count);
+        // Nothing was punched yet.
+        self.checkpoint().inspect_err(|_| set(&|victim| victim.info.punched))
+    }
+
+    /// Where references into these containers lead, each as often as there are such. An error where
+    /// any map cannot be read.
+    fn locations_in(
+        &self,
+        closed: &[ContainerId],
+    ) -> Result<HashMap<ContainerId, Vec<Location>>, PoolError> {
+        let mut found: HashMap<ContainerId, Vec<Location>> = HashMap::new();
+        let volumes: Vec<_> = {
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            volumes.values().cloned().collect()
+        };
+        let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
+        for volume in volumes {
+            let (mut at, end) = (0, self.map.blocks_max(volume.number).unwrap_or(0));
+            while at < end {
+                let lba = Lba::new(at);
+                let batch = (ENTRIES_PER_PAGE as u64).min(end - at);
+                entries.clear();
+                let run =
+                    self.map.uniform_run(volume.number, lba, end - at).and_then(|(run, _)| {
+                        if run == 0 {
+                            self.map.entries(volume.number, lba, batch, &mut entries)?;
+                        }
+                        Ok(if run == 0 { batch } else { run })
+                    });
+                at = match run {
+                    Ok(run) => at + run,
+                    // Its blocks were all given up.
+                    Err(PoolError::VolumeDeleted) => end,
+                    Err(error) => return Err(error),
+                };
+                for pba in entries.iter().filter_map(|entry| entry.pba()) {
+                    if closed.binary_search(&pba.container).is_ok() {
+                        found.entry(pba.container).or_default().push(pba.location);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What can go of each container. One with more references than were found keeps everything.
+    fn victims(
+        &self,
+        closed: &[ContainerId],
+        live: &HashMap<ContainerId, Vec<Location>>,
+    ) -> Vec<Victim> {
+        let engine = self.engine();
+        let mut victims = Vec::with_capacity(closed.len());
+        for &id in closed {
+            let found = live.get(&id).map_or(&[][..], Vec::as_slice);
+            let Some(info) = engine.table.get(id).copied() else { continue };
+            if info.references > found.len() as u64 {
+                continue;
+            }
+            let victim = Victim { id, info, pages: dead_pages(&info, found) };
+            if victim.gain_bytes() > 0 {
+                victims.push(victim);
+            }
+        }
+        victims
+    }
+}
+
+/// Runs of pages of a sealed container that hold neither its header nor its directory nor any part
+/// of these records.
+fn dead_pages(info: &ContainerInfo, live: &[Location]) -> Vec<Range<usize>> {
+    let directory_at = info.len_bytes as usize - directory_bytes(info.chunks as usize);
+    let mut keeps = vec![false; directory_at / PUNCH_BYTES];
+    let header = 0..HEADER_BYTES;
+    let records = live.iter().map(|record| record.offset_bytes()..record.end_bytes());
+    for bytes in records.chain([header]) {
+        let pages = bytes.start / PUNCH_BYTES..bytes.end.div_ceil(PUNCH_BYTES).min(keeps.len());
+        if let Some(pages) = keeps.get_mut(pages) {
+            pages.fill(true);
+        }
+    }
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for page in (0..keeps.len()).filter(|&page| !keeps[page]) {
+        match runs.last_mut() {
+            Some(run) if run.end == page => run.end += 1,
+            _ => runs.push(page..page + 1),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pba::UNIT_BYTES;
+
+    #[test]
+    fn only_pages_go_in_which_nothing_lives() {
+        let chunks = 100;
+        let len_bytes = (20 * PUNCH_BYTES + 7 * UNIT_BYTES + directory_bytes(chunks)) as u32;
+        let info = ContainerInfo { len_bytes, chunks: chunks as u32, ..ContainerInfo::default() };
+        let record = |from: usize, len: usize| Location::new(from / UNIT_BYTES, len / UNIT_BYTES);
+        assert_eq!(dead_pages(&info, &[]), vec![Range { start: 1, end: 20 }]);
+        // Within a page, up to a border, over one, and the last.
+        let live = [
+            record(3 * PUNCH_BYTES + 64, 64),
+            record(6 * PUNCH_BYTES - 64, 64),
+            record(10 * PUNCH_BYTES - 16, 32),
+            record(20 * PUNCH_BYTES - 16, 64),
+        ];
+        assert_eq!(dead_pages(&info, &live), [1..3, 4..5, 6..9, 11..19]);
+        let empty = ContainerInfo { len_bytes: directory_bytes(0) as u32 + 48, ..info };
+        assert_eq!(dead_pages(&ContainerInfo { chunks: 0, ..empty }, &[]), []);
+    }
+}
