@@ -6,5 +6,6 @@
 mod chunk;
 mod compress;
 mod fingerprint;
+mod golden;
 mod lz4_format;
 mod samples;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod by_hand;
 mod damaged;
 mod images;
 mod streams;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 
+mod golden;
 mod order;
 mod queueing;
 mod station;

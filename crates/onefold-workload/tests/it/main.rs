@@ -7,6 +7,7 @@
 mod content;
 mod formats;
 mod generators;
+mod golden;
 mod laws;
 #[cfg(feature = "parquet")]
 mod parquet;
