@@ -206,7 +206,8 @@ const QUANTILES: u64 = 0xd235_84ab_4633_cd4c;
 const TRACE: &str = "\
 {\"displayTimeUnit\":\"ns\",\"traceEvents\":[
 {\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"bus\"}},
-{\"ph\":\"M\",\"pid\":0,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"a\\u0001\\\"b\\\\\"}},
+{\"ph\":\"M\",\"pid\":0,\"tid\":1,\"name\":\"thread_name\",\
+\"args\":{\"name\":\"a\\u0001\\\"b\\\\\"}},
 {\"pid\":0,\"tid\":1,\"name\":\"x\",\"ts\":1.002,\"ph\":\"X\",\"dur\":1.003},
 {\"pid\":0,\"tid\":0,\"name\":\"y\",\"ts\":0.070,\"ph\":\"i\",\"s\":\"t\"},
 {\"pid\":0,\"tid\":0,\"name\":\"z\",\"ts\":0.005,\"ph\":\"X\",\"dur\":0.000}
