@@ -402,6 +402,52 @@ mod tests {
     }
 
     #[test]
+    fn numbers_round_up_into_the_next_width() {
+        for (bytes, text) in [
+            (1, "1 B"),
+            (999, "999 B"),
+            (1000, "0.98 KiB"),
+            (10_234, "9.99 KiB"),
+            (10_235, "10.0 KiB"),
+            (102_348, "99.9 KiB"),
+            (102_349, "100 KiB"),
+            (1_023_487, "999 KiB"),
+            (1_023_488, "0.98 MiB"),
+            (1 << 60, "1.00 EiB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+        for (seconds, text) in [
+            (0.0, "0.0 s"),
+            (9.94, "9.9 s"),
+            (9.96, "10 s"),
+            (99.4, "99 s"),
+            (99.6, "2 min"),
+            (5969.0, "99 min"),
+            (5971.0, "1.7 h"),
+        ] {
+            assert_eq!(duration(seconds), text, "{seconds}");
+        }
+        assert_eq!(
+            [0.0, 0.0004, 0.0006, -0.0004, 1.0].map(percent)[..4],
+            ["0.0 %", "0.0 %", "0.1 %", "0.0 %"]
+        );
+        assert_eq!(
+            (percent(1.0), ratio(None), ratio(Some(1.0))),
+            ("100.0 %".into(), "all".into(), "1.00x".into())
+        );
+        assert_eq!([12, 123, 1234, 123_456].map(number), ["12", "123", "1,234", "123,456"]);
+        assert_eq!(plural(0, "file"), "0 files");
+        assert_eq!(plural(1, "file that changed meanwhile"), "1 file that changed meanwhile");
+        assert_eq!(
+            (shortened("123456", 6), shortened("1234567", 6)),
+            ("123456".into(), "...567".into())
+        );
+        let interval = Interval { low: 1.0, high: 2.5 };
+        assert_eq!(between(interval), "1.000x to 2.500x");
+    }
+
+    #[test]
     fn columns_line_up() {
         let mut out = Vec::new();
         let rows = vec![vec!["a".to_owned(), "1".to_owned()], vec!["bbb".into(), "100".into()]];

@@ -58,3 +58,34 @@ impl Field {
         if a == 0 { 0 } else { self.exp[self.log(a) + self.order - self.log(b)] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_those_of_polynomials_and_quotients_undo_them() {
+        for bits in [0b1011, 0b1_0011, 0b10_0101] {
+            let poly = Poly::from_bits(bits).unwrap();
+            let field = Field::new(poly).unwrap();
+            let all = 0..=field.order as u16;
+            let element = |a: u16| Poly::from_bits(a.into()).unwrap();
+            for (a, b) in all.clone().flat_map(|a| all.clone().map(move |b| (a, b))) {
+                let product = field.mul(a, b);
+                assert_eq!(element(product), element(a).mul_mod(element(b), poly), "{a} {b}");
+                if b != 0 {
+                    assert_eq!(field.div(product, b), a, "{product} / {b}");
+                    assert_eq!(field.exp[field.log(b)], b);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn degrees_from_3_to_15_are_accepted() {
+        let new = |text: &str| Field::new(text.parse().unwrap()).is_ok();
+        assert!(new("x^3 + x + 1") && new("x^15 + x + 1"));
+        assert!(!new("x^2 + x + 1") && !new("x^16 + x^5 + x^3 + x^2 + 1"));
+        assert!(!new("x^4 + x^3 + x^2 + x + 1"), "irreducible, not primitive");
+    }
+}

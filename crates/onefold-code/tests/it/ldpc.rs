@@ -126,6 +126,14 @@ fn wrong_lengths_and_singular_parity_are_named() {
         QcLdpc::from_columns("short", shape, vec![vec![e(0)]]),
         Err(CodeError::NoSuchCode { .. })
     ));
+    let odd = |last| vec![vec![e(0), e(1), e(5)], vec![e(0), e(9), e(last)]];
+    assert!(QcLdpc::from_columns("odd", shape, odd(255)).is_ok());
+    let below = Entry { row: 1, shift: 0 };
+    let beside = vec![vec![e(0), e(1), below], vec![e(0), e(9), e(20)]];
+    for columns in [odd(256), beside, [odd(255), odd(255)].concat()] {
+        let refused = QcLdpc::from_columns("out of range", shape, columns);
+        assert!(matches!(refused, Err(CodeError::NoSuchCode { .. })));
+    }
     assert!(ldpc_by_name("turbo").unwrap_err().to_string().contains("qc-4k-8/9"));
 }
 

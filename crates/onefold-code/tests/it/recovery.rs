@@ -200,6 +200,28 @@ fn a_ring_is_recovered_with_bit_errors() {
     }
 }
 
+/// Pages shorter than what is tried for a start, with one among them that follows nothing.
+#[test]
+fn a_short_ring_is_recovered_from_short_pages_with_a_stray_one() {
+    let GeneratorSpec::Lfsr(register) = preset("lba-prbs31").unwrap().generator else { panic!() };
+    for (page_size, ring_bytes) in [(256, 160), (400, 328)] {
+        let spec = ScramblerSpec {
+            generator: GeneratorSpec::Ring { register, ring_seed: 0x2b75, ring_bytes },
+            seed_map: SeedMap::Table {
+                seeds: (0..7).map(|page| page * 24 % u64::from(ring_bytes)).collect(),
+            },
+            ..preset("lba-prbs31").unwrap()
+        };
+        let mut dump = zeros(&spec, page_size, 63, 0.0);
+        Rng::new(8).fill(&mut dump[30 * page_size..31 * page_size]);
+        let found = infer(&dump, InferOptions::zeros(page_size)).unwrap();
+        assert_eq!((found.pages_explained, found.pages_in_dump), (62, 63), "{found}");
+        assert_eq!(found.rule, SeedRuleKind::Table { period: 7 });
+        let GeneratorSpec::Ring { ring_bytes: length, .. } = found.spec.generator else { panic!() };
+        assert_eq!(length, ring_bytes);
+    }
+}
+
 #[test]
 fn made_dumps_have_out_of_band_bytes_and_errors() {
     let spec = preset("lba-prbs31").unwrap();

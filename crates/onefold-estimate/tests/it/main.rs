@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 
 mod exact;
+mod golden;
 mod merge;
 mod odd;
 mod sampled;
