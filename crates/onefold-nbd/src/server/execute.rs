@@ -373,9 +373,13 @@ fn failed(why: &str) -> BlockError {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::ZeroOptions;
+    use std::sync::Arc;
 
+    use onefold_block::{MemDevice, ZeroOptions};
+
+    use super::super::socket::Socket;
     use super::*;
+    use crate::protocol::ExportInfo;
 
     fn accepted(op: Op) -> Accepted {
         Accepted { cookie: 0, op: Ok(op), payload: 0..7 }
@@ -442,6 +446,44 @@ mod tests {
         let refused = Refused { errno: Errno::Invalid, reason: "" };
         assert!(!waits(&[Accepted { cookie: 0, op: Err(refused), payload: 0..0 }]));
         assert!(!waits(&[]));
+    }
+
+    /// Counts what is logged.
+    struct Counted(Arc<AtomicU64>);
+
+    impl tracing::Subscriber for Counted {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::WARN
+        }
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn of_failures_the_first_second_fourth_and_so_on_are_logged() {
+        let device = MemDevice::new(4096);
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
+        let session =
+            Session { info: ExportInfo::of(&device, false), structured: true, allocation: false };
+        let executor = Executor::new(&device, session, &channel);
+        let counted = Arc::new(AtomicU64::new(0));
+        let mut logged = Vec::new();
+        tracing::subscriber::with_default(Counted(Arc::clone(&counted)), || {
+            for _ in 0..9 {
+                executor.log("read", &BlockError::ReadOnly);
+                logged.push(counted.load(Ordering::Relaxed));
+            }
+        });
+        assert_eq!(logged, [1, 2, 2, 3, 3, 3, 3, 4, 4]);
     }
 
     #[test]
