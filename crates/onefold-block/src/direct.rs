@@ -86,5 +86,6 @@ mod tests {
         assert_eq!(Direct::part(100, &data[100..]), Some(3996..(1 << 20) - 100));
         assert_eq!(Direct::part(100, data), None, "memory and file are not aligned alike");
         assert_eq!(Direct::part(0, &data[..LEN_BYTES_MIN - 1]), None, "too short");
+        assert_eq!(Direct::part(0, &data[..LEN_BYTES_MIN]), Some(0..LEN_BYTES_MIN));
     }
 }

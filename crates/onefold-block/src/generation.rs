@@ -330,6 +330,43 @@ mod tests {
     }
 
     #[test]
+    fn the_file_holds_what_the_table_says_twice() {
+        let folder = new_store();
+        serve(&folder, Survival::NothingFound, BOOT);
+        serve(&folder, Survival::Lost, Some([9; 16]));
+        let media = folder.open(GENERATION_FILE).unwrap();
+        assert_eq!(media.len().unwrap(), 4096 + 76);
+        let mut expected = b"OFGENER\n\x01\0\0\0\x01\0\0\0".to_vec();
+        // Made, begun, settled and begun again: four times.
+        for number in [4u64, 2, 1] {
+            expected.extend(number.to_le_bytes());
+        }
+        expected.extend([5; 16]);
+        expected.extend([9; 16]);
+        expected.extend(crc32fast::hash(&expected).to_le_bytes());
+        for at in [0, 4096] {
+            let mut found = vec![0; 76];
+            media.read(at, &mut found).unwrap();
+            assert_eq!(found, expected, "at {at}");
+        }
+        let operations = folder.op_count();
+        let mut file = open(&folder);
+        file.accept().unwrap();
+        assert_eq!(folder.op_count(), operations + 4, "two writes, each synced");
+        file.accept().unwrap();
+        assert_eq!(folder.op_count(), operations + 4, "once is enough");
+    }
+
+    #[test]
+    fn an_unseen_generation_is_never_the_first() {
+        let folder = SimFolder::new();
+        for (unseen, number) in [(0, 2), (1, 2), (2, 2), (3, 3)] {
+            let file = GenerationFile::open(&folder, OWNER, unseen).unwrap();
+            assert_eq!(file.current(), Generation { number, accepted: 0 });
+        }
+    }
+
+    #[test]
     fn a_loss_is_accepted_once_and_until_the_next_one() {
         let folder = new_store();
         serve(&folder, Survival::NothingFound, BOOT);

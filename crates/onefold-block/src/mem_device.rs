@@ -306,6 +306,11 @@ mod tests {
         device.write_at(1 << 62, &[7; 4096], false).unwrap();
         let extents = device.block_status(1 << 62, 1 << 62).unwrap();
         assert_eq!(extents[0], Extent { len_bytes: 4096, kind: ExtentKind::Data });
+        let told = |at, len| -> u64 {
+            device.block_status(at, len).unwrap().iter().map(|extent| extent.len_bytes).sum()
+        };
+        assert_eq!((told(1 << 62, 1 << 62), told(5, 1 << 40)), (1 << 30, 1 << 30));
+        assert_eq!((told(5, 1 << 30), told(5, (1 << 30) - 1)), (1 << 30, (1 << 30) - 1));
         device.trim(1, u64::MAX - 2, false).unwrap();
         assert_eq!(device.resident_bytes(), PAGE_BYTES, "the last page is not wholly trimmed");
         let mut end = [0; 3];

@@ -50,6 +50,26 @@ mod tests {
         assert_eq!(nearest("frobnicate", known.into_iter()), None);
         let policies = ["lru", "s3-fifo", "sieve"];
         assert_eq!(nearest("s3fifo", policies.into_iter()), Some("s3-fifo"));
+        for (word, known, near) in [
+            ("abcdxy", "abcdef", true),
+            ("abcxyz", "abcdef", false),
+            ("abcd", "abcdef", true),
+            ("abcdef", "abcd", true),
+            ("abc", "abcdef", false),
+            ("abcdxyz", "abcdefg", true),
+            ("abcd", "abcdefg", true),
+            ("abc", "abcdefg", false),
+            ("ab", "xb", true),
+            ("ab", "xy", false),
+        ] {
+            let found = nearest(word, std::iter::once(known));
+            assert_eq!(found, near.then_some(known), "{word} {known}");
+        }
+        assert_eq!(
+            nearest("lr", ["lru", "lfu", "l"].into_iter()),
+            Some("l"),
+            "the first of equals"
+        );
         // Comparing these letter by letter would take minutes.
         let endless = "x".repeat(200 << 20);
         assert_eq!(nearest(&endless, known.into_iter()), None);
