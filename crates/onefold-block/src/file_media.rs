@@ -200,16 +200,13 @@ impl Media for FileMedia {
         if offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
             return Err(self.truncated(offset, wanted)?);
         }
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(0) => return Err(self.truncated(offset, wanted)?),
-                Ok(count) => done += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(failed("read", &self.path, e)),
+        match self.file.read_exact_at(buf, offset) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(self.truncated(offset, wanted)?)
             }
+            Err(e) => Err(failed("read", &self.path, e)),
         }
-        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
@@ -287,18 +284,7 @@ impl FileMedia {
 
     /// Write through the page cache.
     fn write_cached(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        let mut done = 0;
-        while done < data.len() {
-            match self.file.write_at(&data[done..], offset + done as u64) {
-                Ok(0) => {
-                    return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()));
-                }
-                Ok(count) => done += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(changed("write", &self.path, e)),
-            }
-        }
-        Ok(())
+        self.file.write_all_at(data, offset).map_err(|e| changed("write", &self.path, e))
     }
 
     fn metadata(&self) -> Result<fs::Metadata, MediaError> {

@@ -35,6 +35,9 @@ use crate::media::{Folder, Media, MediaError};
 /// Largest length of a simulated file, in bytes, as on a real system.
 const LEN_MAX: u64 = i64::MAX as u64;
 
+/// The bytes that an operation on names concerns, or a sync.
+const NO_RANGE: (u64, u64) = (0, 0);
+
 /// A folder of simulated media. Clones are the same folder.
 #[derive(Clone, Debug)]
 pub struct SimFolder {
@@ -207,7 +210,7 @@ impl Folder for SimFolder {
         if let Some(node) = old {
             refuse_folder(&world, OpKind::Create, node)?;
         }
-        let admitted = world.admit(OpKind::Create, &path, (0, 0))?;
+        let admitted = world.admit(OpKind::Create, &path, NO_RANGE)?;
         let op = admitted.number();
         let node = match old {
             Some(node) => {
@@ -228,7 +231,7 @@ impl Folder for SimFolder {
             .lookup(self.node, name)
             .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
         refuse_folder(&world, OpKind::Remove, node)?;
-        let admitted = world.admit(OpKind::Remove, &path, (0, 0))?;
+        let admitted = world.admit(OpKind::Remove, &path, NO_RANGE)?;
         world.set_name(admitted.number(), self.node, name, None);
         admitted.finish()
     }
@@ -244,7 +247,7 @@ impl Folder for SimFolder {
         for node in [Some(node), world.lookup(self.node, to)].into_iter().flatten() {
             refuse_folder(&world, OpKind::Rename, node)?;
         }
-        let admitted = world.admit(OpKind::Rename, &path, (0, 0))?;
+        let admitted = world.admit(OpKind::Rename, &path, NO_RANGE)?;
         if from != to {
             world.rename(admitted.number(), self.node, from, to, target);
         }
@@ -264,7 +267,7 @@ impl Folder for SimFolder {
     fn sync_names(&self) -> Result<(), MediaError> {
         let mut world = self.world();
         let path = world.path(self.node);
-        let admitted = world.admit(OpKind::SyncNames, &path, (0, 0))?;
+        let admitted = world.admit(OpKind::SyncNames, &path, NO_RANGE)?;
         match admitted {
             Admitted::Whole(_) => world.sync_names(self.node),
             Admitted::Partial(..) if world.crashed => {}
@@ -281,7 +284,7 @@ impl Folder for SimFolder {
             Some(node) if matches!(world.nodes[&node].kind, NodeKind::Dir(_)) => node,
             Some(_) => return Err(io_error(OpKind::Open, &path, Errno::NOTDIR.into())),
             None => {
-                let admitted = world.admit(OpKind::Create, &path, (0, 0))?;
+                let admitted = world.admit(OpKind::Create, &path, NO_RANGE)?;
                 let kind = NodeKind::Dir(Dir::default());
                 let node = world.link(admitted.number(), self.node, name, kind);
                 admitted.finish()?;
@@ -358,7 +361,7 @@ impl Media for SimMedia {
     fn sync(&self) -> Result<(), MediaError> {
         let mut world = self.world();
         let path = world.path(self.node);
-        let admitted = world.admit(OpKind::Sync, &path, (0, 0))?;
+        let admitted = world.admit(OpKind::Sync, &path, NO_RANGE)?;
         let crashed = world.crashed;
         let file = world.file_mut(self.node);
         match admitted {
