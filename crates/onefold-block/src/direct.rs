@@ -1,14 +1,15 @@
-//! Large writes past the page cache, where file system and alignment allow it.
+//! Large writes and reads past the page cache, where file system and alignment allow it.
 //! Room: onefold-block.
 //! Why: what a pool writes in large pieces is written once and kept by its clients' caches and the
 //! pool's own. In the page cache it would cost a copy and fresh pages, and every flush would wait
-//! for all of it to be written back; past the cache a flush finds little left to do.
+//! for all of it to be written back; past the cache a flush finds little left to do. What is read
+//! in such pieces is read once, to be moved or checked.
 //! Invariant: only whole, aligned pages go past the cache, so that no page is written both ways.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ use rustix::io::Errno;
 
 /// Offsets, lengths and memory are multiples of this: no known device or file system asks more.
 pub const ALIGN_BYTES: usize = 4096;
-/// Shorter writes are cheaper through the cache, which gathers them.
+/// Shorter writes are cheaper through the cache, which gathers them; shorter reads profit from what
+/// it reads ahead.
 const LEN_BYTES_MIN: usize = 256 << 10;
 
 /// A file's way past the page cache.
@@ -29,8 +31,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// The part of a write that can go past the cache: none if it is short, or if memory and
-    /// offset are not aligned alike.
+    /// The part of a write or read that can go past the cache: none if it is short, or if memory
+    /// and offset are not aligned alike.
     fn part(offset: u64, data: &[u8]) -> Option<Range<usize>> {
         let align = ALIGN_BYTES as u64;
         if data.len() < LEN_BYTES_MIN || data.as_ptr() as u64 % align != offset % align {
@@ -40,35 +42,83 @@ impl Direct {
         Some(start..start + (data.len() - start) / ALIGN_BYTES * ALIGN_BYTES)
     }
 
-    /// Write what can be written so; returns the range of `data` that was, empty if nothing.
-    pub fn write(&self, path: &Path, offset: u64, data: &[u8]) -> io::Result<Range<usize>> {
-        let none = Ok(0..0);
-        let Some(part) = Self::part(offset, data) else { return none };
+    /// The file, opened so, unless that was refused.
+    fn file(&self, (cached, path): (&File, &Path)) -> Option<&File> {
         if self.refused.load(Ordering::Relaxed) {
-            return none;
+            return None;
         }
         let flags = OFlags::DIRECT.bits().cast_signed();
-        let open = || OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
-        let Some(file) = self.file.get_or_init(open) else { return none };
+        let open =
+            |write| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path).ok();
+        let same = |file: &File| {
+            let (a, b) = (cached.metadata().ok()?, file.metadata().ok()?);
+            Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
+        };
+        // Where nothing may be written there is still something to read. Another file may bear the
+        // name by now.
+        let file = || open(true).or_else(|| open(false)).filter(|file| same(file) == Some(true));
+        self.file.get_or_init(file).as_ref()
+    }
+
+    /// Write what can be written so; returns the range of `data` that was, empty if nothing.
+    pub fn write(
+        &self,
+        which: (&File, &Path),
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<Range<usize>> {
+        let Some(part) = Self::part(offset, data) else { return Ok(0..0) };
+        let Some(file) = self.file(which) else { return Ok(0..0) };
+        let (start, mut at) = (part.start, part.start);
+        let result = self.in_pages(part, |range| {
+            let count = file.write_at(&data[range.clone()], offset + range.start as u64)?;
+            at = range.start + count / ALIGN_BYTES * ALIGN_BYTES;
+            Ok(count)
+        });
+        result.map(|()| start..at)
+    }
+
+    /// Read what can be read so; returns the range of `buf` that was, empty if nothing.
+    pub fn read(
+        &self,
+        which: (&File, &Path),
+        offset: u64,
+        buf: &mut [u8],
+    ) -> io::Result<Range<usize>> {
+        let Some(part) = Self::part(offset, buf) else { return Ok(0..0) };
+        let Some(file) = self.file(which) else { return Ok(0..0) };
+        let (start, mut at) = (part.start, part.start);
+        let result = self.in_pages(part, |range| {
+            let count = file.read_at(&mut buf[range.clone()], offset + range.start as u64)?;
+            at = range.start + count / ALIGN_BYTES * ALIGN_BYTES;
+            Ok(count)
+        });
+        result.map(|()| start..at)
+    }
+
+    /// Go through a range by calls that may do less than they are asked for, up to the first that
+    /// does not end at a page, or does nothing: the rest goes through the cache, which says what is
+    /// wrong if something is.
+    fn in_pages(
+        &self,
+        part: Range<usize>,
+        mut call: impl FnMut(Range<usize>) -> io::Result<usize>,
+    ) -> io::Result<()> {
         let mut done = part.start;
         while done < part.end {
-            match file.write_at(&data[done..part.end], offset + done as u64) {
-                // The rest goes through the cache, which says what is wrong if something is.
-                Ok(0) => break,
-                Ok(count) if count % ALIGN_BYTES != 0 => {
-                    done += count / ALIGN_BYTES * ALIGN_BYTES;
-                    break;
-                }
+            match call(done..part.end) {
+                Ok(0) => return Ok(()),
+                Ok(count) if count % ALIGN_BYTES != 0 => return Ok(()),
                 Ok(count) => done += count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                     self.refused.store(true, Ordering::Relaxed);
-                    break;
+                    return Ok(());
                 }
                 Err(e) => return Err(e),
             }
         }
-        Ok(part.start..done)
+        Ok(())
     }
 }
 
@@ -87,5 +137,32 @@ mod tests {
         assert_eq!(Direct::part(100, data), None, "memory and file are not aligned alike");
         assert_eq!(Direct::part(0, &data[..LEN_BYTES_MIN - 1]), None, "too short");
         assert_eq!(Direct::part(0, &data[..LEN_BYTES_MIN]), Some(0..LEN_BYTES_MIN));
+    }
+
+    #[test]
+    fn what_is_read_past_the_cache_is_what_was_written_either_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let cached =
+            OpenOptions::new().create_new(true).read(true).write(true).open(&path).unwrap();
+        let data: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        cached.write_all_at(&data, 0).unwrap();
+        let mut memory = vec![0u8; data.len() + 2 * ALIGN_BYTES];
+        let aligned = memory.as_ptr().align_offset(ALIGN_BYTES);
+        let direct = Direct::default();
+        for (from, len) in [(0, data.len()), (100, 700_000), (8192, 512 << 10), (4096, 1000)] {
+            let buf = &mut memory[aligned + from % ALIGN_BYTES..][..len];
+            buf.fill(0);
+            let read = direct.read((&cached, &path), from as u64, buf).unwrap();
+            assert!(buf[read.clone()] == data[from..from + len][read.clone()], "{from} {len}");
+            let outside = buf[..read.start].iter().chain(&buf[read.end..]);
+            assert!(outside.copied().all(|byte| byte == 0), "{from} {len}");
+        }
+        // Another file of that name is not taken for this one.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, vec![7; data.len()]).unwrap();
+        let buf = &mut memory[aligned..aligned + (512 << 10)];
+        assert_eq!(Direct::default().read((&cached, &path), 0, buf).unwrap(), 0..0);
+        assert_eq!(Direct::default().write((&cached, &path), 0, buf).unwrap(), 0..0);
     }
 }

@@ -200,13 +200,19 @@ impl Media for FileMedia {
         if offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
             return Err(self.truncated(offset, wanted)?);
         }
-        match self.file.read_exact_at(buf, offset) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(self.truncated(offset, wanted)?)
+        let direct = self.direct.read((&self.file, &self.path), offset, buf);
+        let direct = direct.map_err(|e| failed("read", &self.path, e))?;
+        let (before, rest) = buf.split_at_mut(direct.start);
+        for (from, piece) in [(0, before), (direct.end, &mut rest[direct.len()..])] {
+            match self.file.read_exact_at(piece, offset + from as u64) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(self.truncated(offset, wanted)?);
+                }
+                Err(e) => return Err(failed("read", &self.path, e)),
             }
-            Err(e) => Err(failed("read", &self.path, e)),
         }
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
@@ -214,7 +220,7 @@ impl Media for FileMedia {
         if end > self.len()? {
             self.length_changed.store(true, Ordering::Release);
         }
-        let direct = self.direct.write(&self.path, offset, data);
+        let direct = self.direct.write((&self.file, &self.path), offset, data);
         let direct = direct.map_err(|e| changed("write", &self.path, e))?;
         self.write_cached(offset, &data[..direct.start])?;
         self.write_cached(offset + direct.end as u64, &data[direct.end..])

@@ -4,9 +4,9 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `reclaim`, `relocate` and `punch`, which win space back, and `gather`, which wins order back;
-//! `open`, `recover`, `rescue`, `check` with `slot_uses`, and `status` around them; `format` below
-//! them all.
+//! `reclaim`, `victim`, `relocate` and `punch`, which win space back, and `gather`, which wins
+//! order back; `open`, `recover`, `rescue`, `check` with `slot_uses`, and `status` around them;
+//! `format` below them all.
 
 mod absent;
 mod check;
@@ -45,6 +45,7 @@ mod space;
 mod status;
 mod sync;
 mod verify;
+mod victim;
 mod volume;
 mod volumes;
 mod write;

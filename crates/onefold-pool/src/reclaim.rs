@@ -6,8 +6,8 @@
 //! data: a container goes only when its reference total is 0, by the rule for all containers;
 //! (3) a container is closed to sharing before its references are looked for; (4) the owner in a
 //! directory is only where a reference is looked for first: what the map says counts.
-//! Cost: one directory and one container read per victim; a pass over the maps for those victims
-//! whose references their owners do not explain.
+//! Cost: one read per victim; a pass over the maps for those victims whose references their owners
+//! do not explain, which are then read once more.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::PoisonError;
@@ -16,12 +16,10 @@ use std::sync::{MutexGuard, TryLockError};
 
 use onefold_block::{ContainerId, Lba};
 
-use crate::container::directories;
 use crate::container::table::{ContainerInfo, ContainerTable, SpaceTotals};
 use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
-use crate::format::record;
 use crate::gather::{Gathering, Order};
 use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::{MapEntry, Pba};
@@ -29,6 +27,7 @@ use crate::pool::Pool;
 use crate::punch::Punching;
 use crate::relocate::{MOVES_PER_COMMIT, Records, Reference};
 use crate::sync;
+use crate::victim::{Reader, Victim};
 
 /// A victim with more references than this is left alone: it is popular, and they take memory.
 const REFERENCES_PER_VICTIM_MAX: u64 = 1 << 16;
@@ -36,6 +35,9 @@ const REFERENCES_PER_VICTIM_MAX: u64 = 1 << 16;
 const REFERENCES_MAX: u64 = 1 << 20;
 /// Live bytes of one group of victims, at most; they are held in memory while they move.
 const GROUP_BYTES_MAX: u64 = 16 << 20;
+/// Groups that all live bytes are at least: with few of them, victims are taken that would have
+/// been emptier a little later.
+const GROUPS_MIN: u64 = 32;
 /// So many short containers are worth merging.
 const SHORT_CONTAINERS: usize = 8;
 /// A container that would give back less than one part in this is never a victim.
@@ -116,6 +118,16 @@ pub struct Reclaim {
     debt_bytes: u64,
     order: Order,
     punching: Punching,
+    /// Memory of the last group, for the next one.
+    memory: Memory,
+}
+
+/// What a group of victims needs in memory.
+#[derive(Default)]
+struct Memory {
+    reader: Reader,
+    references: Vec<Reference>,
+    records: Records,
 }
 
 enum Work {
@@ -128,17 +140,16 @@ enum Work {
 struct Emptying {
     victims: Vec<ContainerId>,
     phase: Phase,
-    references: Vec<Reference>,
-    records: Records,
+    memory: Memory,
 }
 
 enum Phase {
-    /// Read the directory of the victim with this number, and ask the owners.
+    /// Read the victim with this number, and hold what its owners still refer to.
     AskOwners(usize),
     /// Walk the maps for references into these victims.
     Walk(Cursor, Vec<ContainerId>),
-    /// Read what is alive in the victim with this number.
-    Read(usize),
+    /// Read what else is alive in the first of these.
+    Read(Vec<ContainerId>),
     /// Move from this reference on.
     Move(usize),
 }
@@ -279,6 +290,7 @@ impl Inner {
         while step.work_bytes < budget_bytes {
             let Some(mut work) = reclaim.work.take().or_else(|| self.choose(reclaim, goal)) else {
                 self.settle(goal, true)?;
+                reclaim.memory = Memory::default();
                 step.done = true;
                 return Ok(step);
             };
@@ -323,7 +335,8 @@ impl Inner {
         let table = &mut engine.table;
         let capacity = u64::from(self.settings.container_bytes);
         let totals = table.totals();
-        let group_bytes = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
+        let held_max = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
+        let group_bytes = (totals.live_bytes / GROUPS_MIN).clamp(capacity, held_max);
         let too_much = match goal {
             Goal::Room => true,
             Goal::Target(target) | Goal::Idle(target) => {
@@ -347,9 +360,8 @@ impl Inner {
             for &id in &victims {
                 table.set_closing(id, true);
             }
-            let (references, records) = (Vec::new(), Records::default());
-            let phase = Phase::AskOwners(0);
-            return Some(Work::Empty(Emptying { victims, phase, references, records }));
+            let memory = std::mem::take(&mut reclaim.memory);
+            return Some(Work::Empty(Emptying { victims, phase: Phase::AskOwners(0), memory }));
         }
         // Something may be dead that only a count can tell.
         let chunk = self.chunk_bytes() as u64;
@@ -364,7 +376,7 @@ impl Inner {
             drop(engine);
             let Goal::Idle(_) = goal else { return None };
             let live_bytes = totals.live_bytes;
-            let gathering = self.begin_gathering(&mut reclaim.order, live_bytes, group_bytes)?;
+            let gathering = self.begin_gathering(&mut reclaim.order, live_bytes, held_max)?;
             return Some(Work::Gather(gathering));
         }
         table.begin_count();
@@ -388,7 +400,10 @@ impl Inner {
 
     /// Victims that are still referred to may be shared again, and wait until that changes.
     fn conclude(&self, reclaim: &mut Reclaim, work: Work) {
-        let Work::Empty(Emptying { victims, .. }) = work else { return };
+        let Work::Empty(Emptying { victims, memory, .. }) = work else { return };
+        reclaim.memory = memory;
+        reclaim.memory.references.clear();
+        reclaim.memory.records.clear();
         let mut engine = self.engine();
         for id in victims {
             engine.table.set_closing(id, false);
@@ -414,21 +429,21 @@ impl Inner {
         budget_bytes: u64,
         step: &mut BackgroundStep,
     ) -> Result<bool, PoolError> {
+        let memory = &mut work.memory;
         while step.work_bytes < budget_bytes {
-            let next = match &mut work.phase {
+            work.phase = match &mut work.phase {
                 Phase::AskOwners(number) if *number < work.victims.len() => {
-                    let id = work.victims[*number];
-                    step.work_bytes += self.ask_owners(id, &mut work.references)?;
+                    step.work_bytes += self.ask_owners(work.victims[*number], memory)?;
                     Phase::AskOwners(*number + 1)
                 }
                 Phase::AskOwners(_) => {
-                    let rest = self.unexplained(work);
-                    work.references.retain(|found| !rest.contains(&found.pba.container));
+                    let rest = self.unexplained(&work.victims, &memory.references);
+                    memory.references.retain(|found| !rest.contains(&found.pba.container));
                     Phase::Walk(Cursor::default(), rest)
                 }
-                Phase::Walk(_, rest) if rest.is_empty() => Phase::Read(0),
+                Phase::Walk(_, rest) if rest.is_empty() => Phase::Read(Vec::new()),
                 Phase::Walk(cursor, rest) => {
-                    let references = &mut work.references;
+                    let references = &mut memory.references;
                     let more = self.walk_leaf(cursor, &mut |volume, lba, pba| {
                         if rest.binary_search(&pba.container).is_ok() {
                             references.push(Reference { volume, lba, pba });
@@ -438,72 +453,103 @@ impl Inner {
                     if more {
                         continue;
                     }
-                    Phase::Read(0)
+                    Phase::Read(std::mem::take(rest))
                 }
-                Phase::Read(number) if *number < work.victims.len() => {
-                    let id = work.victims[*number];
-                    step.work_bytes += self.read_live(id, &work.references, &mut work.records)?;
-                    Phase::Read(*number + 1)
-                }
-                Phase::Read(_) => {
+                Phase::Read(rest) => {
+                    if let Some(id) = rest.pop() {
+                        step.work_bytes += self.read_live(id, memory)?;
+                        continue;
+                    }
                     // In the order of owners: what is read together lies together again.
-                    let records = &work.records;
-                    work.references.retain(|reference| records.holds(reference.pba));
-                    work.references.sort_unstable();
+                    let Memory { references, records, .. } = memory;
+                    references.retain(|reference| records.holds(reference.pba));
+                    references.sort_unstable();
                     Phase::Move(0)
                 }
-                Phase::Move(from) if *from < work.references.len() => {
-                    let batch = batch(&work.references[*from..]);
-                    let moved = self.move_batch(batch, &mut work.records)?;
+                Phase::Move(from) if *from < memory.references.len() => {
+                    let batch = batch(&memory.references[*from..]);
+                    let moved = self.move_batch(batch, &mut memory.records)?;
                     step.moved_bytes += moved;
                     step.work_bytes += moved.max(1);
                     Phase::Move(*from + batch.len())
                 }
                 Phase::Move(_) => return Ok(true),
             };
-            work.phase = next;
         }
         Ok(false)
     }
 
-    /// Ask the owners of a victim's records whether they still refer to them. Returns the work.
-    fn ask_owners(&self, id: ContainerId, found: &mut Vec<Reference>) -> Result<u64, PoolError> {
+    /// A victim that is still referred to, in memory, and its length in bytes.
+    fn read_victim<'a>(
+        &self,
+        id: ContainerId,
+        reader: &'a mut Reader,
+    ) -> Result<Option<(Victim<'a>, u64)>, PoolError> {
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(1) };
-        let entries = match directories::load(&*self.plain, id, info.len_bytes.into()) {
-            Ok(entries) => entries,
+        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(None) };
+        let lens = (info.len_bytes, self.settings.container_bytes);
+        match reader.read(&*self.plain, id, lens) {
+            Ok(victim) => Ok(Some((victim, info.len_bytes.into()))),
             Err(error) if error.is_unreadable() => {
                 tracing::error!("its space cannot be won back: {error}");
-                return Ok(1);
+                Ok(None)
             }
-            Err(error) => return Err(error),
-        };
-        let mut now = Vec::with_capacity(1);
-        for entry in &entries {
-            let Some(volume) = self.volume_by_number(entry.owner.volume) else { continue };
-            if entry.owner.lba.get() >= volume.blocks(self.chunk_bytes()) {
-                continue;
-            }
-            now.clear();
-            let pba = Pba { container: id, location: entry.location };
-            let (volume, lba) = (volume.number, entry.owner.lba);
-            self.map.entries(volume, lba, 1, &mut now).or_else(nothing_there)?;
-            if now == [MapEntry::Stored(pba)] {
-                found.push(Reference { volume, lba: lba.get(), pba });
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What single blocks of a volume hold; nothing where its map is damaged, or if it is gone.
+    pub fn pick(
+        &self,
+        volume: u32,
+        blocks: &[Lba],
+        out: &mut Vec<MapEntry>,
+    ) -> Result<(), PoolError> {
+        out.clear();
+        while out.len() < blocks.len() {
+            let rest = &blocks[out.len()..];
+            if let Err(error) = self.map.pick(volume, rest, out) {
+                nothing_there(error)?;
+                out.push(MapEntry::Hole);
             }
         }
-        Ok(entries.len() as u64 * 64)
+        Ok(())
+    }
+
+    /// Ask the owners of a victim's records whether they still refer to them, and hold those that
+    /// they do. Returns the bytes read.
+    fn ask_owners(&self, id: ContainerId, memory: &mut Memory) -> Result<u64, PoolError> {
+        let Memory { reader, references, records } = memory;
+        let Some((victim, read)) = self.read_victim(id, reader)? else { return Ok(1) };
+        let (mut blocks, mut now) = (Vec::new(), Vec::new());
+        for of_one in victim.entries.chunk_by(|a, b| a.owner.volume == b.owner.volume) {
+            let Some(volume) = self.volume_by_number(of_one[0].owner.volume) else { continue };
+            let end = volume.blocks(self.chunk_bytes());
+            let entries = || of_one.iter().filter(|entry| entry.owner.lba.get() < end);
+            blocks.clear();
+            blocks.extend(entries().map(|entry| entry.owner.lba));
+            self.pick(volume.number, &blocks, &mut now)?;
+            for (entry, now) in entries().zip(&now) {
+                let pba = Pba { container: id, location: entry.location };
+                if *now == MapEntry::Stored(pba) {
+                    let (volume, lba) = (volume.number, entry.owner.lba.get());
+                    references.push(Reference { volume, lba, pba });
+                    records.take(&victim, pba);
+                }
+            }
+        }
+        Ok(read)
     }
 
     /// Victims that are referred to more often than their owners explain, in order.
-    fn unexplained(&self, work: &Emptying) -> Vec<ContainerId> {
+    fn unexplained(&self, victims: &[ContainerId], references: &[Reference]) -> Vec<ContainerId> {
         let mut found: BTreeMap<ContainerId, u64> = BTreeMap::new();
-        for reference in &work.references {
+        for reference in references {
             *found.entry(reference.pba.container).or_default() += 1;
         }
         let engine = self.engine();
         let explained = |id: ContainerId| found.get(&id).copied().unwrap_or(0);
-        let mut rest: Vec<ContainerId> = work.victims.clone();
+        let mut rest = victims.to_vec();
         rest.retain(|&id| engine.table.get(id).is_some_and(|i| i.references > explained(id)));
         rest.sort_unstable();
         rest
@@ -558,59 +604,22 @@ impl Inner {
         Ok(true)
     }
 
-    /// Read and verify the records of a victim that are referred to. Returns the bytes read.
-    fn read_live(
-        &self,
-        id: ContainerId,
-        references: &[Reference],
-        records: &mut Records,
-    ) -> Result<u64, PoolError> {
-        let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(1) };
-        let read = || -> Result<Vec<u8>, PoolError> {
-            let mut bytes = vec![0; info.len_bytes as usize];
-            self.plain.read(id, 0, &mut bytes)?;
-            Ok(bytes)
-        };
-        let entries = directories::load(&*self.plain, id, info.len_bytes.into());
-        let (bytes, entries) = match read().and_then(|bytes| Ok((bytes, entries?))) {
-            Ok(both) => both,
-            Err(error) if error.is_unreadable() => {
-                tracing::error!("its space cannot be won back: {error}");
-                return Ok(1);
-            }
-            Err(error) => return Err(error),
-        };
+    /// Hold the records of a victim that are referred to and not held yet. Returns the bytes read.
+    fn read_live(&self, id: ContainerId, memory: &mut Memory) -> Result<u64, PoolError> {
+        let Memory { reader, references, records } = memory;
+        let Some((victim, read)) = self.read_victim(id, reader)? else { return Ok(1) };
         for reference in references.iter().filter(|reference| reference.pba.container == id) {
-            let location = reference.pba.location;
-            let found = entries.binary_search_by_key(&location, |entry| entry.location);
-            let range = location.offset_bytes()..location.end_bytes();
-            let (Ok(ordinal), Some(bytes)) = (found, bytes.get(range)) else { continue };
-            if records.holds(reference.pba) {
-                continue;
-            }
-            match record::verify(bytes, reference.pba) {
-                Ok(_) => records.hold(reference.pba, bytes, entries[ordinal].fingerprint),
-                // It stays where it is, to be named when it is read.
-                Err(problem) => {
-                    let at = location.offset_bytes();
-                    tracing::error!("a record of {id} at byte {at} is not moved: {problem}");
-                }
-            }
+            records.take(&victim, reference.pba);
         }
-        Ok(info.len_bytes.into())
+        Ok(read)
     }
 
     /// Move what a few blocks of one volume refer to. Returns the bytes copied.
     pub fn move_batch(&self, batch: &[Reference], records: &mut Records) -> Result<u64, PoolError> {
         let Some(volume) = self.volume_by_number(batch[0].volume) else { return Ok(0) };
         // Map pages are read now, so that the commit need not wait for the media.
-        let mut entries = Vec::with_capacity(1);
-        for reference in batch {
-            entries.clear();
-            let lba = Lba::new(reference.lba);
-            self.map.entries(volume.number, lba, 1, &mut entries).or_else(nothing_there)?;
-        }
+        let blocks: Vec<Lba> = batch.iter().map(|reference| Lba::new(reference.lba)).collect();
+        self.pick(volume.number, &blocks, &mut Vec::with_capacity(batch.len()))?;
         let (sealed, bytes) = match self.commit_moves(&volume, batch, records) {
             Err(error) if error.is_no_space() => {
                 // A checkpoint frees map pages and what is dead by now.

@@ -8,6 +8,7 @@
 //! no longer referred to goes by the same rule as ever.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,10 +21,11 @@ use crate::error::PoolError;
 use crate::format::container::Owner;
 use crate::format::record;
 use crate::index::Place;
+use crate::key_hasher::KeyHasher;
 use crate::pba::{MapEntry, Pba};
 use crate::plan::{ChunkWrite, Draft};
-use crate::reclaim::nothing_there;
 use crate::space::Purpose;
+use crate::victim::Victim;
 
 /// References changed under one hold of the engine's lock.
 pub const MOVES_PER_COMMIT: usize = 64;
@@ -40,8 +42,19 @@ pub struct Reference {
 #[derive(Default)]
 pub struct Records {
     bytes: Vec<u8>,
-    held: HashMap<Pba, (Range<usize>, Fingerprint)>,
-    moved: HashMap<Pba, Pba>,
+    held: HashMap<Pba, Held, BuildHasherDefault<KeyHasher>>,
+    /// Batches drafted so far.
+    batches: u32,
+}
+
+/// A record.
+struct Held {
+    /// Where it lies in the bytes.
+    range: Range<usize>,
+    fingerprint: Fingerprint,
+    moved: Option<Pba>,
+    /// The batch that it was drafted in last.
+    drafted_in: u32,
 }
 
 impl Records {
@@ -49,7 +62,23 @@ impl Records {
     pub fn hold(&mut self, pba: Pba, record: &[u8], fingerprint: Fingerprint) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(record);
-        self.held.insert(pba, (from..self.bytes.len(), fingerprint));
+        let range = from..self.bytes.len();
+        self.held.insert(pba, Held { range, fingerprint, moved: None, drafted_in: 0 });
+    }
+
+    /// Hold the record at an address of a victim, if it is whole and not held yet.
+    pub fn take(&mut self, victim: &Victim<'_>, pba: Pba) {
+        if !self.holds(pba)
+            && let Some((record, fingerprint)) = victim.record(pba)
+        {
+            self.hold(pba, record, fingerprint);
+        }
+    }
+
+    /// Hold nothing; the memory is kept.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.held.clear();
     }
 
     /// Whether the record at this address is held.
@@ -58,24 +87,38 @@ impl Records {
     }
 
     /// The records that `references` need and that are in no container for moved records yet.
-    fn drafts(&self, engine: &Engine, references: &[Reference], out: &mut Vec<u8>) -> Vec<Draft> {
+    fn drafts(
+        &mut self,
+        engine: &Engine,
+        references: &[Reference],
+        out: &mut Vec<u8>,
+    ) -> Vec<Draft> {
+        self.batches += 1;
         let mut drafts: Vec<Draft> = Vec::with_capacity(references.len());
         for (number, reference) in references.iter().enumerate() {
-            let pba = reference.pba;
-            let moved = self.moved.get(&pba);
-            let there = moved.is_some_and(|new| engine.table.is_shareable(new.container));
-            if there || drafts.iter().any(|draft| references[draft.chunk].pba == pba) {
+            let held = self.held.get_mut(&reference.pba).expect("the record is held");
+            let there = held.moved.is_some_and(|new| engine.table.is_shareable(new.container));
+            if there || held.drafted_in == self.batches {
                 continue;
             }
-            let (range, fingerprint) = self.held.get(&pba).expect("the record is held");
+            held.drafted_in = self.batches;
             let from = out.len();
-            out.extend_from_slice(&self.bytes[range.clone()]);
+            out.extend_from_slice(&self.bytes[held.range.clone()]);
             // The word of a place is taken off the way it was put there.
-            record::place(&mut out[from..], pba);
+            record::place(&mut out[from..], reference.pba);
             let range = from..out.len();
-            drafts.push(Draft { chunk: number, fingerprint: *fingerprint, range });
+            drafts.push(Draft { chunk: number, fingerprint: held.fingerprint, range });
         }
         drafts
+    }
+
+    /// The record at this address has a copy there.
+    fn has_moved(&mut self, from: Pba, to: Pba) {
+        self.held.get_mut(&from).expect("the record is held").moved = Some(to);
+    }
+
+    fn moved(&self, from: Pba) -> Option<Pba> {
+        self.held.get(&from).and_then(|held| held.moved)
     }
 }
 
@@ -96,16 +139,12 @@ impl Inner {
             return Ok((Vec::new(), 0));
         }
         self.set_aside(engine, volume, references.len(), Purpose::Release)?;
-        let mut now = Vec::with_capacity(1);
-        let mut holding = Vec::with_capacity(references.len());
-        for reference in references {
-            now.clear();
-            let lba = Lba::new(reference.lba);
-            self.map.entries(volume.number, lba, 1, &mut now).or_else(nothing_there)?;
-            if now == [MapEntry::Stored(reference.pba)] {
-                holding.push(*reference);
-            }
-        }
+        let blocks: Vec<Lba> = references.iter().map(|reference| Lba::new(reference.lba)).collect();
+        let mut now = Vec::with_capacity(references.len());
+        self.pick(volume.number, &blocks, &mut now)?;
+        let pairs = references.iter().zip(&now);
+        let still = pairs.filter(|(reference, now)| **now == MapEntry::Stored(reference.pba));
+        let holding: Vec<Reference> = still.map(|(reference, _)| *reference).collect();
         let mut bytes = Vec::new();
         let drafts = records.drafts(engine, &holding, &mut bytes);
         let sealed = self.store_moved(engine, volume, &holding, &drafts, &mut bytes, records)?;
@@ -115,7 +154,7 @@ impl Inner {
             expected: None,
         };
         let writes: Vec<ChunkWrite<'_>> = holding.iter().map(write).collect();
-        let entry = |reference: &Reference| Some(MapEntry::Stored(records.moved[&reference.pba]));
+        let entry = |reference: &Reference| records.moved(reference.pba).map(MapEntry::Stored);
         let entries: Vec<Option<MapEntry>> = holding.iter().map(entry).collect();
         self.apply(engine, volume, &writes, &entries)?;
         engine.generation += 1;
@@ -144,7 +183,7 @@ impl Inner {
             container.append(bytes, &mut drafts, owner, |draft, ordinal, pba| {
                 let place = Place::new(pba.container, ordinal);
                 places.extend(place.map(|place| (draft.fingerprint.prefix64(), place)));
-                records.moved.insert(references[draft.chunk].pba, pba);
+                records.has_moved(references[draft.chunk].pba, pba);
             });
             self.index.insert_many(&places);
             self.stores.fetch_add(1, std::sync::atomic::Ordering::Release);

@@ -145,6 +145,12 @@ impl Buffer {
         self.memory.as_ref().map_or(&[], |memory| &memory.bytes()[..self.len])
     }
 
+    /// So many bytes, to be overwritten: at most the capacity.
+    pub fn of_len(&mut self, len: usize) -> &mut [u8] {
+        self.len = len;
+        self.memory.as_mut().map_or(&mut [], |memory| &mut memory.bytes_mut()[..len])
+    }
+
     /// Add bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();

@@ -244,6 +244,20 @@ pub fn load(
     container::decode_directory(&bytes, id, &footer)
 }
 
+/// The directory of a sealed container that is in memory as a whole, checked.
+pub fn of(bytes: &[u8], id: ContainerId) -> Result<Vec<DirectoryEntry>, PoolError> {
+    let Some((rest, footer)) = bytes.split_last_chunk::<FOOTER_BYTES>() else {
+        let problem = format!("{} bytes hold no footer", bytes.len());
+        return Err(PoolError::corrupt(id.to_string(), 0, problem));
+    };
+    let footer = container::decode_footer(footer, id, bytes.len() as u64)?;
+    let end = footer.directory_at + footer.count * ENTRY_BYTES;
+    let directory = rest.get(footer.directory_at..end).ok_or_else(|| {
+        PoolError::corrupt(id.to_string(), 0, "its directory is longer than the container")
+    })?;
+    container::decode_directory(directory, id, &footer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -146,6 +146,16 @@ impl Stage {
                     assert_eq!(found, expected, "{context}: volume {volume}, block {block}");
                 }
             }
+            // Some of them one by one, neighbours and not, the leaves in turn.
+            let places = (0..ENTRIES_PER_PAGE as u64).step_by(37).flat_map(|place| {
+                let of_leaf = move |leaf: u64| leaf * ENTRIES_PER_PAGE as u64 + place;
+                LEAVES.into_iter().flat_map(move |leaf| [of_leaf(leaf), of_leaf(leaf) + 1])
+            });
+            let blocks: Vec<Lba> = places.map(Lba::new).collect();
+            let mut found = Vec::new();
+            self.map.pick(volume, &blocks, &mut found).unwrap();
+            let expected = |lba: &Lba| model.get(&lba.get()).copied().unwrap_or(MapEntry::Hole);
+            assert!(found.iter().copied().eq(blocks.iter().map(expected)), "{context}: {volume}");
         }
     }
 

@@ -194,6 +194,39 @@ impl Map {
         Ok(())
     }
 
+    /// Append the entries of single blocks to `out`, in their order: cheaper than a call for each,
+    /// most of all where neighbours follow each other. After an error, those before it are there.
+    pub fn pick(
+        &self,
+        volume: u32,
+        blocks: &[Lba],
+        out: &mut Vec<MapEntry>,
+    ) -> Result<(), PoolError> {
+        let (mut state, mut blocks) = (self.state(), blocks);
+        while let Some((&first, rest)) = blocks.split_first() {
+            let key = PageKey::leaf(volume, first.get());
+            let Some(frame) = state.cache.get(key) else {
+                match state.locate(volume, first.get())? {
+                    Found::Leaf(_) => {}
+                    Found::Uniform { entry, .. } => {
+                        out.push(MapEntry::from_raw(entry).expect("hole or zero"));
+                        blocks = rest;
+                    }
+                    Found::Missing(missing) => state = self.read_in(state, missing)?,
+                }
+                continue;
+            };
+            let same = |lba: &&Lba| PageKey::leaf(volume, lba.get()) == key;
+            let (here, rest) = blocks.split_at(blocks.iter().take_while(same).count());
+            for lba in here {
+                let raw = frame.page()[lba.get() as usize % ENTRIES_PER_PAGE];
+                out.push(MapEntry::from_raw(raw).ok_or_else(|| bad_entry(key, raw))?);
+            }
+            blocks = rest;
+        }
+        Ok(())
+    }
+
     /// The run of equal kind from `first`, for skipping holes: the number of blocks (at most
     /// `count`) known to be uniform without looking at leaves, or 0.
     pub fn uniform_run(
