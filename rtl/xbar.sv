@@ -1,5 +1,6 @@
 // N units behind one port. A batch, all beats up to its last, goes whole and in order to one unit
-// that is free, round robin; results leave one at a time, each with the number of its unit.
+// that is free, round robin; results leave one at a time, all beats up to the last, each with the
+// number of its unit. A unit that has given a beat of a result goes on giving up to the last.
 // Back pressure: a beat that no unit takes waits at the port, a result that the port does not take
 // waits in its unit. Nothing is lost.
 module xbar #(
@@ -15,8 +16,8 @@ module xbar #(
     output logic                   in_ready,
     input  logic [IN_WIDTH-1:0]    in_data,
     input  logic                   in_last,
-    // The unit that the beat goes to, for those who keep count of batches.
-    output logic [LOG_N-1:0]       in_unit,
+    // One-hot: the unit to which the first beat of a batch goes in this cycle.
+    output logic [N-1:0]           in_begins,
     // To units: which may begin a batch, and beats.
     input  logic [N-1:0]           unit_free,
     output logic [N-1:0]           unit_valid,
@@ -27,10 +28,12 @@ module xbar #(
     input  logic [N-1:0]           back_valid,
     output logic [N-1:0]           back_ready,
     input  logic [N*OUT_WIDTH-1:0] back_data,
+    input  logic [N-1:0]           back_last,
     // The port out.
     output logic                   out_valid,
     input  logic                   out_ready,
     output logic [OUT_WIDTH-1:0]   out_data,
+    output logic                   out_last,
     output logic [LOG_N-1:0]       out_unit
 );
     // The unit that has begun a batch and not had its last beat, or none.
@@ -48,6 +51,7 @@ module xbar #(
     assign moves      = in_valid && in_ready;
     assign unit_data  = in_data;
     assign unit_last  = in_last;
+    assign in_begins  = moves && current == '0 ? chosen : '0;
 
     rr_arbiter #(.N(N)) scatter (
         .clk(clk), .rst(rst), .request(begins ? unit_free : '0), .take(moves), .grant(chosen)
@@ -59,18 +63,18 @@ module xbar #(
     end
 
     rr_arbiter #(.N(N)) gather (
-        .clk(clk), .rst(rst), .request(back_valid), .take(out_ready), .grant(back_grant)
+        .clk(clk), .rst(rst), .request(back_valid), .take(out_ready && out_last),
+        .grant(back_grant)
     );
 
     assign out_valid  = back_grant != '0;
     assign back_ready = out_ready ? back_grant : '0;
+    assign out_last   = (back_grant & back_last) != '0;
 
     always_comb begin
-        in_unit  = '0;
         out_data = '0;
         out_unit = '0;
         for (int i = 0; i < N; i++) begin
-            if (goes_to[i]) in_unit = i[LOG_N-1:0];
             if (back_grant[i]) begin
                 out_data = back_data[i*OUT_WIDTH +: OUT_WIDTH];
                 out_unit = i[LOG_N-1:0];

@@ -3,20 +3,62 @@
 //! Invariants: the figures carry a mark of the sources that they are of, a test compares it;
 //! without the tools nothing is checked and that is said.
 
+mod area;
+mod measure;
+
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use area::Area;
 
-/// Modules that are synthesised, each as it is instantiated with its defaults.
-const MODULES: [&str; 5] = ["sha256_unit", "rr_arbiter", "buffer", "xbar", "hash_array"];
-/// Sizes of messages whose cycles are counted, in bytes. They do not depend on the contents.
-const SIZES: [usize; 3] = [4096, 32_768, 65_536];
-/// Chunks of 4 KiB that show how busy the units of an array are.
-const CHUNKS: usize = 200;
+/// Modules that are synthesised, each as it is instantiated with its defaults, and what it is made
+/// of: figures of a module do not hang on files that it does not use.
+const MODULES: [(&str, &[&str]); 11] = [
+    ("sha256_unit", &[]),
+    ("rr_arbiter", &[]),
+    ("buffer", &[]),
+    ("xbar", &["rr_arbiter"]),
+    ("lz4_enc", &["buffer", "byte_window", "lz4_writer"]),
+    ("lz4_dec", &["byte_window"]),
+    ("index_unit", &[]),
+    ("hash_array", &["rr_arbiter", "buffer", "xbar", "unit_tags", "sha256_unit"]),
+    ("compress_array", &COMPRESS_ARRAY),
+    ("decompress_array", &DECOMPRESS_ARRAY),
+    ("cidr_engine", &ENGINE),
+];
+const COMPRESS_ARRAY: [&str; 8] = [
+    "rr_arbiter",
+    "buffer",
+    "xbar",
+    "unit_tags",
+    "packet_buffer",
+    "byte_window",
+    "lz4_writer",
+    "lz4_enc",
+];
+const DECOMPRESS_ARRAY: [&str; 6] =
+    ["rr_arbiter", "buffer", "xbar", "unit_tags", "byte_window", "lz4_dec"];
+const ENGINE: [&str; 13] = [
+    "rr_arbiter",
+    "buffer",
+    "xbar",
+    "unit_tags",
+    "packet_buffer",
+    "byte_window",
+    "lz4_writer",
+    "lz4_enc",
+    "lz4_dec",
+    "sha256_unit",
+    "hash_array",
+    "compress_array",
+    "decompress_array",
+];
+/// What is made of more than this is an array or more, whose synthesis takes minutes: it is done to
+/// write the figures, and not to check them, for the mark says whether they are of these sources.
+const UNIT_PARTS: usize = 3;
 const RESULTS: &str = "rtl/results.toml";
 
 /// Checks everything in `rtl/` and writes the figures, or with `check` compares them with those
@@ -29,44 +71,89 @@ pub fn run(root: &Path, check: bool) -> Result<bool> {
         }
     }
     lint(root)?;
+    measure::build(root)?;
     let tools = tools()?;
+    let path = root.join(RESULTS);
+    // A file that cannot be read is like none: what is missing in it is found to differ.
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let there: toml::Table = committed.parse().unwrap_or_default();
     let mut text = format!(
         "# Written by `cargo xtask rtl`: figures of the hardware descriptions in this folder.\n\
          # LUTs include those that shift registers take; chips are of the UltraScale+ family.\n\n\
          sources = \"{:016x}\"\ntools = \"{tools}\"\n",
         mark(root)?
     );
-    for module in MODULES {
-        let area = area(root, module)?;
+    for (module, parts) in MODULES {
+        let known =
+            if check && parts.len() > UNIT_PARTS { Area::written(&there, module) } else { None };
+        let area = known.map_or_else(|| area::area(root, module, parts), Ok)?;
         let _ = write!(
             text,
-            "\n[{module}]\nluts = {}\nflip_flops = {}\ncarry4 = {}\nblock_rams = {}\n",
-            area.luts, area.flip_flops, area.carry4, area.block_rams
+            "\n[{module}]\nluts = {}\nflip_flops = {}\ncarry4 = {}\nblock_rams_18k = {}\n",
+            area.luts, area.flip_flops, area.carry4, area.block_rams_18k
         );
-        if module == "sha256_unit" {
-            text.push_str("# bytes of a message, and its cycles\n");
-            let cycles: Vec<String> = cycles(root)?;
-            let _ = writeln!(text, "cycles = [{}]", cycles.join(", "));
-        }
-        if module == "hash_array" {
-            let _ = writeln!(text, "units = 4\nbusy_permille = {}", busy_permille(root)?);
-        }
+        text.push_str(&more(root, module)?);
     }
-    let path = root.join(RESULTS);
+    text.push_str(&by_contents(root)?);
     if !check {
         fs::write(&path, text).with_context(|| format!("cannot write {RESULTS}"))?;
         println!("rtl: wrote {RESULTS}");
         return Ok(true);
     }
-    let there = fs::read_to_string(&path).with_context(|| format!("cannot read {RESULTS}"))?;
-    if !there.contains(&tools) {
+    if !committed.contains(&tools) {
         println!("rtl: lint and synthesis pass; figures are of other tools and not compared");
         return Ok(true);
     }
-    let same = there == text;
+    let same = committed == text;
     let stale = format!("rtl: {RESULTS} is stale; `cargo xtask rtl` writes it anew\n{text}");
     println!("{}", if same { "rtl: all is well" } else { stale.as_str() });
     Ok(same)
+}
+
+/// What is measured of a module by running it.
+fn more(root: &Path, module: &str) -> Result<String> {
+    Ok(match module {
+        "sha256_unit" => {
+            let cycles = measure::hash_cycles(root)?.join(", ");
+            format!("# bytes of a message, and its cycles\ncycles = [{cycles}]\n")
+        }
+        "index_unit" => {
+            let (count, cycles) = measure::look_ups(root)?;
+            format!("# look-ups, and their cycles\nlook_ups = {count}\ncycles = {cycles}\n")
+        }
+        "hash_array" => {
+            format!("units = 4\nbusy_permille = {}\n", measure::busy_permille(root)?)
+        }
+        "compress_array" => "units = 4\n".to_owned(),
+        "decompress_array" => "units = 2\n".to_owned(),
+        "cidr_engine" => {
+            let (hash, compress) = measure::engine_writes(root)?;
+            let read = measure::engine_reads(root)?;
+            format!(
+                "# noise that is hashed and compressed, half noise that is read\n\
+                 hash_busy_permille = {hash}\ncompress_busy_permille = {compress}\n\
+                 decompress_busy_permille = {read}\n"
+            )
+        }
+        _ => String::new(),
+    })
+}
+
+/// Cycles of the LZ4 units by what chunks hold.
+fn by_contents(root: &Path) -> Result<String> {
+    let mut text =
+        "\n# Chunks of 4 KiB by what they hold: bytes of 1000 that are left, and cycles \
+                    of a chunk,\n# mean and most, one chunk behind the other.\n"
+            .to_owned();
+    for (name, contents) in measure::Contents::ALL {
+        let coded = measure::coded(root, contents)?;
+        let _ = write!(text, "\n[lz4.{name}]\npermille = {}\n", coded.permille);
+        let _ = writeln!(text, "compress = [{}, {}]", coded.compress.0, coded.compress.1);
+        if let Some((mean, most)) = coded.decompress {
+            let _ = writeln!(text, "decompress = [{mean}, {most}]");
+        }
+    }
+    Ok(text)
 }
 
 /// Names and versions of the tools, whose figures differ.
@@ -80,12 +167,12 @@ fn tools() -> Result<String> {
     Ok(format!("{}, {}", words(&verilator), words(&yosys)))
 }
 
-/// The descriptions, without the bench, in order of their names.
-fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+/// Files of a folder that end so, in order of their names.
+fn sources(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(root.join("rtl")).context("no folder rtl")? {
+    for entry in fs::read_dir(root.join(folder)).with_context(|| format!("no folder {folder}"))? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "sv") {
+        if path.extension().is_some_and(|end| end == extension) {
             found.push(path);
         }
     }
@@ -96,7 +183,7 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>> {
 /// FNV-1a of names and contents: enough to see that they have changed.
 fn mark(root: &Path) -> Result<u64> {
     let mut mark = 0xcbf2_9ce4_8422_2325_u64;
-    for path in sources(root)? {
+    for path in sources(root, "rtl", "sv")? {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for byte in name.iter().chain(&[0]).chain(&text).chain(&[0]) {
@@ -117,58 +204,14 @@ fn output(command: &mut Command) -> Result<Vec<u8>> {
 
 /// Warnings are errors.
 fn lint(root: &Path) -> Result<()> {
-    for module in MODULES {
+    for (module, _) in MODULES {
         let mut command = Command::new("verilator");
-        command.args(["--lint-only", "-Wall", "--top-module", module]).args(sources(root)?);
+        command
+            .args(["--lint-only", "-Wall", "--top-module", module])
+            .args(sources(root, "rtl", "sv")?);
         output(&mut command)?;
     }
     Ok(())
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Area {
-    luts: u64,
-    flip_flops: u64,
-    carry4: u64,
-    block_rams: u64,
-}
-
-impl Area {
-    /// What the table of `stat` says.
-    fn read(stat: &str) -> Self {
-        let mut area = Self::default();
-        for line in stat.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let (Some(cell), Some(Ok(count)), None) =
-                (words.next(), words.next().map(str::parse::<u64>), words.next())
-            else {
-                continue;
-            };
-            match cell {
-                "FDRE" | "FDSE" | "FDCE" | "FDPE" => area.flip_flops += count,
-                "CARRY4" => area.carry4 += count,
-                "RAMB36E2" => area.block_rams += count,
-                // Eight look-up tables hold 32 words of 14 to 16 bits.
-                "RAM32M16" => area.luts += 8 * count,
-                cell if cell.starts_with("LUT") || cell.starts_with("SRL") => area.luts += count,
-                _ => {}
-            }
-        }
-        area
-    }
-}
-
-fn area(root: &Path, module: &str) -> Result<Area> {
-    let folder = folder(root)?;
-    let stat = folder.join(format!("{module}.stat"));
-    let files: Vec<String> = sources(root)?.iter().map(|path| path.display().to_string()).collect();
-    let script = format!(
-        "read_verilog -sv {}; synth_xilinx -family xcup -flatten -top {module}; tee -q -o {} stat",
-        files.join(" "),
-        stat.display()
-    );
-    output(Command::new("yosys").args(["-q", "-p", &script]))?;
-    Ok(Area::read(&fs::read_to_string(stat)?))
 }
 
 /// Where what is built for this lies.
@@ -178,65 +221,9 @@ fn folder(root: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The Verilated bench.
-fn bench(root: &Path) -> Result<PathBuf> {
-    let folder = folder(root)?.join("bench");
-    let mut command = Command::new("verilator");
-    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
-    command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(&folder);
-    command.args(sources(root)?).arg(root.join("rtl/harness/bench.sv"));
-    output(command.arg(root.join("rtl/harness/main.cpp")))?;
-    Ok(folder.join("bench"))
-}
-
-/// Feeds messages to a module of the bench; what it answers.
-fn ask(root: &Path, module: &str, sizes: &[usize]) -> Result<Vec<u8>> {
-    let mut child = Command::new(bench(root)?)
-        .arg(module)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run the bench")?;
-    let mut input = Vec::new();
-    for &size in sizes {
-        input.extend(u32::try_from(size)?.to_le_bytes());
-        input.resize(input.len() + size, 0x5a);
-    }
-    // It reads all before it fills a pipe, or answers less than a pipe holds.
-    child.stdin.take().context("no input")?.write_all(&input)?;
-    let out = child.wait_with_output()?;
-    ensure!(out.status.success(), "the bench ended with {}", out.status);
-    Ok(out.stdout)
-}
-
-fn cycles(root: &Path) -> Result<Vec<String>> {
-    let answers = ask(root, "sha", &SIZES)?;
-    let of = |(answer, size): (&[u8], usize)| match answer.last_chunk::<4>() {
-        Some(cycles) => Ok(format!("[{size}, {}]", u32::from_le_bytes(*cycles))),
-        None => bail!("the bench broke off"),
-    };
-    answers.chunks(36).zip(SIZES).map(of).collect()
-}
-
-fn busy_permille(root: &Path) -> Result<u64> {
-    let answers = ask(root, "array", &[4096; CHUNKS])?;
-    let Some((rest, busy)) = answers.split_last_chunk::<8>() else { bail!("the bench broke off") };
-    let cycles = rest.last_chunk::<8>().context("the bench broke off")?;
-    let (busy, cycles) = (u64::from_le_bytes(*busy), u64::from_le_bytes(*cycles));
-    Ok(1000 * busy / (4 * cycles).max(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cells_are_counted_by_what_they_take() {
-        let stat = "     LUT2   408\n     SRL16E   64\n     FDRE   413\n     FDSE 272\n\
-                    Number of cells: 9\n     RAMB36E2 4\n     RAM32M16 3\n     CARRY4 106\n";
-        let area = Area { luts: 408 + 64 + 24, flip_flops: 685, carry4: 106, block_rams: 4 };
-        assert_eq!(Area::read(stat), area);
-    }
 
     #[test]
     fn the_figures_are_of_these_sources() {
@@ -246,7 +233,7 @@ mod tests {
         let expected = format!("{:016x}", mark(root).unwrap());
         let stale = "rtl/results.toml is stale: cargo xtask rtl writes it anew";
         assert_eq!(table["sources"].as_str(), Some(expected.as_str()), "{stale}");
-        for module in MODULES {
+        for (module, _) in MODULES {
             assert!(table[module]["luts"].as_integer().unwrap() > 0, "{module}");
         }
     }

@@ -9,7 +9,8 @@
 
 pub mod decide;
 pub mod run;
+pub mod size;
 pub mod spec;
 
-pub use run::{Report, RunError, simulate};
+pub use run::{Report, RunError, simulate, simulate_with_trace};
 pub use spec::{ServerSpec, SpecBuilder};

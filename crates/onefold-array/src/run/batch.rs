@@ -50,6 +50,40 @@ pub enum Step {
     Done,
 }
 
+impl Kind {
+    /// The name in pictures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Compress => "delayed",
+            Self::Read => "read",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+impl Step {
+    /// The name in pictures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::HashOnCore => "hash on a core",
+            Self::Schedule => "schedule",
+            Self::ToEngine => "to engine",
+            Self::InEngine => "in engine",
+            Self::FromEngine => "from engine",
+            Self::LookUp => "look up",
+            Self::Table => "table drives",
+            Self::CompressOnCore => "compress on a core",
+            Self::DecompressOnCore => "decompress on a core",
+            Self::ReadDrives => "read drives",
+            Self::Store => "store",
+            Self::ToClient => "to client",
+            Self::Done => "done",
+        }
+    }
+}
+
 /// The step after this one. After [`Step::Table`] of a write, what is unique and was not
 /// compressed leaves the batch for the delayed chunk buffer where engines compress.
 pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
 
 use super::batch::{Kind, Step};
+use super::follow::Follow;
 use super::load::{Asked, Load};
 use super::resources::{Cause, Resources};
 use super::tally::Tally;
@@ -147,6 +148,8 @@ pub struct Machine {
     arrivals_paused: bool,
     /// What is counted.
     pub tally: Tally,
+    /// What is drawn, in runs that are followed.
+    pub follow: Option<Follow>,
 }
 
 /// A request that waits outside, with its time of arrival.
@@ -209,6 +212,7 @@ impl Machine {
             stopped: false,
             arrivals_paused: false,
             tally: Tally::new(spec),
+            follow: None,
             spec: spec.clone(),
         };
         if spec.workload.load == LoadKind::Closed {

@@ -7,6 +7,8 @@
 
 mod batch;
 mod dispatch;
+mod flow;
+mod follow;
 mod load;
 mod machine;
 mod report;
@@ -14,14 +16,16 @@ mod resources;
 mod steps;
 mod tally;
 
-use onefold_sim::{EventLog, EventQueue, Limits, SimError};
+use onefold_sim::{ChromeTrace, EventLog, EventQueue, Limits, SimError};
 use thiserror::Error;
 
+pub use flow::{FlowLink, flow};
 pub use report::{Bottleneck, LatencyRow, Report, ResourceRow, ShareRow};
 pub use resources::{Cause, Task};
 pub use tally::Bytes;
 
 use crate::spec::ServerSpec;
+use follow::Follow;
 use machine::Machine;
 
 /// Why there is no report.
@@ -41,9 +45,30 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn simulate(spec: &ServerSpec) -> Result<Report, RunError> {
+    Ok(followed(spec, None)?.0)
+}
+
+/// The same, with the first `steps` steps of batches as a picture.
+///
+/// # Errors
+/// [`RunError`].
+pub fn simulate_with_trace(
+    spec: &ServerSpec,
+    steps: usize,
+) -> Result<(Report, ChromeTrace), RunError> {
+    let (report, follow) = followed(spec, Some(Follow::new(steps)))?;
+    Ok((report, follow.map_or_else(|| ChromeTrace::new(0), Follow::into_trace)))
+}
+
+fn followed(
+    spec: &ServerSpec,
+    follow: Option<Follow>,
+) -> Result<(Report, Option<Follow>), RunError> {
     let mut queue = EventQueue::new();
     let mut log = EventLog::default();
     let mut machine = Machine::new(spec, &mut queue)?;
+    machine.follow = follow;
     let end = onefold_sim::run(&mut machine, &mut queue, &mut log, Limits::default())?;
-    Ok(report::report(&machine, end, log.hash()))
+    let report = report::report(&machine, end, log.hash());
+    Ok((report, machine.follow))
 }

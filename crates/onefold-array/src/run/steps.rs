@@ -29,6 +29,9 @@ impl Machine {
             }
             let end = self.enter(now, &mut batch);
             if end > now {
+                if let Some(follow) = &mut self.follow {
+                    follow.step(id, &batch, now, end);
+                }
                 self.batches[id as usize] = batch;
                 queue.at(end, Event::Step(id));
                 return;
@@ -267,7 +270,7 @@ impl Machine {
         }
         self.resources.drive_bytes[1] += stored;
         let rate = (self.spec.ssd.write_gb_per_s * 1e9) as u64;
-        end.max(self.drive(now, SimSpan::of_transfer(stored, rate)))
+        end.max(self.on_a_drive(self.free_drive(now), now, SimSpan::of_transfer(stored, rate)))
     }
 
     fn read_drives(&mut self, now: SimTime, batch: &Batch) -> SimTime {
@@ -275,7 +278,9 @@ impl Machine {
         let mut end = now;
         for at in 0..batch.chunks.len() {
             let bytes = self.sizes.compressed(batch.chunks[at].content);
-            end = end.max(self.drive(now, SimSpan::of_transfer(bytes, rate)));
+            let next = self.next_drive;
+            self.next_drive = (next + 1) % self.resources.drives.len();
+            end = end.max(self.on_a_drive(next, now, SimSpan::of_transfer(bytes, rate)));
         }
         let bytes = self.read_bytes(batch);
         self.resources.drive_bytes[0] += bytes;
@@ -287,10 +292,14 @@ impl Machine {
         end
     }
 
-    /// The next drive does this.
-    fn drive(&mut self, now: SimTime, span: SimSpan) -> SimTime {
-        let at = self.next_drive;
-        self.next_drive = (at + 1) % self.resources.drives.len();
+    /// The drive that is free first: what is written may go to any, what is read lies where it
+    /// does, which is taken to be one drive after the other.
+    fn free_drive(&self, now: SimTime) -> usize {
+        let drives = self.resources.drives.iter().enumerate();
+        drives.min_by_key(|(_, drive)| drive.next_free(now)).map_or(0, |(at, _)| at)
+    }
+
+    fn on_a_drive(&mut self, at: usize, now: SimTime, span: SimSpan) -> SimTime {
         let latency = SimSpan::from_ns(self.spec.ssd.latency_ns);
         self.resources.drives[at].serve(now, span).end + latency
     }

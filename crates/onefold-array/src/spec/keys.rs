@@ -322,15 +322,15 @@ pub const KEYS: &[Key] = &[
     key(
         "engine.compress_bytes_per_cycle",
         Number(0.001, 4096.0),
-        "0.952",
-        Outside("AMD Vitis LZ4: 1.05 cycles a byte"),
+        "1.399",
+        Derived("rtl/results.toml: lz4_enc, mean of half noise and text"),
         "Bytes a compression unit takes a cycle",
     ),
     key(
         "engine.decompress_bytes_per_cycle",
         Number(0.001, 4096.0),
-        "6.0",
-        Outside("AMD Vitis LZ4 decompression, the wide one"),
+        "4.944",
+        Derived("rtl/results.toml: lz4_dec, mean of half noise and text"),
         "Bytes a decompression unit yields a cycle",
     ),
     key(
@@ -343,15 +343,15 @@ pub const KEYS: &[Key] = &[
     key(
         "engine.compress_units",
         COUNT_OR_NONE,
-        "54",
-        Derived("12.8 GB/s at 238 MB/s a unit"),
+        "37",
+        Derived("12.8 GB/s at 350 MB/s a unit"),
         "Compression units of an engine",
     ),
     key(
         "engine.decompress_units",
         COUNT_OR_NONE,
-        "9",
-        Derived("12.8 GB/s at 1.5 GB/s a unit"),
+        "11",
+        Derived("12.8 GB/s at 1.24 GB/s a unit"),
         "Decompression units of an engine",
     ),
     key(
@@ -371,22 +371,22 @@ pub const KEYS: &[Key] = &[
     key(
         "engine.hash_unit_luts",
         Whole(1, 100_000_000),
-        "1550",
+        "1572",
         Derived("rtl/results.toml: a quarter of hash_array, with its buffer and crossbar"),
         "Look-up tables of a hash unit",
     ),
     key(
         "engine.compress_unit_luts",
         Whole(1, 100_000_000),
-        "3000",
-        Outside("AMD Vitis LZ4"),
+        "2582",
+        Derived("rtl/results.toml: a quarter of compress_array, with its buffers and crossbar"),
         "Look-up tables of a compression unit",
     ),
     key(
         "engine.decompress_unit_luts",
         Whole(1, 100_000_000),
-        "7200",
-        Outside("AMD Vitis LZ4"),
+        "3539",
+        Derived("rtl/results.toml: a half of decompress_array, with its buffers and crossbar"),
         "Look-up tables of a decompression unit",
     ),
     key(
@@ -519,8 +519,8 @@ pub const KEYS: &[Key] = &[
     key(
         "table.engine_lookups_per_s",
         Number(1.0, 1e12),
-        "200000000.0",
-        Assumed("a pipelined tree walker beside its own memory"),
+        "250000000.0",
+        Derived("rtl/results.toml: index_unit takes one a cycle, at 250 MHz"),
         "Look-ups that the cache engine completes",
     ),
     key(

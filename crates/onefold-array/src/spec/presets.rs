@@ -144,7 +144,7 @@ const SINGLE: [Preset; 10] = [
             ("ssd.count", "32", Assumed("not what stops it")),
             ("table_ssd.count", "16", Assumed("not what stops it")),
             ("table.entries", "4000000", Assumed("1.2 times what is stored at first")),
-            ("table.cache_bytes", "67108864", Assumed("a twentieth of the table")),
+            ("table.cache_bytes", "67108864", Assumed("0.44 of the table")),
             ("workload.addresses", "3000000", Assumed("larger than the cache covers")),
         ],
     },

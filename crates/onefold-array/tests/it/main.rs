@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod laws;
+mod pictures;
 mod queues;
 mod rtl;
+mod size;
 mod storage;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};

@@ -1,0 +1,367 @@
+//! The least hardware that reaches a goal, of one kind of server, and what it costs.
+//! Room: onefold-array.   In: a description, a [`Goal`].   Out: [`Sized`].
+//! Invariants: the server reaches the goal in a run of the model; with one part less of any kind
+//! it does not, in a run too.
+//!
+//! Shares of resources in one run give the first estimate, since use grows with throughput; then
+//! parts are added where it stops, and taken away where it does not.
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::run::{Report, RunError, simulate};
+use crate::spec::{CompressionPlace, HashPlace, IndexPlace, ParseError, ServerSpec, SpecBuilder};
+
+/// Requests of a run; short runs answer a few too many or too few at their ends.
+const REQUESTS: u64 = 60_000;
+/// Time for which a client's requests are on their way at most, in s.
+const IN_FLIGHT_S: f64 = 0.002;
+/// Runs after which it is given up.
+const RUNS_MAX: u32 = 200;
+/// Parts of a kind that a description takes.
+const COUNT_MAX: u32 = 4096;
+
+/// What a server has to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// Client bytes, 10^9 a second.
+    pub gb_per_s: f64,
+    /// Client bytes that are stored, 10^12.
+    pub capacity_tb: f64,
+    /// Share of them that reduction saves, from 0 to below 1.
+    pub reduction: f64,
+}
+
+/// Why no server reaches the goal.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SizeError {
+    /// A goal that means nothing.
+    #[error("{0}")]
+    Goal(String),
+    /// A description that cannot be.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// A run that failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What cannot be bought more of stops it.
+    #[error("{name} does not reach {wanted} GB/s: stopped at {reached:.1} GB/s by {by}")]
+    Stopped {
+        /// The description.
+        name: String,
+        /// GB/s of the goal.
+        wanted: f64,
+        /// GB/s that were reached.
+        reached: f64,
+        /// The resource.
+        by: &'static str,
+    },
+}
+
+/// So many of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Its key in a description.
+    pub key: &'static str,
+    /// How many.
+    pub count: u32,
+    /// GB/s with one less; none if there is only one.
+    pub one_less_gb_per_s: Option<f64>,
+}
+
+/// What it costs, in dollars of assumed prices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Cores.
+    pub cpu_usd: f64,
+    /// Buffers, and the cached part of the table of the whole capacity.
+    pub dram_usd: f64,
+    /// Engines, cards that hash, and the board of the engine that indexes.
+    pub boards_usd: f64,
+    /// Flash for what is stored.
+    pub flash_usd: f64,
+}
+
+impl Cost {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.cpu_usd + self.dram_usd + self.boards_usd + self.flash_usd
+    }
+}
+
+/// The server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sized {
+    /// The description that it comes from.
+    pub name: String,
+    /// What it reaches.
+    pub gb_per_s: f64,
+    /// What would stop it next.
+    pub stopped_by: Option<&'static str>,
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// Host memory in 10^9 bytes.
+    pub dram_gb: f64,
+    /// Flash in 10^12 bytes.
+    pub flash_tb: f64,
+    /// Power at that throughput, of assumed watts.
+    pub watts: f64,
+    /// Its cost.
+    pub cost: Cost,
+    /// All of it.
+    pub cost_usd: f64,
+    /// Flash for the capacity without reduction, in dollars.
+    pub without_usd: f64,
+    /// Share of that which is saved; below 0 if it costs more.
+    pub saved_share: f64,
+    /// Reduction at which it costs as much as without, 0 to 1; none if no reduction does.
+    pub break_even_reduction: Option<f64>,
+    /// Capacity at which it does, in TB; none if no capacity does.
+    pub break_even_capacity_tb: Option<f64>,
+}
+
+/// Names and keys of what is counted, the dearest first.
+const PARTS: [(&str, &str); 5] = [
+    ("engines", "engine.count"),
+    ("processors", "cpu.sockets"),
+    ("network cards", "nic.count"),
+    ("data drives", "ssd.count"),
+    ("table drives", "table_ssd.count"),
+];
+
+/// Which part a resource belongs to; none cannot be bought more of.
+fn part_of(resource: &str) -> Option<usize> {
+    match resource {
+        "engine link in"
+        | "engine link out"
+        | "hash units"
+        | "compression units"
+        | "decompression units" => Some(0),
+        "cores" | "memory" => Some(1),
+        "nic in" | "nic out" | "nic hash units" => Some(2),
+        "data drives" => Some(3),
+        "table drives" => Some(4),
+        _ => None,
+    }
+}
+
+/// Finds the least server.
+///
+/// # Errors
+/// [`SizeError`].
+pub fn size(builder: &SpecBuilder, goal: Goal) -> Result<Sized, SizeError> {
+    let mut search = Search::new(builder, goal)?;
+    search.estimate()?;
+    search.add_until_reached()?;
+    search.take_away()?;
+    search.sized()
+}
+
+struct Search {
+    builder: SpecBuilder,
+    goal: Goal,
+    counts: [u32; PARTS.len()],
+    used: [bool; PARTS.len()],
+    runs: u32,
+}
+
+impl Search {
+    fn new(builder: &SpecBuilder, goal: Goal) -> Result<Self, SizeError> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if !positive(goal.gb_per_s) || !positive(goal.capacity_tb) {
+            return Err(SizeError::Goal("throughput and capacity must be more than 0".into()));
+        }
+        if !(0.0..1.0).contains(&goal.reduction) {
+            return Err(SizeError::Goal("a reduction is from 0 % to below 100 %".into()));
+        }
+        let spec = builder.build()?;
+        let counts = [
+            spec.engine.count,
+            spec.cpu.sockets,
+            spec.nic.count,
+            spec.ssd.count,
+            spec.table_ssd.count,
+        ];
+        let engines = spec.place.hash == HashPlace::Engine
+            || spec.place.compression == CompressionPlace::Engine;
+        let used = [engines, true, true, true, true];
+        let builder = with_load(builder, goal)?;
+        Ok(Self { builder, goal, counts, used, runs: 0 })
+    }
+
+    fn spec(&self, counts: &[u32]) -> Result<ServerSpec, SizeError> {
+        let mut builder = self.builder.clone();
+        for ((_, key), count) in PARTS.iter().zip(counts) {
+            builder = builder.set(&format!("{key}={count}"))?;
+        }
+        Ok(builder.build()?)
+    }
+
+    fn run(&mut self, counts: &[u32]) -> Result<Report, SizeError> {
+        self.runs += 1;
+        Ok(simulate(&self.spec(counts)?)?)
+    }
+
+    /// As many of each part as its share in a run says.
+    fn estimate(&mut self) -> Result<(), SizeError> {
+        let report = self.run(&self.counts.clone())?;
+        let times = self.goal.gb_per_s / report.gb_per_s.max(1e-9);
+        let mut wanted = [1.0_f64; PARTS.len()];
+        for row in &report.resources {
+            let Some(part) = part_of(row.name) else { continue };
+            let count = row.utilisation * f64::from(self.counts[part]) * times;
+            wanted[part] = wanted[part].max(count);
+        }
+        for (part, count) in self.counts.iter_mut().enumerate() {
+            if self.used[part] {
+                *count = (wanted[part].ceil() as u32).clamp(1, COUNT_MAX);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_until_reached(&mut self) -> Result<(), SizeError> {
+        loop {
+            let report = self.run(&self.counts.clone())?;
+            if report.gb_per_s >= self.goal.gb_per_s {
+                return Ok(());
+            }
+            let by = report.bottleneck.as_ref().map_or("nothing", |stop| stop.name);
+            let part = part_of(by).filter(|&part| self.counts[part] < COUNT_MAX);
+            let Some(part) = part.filter(|_| self.runs < RUNS_MAX) else {
+                return Err(SizeError::Stopped {
+                    name: report.name,
+                    wanted: self.goal.gb_per_s,
+                    reached: report.gb_per_s,
+                    by,
+                });
+            };
+            let short = self.goal.gb_per_s / report.gb_per_s.max(1e-9);
+            let more = (f64::from(self.counts[part]) * short) as u32;
+            self.counts[part] = more.max(self.counts[part] + 1).min(COUNT_MAX);
+        }
+    }
+
+    /// Takes parts away until none can be missed.
+    fn take_away(&mut self) -> Result<(), SizeError> {
+        let mut taken = true;
+        while taken {
+            taken = false;
+            for part in 0..PARTS.len() {
+                while self.counts[part] > 1 && self.used[part] && self.runs < RUNS_MAX {
+                    let mut fewer = self.counts;
+                    fewer[part] -= 1;
+                    if self.run(&fewer)?.gb_per_s < self.goal.gb_per_s {
+                        break;
+                    }
+                    self.counts = fewer;
+                    taken = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sized(mut self) -> Result<Sized, SizeError> {
+        let counts = self.counts;
+        let report = self.run(&counts)?;
+        let mut parts = Vec::new();
+        for (part, (name, key)) in PARTS.into_iter().enumerate() {
+            if !self.used[part] {
+                continue;
+            }
+            let mut fewer = counts;
+            fewer[part] -= 1;
+            let less = if fewer[part] == 0 { None } else { Some(self.run(&fewer)?.gb_per_s) };
+            parts.push(Part { name, key, count: counts[part], one_less_gb_per_s: less });
+        }
+        let spec = self.spec(&counts)?;
+        Ok(priced(&spec, self.goal, &report, parts))
+    }
+}
+
+/// The load of a goal: chunks compress as the description says, and duplicates make up the rest of
+/// the reduction; less than compression alone gives is given by compression.
+///
+/// # Errors
+/// [`SizeError::Parse`].
+pub fn with_load(builder: &SpecBuilder, goal: Goal) -> Result<SpecBuilder, SizeError> {
+    let spec = builder.build()?;
+    let left = 1.0 - goal.reduction;
+    let compressed = match spec.place.compression {
+        CompressionPlace::None => 1.0,
+        _ => spec.workload.compressed_share.max(left).min(1.0),
+    };
+    let duplicates = 1.0 - left / compressed;
+    let spread = spec.workload.compressed_spread.min(1.0 - compressed);
+    let request = spec.workload.request_bytes;
+    let wanted = (goal.gb_per_s * 1e9 * IN_FLIGHT_S / request as f64).ceil() as u64;
+    let outstanding = wanted.clamp(spec.workload.outstanding, 1 << 20);
+    let client = (outstanding * request * 5 / 4).max(spec.buffer.client_bytes);
+    let delayed = (client / 4).max(spec.buffer.delayed_bytes);
+    let requests = REQUESTS.max(4 * outstanding);
+    [
+        format!("workload.duplicate_share={duplicates:?}"),
+        format!("workload.compressed_share={compressed:?}"),
+        format!("workload.compressed_spread={spread:?}"),
+        format!("workload.outstanding={outstanding}"),
+        format!("workload.requests={requests}"),
+        format!("workload.warm_requests={}", outstanding + REQUESTS / 6),
+        format!("buffer.client_bytes={client}"),
+        format!("buffer.delayed_bytes={delayed}"),
+        "workload.load=closed".to_owned(),
+    ]
+    .iter()
+    .try_fold(builder.clone(), |builder, setting| Ok(builder.set(setting)?))
+}
+
+fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> Sized {
+    let (price, table) = (&spec.price, &spec.table);
+    // The cached share of the table is that of the description, of a table for all that is unique.
+    let table_bytes = spec.buckets() * table.bucket_bytes;
+    let cached = (table.cache_bytes as f64 / table_bytes as f64).min(1.0);
+    let unique = 1.0 - spec.workload.duplicate_share;
+    let entries_per_tb = unique * 1e12 / spec.chunk_bytes as f64;
+    let dram_gb_per_tb = cached * entries_per_tb * table.entry_bytes as f64 / 1e9;
+    let buffers_gb = (spec.buffer.client_bytes + spec.buffer.delayed_bytes) as f64 / 1e9;
+    let dram_gb = buffers_gb + dram_gb_per_tb * goal.capacity_tb;
+    let cards = if spec.place.hash == HashPlace::Nic { spec.nic.count } else { 0 };
+    let index = u32::from(spec.place.index == IndexPlace::Engine);
+    let flash_tb = goal.capacity_tb * (1.0 - goal.reduction);
+    let cost = Cost {
+        cpu_usd: f64::from(spec.cores()) * price.core_usd,
+        dram_usd: dram_gb * price.dram_usd_per_gb,
+        boards_usd: f64::from(engines(spec) + cards + index) * price.engine_usd,
+        flash_usd: flash_tb * price.ssd_usd_per_tb,
+    };
+    let without_usd = goal.capacity_tb * price.ssd_usd_per_tb;
+    let cost_usd = cost.total();
+    let hardware = cost_usd - cost.flash_usd;
+    let once = hardware - dram_gb_per_tb * goal.capacity_tb * price.dram_usd_per_gb;
+    let saved_per_tb =
+        goal.reduction * price.ssd_usd_per_tb - dram_gb_per_tb * price.dram_usd_per_gb;
+    Sized {
+        name: report.name.clone(),
+        gb_per_s: report.gb_per_s,
+        stopped_by: report.bottleneck.as_ref().map(|stop| stop.name),
+        parts,
+        dram_gb,
+        flash_tb,
+        watts: report.joules_per_gb * report.gb_per_s,
+        cost,
+        cost_usd,
+        without_usd,
+        saved_share: 1.0 - cost_usd / without_usd,
+        break_even_reduction: Some(hardware / without_usd).filter(|share| *share < 1.0),
+        break_even_capacity_tb: (saved_per_tb > 0.0).then(|| once / saved_per_tb),
+    }
+}
+
+fn engines(spec: &ServerSpec) -> u32 {
+    let used =
+        spec.place.hash == HashPlace::Engine || spec.place.compression == CompressionPlace::Engine;
+    if used { spec.engine.count } else { 0 }
+}

@@ -1,0 +1,100 @@
+//! Hardware descriptions against what they describe: the Verilated bench is a process of its own,
+//! with bytes on a pipe. Without Verilator these tests say so and pass.
+
+mod engine;
+mod hash;
+mod index;
+mod lz4;
+mod model;
+mod queues;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use onefold_block::SplitMix64;
+
+fn rtl() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl")
+}
+
+/// The bench, built once; nothing if there is no Verilator.
+fn bench() -> Option<&'static Path> {
+    static BENCH: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BENCH.get_or_init(build).as_deref()
+}
+
+fn build() -> Option<PathBuf> {
+    if Command::new("verilator").arg("--version").output().is_err() {
+        println!("skipped, for want of verilator: apt-get install verilator");
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtl");
+    let mut command = Command::new("verilator");
+    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
+    command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(&folder);
+    let sources = std::fs::read_dir(rtl()).unwrap().map(|entry| entry.unwrap().path());
+    command.args(sources.filter(|path| path.extension().is_some_and(|e| e == "sv")));
+    command.arg(rtl().join("harness/bench.sv"));
+    let parts =
+        std::fs::read_dir(rtl().join("harness")).unwrap().map(|entry| entry.unwrap().path());
+    command.args(parts.filter(|path| path.extension().is_some_and(|e| e == "cpp")));
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Some(folder.join("bench"))
+}
+
+/// What a module of the bench answers.
+fn ask(bench: &Path, args: &[&str], input: Vec<u8>) -> Vec<u8> {
+    let mut child = Command::new(bench)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || stdin.write_all(&input));
+    let out = child.wait_with_output().unwrap();
+    feeder.join().unwrap().unwrap();
+    assert!(out.status.success(), "{args:?}: {}", out.status);
+    out.stdout
+}
+
+fn framed(messages: &[Vec<u8>]) -> Vec<u8> {
+    let frame = |message: &Vec<u8>| {
+        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
+        frame.extend(message);
+        frame
+    };
+    messages.iter().flat_map(frame).collect()
+}
+
+fn bytes(random: &mut SplitMix64, count: u64) -> Vec<u8> {
+    (0..count).map(|_| random.next_u64() as u8).collect()
+}
+
+/// How many random inputs: a few in every run, or as many as `ONEFOLD_TEST_CHUNKS` says.
+fn dose(few: usize) -> usize {
+    std::env::var("ONEFOLD_TEST_CHUNKS")
+        .map_or(few, |text| text.parse().expect("a number of chunks"))
+}
+
+/// Takes numbers and bytes off an answer.
+struct Answer<'a>(&'a [u8]);
+
+impl<'a> Answer<'a> {
+    fn bytes(&mut self, count: usize) -> &'a [u8] {
+        let (first, rest) = self.0.split_at(count);
+        self.0 = rest;
+        first
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes(4).try_into().unwrap())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes(8).try_into().unwrap())
+    }
+}

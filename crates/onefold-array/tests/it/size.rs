@@ -1,0 +1,74 @@
+//! The least hardware for a goal, against runs of what it says.
+
+use onefold_array::size::{Goal, SizeError, Sized, size};
+use onefold_array::{SpecBuilder, simulate};
+
+const GOAL: Goal = Goal { gb_per_s: 12.0, capacity_tb: 100.0, reduction: 0.75 };
+
+fn sized(preset: &str, settings: &[&str], goal: Goal) -> Result<Sized, SizeError> {
+    let builder = SpecBuilder::preset(preset).unwrap();
+    let with = |builder: SpecBuilder, setting: &&str| builder.set(setting).unwrap();
+    size(&settings.iter().fold(builder, with), goal)
+}
+
+#[test]
+fn a_server_reaches_its_goal_and_with_any_part_less_it_does_not() {
+    for preset in ["software", "cidr", "fidr"] {
+        let sized = sized(preset, &[], GOAL).unwrap();
+        assert!(sized.gb_per_s >= GOAL.gb_per_s, "{preset}: {sized:?}");
+        for part in &sized.parts {
+            assert_eq!(part.one_less_gb_per_s.is_none(), part.count == 1, "{preset}: {part:?}");
+            assert!(part.one_less_gb_per_s.is_none_or(|less| less < GOAL.gb_per_s), "{part:?}");
+        }
+        let cost = sized.cost;
+        assert!((sized.cost_usd - cost.total()).abs() < 1e-9);
+        assert!((sized.flash_tb - 25.0).abs() < 1e-9);
+        // At the break-even capacity the same parts cost what they save.
+        let capacity = sized.break_even_capacity_tb.unwrap();
+        let there =
+            super::size::sized(preset, &[], Goal { capacity_tb: capacity, ..GOAL }).unwrap();
+        assert!(there.saved_share.abs() < 1e-6, "{preset}: {capacity} TB {there:?}");
+        assert_eq!(there.parts, sized.parts);
+    }
+}
+
+#[test]
+fn more_throughput_never_takes_fewer_parts_and_reduction_pays() {
+    let parts = |gb_per_s: f64| {
+        let sized = sized("cidr", &[], Goal { gb_per_s, ..GOAL }).unwrap();
+        sized.parts.iter().map(|part| part.count).collect::<Vec<_>>()
+    };
+    let (few, many) = (parts(6.0), parts(40.0));
+    assert!(few.iter().zip(&many).all(|(few, many)| few <= many), "{few:?} {many:?}");
+    assert_ne!(few, many);
+    let saved =
+        |reduction: f64| sized("cidr", &[], Goal { reduction, ..GOAL }).unwrap().saved_share;
+    assert!(saved(0.2) < saved(0.6) && saved(0.6) < saved(0.9));
+}
+
+#[test]
+fn a_goal_that_nothing_reaches_says_what_stops_it() {
+    // Look-ups cannot be bought more of.
+    let slow = ["table.engine_lookups_per_s=100000"];
+    let error = sized("fidr", &slow, GOAL).unwrap_err().to_string();
+    assert!(error.contains("index engine") && error.contains("12 GB/s"), "{error}");
+    for (goal, named) in [
+        (Goal { gb_per_s: 0.0, ..GOAL }, "more than 0"),
+        (Goal { reduction: 1.0, ..GOAL }, "below 100 %"),
+        (Goal { capacity_tb: f64::NAN, ..GOAL }, "more than 0"),
+    ] {
+        let error = sized("cidr", &[], goal).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
+fn what_it_runs_reduces_by_what_was_asked() {
+    for (preset, reduction) in [("cidr", 0.75), ("cidr", 0.3), ("cal17", 0.6)] {
+        let goal = Goal { gb_per_s: 3.0, reduction, ..GOAL };
+        let spec = onefold_array::size::with_load(&SpecBuilder::preset(preset).unwrap(), goal);
+        let bytes = simulate(&spec.unwrap().build().unwrap()).unwrap().bytes;
+        let kept = bytes.stored as f64 / bytes.client_in as f64;
+        assert!((kept - (1.0 - reduction)).abs() < 0.02, "{preset} {reduction}: {kept}");
+    }
+}
