@@ -187,3 +187,62 @@ fn what_a_policy_keeps_in_memory_is_served_from_there() {
     let totals = store.status().totals;
     assert_eq!((totals.hits, totals.writes), (1, 0));
 }
+
+/// A number that is given to a new container while a copy of the old one is being made: the policy
+/// may ask for the new one before that copy is whole, and must not get the old bytes for it.
+#[test]
+fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
+    for policy in ["lru", "w-tinylfu:memory=1"] {
+        let mut to_second = 1;
+        loop {
+            let (fast, store) = stage(policy);
+            let mut found = vec![0; BYTES];
+            let ran = run(
+                Switches { to_second, back: None },
+                || store.read(id(3), 0, &mut found),
+                || {
+                    store.remove(id(3))?;
+                    store.create(id(3), BYTES as u64)?;
+                    store.append(id(3), 0, &content(99))?;
+                    store.seal(id(3), BYTES as u64)?;
+                    store.read(id(3), 0, &mut [0; BYTES])
+                },
+            );
+            let at = ran.points.get(to_second - 1);
+            let context = format!("{policy}, at point {to_second} ({at:?})");
+            ran.second.unwrap_or_else(|error| panic!("{context}: {error}"));
+            let either = ran.first.is_err() || found == content(3) || found == content(99);
+            assert!(either, "{context}: what was read meanwhile is neither");
+            store.assert_consistent(&fast, &context);
+            for _ in 0..2 {
+                store.read(id(3), 0, &mut found).unwrap();
+                assert!(found == content(99), "{context}: the old container's bytes");
+            }
+            if to_second > ran.points.len() {
+                assert!(to_second > 4, "{context}: a fetch has points");
+                break;
+            }
+            to_second += 1;
+        }
+    }
+}
+
+#[test]
+fn a_damaged_copy_is_found_once_and_goes() {
+    let (fast, store) = stage("lru");
+    let copies = fast.subfolder("copies").unwrap();
+    let before = copies.list().unwrap();
+    let of_first = before.iter().position(|name| name.starts_with("00000001"));
+    let name = format!("copies/{}", before[of_first.unwrap()]);
+    fast.flip_bit(&name, 5100, 3).unwrap();
+    read(&store, 1).unwrap();
+    assert_eq!(store.status().totals.bad_copies, 1);
+    store.assert_consistent(&fast, "after a damaged copy");
+    assert_eq!(copies.list().unwrap().len(), before.len() - 1);
+    // Kept anew, and right.
+    read(&store, 1).unwrap();
+    let hits = store.status().totals.hits;
+    read(&store, 1).unwrap();
+    assert_eq!((store.status().totals.hits, store.status().totals.bad_copies), (hits + 1, 1));
+    store.assert_consistent(&fast, "after it was copied again");
+}

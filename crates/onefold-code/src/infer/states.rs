@@ -238,3 +238,43 @@ fn step_map(polynomial: Poly, bits: u64) -> LinearMap {
         lfsr.state()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::find_generator;
+    use super::super::{DumpMaker, InferOptions};
+    use super::*;
+    use crate::scramble::preset;
+
+    const PAGE: usize = 1024;
+
+    fn with_recovery(check: impl FnOnce(Recovery<'_>)) {
+        let spec = preset("lba-prbs31").unwrap();
+        let mut maker = DumpMaker::new(&spec, 0, 0, 0.0, 1).unwrap();
+        let mut dump = Vec::new();
+        for _ in 0..8 {
+            dump.extend_from_slice(maker.page(&[0; PAGE]).unwrap());
+        }
+        let pages = Pages::new(&dump, InferOptions::zeros(PAGE)).unwrap();
+        let layout = find_generator(&pages).unwrap();
+        check(Recovery::new(&pages, &layout));
+    }
+
+    #[test]
+    fn a_word_is_no_state_unless_the_next_one_follows_from_it() {
+        with_recovery(|mut recovery| {
+            recovery.load(3, false);
+            let words = recovery.page.len();
+            assert!((0..words - 1).all(|word| recovery.state_at(word).is_some()));
+            assert_eq!(recovery.state_at(words - 1), None, "nothing confirms the last one");
+            let right = recovery.page[7];
+            for wrong in [!right, 0, right.rotate_left(17), right ^ 0x5555_5555] {
+                recovery.page[7] = wrong;
+                assert_eq!((recovery.state_at(6), recovery.state_at(7)), (None, None), "{wrong:x}");
+            }
+            // A bit or two read wrong in the word that confirms are no reason.
+            recovery.page[7] = right ^ 0x11;
+            assert!(recovery.state_at(6).is_some());
+        });
+    }
+}

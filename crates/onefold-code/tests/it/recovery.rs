@@ -222,6 +222,27 @@ fn a_short_ring_is_recovered_from_short_pages_with_a_stray_one() {
     }
 }
 
+/// Pages that begin like their ring and go on as noise, as torn ones do.
+#[test]
+fn a_torn_page_of_a_ring_does_not_count_and_many_refuse_the_dump() {
+    let spec = preset("marvell-ring15").unwrap();
+    let SeedMap::Table { seeds } = spec.seed_map.clone() else { panic!() };
+    let seed_map = SeedMap::Table { seeds: seeds[..64].to_vec() };
+    let whole = zeros(&ScramblerSpec { seed_map, ..spec }, 4096, 300, 0.0);
+    let torn = |every: usize| {
+        let mut dump = whole.clone();
+        for page in (0..300).step_by(every) {
+            Rng::new(page as u64).fill(&mut dump[page * 4096 + 1024..(page + 1) * 4096]);
+        }
+        infer(&dump, InferOptions::zeros(4096))
+    };
+    let found = torn(25).unwrap();
+    assert_eq!((found.pages_in_dump, found.pages_explained), (300, 288));
+    assert_eq!((found.rule, found.bit_errors), (SeedRuleKind::Table { period: 64 }, 0));
+    let error = torn(5).unwrap_err();
+    assert!(matches!(error, InferError::Contradictory { pages: 300, .. }), "{error:?}");
+}
+
 #[test]
 fn made_dumps_have_out_of_band_bytes_and_errors() {
     let spec = preset("lba-prbs31").unwrap();

@@ -21,6 +21,8 @@ mod precondition;
 mod recover;
 mod share;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod victim;
 mod write;
 

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use onefold_block::{BlockDevice as _, BlockError, CrashMode, Folder as _, SimFolder, SplitMix64};
 use onefold_flash::drive::{COPIES_FILE, DriveError, NAND_FILE, OpenDrive, Remark};
+use onefold_flash::nand::PageKey;
+use onefold_flash::nand::bytes::{Found, RECORD_BYTES, RecordCodec};
 
 use crate::drive_power::{Model, PAGE, content, made, open};
 
@@ -182,6 +184,21 @@ fn wiped_pages_of_a_killed_drive_are_errors_that_name_them() {
     }
 }
 
+/// The second copy still says what the page's CRC was, and what is in the cells is not that.
+#[test]
+fn pages_wiped_with_what_they_say_of_themselves_are_errors_too() {
+    let (folder, model) = killed("none", 15, 700);
+    let mut errors = 0;
+    for page in (0..PAGES).step_by(5) {
+        let left = folder.after_crash(page, CrashMode::KeepEverything);
+        hurt(&left, NAND_FILE, DATA_AT + page * PAGE as u64, Harm::Wipe(1024));
+        hurt(&left, NAND_FILE, OOBS_AT + page * OOB, Harm::Wipe(OOB));
+        let seen = survive(&left, &model, page, &format!("page {page}"));
+        errors += seen.expect("opened").1;
+    }
+    assert!(errors > 4, "{errors}");
+}
+
 #[test]
 fn flipped_bits_are_corrected() {
     let mut random = SplitMix64::new(3);
@@ -269,6 +286,42 @@ fn own_pages_that_are_gone_twice_are_lost_by_name() {
     }
     // Root, block states, journal; mapping pages are lost entries.
     assert!((2..20).contains(&refused) && errors > 40, "{refused} refused, {errors} errors");
+}
+
+/// Where the newest mapping page has left no trace, an older one that is still in the cells is not
+/// taken in its place: the root says how new it must be.
+#[test]
+fn a_mapping_page_that_is_gone_without_trace_is_not_replaced_by_an_older_one() {
+    let (folder, mut model) = killed("none", 65, 900);
+    let drive = open(&folder).expect("opened");
+    model.check(&drive, "before");
+    drive.close().expect("closed");
+    let records = RecordCodec::new();
+    let media = folder.open(NAND_FILE).expect("there");
+    let mut newest: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut pages = 0;
+    for page in 0..PAGES {
+        let mut bytes = [0; RECORD_BYTES];
+        media.read(OOBS_AT + (page + 1) * OOB - RECORD, &mut bytes).expect("read");
+        if let Found::Record(record) = records.decode(&bytes)
+            && let PageKey::Map(segment) = record.oob.key
+        {
+            pages += 1;
+            let best = newest.entry(segment).or_default();
+            *best = (*best).max((record.oob.seq, page));
+        }
+    }
+    assert!(pages > newest.len(), "there are older ones");
+    let mut errors = 0;
+    for (segment, (_, page)) in newest {
+        let left = folder.after_crash(page, CrashMode::KeepEverything);
+        hurt(&left, NAND_FILE, OOBS_AT + page * OOB, Harm::Wipe(OOB));
+        hurt(&left, NAND_FILE, DATA_AT + page * PAGE as u64, Harm::Wipe(PAGE as u64));
+        hurt(&left, COPIES_FILE, RECORDS_AT + page * RECORD, Harm::Wipe(RECORD));
+        let drive = open(&left).unwrap_or_else(|error| panic!("segment {segment}: {error}"));
+        errors += look(&drive, &mut model.clone(), &format!("segment {segment}")).1;
+    }
+    assert!(errors > 0, "what was in them is lost by name");
 }
 
 #[test]

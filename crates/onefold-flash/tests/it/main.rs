@@ -8,6 +8,7 @@ mod announced;
 mod any_spec;
 mod bytes_files;
 mod bytes_laws;
+mod collection;
 mod conservation;
 mod decision_time;
 mod dedup_closed_loop;

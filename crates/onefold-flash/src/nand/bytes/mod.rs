@@ -18,6 +18,8 @@ mod page;
 mod proof;
 mod record;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
 pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};

@@ -231,6 +231,21 @@ mod tests {
         }
     }
 
+    /// What a decoder that goes to the wrong codeword hands over.
+    #[test]
+    fn a_codeword_of_other_fields_is_no_record() {
+        let codec = RecordCodec::new();
+        let mut right = [0; RECORD_BYTES];
+        codec.encode(&some(&mut SplitMix64::new(7)), &mut right);
+        for bit in 0..8 * FIELDS {
+            let mut other = right;
+            let (fields, parity) = other.split_at_mut(FIELDS);
+            fields[bit / 8] ^= 1 << (bit % 8);
+            codec.bch.encode(fields, parity).expect("the lengths are those of the code");
+            assert_eq!(codec.decode(&other), Found::Unreadable, "bit {bit}");
+        }
+    }
+
     #[test]
     fn noise_is_no_record_and_zeroes_are_an_erased_page() {
         let codec = RecordCodec::new();
