@@ -1,14 +1,14 @@
 //! Memory in which a pool leaves what is not flushed to the next process, should this one die.
 //! Room: onefold.
 //! It is a folder of `/dev/shm`, one for each pool, which the pool's own folder is told apart by
-//! (device and inode): a copy of a pool never takes what belongs to the original.
+//! (device and inode): a copy of a pool never takes what belongs to the original. Whoever starts
+//! removes the memory of stores that are gone.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onefold_block::MediaError;
-use onefold_block::handover::{FileHandover, Handover};
+use onefold_block::handover::{FileHandover, Handover, Shelf};
 use onefold_pool::Pool;
 
 use crate::output::Printer;
@@ -24,8 +24,15 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The memory of the pool in this folder. Without any the pool works, and what was not flushed goes
 /// with the process.
 pub fn of(pool: &Path) -> Option<Arc<dyn Handover>> {
-    match open(&place()?, pool) {
-        Ok(handover) => Some(Arc::new(handover)),
+    let claimed = shelf(&place()?).and_then(|shelf| {
+        let claimed = shelf.claim(pool)?;
+        for store in shelf.sweep() {
+            tracing::info!("removed what '{}', which is gone, left in memory", store.display());
+        }
+        Ok(claimed)
+    });
+    match claimed {
+        Ok(claimed) => Some(Arc::new(claimed)),
         Err(error) => {
             tracing::warn!("writes since the last flush would not survive a kill: {error}");
             None
@@ -39,7 +46,7 @@ fn place() -> Option<PathBuf> {
     (place != "off").then(|| place.into())
 }
 
-fn open(place: &Path, pool: &Path) -> Result<FileHandover, MediaError> {
+fn shelf(place: &Path) -> Result<Shelf, MediaError> {
     let io = |action, path: &Path| {
         let name = path.display().to_string();
         move |source| MediaError::Io { action, name, source }
@@ -49,16 +56,17 @@ fn open(place: &Path, pool: &Path) -> Result<FileHandover, MediaError> {
     let boot = u128::from_str_radix(&digits, 16).map_err(std::io::Error::other);
     let boot = boot.map_err(io("understand", Path::new(BOOT_ID)))?;
     let user = place.join(format!("onefold-{}", rustix::process::geteuid().as_raw()));
-    FileHandover::private_folder(&user)?;
-    let folder = std::fs::metadata(pool).map_err(io("look at", pool))?;
-    let own = user.join(format!("{:x}-{:x}", folder.dev(), folder.ino()));
-    FileHandover::open(&own, boot.to_be_bytes())
+    Shelf::open(&user, boot.to_be_bytes())
+}
+
+/// What a process left to the next one that opens this store, where it can be looked at.
+pub fn left(store: &Path) -> Option<FileHandover> {
+    shelf(&place()?).and_then(|shelf| shelf.look(store)).ok().flatten()
 }
 
 /// Say what a killed process left, to those who only look at a pool.
 pub fn tell_left(path: &Path, pool: &Pool) {
-    let Some(place) = place() else { return };
-    let Ok(memory) = open(&place, path) else { return };
+    let Some(memory) = left(path) else { return };
     let changes = pool.changes_left_in(&memory);
     if changes > 0 {
         tracing::warn!(

@@ -21,9 +21,11 @@ const UNFINISHED: &str = ".new";
 pub struct FileHandover {
     folder: PathBuf,
     boot: [u8; 16],
+    /// Whether the folder goes with this if nothing is in it.
+    removes: bool,
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> MediaError {
+pub(super) fn failed(action: &'static str, path: &Path, source: io::Error) -> MediaError {
     let name = path.display().to_string();
     match source.kind() {
         io::ErrorKind::NotFound => MediaError::NotFound { name },
@@ -48,7 +50,13 @@ impl FileHandover {
     /// of the machine that `boot` names.
     pub fn open(folder: &Path, boot: [u8; 16]) -> Result<Self, MediaError> {
         Self::private_folder(folder)?;
-        Ok(Self { folder: folder.to_owned(), boot })
+        Ok(Self { folder: folder.to_owned(), boot, removes: true })
+    }
+
+    /// The same for somebody who only looks at what others use: the folder stays.
+    pub(super) fn look(folder: &Path, boot: [u8; 16]) -> Result<Self, MediaError> {
+        Self::private_folder(folder)?;
+        Ok(Self { folder: folder.to_owned(), boot, removes: false })
     }
 
     /// Make a folder that is this user's alone, or see that it is.
@@ -82,7 +90,8 @@ impl FileHandover {
         Ok(path)
     }
 
-    fn file(path: &Path, make: bool) -> io::Result<File> {
+    /// A file that is nobody else's, made anew if `make`.
+    pub(super) fn file(path: &Path, make: bool) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(make).mode(0o600);
         options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
@@ -111,8 +120,10 @@ impl FileHandover {
 
 impl Drop for FileHandover {
     fn drop(&mut self) {
-        // Where regions are left this fails, as it should.
-        let _ = fs::remove_dir(&self.folder);
+        if self.removes {
+            // Where regions are left this fails, as it should.
+            let _ = fs::remove_dir(&self.folder);
+        }
     }
 }
 

@@ -5,11 +5,13 @@
 //! callers see to by their own locks; (3) after the machine stopped, [`Handover::boot`] differs.
 //! Checked by [`crate::conformance::handover`].
 
+mod claims;
 mod files;
 mod mark;
 mod region;
 mod sim;
 
+pub use claims::{Claimed, Shelf};
 pub use files::FileHandover;
 pub use mark::{MARK_BYTES, Mark, Unmarked};
 pub use region::Region;
