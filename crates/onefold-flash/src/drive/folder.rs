@@ -482,6 +482,8 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
 /// A drive seen from outside: by its files, whether or not a process has it open.
 #[derive(Clone, Debug)]
 pub struct Inspection {
+    /// The number that no other drive has.
+    pub id: [u8; 16],
     /// Its specification.
     pub spec: DriveSpec,
     /// Whether its counters could be read; if not, they are all 0.
@@ -517,5 +519,5 @@ pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
         .map(|entry| entry.first_chunk().and_then(BlockEntry::decode).unwrap_or_default())
         .collect();
     let allocated_bytes = store.allocated_bytes()?;
-    Ok(Inspection { spec, counted, health, generation, blocks, allocated_bytes })
+    Ok(Inspection { id, spec, counted, health, generation, blocks, allocated_bytes })
 }

@@ -10,6 +10,7 @@ mod health;
 mod host_scrambler;
 mod kept;
 mod pace;
+mod pending;
 mod revise;
 mod smart;
 
@@ -23,6 +24,7 @@ pub use folder::{
 pub use health::{DriveState, SavedHealth};
 pub use host_scrambler::HostScrambler;
 pub use pace::{Latencies, Pace};
+pub use pending::Pending;
 pub use revise::{revise, revise_at};
 pub use smart::{
     Bar, Counted, Deduplication, NandReport, Protection, SmartLog, SmartReport, WriteAmplification,

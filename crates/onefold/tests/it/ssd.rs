@@ -326,3 +326,33 @@ fn the_host_s_scrambler_leaves_plain_data_in_the_file_where_the_host_wants_it() 
     let said = smart(&sandbox);
     assert_eq!(said["nvme_smart_health_information_log"]["media_errors"], 0, "{said}");
 }
+
+#[test]
+fn smart_says_what_is_in_memory_alone() {
+    let sandbox = Sandbox::new();
+    let server = serve(&sandbox, &[&SMALL[..], &SHARING].concat());
+    let tell = |script: &str| {
+        let said = run(&mut nbdsh(&["-u", &server.uri(""), "-c", script]));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    };
+    let pending = || {
+        let pending = &smart(&sandbox)["pending_in_memory"];
+        assert_eq!(pending["lost"], serde_json::Value::Null, "{pending}");
+        pending["records"].as_u64().unwrap()
+    };
+    assert_eq!(pending(), 0);
+    // Four trims apart, and nothing is flushed by a client that just goes.
+    tell("h.pwrite(b'x' * 65536, 0)");
+    tell("h.flush()");
+    assert_eq!(pending(), 0, "flushed");
+    tell("[h.trim(4096, at) for at in (0, 8192, 16384, 24576)]");
+    assert_eq!(pending(), 4);
+    let text = sandbox.ok(&["ssd", "smart", "drive"]);
+    assert!(text.text().contains("4 changes are acknowledged and in memory alone"), "{text:?}");
+    server.kill();
+    assert_eq!(pending(), 4, "a killed server's, until the next start");
+    serve(&sandbox, &[]).stop();
+    assert_eq!(pending(), 0);
+    let text = sandbox.ok(&["ssd", "smart", "drive"]);
+    assert!(!text.text().contains("in memory alone"), "{text:?}");
+}

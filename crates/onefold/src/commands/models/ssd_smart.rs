@@ -5,16 +5,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use onefold_block::{ByteSize, FileFolder};
-use onefold_flash::drive::{self, DriveError, SmartLog, SmartReport};
+use onefold_flash::drive::{self, DriveError, Pending, SmartLog, SmartReport};
 use serde::Serialize;
 
 use super::ssd_serve::failure;
 use crate::args::models::SsdSmartArgs;
 use crate::commands::archive::utc_text;
 use crate::failure::Result;
+use crate::handover;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::status_view::{GenerationJson, generation_text};
-use crate::table::{Align, Table, count};
+use crate::table::{Align, Table, count, plural};
 
 /// The widest bar of a histogram, in characters.
 const BAR: u64 = 40;
@@ -40,6 +41,7 @@ struct SmartJson<'a> {
     counters: drive::Counted,
     power_loss_protection: drive::Protection,
     generation: Option<GenerationJson>,
+    pending_in_memory: Pending,
 }
 
 #[derive(Serialize)]
@@ -81,12 +83,17 @@ pub fn run(args: &SsdSmartArgs, printer: &Printer) -> Result<ExitCode> {
     let folder = FileFolder::open(&args.folder).map_err(|error| failed(error.into()))?;
     let found = drive::inspect(&folder).map_err(failed)?;
     let report = SmartReport::of(&found);
+    let memory = handover::left(&args.folder);
+    let pending = memory.map(|memory| Pending::of(&found, &memory)).unwrap_or_default();
     if args.json {
         let generation = found.generation.map(GenerationJson::from);
-        printer.json(&SmartJson { generation, ..json(&args.folder, &report) })?;
+        let json = json(&args.folder, &report);
+        printer.json(&SmartJson { generation, pending_in_memory: pending, ..json })?;
     } else {
         let generation = generation_text(found.generation);
-        printer.data(&text(&args.folder, &report, &generation, printer))?;
+        let mut lines = text(&args.folder, &report, &generation, printer);
+        lines.extend(remarks(&report, &pending));
+        printer.data(&(lines.join("\n") + "\n"))?;
     }
     Ok(if report.passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -118,10 +125,11 @@ fn json<'a>(folder: &'a Path, report: &'a SmartReport) -> SmartJson<'a> {
         counters: report.counters,
         power_loss_protection: report.power_loss_protection,
         generation: None,
+        pending_in_memory: Pending::default(),
     }
 }
 
-fn text(folder: &Path, report: &SmartReport, generation: &str, printer: &Printer) -> String {
+fn text(folder: &Path, report: &SmartReport, generation: &str, printer: &Printer) -> Vec<String> {
     let mut lines = vec![format!(
         "{} '{}', {}{generation}: {}",
         report.model_name,
@@ -159,13 +167,22 @@ fn text(folder: &Path, report: &SmartReport, generation: &str, printer: &Printer
     lines.push(String::new());
     lines.push(printer.heading("Erases of good blocks"));
     lines.extend(bars(report));
-    lines.extend(remarks(report));
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// What a reader of the counts has to know.
-fn remarks(report: &SmartReport) -> Vec<String> {
+fn remarks(report: &SmartReport, pending: &Pending) -> Vec<String> {
     let mut lines = Vec::new();
+    if pending.records > 0 {
+        lines.push(format!(
+            "{} acknowledged and in memory alone, in no page of the journal yet: a flush or the \
+             next start stores what was trimmed or shared, a power cut takes it.",
+            plural(pending.records, "change is", "changes are")
+        ));
+    }
+    if let Some(why) = &pending.lost {
+        lines.push(format!("What is in memory alone cannot all be read: {why}."));
+    }
     if !report.counters.readable {
         lines.push(
             "The counters cannot be read and are shown as 0; they begin anew when the \
