@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use onefold_block::BlockDevice;
 use onefold_nbd::protocol::constants::{
     MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES, MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, command, option,
     option_reply,
 };
-use onefold_nbd::{ExportTable, ServerConfig};
+use onefold_nbd::{ExportEntry, ExportTable, Exports, ServerConfig};
 
 use crate::device::TestDevice;
 use crate::raw::{Fixture, info_query, meta_query, option_bytes};
@@ -58,6 +59,83 @@ fn unknown_exports_and_options_are_refused_and_the_talk_goes_on() {
     raw.option(option::ABORT, &[]);
     assert_eq!(raw.answer().1, option_reply::ACK);
     assert!(raw.is_closed());
+}
+
+/// Exports of which the first is kept back, for a reason.
+struct KeptBack(ExportTable, String);
+
+impl Exports for KeptBack {
+    fn list(&self) -> Vec<ExportEntry> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+        if self.refusal(name).is_some() { None } else { self.0.open(name) }
+    }
+
+    fn refusal(&self, name: &str) -> Option<String> {
+        ["", "main"].contains(&name).then(|| self.1.clone())
+    }
+}
+
+fn kept_back(why: &str) -> Fixture {
+    let exports = ExportTable::new().with("main", "", Arc::new(TestDevice::new(1 << 20))).with(
+        "other",
+        "",
+        Arc::new(TestDevice::new(5000)),
+    );
+    Fixture::exporting(KeptBack(exports, why.to_owned()), ServerConfig::default())
+}
+
+#[test]
+fn an_export_that_is_kept_back_is_a_matter_of_policy_and_others_are_given() {
+    let fixture = kept_back("not before somebody looked");
+    let mut raw = fixture.raw();
+    raw.option(option::STRUCTURED_REPLY, &[]);
+    assert_eq!(raw.answer().1, option_reply::ACK);
+    for name in ["main", ""] {
+        for (option, data) in [
+            (option::GO, info_query(name, &[1, 3])),
+            (option::INFO, info_query(name, &[])),
+            (option::LIST_META_CONTEXT, meta_query(name, &[])),
+            (option::SET_META_CONTEXT, meta_query(name, &["base:allocation"])),
+        ] {
+            raw.option(option, &data);
+            let policy = (option, option_reply::ERR_POLICY, b"not before somebody looked".to_vec());
+            assert_eq!(raw.answer(), policy, "'{name}'");
+        }
+    }
+    raw.option(option::GO, &info_query("nosuch", &[]));
+    assert_eq!(raw.answer().1, option_reply::ERR_UNKNOWN, "nobody keeps back what is not there");
+    // The talk goes on, and ends with what may be had.
+    raw.option(option::GO, &info_query("other", &[]));
+    while raw.answer().1 != option_reply::ACK {}
+    raw.request(command::READ, 0, 9, 4999, 1);
+    let chunk = raw.chunk();
+    assert_eq!((chunk.cookie, chunk.payload.len()), (9, 9));
+}
+
+#[test]
+fn whoever_asks_for_it_by_the_old_option_is_left_without_a_byte() {
+    let fixture = kept_back("not before somebody looked");
+    for name in [&b"main"[..], b""] {
+        let mut raw = fixture.raw();
+        raw.send(&option_bytes(option::EXPORT_NAME, name));
+        assert_eq!(raw.rest(), b"", "the option has no answer but the export itself");
+    }
+    let mut raw = fixture.raw();
+    raw.send(&option_bytes(option::EXPORT_NAME, b"other"));
+    assert_eq!(raw.u64(), 5000);
+}
+
+#[test]
+fn the_longest_reason_is_cut_to_what_the_protocol_allows() {
+    let fixture = kept_back(&"\u{e4}".repeat(3000));
+    let mut raw = fixture.raw();
+    raw.option(option::GO, &info_query("main", &[]));
+    let (_, kind, why) = raw.answer();
+    assert_eq!((kind, why.len()), (option_reply::ERR_POLICY, 4096));
+    assert!(String::from_utf8(why).is_ok(), "cut between characters");
 }
 
 #[test]

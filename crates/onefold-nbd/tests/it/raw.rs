@@ -15,7 +15,7 @@ use onefold_nbd::protocol::constants::{
     IHAVEOPT, NBDMAGIC, OPTION_REPLY_MAGIC, REQUEST_BYTES, SIMPLE_REPLY_MAGIC,
     STRUCTURED_REPLY_MAGIC, command, option, option_reply,
 };
-use onefold_nbd::{ExportTable, ListenAddr, Server, ServerConfig};
+use onefold_nbd::{ExportTable, Exports, ListenAddr, Server, ServerConfig};
 use tempfile::TempDir;
 
 /// Longer than anything a test waits for on a busy machine.
@@ -37,7 +37,7 @@ impl Fixture {
         Self::exporting(ExportTable::new().with("main", "the disk under test", device), config)
     }
 
-    pub fn exporting(exports: ExportTable, mut config: ServerConfig) -> Self {
+    pub fn exporting(exports: impl Exports + 'static, mut config: ServerConfig) -> Self {
         let folder = tempfile::tempdir().unwrap();
         config.listeners.push(ListenAddr::Unix(folder.path().join("nbd.sock")));
         let server = Server::start(Arc::new(exports), &config).unwrap();
@@ -174,6 +174,13 @@ impl Raw {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
         }
+    }
+
+    /// What the server sends before it closes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.stream.read_to_end(&mut bytes).unwrap();
+        bytes
     }
 
     pub fn array<const N: usize>(&mut self) -> [u8; N] {

@@ -2,7 +2,9 @@
 //! for those of qemu, whose connection outlives the server.
 //! Room: onefold.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -232,4 +234,54 @@ except nbd.Error as error:
     server.stop();
     let smart = sandbox.ok(&["ssd", "smart", "drive", "--json"]).json();
     assert_eq!(smart["generation"], serde_json::json!({ "number": 2, "accepted": 1 }));
+}
+
+/// Pick an export over this socket by hand; the server's bytes after the option, to its next wait.
+fn pick(socket: &Path, option: u32, data: &[u8]) -> Vec<u8> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    let parts = [
+        &3u32.to_be_bytes()[..],
+        b"IHAVEOPT",
+        &option.to_be_bytes(),
+        &(data.len() as u32).to_be_bytes(),
+        data,
+    ];
+    stream.write_all(&parts.concat()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_guard_refuses_on_the_wire_by_policy_and_by_closing() {
+    const EXPORT_NAME: u32 = 1;
+    const GO: u32 = 7;
+    const ERR_POLICY: u32 = 0x8000_0002;
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "16M"]);
+    lose_writes(&sandbox, server, "main");
+    let server = sandbox.serve("pool", &["--guard-reconnect"]);
+    let socket = sandbox.path("socket");
+    let go = |name: &str| {
+        let query = [&(name.len() as u32).to_be_bytes()[..], name.as_bytes(), &[0, 0]].concat();
+        pick(&socket, GO, &query)
+    };
+    for (name, told) in [("main", "--accept-loss 2"), ("", "--accept-loss 2"), ("main@g1", "2 now")]
+    {
+        let answer = go(name);
+        let head = [&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &GO.to_be_bytes()].concat();
+        assert_eq!(answer[..12], head, "{name}");
+        assert_eq!(answer[12..16], ERR_POLICY.to_be_bytes(), "{name}");
+        assert_eq!(answer[16..20], (answer.len() as u32 - 20).to_be_bytes(), "{name}: no more");
+        let why = std::str::from_utf8(&answer[20..]).unwrap();
+        assert!(why.contains(told), "{name}: {why}");
+        assert_eq!(pick(&socket, EXPORT_NAME, name.as_bytes()), b"", "{name}: no export at all");
+    }
+    let size = (16_u64 << 20).to_be_bytes();
+    assert_eq!(pick(&socket, EXPORT_NAME, b"main@g2")[..8], size);
+    assert_eq!(go("main@g2")[22..30], size, "after the reply's head and the kind of information");
+    server.stop();
 }
