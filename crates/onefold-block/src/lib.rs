@@ -21,6 +21,7 @@ pub mod interleave;
 pub mod meaning;
 pub mod media;
 pub mod mem_device;
+pub mod memory;
 mod nearest;
 pub mod seeded;
 pub mod sim_media;

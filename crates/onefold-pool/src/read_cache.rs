@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use onefold_block::memory;
+
 use crate::key_hasher::KeyHasher;
 
 const SHARDS: usize = 64;
@@ -103,7 +105,7 @@ impl Visit<'_> {
         if shard.slots_max == 0 || shard.by_address.contains_key(&address) {
             return;
         }
-        let slot = shard.free_slot();
+        let Some(slot) = shard.free_slot() else { return };
         shard.slots[slot] = Slot { address, referenced: false };
         shard.by_address.insert(address, slot as u32);
         let at = slot % SLOTS_PER_PIECE * shard.chunk_bytes;
@@ -117,23 +119,35 @@ impl Shard {
         &self.pieces[slot / SLOTS_PER_PIECE][at..at + self.chunk_bytes]
     }
 
-    /// A slot to put a chunk into; another chunk may leave for it.
-    fn free_slot(&mut self) -> usize {
-        if self.slots.len() < self.slots_max {
-            if self.slots.len().is_multiple_of(SLOTS_PER_PIECE) {
-                let slots = SLOTS_PER_PIECE.min(self.slots_max - self.slots.len());
-                let piece = vec![0; slots * self.chunk_bytes];
-                self.pieces.push(piece.into_boxed_slice());
-            }
-            self.slots.push(Slot { address: 0, referenced: false });
-            return self.slots.len() - 1;
+    /// One more slot, as long as there may be more and there is memory.
+    fn new_slot(&mut self) -> Option<usize> {
+        if self.slots.len() >= self.slots_max {
+            return None;
+        }
+        if self.slots.len().is_multiple_of(SLOTS_PER_PIECE) {
+            let slots = SLOTS_PER_PIECE.min(self.slots_max - self.slots.len());
+            let piece = memory::zeroes(slots * self.chunk_bytes)?;
+            self.pieces.push(piece.into_boxed_slice());
+        }
+        self.slots.push(Slot { address: 0, referenced: false });
+        Some(self.slots.len() - 1)
+    }
+
+    /// A slot to put a chunk into; another chunk may leave for it. `None` if there is not even
+    /// memory for the first ones.
+    fn free_slot(&mut self) -> Option<usize> {
+        if let Some(slot) = self.new_slot() {
+            return Some(slot);
+        }
+        if self.slots.is_empty() {
+            return None;
         }
         loop {
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
             let slot = &mut self.slots[self.hand];
             if !std::mem::take(&mut slot.referenced) {
                 self.by_address.remove(&slot.address);
-                return self.hand;
+                return Some(self.hand);
             }
         }
     }
@@ -164,6 +178,23 @@ mod tests {
         drop(visit);
         assert!((700..=1024).contains(&held), "{held} chunks held");
         assert!(cache.bytes() <= 4 << 20);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_grow_makes_do_with_what_it_has() {
+        let cache = ReadCache::new(64 << 20, 4096);
+        let mut out = vec![0; 4096];
+        let keeps = |n: u64| {
+            cache.visit().insert(n, &[n as u8; 4096]);
+            cache.visit().get(n, &mut [0; 4096])
+        };
+        memory::refused(|| assert!(!keeps(1), "nothing to begin with"));
+        assert!(keeps(1));
+        let before = cache.bytes();
+        memory::refused(|| assert!((2..1000).all(keeps), "others leave"));
+        assert!(cache.bytes() <= before + SLOTS_PER_PIECE as u64 * 32);
+        assert!((1000..1200).all(keeps) && cache.bytes() > 2 * before, "until there is memory");
+        assert!(cache.visit().get(1199, &mut out) && out == [1199_u64 as u8; 4096]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod output;
 mod pool_cache;
 mod progress;
 mod reference;
+mod reserve;
 mod serve;
 mod settings_file;
 mod status_view;

@@ -1,6 +1,8 @@
 //! The error numbers of the protocol, and the one place where device errors become numbers.
 //! Room: onefold-nbd.   In: `BlockError`.   Out: `Errno`.
 
+use std::io;
+
 use onefold_block::BlockError;
 
 /// An error number as the protocol defines it (not the host's).
@@ -11,6 +13,8 @@ pub enum Errno {
     Perm = 1,
     /// The device failed.
     Io = 5,
+    /// There is no memory for the request now.
+    NoMemory = 12,
     /// The request makes no sense.
     Invalid = 22,
     /// No space, or a write past the end.
@@ -25,9 +29,10 @@ pub enum Errno {
 
 impl Errno {
     /// Every number, for tests and tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Perm,
         Self::Io,
+        Self::NoMemory,
         Self::Invalid,
         Self::NoSpace,
         Self::Overflow,
@@ -51,6 +56,9 @@ pub fn errno_of(error: &BlockError, stores: bool) -> Errno {
         BlockError::NoSpace(_) => Errno::NoSpace,
         BlockError::NotFast => Errno::NotSupported,
         BlockError::ShuttingDown => Errno::Shutdown,
+        BlockError::Io { source, .. } if source.kind() == io::ErrorKind::OutOfMemory => {
+            Errno::NoMemory
+        }
         // Corrupt, poisoned, failed below, and whatever is added later: the data are not had.
         _ => Errno::Io,
     }
@@ -58,8 +66,6 @@ pub fn errno_of(error: &BlockError, stores: bool) -> Errno {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[test]
@@ -79,6 +85,7 @@ mod tests {
             (BlockError::Poisoned("sync".to_owned()), true, 5),
             (BlockError::ShuttingDown, false, 108),
             (failed(), false, 5),
+            (onefold_block::memory::none_for("a read"), true, 12),
         ] {
             assert_eq!(errno_of(&error, stores).code(), number, "{error}");
         }

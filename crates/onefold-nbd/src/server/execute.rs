@@ -26,6 +26,8 @@ const READ_PIECE_BYTES: u32 = 256 << 10;
 const MIN_HOLE_BYTES: u32 = 32 << 10;
 /// Bytes of trim, zeroing or block status from which the request may take long.
 const LONG_RANGE_BYTES: u32 = 16 << 20;
+/// What a client is told whose request there is no memory for.
+const NO_MEMORY: &str = "there is no memory for this request now";
 
 /// A request with a verdict, and where its payload lies.
 #[derive(Clone, Debug)]
@@ -122,6 +124,11 @@ impl<'a> Executor<'a> {
             Ok(Op::Disconnect) => {}
         }
         out.send_if_large(self.channel)
+    }
+
+    /// There is no memory to receive a request's payload.
+    pub fn refuse_for_memory(&self, cookie: u64, out: &mut ReplyBuffer) {
+        self.put_error(cookie, Errno::NoMemory, NO_MEMORY, None, out);
     }
 
     /// One piece of a write too long to be received whole.
@@ -234,6 +241,10 @@ impl<'a> Executor<'a> {
             .step_by(READ_PIECE_BYTES as usize)
             .map(|done| (offset + u64::from(done), READ_PIECE_BYTES.min(len - done) as usize));
         for (at, piece) in pieces.clone() {
+            if !out.make_room(piece) {
+                self.put_error(cookie, Errno::NoMemory, NO_MEMORY, None, out);
+                return Ok(());
+            }
             let read = contained(|| self.device.read_at(at, out.slot(piece)));
             out.take_back(piece);
             if let Err(error) = read {
@@ -273,6 +284,10 @@ impl<'a> Executor<'a> {
         let structured = self.session.structured;
         let head_bytes = if structured { reply::DATA_HEADER_BYTES } else { SIMPLE_REPLY_BYTES };
         let all = head_bytes + len as usize;
+        if !out.make_room(all) {
+            self.put_error(cookie, Errno::NoMemory, NO_MEMORY, Some(offset), out);
+            return false;
+        }
         let (head, body) = out.slot(all).split_at_mut(head_bytes);
         match contained(|| self.device.read_at(offset, body)) {
             Ok(()) if structured => {

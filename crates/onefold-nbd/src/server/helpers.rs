@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
+use onefold_block::memory;
+
 use super::execute::{Accepted, Executor};
 use super::replies::ReplyBuffer;
 
@@ -69,8 +71,9 @@ impl Helpers {
                 Err(_) => {}
             }
         }
+        let Some(job) = Job::copy_of(group, payload, held_bytes) else { return false };
         state.held_bytes += held_bytes;
-        state.waiting.push_back(Job::copy_of(group, payload, held_bytes));
+        state.waiting.push_back(job);
         drop(state);
         self.changed.notify_one();
         true
@@ -122,9 +125,13 @@ impl State {
 }
 
 impl Job {
-    fn copy_of(group: &[Accepted], bytes: &[u8], held_bytes: usize) -> Self {
+    /// A group with its payload; `None` if there is no memory for it.
+    fn copy_of(group: &[Accepted], bytes: &[u8], held_bytes: usize) -> Option<Self> {
         let len = group.iter().map(|accepted| accepted.payload.len()).sum();
-        let mut payload = Vec::with_capacity(len);
+        let mut payload = Vec::new();
+        if !memory::reserve(&mut payload, len) {
+            return None;
+        }
         let group = group
             .iter()
             .map(|accepted| {
@@ -133,7 +140,7 @@ impl Job {
                 Accepted { payload: start..payload.len(), ..accepted.clone() }
             })
             .collect();
-        Self { group, payload, held_bytes }
+        Some(Self { group, payload, held_bytes })
     }
 
     fn is_flush(&self) -> bool {

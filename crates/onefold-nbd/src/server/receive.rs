@@ -4,6 +4,8 @@
 
 use std::io;
 
+use onefold_block::memory;
+
 use super::channel::Channel;
 
 /// Size in bytes without large writes: as much as a Unix socket holds by default, so that one
@@ -20,8 +22,9 @@ pub(super) struct ReceiveBuffer {
 impl ReceiveBuffer {
     /// A buffer that begins with bytes already received.
     pub fn new(received: &[u8]) -> Self {
-        let mut bytes = vec![0; RECEIVE_BUFFER_BYTES.max(received.len())];
-        bytes[..received.len()].copy_from_slice(received);
+        let mut bytes = received.to_vec();
+        // Without memory for it there is none for the first request either.
+        let _ = memory::resize(&mut bytes, RECEIVE_BUFFER_BYTES.max(received.len()));
         Self { bytes, start: 0, end: received.len() }
     }
 
@@ -39,17 +42,25 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Receive once, with room for `wanted` waiting bytes in all. 0 at the end of the stream.
-    pub fn fill(&mut self, channel: &Channel, wanted: usize) -> io::Result<usize> {
+    /// See that there is room for `wanted` waiting bytes in all, and for one more than wait now;
+    /// `false` if there is no memory for it.
+    pub fn make_room(&mut self, wanted: usize) -> bool {
         if self.start + wanted > self.bytes.len() || self.end == self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
             if wanted > self.bytes.len() {
                 // Room for what follows, too, so that it is received along.
                 let size = wanted + RECEIVE_BUFFER_BYTES;
-                self.bytes.reserve_exact(size - self.bytes.len());
-                self.bytes.resize(size, 0);
+                return memory::resize(&mut self.bytes, size);
             }
+        }
+        true
+    }
+
+    /// Receive once, with room for `wanted` waiting bytes in all. 0 at the end of the stream.
+    pub fn fill(&mut self, channel: &Channel, wanted: usize) -> io::Result<usize> {
+        if !self.make_room(wanted) {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
         let count = channel.recv(&mut self.bytes[self.end..])?;
         self.end += count;

@@ -4,6 +4,8 @@
 
 use std::io;
 
+use onefold_block::memory;
+
 use super::channel::Channel;
 
 /// Bytes of gathered replies that are sent without waiting for more.
@@ -21,12 +23,17 @@ pub(super) struct ReplyBuffer {
 impl ReplyBuffer {
     /// Nothing to send.
     pub fn new() -> Self {
-        Self { bytes: vec![0; 2 * SEND_AT_BYTES], used: 0 }
+        Self { bytes: memory::zeroes(2 * SEND_AT_BYTES).unwrap_or_default(), used: 0 }
     }
 
     /// Add a reply's bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         self.slot(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// See that `len` bytes can be added; `false` if there is no memory for them.
+    pub fn make_room(&mut self, len: usize) -> bool {
+        self.used + len <= self.bytes.len() || memory::resize(&mut self.bytes, self.used + len)
     }
 
     /// Add room for `len` bytes, contents unspecified, to be filled by the caller.

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 
-use onefold_block::BlockDevice;
+use onefold_block::{BlockDevice, memory};
 use thiserror::Error;
 
 use super::channel::Channel;
@@ -130,7 +130,9 @@ impl Transmission<'_, '_> {
                     if self.stopping.load(Ordering::Relaxed) {
                         return Ok(End::Stopped);
                     }
-                    if self.receive.fill(self.executor.channel, wanted)? == 0 {
+                    if wanted > REQUEST_BYTES && !self.receive.make_room(wanted) {
+                        self.refuse_for_memory(wanted - REQUEST_BYTES)?;
+                    } else if self.receive.fill(self.executor.channel, wanted)? == 0 {
                         return self.end_of_stream();
                     }
                 }
@@ -216,6 +218,15 @@ impl Transmission<'_, '_> {
         Ok(())
     }
 
+    /// Answer the request whose header waits, and throw away its payload of so many bytes.
+    fn refuse_for_memory(&mut self, payload_bytes: usize) -> Result<(), TransmissionError> {
+        let header = self.receive.waiting().first_chunk::<REQUEST_BYTES>();
+        let request = decode_request(header.ok_or(TransmissionError::Truncated)?)?;
+        self.executor.refuse_for_memory(request.cookie, &mut self.out);
+        self.receive.consume(REQUEST_BYTES);
+        self.skip(payload_bytes)
+    }
+
     fn skip(&mut self, bytes: usize) -> Result<(), TransmissionError> {
         let mut left = bytes;
         loop {
@@ -250,6 +261,12 @@ impl Transmission<'_, '_> {
             let between_blocks = full - full % block_bytes;
             let stop = if between_blocks > at { between_blocks } else { full };
             let piece = (stop.min(end) - at) as usize;
+            if !self.receive.make_room(piece) {
+                written = written.and(Err(memory::none_for("a long write")));
+                self.skip(piece)?;
+                at += piece as u64;
+                continue;
+            }
             self.receive_up_to(piece)?;
             if written.is_ok() {
                 written = self.executor.write_piece(at, &self.receive.waiting()[..piece]);

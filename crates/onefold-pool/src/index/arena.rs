@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use onefold_block::memory;
+
 use super::entry::{FREE, same};
 
 /// Entries of a bucket.
@@ -104,13 +106,18 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// A block of free slots.
-    pub fn take(&mut self) -> BlockNumber {
+    /// A block of free slots; `None` if there is no memory for it.
+    pub fn take(&mut self) -> Option<BlockNumber> {
         if self.taken == self.slabs.len() * SLAB_BLOCKS {
-            self.slabs.push((0..SLAB_BLOCKS * BLOCK_BUCKETS).map(|_| Bucket::default()).collect());
+            let mut slab = Vec::new();
+            if !memory::reserve(&mut slab, SLAB_BLOCKS * BLOCK_BUCKETS) {
+                return None;
+            }
+            slab.resize_with(SLAB_BLOCKS * BLOCK_BUCKETS, Bucket::default);
+            self.slabs.push(slab.into_boxed_slice());
         }
         self.taken += 1;
-        BlockNumber(self.taken as u32 - 1)
+        Some(BlockNumber(self.taken as u32 - 1))
     }
 
     /// A bucket of a block.
@@ -133,7 +140,8 @@ mod tests {
     #[test]
     fn blocks_are_apart() {
         let mut arena = Arena::default();
-        let blocks: Vec<BlockNumber> = (0..SLAB_BLOCKS + 3).map(|_| arena.take()).collect();
+        let blocks: Vec<BlockNumber> =
+            (0..SLAB_BLOCKS + 3).map(|_| arena.take().unwrap()).collect();
         let word = |number, bucket| (number * BLOCK_BUCKETS + bucket) as u64 + 1;
         for (number, &block) in blocks.iter().enumerate() {
             for bucket in 0..BLOCK_BUCKETS {

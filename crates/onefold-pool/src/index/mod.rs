@@ -108,8 +108,16 @@ impl FingerprintIndex {
                 let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
                 let Tables { shards, arena } = &mut *tables;
                 let shard = &mut shards[number];
-                let let_go = shard.grow(arena, self.buckets_per_shard, number, &mut growth);
-                self.let_go.fetch_add(let_go, Ordering::Relaxed);
+                match shard.grow(arena, self.buckets_per_shard, number, &mut growth) {
+                    Some(let_go) => {
+                        self.let_go.fetch_add(let_go, Ordering::Relaxed);
+                    }
+                    // Without memory this one is not noted: its chunk may be stored again.
+                    None => {
+                        done += 1;
+                        self.let_go.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
             }
         }
     }

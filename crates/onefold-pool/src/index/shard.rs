@@ -9,6 +9,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use onefold_block::memory;
+
 use super::arena::{Arena, BLOCK_BUCKETS, BlockNumber, Bucket, SLOTS};
 use super::entry::{self, AGE_MAX, FREE, Place, TAG_BITS, age_of, place_of, tag_of, with_age};
 
@@ -189,14 +191,15 @@ impl Shard {
     }
 
     /// A quarter more buckets, at most `buckets_max`; `spread` is the shard's number. Returns how
-    /// many entries were let go, which is none unless it cannot grow any more.
+    /// many entries were let go, which is none unless it cannot grow any more; or `None`, with
+    /// nothing changed, if there is no memory.
     pub fn grow(
         &mut self,
         arena: &mut Arena,
         buckets_max: usize,
         spread: usize,
         layout: &mut Layout,
-    ) -> u64 {
+    ) -> Option<u64> {
         let mut buckets = self.buckets;
         loop {
             let wanted = match buckets {
@@ -205,22 +208,31 @@ impl Shard {
                 many => (many + many / 4).next_multiple_of(BLOCK_BUCKETS),
             };
             buckets = wanted.min(buckets_max);
-            self.grown = buckets < wanted;
-            layout.clear(buckets);
+            let grown = buckets < wanted;
+            if !layout.clear(buckets) || !self.take_blocks(arena, buckets) {
+                return None;
+            }
             let all = (0..self.buckets).flat_map(|at| self.bucket(arena, at).slots());
             let let_go = all.filter(|&entry| entry != FREE && !layout.put(entry)).count() as u64;
-            if let_go == 0 || self.grown {
+            if let_go == 0 || grown {
+                self.grown = grown;
                 self.take_over(arena, layout);
-                return let_go;
+                return Some(let_go);
             }
         }
     }
 
-    fn take_over(&mut self, arena: &mut Arena, layout: &Layout) {
-        self.buckets = layout.used.len();
-        while self.blocks.len() * BLOCK_BUCKETS < self.buckets {
-            self.blocks.push(arena.take());
+    /// See that it has the blocks for so many buckets; those that it got stay with it.
+    fn take_blocks(&mut self, arena: &mut Arena, buckets: usize) -> bool {
+        while self.blocks.len() * BLOCK_BUCKETS < buckets {
+            let Some(block) = arena.take() else { return false };
+            self.blocks.push(block);
         }
+        true
+    }
+
+    fn take_over(&mut self, arena: &Arena, layout: &Layout) {
+        self.buckets = layout.used.len();
         for (at, slots) in layout.slots.as_chunks().0.iter().enumerate() {
             self.bucket(arena, at).fill(slots);
         }
@@ -254,13 +266,18 @@ impl Layout {
         shard_bytes + shard_bytes / size_of::<Bucket>() as u64
     }
 
-    fn clear(&mut self, buckets: usize) {
+    /// Make it an empty table of so many buckets; `false` if there is no memory.
+    fn clear(&mut self, buckets: usize) -> bool {
         self.slots.clear();
-        self.slots.reserve_exact(buckets * SLOTS);
-        self.slots.resize(buckets * SLOTS, FREE);
         self.used.clear();
-        self.used.reserve_exact(buckets);
+        if !memory::reserve(&mut self.slots, buckets * SLOTS)
+            || !memory::reserve(&mut self.used, buckets)
+        {
+            return false;
+        }
+        self.slots.resize(buckets * SLOTS, FREE);
         self.used.resize(buckets, 0);
+        true
     }
 
     fn put(&mut self, entry: u64) -> bool {

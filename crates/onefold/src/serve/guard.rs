@@ -3,7 +3,7 @@
 //! Room: onefold.
 //! Invariants: (1) `NAME@gN` is the export `NAME` in generation N and in no other; (2) while a loss
 //! is not accepted, only who names the new generation gets anything; (3) a volume whose own name
-//! looks like that is found first.
+//! looks like that is found first; (4) what is opened refuses requests there is no memory for.
 
 use std::sync::Arc;
 use std::sync::Once;
@@ -14,6 +14,7 @@ use onefold_nbd::{ExportEntry, ExportTable, Exports};
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
+use crate::reserve::{self, Careful};
 
 /// Between the name of an export and the number of its generation.
 const MARK: &str = "@g";
@@ -30,6 +31,8 @@ pub struct Guard {
 impl Guard {
     /// These exports, closed to whoever does not name the generation if `closed`.
     pub fn new(table: ExportTable, generation: Generation, closed: bool) -> Self {
+        // Before the first request wants it.
+        reserve::set_aside();
         Self { table, generation, closed, told: Once::new() }
     }
 
@@ -56,12 +59,13 @@ impl Exports for Guard {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        match self.dated(name) {
+        let device = match self.dated(name) {
             Some((export, number)) if number == self.generation.number => self.table.open(&export),
             Some(_) => None,
             None if self.closed => None,
             None => self.table.open(name),
-        }
+        }?;
+        Some(Arc::new(Careful(device)))
     }
 
     fn refusal(&self, name: &str) -> Option<String> {

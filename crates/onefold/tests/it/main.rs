@@ -17,6 +17,7 @@ mod file_system;
 mod harness;
 mod images;
 mod interrupted;
+mod memory;
 mod pool_cache;
 mod pool_tier;
 mod private;
