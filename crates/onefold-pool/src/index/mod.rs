@@ -108,16 +108,10 @@ impl FingerprintIndex {
                 let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
                 let Tables { shards, arena } = &mut *tables;
                 let shard = &mut shards[number];
-                match shard.grow(arena, self.buckets_per_shard, number, &mut growth) {
-                    Some(let_go) => {
-                        self.let_go.fetch_add(let_go, Ordering::Relaxed);
-                    }
-                    // Without memory this one is not noted: its chunk may be stored again.
-                    None => {
-                        done += 1;
-                        self.let_go.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
+                let let_go = shard.grow(arena, self.buckets_per_shard, number, &mut growth);
+                // Without memory this one is not noted: its chunk may be stored again.
+                done += usize::from(let_go.is_none());
+                self.let_go.fetch_add(let_go.unwrap_or(1), Ordering::Relaxed);
             }
         }
     }
