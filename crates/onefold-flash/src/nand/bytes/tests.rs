@@ -31,7 +31,10 @@ fn program<S: Store>(nand: &mut ByteNand<S>, ppn: u32, content: u64) {
     nand.program(ppn, Payload::Data(&page), &oob).expect("programmed");
 }
 
-fn stored<S: Store>(nand: &ByteNand<S>, ppn: u32) -> (Vec<u8>, Vec<u8>) {
+/// What the cells of a page hold: its bytes, and those out of band.
+type Cells = (Vec<u8>, Vec<u8>);
+
+fn stored<S: Store>(nand: &ByteNand<S>, ppn: u32) -> Cells {
     let (mut data, mut oob) = (vec![0; PAGE], vec![0; geometry().oob_bytes as usize]);
     nand.store.read_page(ppn, &mut data, &mut oob).expect("read");
     (data, oob)
@@ -39,7 +42,7 @@ fn stored<S: Store>(nand: &ByteNand<S>, ppn: u32) -> (Vec<u8>, Vec<u8>) {
 
 /// A block that was filled, erased, and begun again with `again` pages; and what its cells held
 /// before.
-fn erased(again: u32) -> (ByteNand<MemStore>, Vec<(Vec<u8>, Vec<u8>)>) {
+fn erased(again: u32) -> (ByteNand<MemStore>, Vec<Cells>) {
     let wear = WearModel::none();
     let mut nand = ByteNand::in_memory(geometry(), &channel(), wear).expect("fits");
     for ppn in 0..4 {
