@@ -206,3 +206,44 @@ impl<N: Interruptible> Nand for PowerCut<N> {
         self.inner.sync()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::IdentityNand;
+    use crate::validation::steady;
+
+    #[test]
+    fn the_power_goes_at_the_operation_that_was_planned_and_stays_off() {
+        for (cut, erased) in [(Cut::Before, 3), (Cut::Torn, 3), (Cut::After, 4)] {
+            let inner = IdentityNand::new(steady::plane(8, 16));
+            let mut nand = PowerCut::new(inner, Faults::default());
+            let oob = Oob { key: PageKey::Journal(1), seq: 1, seed: 0, tag: 0 };
+            for block in 0..8 {
+                let first = nand.geometry().first_page(block);
+                nand.program(first, Payload::Meta(b"x"), &oob).unwrap();
+            }
+            nand.cut_after(3, cut);
+            for block in 0..3 {
+                nand.erase(block).unwrap();
+            }
+            assert!(!nand.is_off());
+            assert!(matches!(nand.erase(3), Err(NandError::PowerOff)));
+            assert!(nand.is_off());
+            let page = nand.geometry().first_page(7);
+            assert!(matches!(nand.erase(4), Err(NandError::PowerOff)));
+            assert!(matches!(nand.sync(), Err(NandError::PowerOff)));
+            assert!(matches!(nand.read_oob(page), Err(NandError::PowerOff)));
+            assert!(matches!(nand.read_meta(page), Err(NandError::PowerOff)));
+            nand.restore();
+            nand.sync().unwrap();
+            assert_eq!(nand.read_oob(page).unwrap().seq, 1);
+            let holds = |block: &u32| {
+                let first = nand.inner.geometry().first_page(*block);
+                nand.inner.read_oob(first).is_ok_and(|oob| oob.seq == 1)
+            };
+            let gone = if cut == Cut::Torn { 4 } else { erased };
+            assert_eq!((0..8).filter(holds).count(), 8 - gone, "{cut:?}");
+        }
+    }
+}
