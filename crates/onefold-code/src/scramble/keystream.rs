@@ -171,7 +171,8 @@ pub(super) fn extend_body(
             run::<8>(buffer, length * unit, taps, unit, have, want);
             return;
         }
-        let until = want.min((2 * length * unit).max(have + 1));
+        // Past `have`, since below 8 the unit is what `have` allows.
+        let until = want.min(2 * length * unit);
         if distance >= 4 {
             run::<4>(buffer, length * unit, taps, unit, have, until);
         } else if distance >= 2 {
