@@ -119,9 +119,15 @@ fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
 
 /// Bytes of a pool's containers.
 fn container_bytes(sandbox: &Sandbox) -> u64 {
-    let listed = fs::read_dir(sandbox.path("pool/containers")).unwrap();
+    let listed = fs::read_dir(sandbox.path("disk/pool/containers")).unwrap();
     // What goes away meanwhile takes nothing.
     listed.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+}
+
+/// How long files come and go at least: not long, or what the environment asks for.
+fn churn() -> Duration {
+    let minutes = std::env::var("ONEFOLD_TEST_CHURN_MINUTES").map_or(0, |m| m.parse().unwrap());
+    Duration::from_mins(minutes)
 }
 
 #[test]
@@ -131,8 +137,11 @@ fn under_a_file_system_that_churns_a_pool_ends_as_small_as_its_data_allows() {
         return;
     }
     let sandbox = Sandbox::new();
-    small_containers(&sandbox, "pool", "128M");
-    let server = sandbox.serve("pool", &["--space-target", "1.3"]);
+    // At most 42 MB of files live in it.
+    let _disk = small_disk(&sandbox, 112);
+    small_containers(&sandbox, "disk/pool", "128M");
+    let server = sandbox.serve("disk/pool", &["--space-target", "1.3"]);
+    let (start, mut generations, mut most_bytes) = (Instant::now(), 0u64, 0);
     {
         let fuse = Fuse::mount(&sandbox, &server, "main");
         tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &fuse.file()]);
@@ -140,7 +149,8 @@ fn under_a_file_system_that_churns_a_pool_ends_as_small_as_its_data_allows() {
         let point = sandbox.text("mnt");
         let _mount = mounted(&device, &point);
         // Files of a generation are rewritten, every third one goes, and the space is given up.
-        for generation in 0..6u64 {
+        while generations < 6 || start.elapsed() < churn() {
+            let generation = generations;
             for number in 0..60 {
                 let name = format!("{point}/{number}");
                 let noise = super::harness::noise(generation << 20 | number, 700_000);
@@ -152,6 +162,8 @@ fn under_a_file_system_that_churns_a_pool_ends_as_small_as_its_data_allows() {
             }
             tool("sync", &["-f", &point]);
             tool("fstrim", &[&point]);
+            most_bytes = container_bytes(&sandbox).max(most_bytes);
+            generations += 1;
         }
         tool("umount", &[&point]);
     }
@@ -164,8 +176,9 @@ fn under_a_file_system_that_churns_a_pool_ends_as_small_as_its_data_allows() {
         std::thread::sleep(Duration::from_millis(100));
     }
     server.stop();
-    sandbox.check("pool");
-    let space = &sandbox.status("pool")["space"];
+    sandbox.check("disk/pool");
+    let space = &sandbox.status("disk/pool")["space"];
     let over = space["stored_over_live"].as_f64().unwrap();
+    println!("{generations} generations, {most_bytes} bytes of containers at most; then {space}");
     assert!(over < 1.5, "{space}");
 }
