@@ -45,7 +45,7 @@ const DEAD_SHARE_MIN: u64 = 32;
 /// Work owed by writers is done in pieces of at least this.
 const DEBT_BYTES: u64 = 256 << 10;
 /// Writers begin to help when so much of what may be dead is, in per cent.
-const HELP_PERCENT: u32 = 90;
+const HELP_PERCENT: u32 = 85;
 /// A pass over the maps, as bytes of budget for each leaf.
 pub const LEAF_BYTES: u64 = 4096;
 
