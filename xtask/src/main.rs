@@ -7,6 +7,7 @@ mod ci;
 mod deny;
 mod files;
 mod floors;
+mod fuzz;
 mod metadata;
 mod mutants;
 mod rtl;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND
   rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
+  fuzz [TARGET] ...   inputs that nobody meant, for everything that reads bytes from outside
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
 ";
 
@@ -58,6 +60,7 @@ fn run() -> Result<bool> {
         ("mutants", rest) => mutants::run(rest),
         ("breakages", rest) => mutants::breakages::run(rest),
         ("bench", rest) => bench::run(rest),
+        ("fuzz", rest) => fuzz::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
             print!("{USAGE}");
             Ok(true)

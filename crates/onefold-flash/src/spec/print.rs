@@ -43,7 +43,21 @@ impl DriveSpec {
 }
 
 fn line(text: &mut String, name: &str, value: &Value) {
-    writeln!(text, "{name} = {value}").expect("strings take all text");
+    writeln!(text, "{} = {value}", key(name)).expect("strings take all text");
+}
+
+/// A name as TOML has it: in quotes unless it is plain. Options of policies may have any.
+fn key(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    let escaped = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\U{:08X}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", name.chars().map(escaped).collect::<String>())
 }
 
 /// Words as comment lines.
@@ -61,4 +75,19 @@ fn comment(text: &mut String, words: &str) {
         width += 1 + word.len();
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_whatever_is_in_them() {
+        for name in ["a", "a_b-9", "", "a b", "q\"\\", "n\n\u{7f}\u{0}", "\u{e4}", "a.b", "'"] {
+            let line = format!("{} = 1", key(name));
+            let table: Table = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(table.keys().collect::<Vec<_>>(), [name], "{line}");
+        }
+        assert_eq!((key("share").as_str(), key("").as_str()), ("share", "\"\""));
+    }
 }
