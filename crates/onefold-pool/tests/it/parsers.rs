@@ -186,3 +186,71 @@ fn write_fixture() {
     pool.close().unwrap();
     std::fs::remove_file(path.join("lock")).unwrap();
 }
+
+/// A pool whose newest checkpoint alone says something else.
+fn newest_changed(change: &dyn Fn(&mut Superblock)) -> SimFolder {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(4 << 20)).unwrap();
+    volume.write_at(0, &content(1, 4096), true).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let newest = ["super.0", "super.1"].map(|name| {
+        let media = folder.open(name).unwrap();
+        let mut bytes = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut bytes).unwrap();
+        (Superblock::decode(name, &bytes).unwrap(), media)
+    });
+    let (mut superblock, media) =
+        newest.into_iter().max_by_key(|(superblock, _)| superblock.sequence).unwrap();
+    change(&mut superblock);
+    media.set_len(0).unwrap();
+    media.write(0, &superblock.encode()).unwrap();
+    folder
+}
+
+#[test]
+fn what_only_a_later_onefold_knows_is_refused_by_name_and_no_older_checkpoint_is_taken_for_it() {
+    let changes: [(&str, Change<'_>); 6] = [
+        ("0x8000000000000000", &|it| it.features.must_refuse = 1 << 63),
+        ("forwarding containers", &|it| it.features.must_refuse = 1),
+        ("snapshots", &|it| it.features.must_refuse = 2),
+        ("is a snapshot", &|it| it.volumes[0].kind = 1),
+        ("is a clone", &|it| it.volumes[0].origin = 7),
+        ("list to free", &|it| it.volumes[0].to_free.pages = 7),
+    ];
+    for (named, change) in changes {
+        let folder = newest_changed(change);
+        for error in [
+            Pool::open(&folder, &options()).err(),
+            Pool::open(&folder, &read_only()).err(),
+            Pool::check_in(&folder, &mut |_, _| {}).err(),
+            Pool::rescue(&folder, Budgets::default(), RescuePoint::Newest).err(),
+        ] {
+            let error = error.expect(named).to_string();
+            assert!(error.contains(named), "{named}: {error}");
+        }
+    }
+}
+
+type Change<'a> = &'a dyn Fn(&mut Superblock);
+
+#[test]
+fn what_may_only_be_read_is_read_and_what_may_be_ignored_is_kept() {
+    let folder = newest_changed(&|superblock| superblock.features.may_only_read = 8);
+    let error = Pool::open(&folder, &options()).err().unwrap().to_string();
+    assert!(error.contains("bits 0x8") && error.contains("cannot be changed"), "{error}");
+    let mut found = vec![0; 4096];
+    let pool = Pool::open(&folder, &read_only()).unwrap();
+    pool.volume("main").unwrap().read_at(0, &mut found).unwrap();
+    assert!(found == content(1, 4096));
+    let folder = newest_changed(&|superblock| superblock.features.may_ignore = 4);
+    let pool = Pool::open(&folder, &options()).unwrap();
+    pool.volume("main").unwrap().write_at(4096, &content(2, 4096), true).unwrap();
+    pool.close().unwrap();
+    for name in ["super.0", "super.1"] {
+        let media = folder.open(name).unwrap();
+        let mut bytes = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut bytes).unwrap();
+        assert_eq!(Superblock::decode(name, &bytes).unwrap().features.may_ignore, 4);
+    }
+}

@@ -218,3 +218,38 @@ fn on_a_full_disk_what_was_given_up_can_be_written_again_whatever_the_pattern() 
         assert_sound(&folder, name);
     }
 }
+
+#[test]
+fn owners_in_volumes_that_are_gone_or_shorter_by_now_lead_nobody_astray() {
+    let (folder, pool) = new_pool(&small());
+    let (gone, kept) = (main_volume(&pool, BLOCKS).unwrap(), "kept");
+    let kept = pool.create_volume(kept, onefold_block::ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    let mut seeds = vec![0; BLOCKS];
+    // Stored for the one, shared by the other: half of it in the first half of the blocks.
+    for block in 0..2000u64 {
+        write(&gone, block, block + 1).unwrap();
+        let volume: &dyn BlockDevice = &kept;
+        let shared = 2000 - block;
+        write(volume, shared, block + 1).unwrap();
+        seeds[shared as usize] = block + 1;
+    }
+    pool.resize_volume("main", onefold_block::ByteSize(1000 * CHUNK as u64), true).unwrap();
+    let trim = |seeds: &mut [u64], keep: u64| {
+        for block in (1..=2000u64).filter(|block| block % 4 != keep) {
+            kept.trim(block * CHUNK as u64, CHUNK as u64, false).unwrap();
+            seeds[block as usize] = 0;
+        }
+    };
+    reclaim(&pool, 1.05);
+    assert_holds(&kept, &seeds, "shrunk");
+    drop(gone);
+    pool.delete_volume("main").unwrap();
+    trim(&mut seeds, 1);
+    let before = pool.space().stored_bytes;
+    reclaim(&pool, 1.05);
+    assert!(pool.space().stored_bytes * 2 < before, "{before}, then {:?}", pool.space());
+    assert_holds(&kept, &seeds, "deleted");
+    drop(kept);
+    pool.close().unwrap();
+    assert_sound(&folder, "closed");
+}
