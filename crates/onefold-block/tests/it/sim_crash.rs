@@ -309,3 +309,27 @@ fn reservations_survive_when_synced_and_space_adds_up_after_a_cut() {
     let left = folder.after_crash(0, CrashMode::KeepNothing);
     assert!(left.open("a").unwrap().write(65_536, &vec![1; 1 << 20]).is_err(), "same capacity");
 }
+
+/// The length may survive a cut without what it cut off: that never shows again.
+#[test]
+fn bytes_past_a_length_that_survived_are_zeroes() {
+    for len in [1, 2, 511, 4095, 4096, 4097] {
+        let folder = SimFolder::new();
+        let media = folder.create("a").unwrap();
+        media.write(0, &[7; 9000]).unwrap();
+        media.sync().unwrap();
+        folder.sync_names().unwrap();
+        media.set_len(len).unwrap();
+        let mut cut = 0;
+        for seed in 0..60 {
+            let left = folder.after_crash(seed, CrashMode::Random).open("a").unwrap();
+            if left.len().unwrap() == len {
+                left.set_len(9000).unwrap();
+                let bytes = contents(&*left);
+                assert!(bytes[len as usize..].iter().all(|&byte| byte == 0), "{len}, seed {seed}");
+                cut += 1;
+            }
+        }
+        assert!(cut > 5, "{cut}");
+    }
+}
