@@ -9,10 +9,11 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -47,6 +48,9 @@ pub struct Claimed {
 /// What a note says.
 struct Said {
     boot: [u8; 16],
+    /// When the store's folder was made, as the file system says it; a number of a folder that was
+    /// removed is given to another one.
+    born: String,
     store: PathBuf,
 }
 
@@ -101,11 +105,17 @@ impl Shelf {
             if !is_at(&note, path) {
                 continue;
             }
-            note.set_len(0)?;
-            let mut text = hex(self.boot).into_bytes();
-            text.push(b'\n');
+            let born = born(&store);
+            let of_another = read_note(&mut note).is_some_and(|said| said.born != born);
+            if of_another && flock(&note, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                // What a folder left that had this number before.
+                let _ = remove_all(&path.with_extension(""));
+                flock(&note, FlockOperation::LockShared)?;
+            }
+            let mut text = format!("{}\n{born}\n", hex(self.boot)).into_bytes();
             text.extend(store.as_os_str().as_bytes());
-            note.write_all(&text)?;
+            note.set_len(0)?;
+            note.write_all_at(&text, 0)?;
             return Ok(note);
         }
         Err(io::Error::other("it comes and goes"))
@@ -131,18 +141,30 @@ impl Shelf {
             _ => return None,
         }
         let said = read_note(&mut note)?;
-        if said.boot == self.boot && is_somewhere(name, &said.store) {
+        if said.boot == self.boot && is_somewhere(name, &said) {
             return None;
         }
         let folder = self.folder.join(name);
-        FileHandover::private_folder(&folder).ok()?;
-        for entry in fs::read_dir(&folder).ok()? {
-            fs::remove_file(entry.ok()?.path()).ok()?;
-        }
-        fs::remove_dir(&folder).ok()?;
+        remove_all(&folder).ok()?;
         fs::remove_file(&path).ok()?;
         Some(said.store)
     }
+}
+
+/// Remove a folder of regions with whatever is in it.
+fn remove_all(folder: &Path) -> io::Result<()> {
+    FileHandover::private_folder(folder).map_err(io::Error::other)?;
+    for entry in fs::read_dir(folder)? {
+        fs::remove_file(entry?.path())?;
+    }
+    fs::remove_dir(folder)
+}
+
+/// When a folder was made; "-" where its file system does not say.
+fn born(folder: &Path) -> String {
+    let made = fs::metadata(folder).and_then(|metadata| metadata.created());
+    let since = made.ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    since.map_or_else(|| "-".to_owned(), |since| since.as_nanos().to_string())
 }
 
 fn open_note(path: &Path, make: bool) -> io::Result<File> {
@@ -170,14 +192,19 @@ fn read_note(note: &mut File) -> Option<Said> {
     let (boot, store) = text.split_at_checked(BOOT_BYTES)?;
     let boot = std::str::from_utf8(boot).ok()?.strip_suffix('\n')?;
     let boot = u128::from_str_radix(boot, 16).ok()?.to_be_bytes();
-    let store = PathBuf::from(OsString::from_vec(store.to_vec()));
-    store.is_absolute().then_some(Said { boot, store })
+    let end = store.iter().position(|&byte| byte == b'\n')?;
+    let born = std::str::from_utf8(&store[..end]).ok()?.to_owned();
+    let store = PathBuf::from(OsString::from_vec(store[end + 1..].to_vec()));
+    store.is_absolute().then_some(Said { boot, born, store })
 }
 
 /// Whether the folder that memory of this name belongs to is where it was, or beside that under
 /// another name; or cannot be looked for.
-fn is_somewhere(name: &str, store: &Path) -> bool {
-    let is_it = |path: &Path| Shelf::name_of(path).is_ok_and(|found| found == name);
+fn is_somewhere(name: &str, said: &Said) -> bool {
+    let store = &said.store;
+    let is_it = |path: &Path| {
+        Shelf::name_of(path).is_ok_and(|found| found == name) && born(path) == said.born
+    };
     if is_it(store) {
         return true;
     }
@@ -309,6 +336,28 @@ mod tests {
         assert!(later.sweep().is_empty());
         assert_eq!(living.list().unwrap(), ["container.0", "journal"]);
         drop(living);
+        assert_eq!(place.shelf.sweep(), [store]);
+        assert_eq!(place.left(), 0);
+    }
+
+    /// File systems give the number of a folder that was removed to one that is made.
+    #[test]
+    fn a_folder_that_has_the_number_of_one_that_is_gone_gets_none_of_its_memory() {
+        let place = Place::new();
+        let store = place.killed("store");
+        let note = place.shelf.folder.join(Shelf::name_of(&store).unwrap() + NOTE);
+        let said = fs::read_to_string(&note).unwrap();
+        let born = said.lines().nth(1).unwrap();
+        assert_eq!(place.regions(&store).len(), 2);
+        drop(place.shelf.claim(&store).unwrap());
+        assert_eq!(place.regions(&store).len(), 2, "its own");
+        fs::write(&note, said.replace(born, "12345")).unwrap();
+        assert!(place.shelf.claim(&store).unwrap().list().unwrap().is_empty());
+        // The same, of a store that nobody opens.
+        let store = place.killed("other");
+        let note = place.shelf.folder.join(Shelf::name_of(&store).unwrap() + NOTE);
+        fs::write(&note, fs::read_to_string(&note).unwrap().replace(&self::born(&store), "12345"))
+            .unwrap();
         assert_eq!(place.shelf.sweep(), [store]);
         assert_eq!(place.left(), 0);
     }

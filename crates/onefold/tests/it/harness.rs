@@ -127,6 +127,13 @@ impl Sandbox {
         }
     }
 
+    /// How many stores have something in memory.
+    pub fn remembered(&self) -> usize {
+        let users = fs::read_dir(self.memory.path()).unwrap().map(|user| user.unwrap().path());
+        let stores = users.flat_map(|user| fs::read_dir(user).unwrap());
+        stores.filter(|store| store.as_ref().is_ok_and(|store| store.path().is_dir())).count()
+    }
+
     /// Serve a pool on a Unix socket in this folder.
     pub fn serve(&self, pool: &str, more: &[&str]) -> Server {
         let socket = self.path("socket");

@@ -285,3 +285,26 @@ fn the_guard_refuses_on_the_wire_by_policy_and_by_closing() {
     assert_eq!(go("main@g2")[22..30], size, "after the reply's head and the kind of information");
     server.stop();
 }
+
+#[test]
+fn what_a_removed_store_left_goes_with_the_next_start_and_what_a_killed_one_left_stays() {
+    let sandbox = Sandbox::new();
+    let write = "h.pwrite(b'x' * 65536, 0)";
+    for pool in ["gone", "killed"] {
+        let server = sandbox.serve(pool, &["--size", "16M"]);
+        assert_eq!(run(&mut nbdsh(&["-u", &server.uri("main"), "-c", write])).code, Some(0));
+        server.kill();
+    }
+    assert_eq!(sandbox.remembered(), 2);
+    // Who only looks removes nothing.
+    std::fs::remove_dir_all(sandbox.path("gone")).unwrap();
+    sandbox.status("killed");
+    assert_eq!(sandbox.remembered(), 2);
+    ssd::serve(&sandbox, &ssd::SMALL).stop();
+    assert_eq!(sandbox.remembered(), 1, "a drive's start does it for a pool, too");
+    let server = sandbox.serve("killed", &[]);
+    let read = "assert h.pread(65536, 0) == b'x' * 65536";
+    assert_eq!(run(&mut nbdsh(&["-u", &server.uri("main"), "-c", read])).code, Some(0));
+    server.stop();
+    assert_eq!(sandbox.remembered(), 0);
+}
