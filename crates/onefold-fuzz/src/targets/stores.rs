@@ -15,6 +15,7 @@ use onefold_content::Compression;
 use onefold_flash::Geometry;
 use onefold_flash::drive::{self, Clock, OpenDrive, SmartReport};
 use onefold_flash::spec::{BlockCount, DriveSpec};
+use onefold_pool::format::container_table::{self, RecordPage};
 use onefold_pool::format::{container, frame, superblock::Superblock};
 use onefold_pool::{Budgets, OpenOptions, Pool};
 
@@ -36,6 +37,17 @@ pub fn pool_formats(data: &[u8]) {
     let _ = frame::decode_changes(data);
     let _ = container::check_header(data, id, &[0; 16]);
     let _ = container::decode_entry(data, id);
+    let words =
+        data.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+    if let Ok(page) = RecordPage::try_from(words.collect::<Vec<u64>>())
+        && let Ok(records) = container_table::decode(&page, ContainerId::new(0), 256)
+    {
+        let mut again = [0; 512];
+        for record in &records {
+            container_table::encode(record, &mut again);
+        }
+        assert_eq!(again, page, "decoding loses nothing");
+    }
     if let Ok(footer) = container::decode_footer(data, id, data.len() as u64) {
         let _ = container::decode_directory(data, id, &footer);
     }
@@ -45,11 +57,11 @@ static POOL: LazyLock<Image> = LazyLock::new(|| {
     macro_rules! fixture {
         ($($name:literal),*) => {
             vec![$(($name.to_owned(), include_bytes!(concat!(
-                "../../../onefold-pool/tests/fixtures/pool-v1/", $name
+                "../../../onefold-pool/tests/fixtures/pool-v2/", $name
             )).to_vec())),*]
         };
     }
-    fixture!("super.0", "super.1", "journal", "map", "containers/00000001.container")
+    fixture!("super.0", "super.1", "journal", "map", "generation", "containers/00000001.container")
 });
 
 pub fn pool(input: &[u8]) {
