@@ -162,6 +162,10 @@ impl Churn {
             cost.written_bytes += data.len() as u64;
             self.written += data.len() as u64;
             if cost.written_bytes.is_multiple_of(every) {
+                // As a server does every few seconds: what is wholly dead goes.
+                let start = clock::thread_cpu();
+                self.pool.maintain()?;
+                cost.cpu += clock::thread_cpu() - start;
                 see(&self.sample()?);
             }
         }

@@ -106,7 +106,7 @@ fn overwritten(lab: &Lab, pattern: Pattern, curves: &mut Vec<Curve>) -> Result<V
     let moved = kept.idle(target()?)?;
     let after = reads::sequential(&kept.close()?)?;
     rows.extend(read_rows(lab, name, fresh, after, moved));
-    curves.push(Curve { name: format!("{name}, none"), samples: without });
+    curves.push(Curve { name: format!("{name}, no reclaim"), samples: without });
     curves.push(Curve { name: format!("{name}, kept at 1.5"), samples: with });
     Ok(rows)
 }
