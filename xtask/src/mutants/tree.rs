@@ -1,6 +1,8 @@
 //! A copy of the sources in which things can be broken.
 //! Room: xtask.
-//! It lies in the target folder and shares the libraries that were built there.
+//! It lies in the target folder and shares the libraries that were built there. Its own packages
+//! have a version of their own: else cargo would take programs built here for those of the sources,
+//! and whoever ran their tests next would run these.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,13 @@ impl Copy {
         let wanted = paths(root)?;
         for path in &wanted {
             let text = std::fs::read(root.join(path)).with_context(|| path.clone())?;
-            put(&copy.join(path), &text)?;
+            match path.as_str() {
+                "Cargo.toml" | "Cargo.lock" => {
+                    let versioned = with_own_version(&String::from_utf8(text)?);
+                    put(&copy.join(path), versioned.as_bytes())?;
+                }
+                _ => put(&copy.join(path), &text)?,
+            }
         }
         let stale = |path: &Path| {
             path.strip_prefix(&copy)
@@ -79,6 +87,23 @@ pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
+/// The workspace's `Cargo.toml` or `Cargo.lock`, with another version for packages that come from
+/// no registry.
+fn with_own_version(text: &str) -> String {
+    let sections = text.split("\n\n").map(|section| {
+        let ours = section.contains("[workspace.package]")
+            || section.starts_with("[[package]]") && !section.contains("\nsource = ");
+        let lines = section.split('\n').map(|line| match line.strip_prefix("version = \"") {
+            Some(version) if ours => {
+                format!("version = \"{}+mutants\"", version.trim_end_matches('"'))
+            }
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    sections.collect::<Vec<_>>().join("\n\n")
+}
+
 fn put(path: &Path, content: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
@@ -105,6 +130,18 @@ fn remove(folder: &Path, stale: &dyn Fn(&Path) -> bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_of_the_copy_have_a_version_that_no_other_has() {
+        let manifest = "[workspace]\nmembers = []\n\n[workspace.package]\nversion = \"0.1.0\"\n\n\
+                        [workspace.dependencies]\nversion = \"2\"\n";
+        let expected = manifest.replace("0.1.0", "0.1.0+mutants");
+        assert_eq!(with_own_version(manifest), expected);
+        let foreign = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"registry\"\n\n";
+        let ours = "[[package]]\nname = \"b\"\nversion = \"1.0.0\"\n";
+        let expected = format!("{foreign}{}", ours.replace("1.0.0", "1.0.0+mutants"));
+        assert_eq!(with_own_version(&format!("{foreign}{ours}")), expected);
+    }
 
     #[test]
     fn tests_and_other_crates_are_no_sources() {
