@@ -24,7 +24,7 @@ use crate::space::Purpose;
 
 /// Container tables that map pages are set aside for: one that is being written and one that
 /// changes meanwhile.
-pub(crate) const TABLES: usize = 2;
+const TABLES: usize = 2;
 /// Map pages that data writes leave for moving records, trims and volume changes.
 const MAP_SLACK_PAGES: usize = 192;
 /// Of these, what moving records leaves for trims and volume changes.
@@ -107,8 +107,38 @@ impl Inner {
         let height = usize::from(self.map.root(volume.number)?.height);
         let pages = chunks.min(2 + chunks / 2) * (height + 1);
         let slack = if purpose == Purpose::Data { MAP_SLACK_PAGES } else { MAP_TRIM_PAGES };
-        self.map.reserve(pages + slack + TABLES * engine.table.pages_max())?;
-        engine.space.journal(chunks as u64 * (RUN_HEAD_BYTES + 8), purpose)
+        let journal_bytes = chunks as u64 * (RUN_HEAD_BYTES + 8);
+        let asked = self.set_aside_pages(engine, pages + slack, journal_bytes, purpose)?;
+        if asked && purpose == Purpose::Data {
+            self.set_aside_ahead(engine)?;
+        }
+        Ok(())
+    }
+
+    /// Space for so many map pages beside those of the tables, and for bytes of the journal, and no
+    /// more than that. Says whether the media had to be asked for any.
+    pub fn set_aside_pages(
+        &self,
+        engine: &mut Engine,
+        pages: usize,
+        journal_bytes: u64,
+        purpose: Purpose,
+    ) -> Result<bool, PoolError> {
+        let map = self.map.reserve(pages + TABLES * engine.table.pages_max())?;
+        let journal = engine.space.journal(journal_bytes, purpose)?;
+        Ok(map || journal)
+    }
+
+    /// After all that is needed: space ahead, where there is any, so that what comes next need not
+    /// ask. On a disk that is nearly full a whole step for one file may be what another file needs.
+    fn set_aside_ahead(&self, engine: &mut Engine) -> Result<(), PoolError> {
+        for set_aside in [self.map.reserve_ahead(), engine.space.journal_ahead()] {
+            match set_aside {
+                Err(error) if error.is_no_space() => {}
+                set_aside => set_aside?,
+            }
+        }
+        Ok(())
     }
 
     fn still_expected(

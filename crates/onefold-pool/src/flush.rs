@@ -123,7 +123,8 @@ impl Inner {
         }
     }
 
-    /// Cut files to their contents, after a checkpoint.
+    /// Cut files to their contents, after a checkpoint, and to what the next process needs to win
+    /// space back: others may fill the disk before it comes.
     fn give_back(&self) -> Result<(), PoolError> {
         let mut flusher = self.flusher();
         let mut engine = self.engine();
@@ -138,7 +139,12 @@ impl Inner {
             media.set_len(len)?;
         }
         engine.space.given_back();
-        Ok(())
+        let fill = self.set_aside_fill(&mut engine, self.map.height_max(), 1);
+        let held = fill.and_then(|()| flusher.journal.hold(self.reserve_bytes(&engine)));
+        match held {
+            Err(error) if error.is_no_space() => Ok(()),
+            held => held,
+        }
     }
 
     /// Whether anything happened since the last checkpoint.

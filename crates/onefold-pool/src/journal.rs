@@ -170,6 +170,15 @@ impl Journal {
         self.media.set_len(self.end_bytes)?;
         Ok(())
     }
+
+    /// Hold so much space past the end, for the next process: [`Journal::give_back`] is how it gets
+    /// it.
+    pub fn hold(&self, bytes: u64) -> Result<(), PoolError> {
+        if bytes > 0 {
+            self.media.reserve(self.end_bytes, bytes)?;
+        }
+        Ok(())
+    }
 }
 
 /// Begin the journal of a new pool.

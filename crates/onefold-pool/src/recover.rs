@@ -49,10 +49,14 @@ impl Inner {
         self.newest.store(engine.next_container - 1, Ordering::Release);
         flusher.journal =
             Journal::resume(Arc::clone(&self.files.journal), sequence, &replay, witness.clone());
-        drop(flusher);
         if self.read_only {
             return Ok(());
         }
+        if replay.next_number == 1 && replay.torn_at.is_none() {
+            // A clean stop held space past its end.
+            flusher.journal.give_back()?;
+        }
+        drop(flusher);
         engine.space.journal_took(replay.end_bytes);
         let sealed = self.seal_left_open(&mut engine)?;
         self.remove_strays(&mut engine)?;

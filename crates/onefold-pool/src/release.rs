@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use onefold_block::{Lba, WriteRequest};
 
-use crate::commit::{TABLES, Tally};
-use crate::engine::{Inner, VolumeState};
+use crate::commit::Tally;
+use crate::engine::{Engine, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::space::Purpose;
@@ -56,13 +56,8 @@ impl Inner {
         let mut engine = self.engine();
         let engine = &mut *engine;
         self.check_writable()?;
-        // First what the checkpoint takes that gives space back, before others take whole steps.
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
-        engine.space.supers(volumes)?;
         let height = usize::from(self.map.root(volume.number)?.height);
-        let pages = leaves.min(count as usize) + 2 * (height + 1);
-        self.map.reserve(pages + TABLES * engine.table.pages_max())?;
-        engine.space.journal(FILL_BYTES, Purpose::Release)?;
+        self.set_aside_fill(engine, height, leaves.min(count as usize))?;
         let mut tally = Tally::default();
         let turn = self
             .map
@@ -75,6 +70,20 @@ impl Inner {
         engine.space.journal_took(FILL_BYTES);
         engine.generation += 1;
         Ok(turn)
+    }
+
+    /// Space for a fill of so many leaves in a map of this height, and for the checkpoint after it;
+    /// nothing ahead, because on a full disk that may be what reclaim needs.
+    pub fn set_aside_fill(
+        &self,
+        engine: &mut Engine,
+        height: usize,
+        leaves: usize,
+    ) -> Result<(), PoolError> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
+        engine.space.supers(volumes)?;
+        let pages = leaves + 2 * (height + 1);
+        self.set_aside_pages(engine, pages, FILL_BYTES, Purpose::Release).map(drop)
     }
 
     /// Make a byte range read as zeroes: whole blocks by their map entries, ragged ends by writing.

@@ -216,7 +216,7 @@ impl Inner {
     /// Before new records get a container, there must be two for moved ones: one to fill, and one
     /// for what does not fit. Then whatever fills the disk, the emptiest container can be emptied.
     pub fn keep_reserve(&self, engine: &mut Engine) -> Result<(), PoolError> {
-        if engine.table.len() < RESERVE_FROM_CONTAINERS {
+        if self.reserve_bytes(engine) == 0 {
             return Ok(());
         }
         if engine.moving.is_none() {
@@ -231,7 +231,18 @@ impl Inner {
         }
         Ok(())
     }
+
+    /// Space without which nothing can be moved: the containers that [`Inner::keep_reserve`] keeps,
+    /// and what a pool at work has set aside for maps and journal.
+    pub fn reserve_bytes(&self, engine: &Engine) -> u64 {
+        if engine.table.len() < RESERVE_FROM_CONTAINERS {
+            return 0;
+        }
+        2 * u64::from(self.settings.container_bytes) + AT_WORK_BYTES
+    }
 }
 
 /// A pool of fewer containers has no reserve: it would take more than could be won.
 const RESERVE_FROM_CONTAINERS: usize = 8;
+/// Space for maps and journal that writes and the first moves set aside, in whole steps.
+const AT_WORK_BYTES: u64 = 3 << 20;

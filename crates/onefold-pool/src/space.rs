@@ -12,9 +12,7 @@ use crate::format::frame;
 /// Journal space that data writes leave for trims and volume changes, which give space back.
 const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
 /// Journal space is set aside in steps of this.
-const JOURNAL_STEP_BYTES: u64 = 1 << 20;
-/// Checkpoint space is set aside in steps of this.
-const SUPER_STEP_BYTES: u64 = 64 << 10;
+const JOURNAL_STEP_BYTES: u64 = 256 << 10;
 /// What file systems give out.
 const PAGE_BYTES: u64 = 4096;
 /// Most that a frame adds to its entries.
@@ -33,23 +31,6 @@ pub enum Purpose {
     Release,
 }
 
-/// What is asked of a medium: to have bytes up to a place set aside.
-type Reserve<'a> = &'a dyn Fn(u64) -> Result<(), PoolError>;
-
-/// Sets `needed` aside in whole pages, and the rest of a whole step if that fits: on a disk that is
-/// nearly full, giving data up must not fail for want of more than it needs. What is needed comes
-/// first, because a step for one file of two may take what the other needs. Says how much it is.
-fn stepwise(needed: u64, step: u64, reserve: Reserve<'_>) -> Result<u64, PoolError> {
-    let least = needed.next_multiple_of(PAGE_BYTES);
-    reserve(least)?;
-    let upto = needed.next_multiple_of(step);
-    match reserve(upto) {
-        Ok(()) => Ok(upto),
-        Err(error) if error.is_no_space() => Ok(least),
-        Err(error) => Err(error),
-    }
-}
-
 /// Space set aside for journal and checkpoints.
 pub struct Space {
     journal: Arc<dyn Media>,
@@ -66,16 +47,27 @@ impl Space {
         Self { journal, supers, journal_used, journal_reserved: 0, super_reserved: 0 }
     }
 
-    /// See that `bytes` more of journal entries have space.
-    pub fn journal(&mut self, bytes: u64, purpose: Purpose) -> Result<(), PoolError> {
+    /// See that `bytes` more of journal entries have space, and no more than they need. Says
+    /// whether any had to be set aside.
+    pub fn journal(&mut self, bytes: u64, purpose: Purpose) -> Result<bool, PoolError> {
         let slack = if purpose == Purpose::Data { JOURNAL_SLACK_BYTES } else { 0 };
         let needed = self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack;
-        if needed > self.journal_reserved {
-            let from = self.journal_reserved;
-            self.journal_reserved = stepwise(needed, JOURNAL_STEP_BYTES, &|upto| {
-                Ok(self.journal.reserve(from, upto - from)?)
-            })?;
+        if needed <= self.journal_reserved {
+            return Ok(false);
         }
+        self.journal_upto(needed.next_multiple_of(PAGE_BYTES))?;
+        Ok(true)
+    }
+
+    /// Set the rest of a step aside, so that what comes next need not ask the media.
+    pub fn journal_ahead(&mut self) -> Result<(), PoolError> {
+        self.journal_upto(self.journal_reserved.next_multiple_of(JOURNAL_STEP_BYTES))
+    }
+
+    fn journal_upto(&mut self, upto: u64) -> Result<(), PoolError> {
+        let from = self.journal_reserved;
+        self.journal.reserve(from, upto - from)?;
+        self.journal_reserved = upto;
         Ok(())
     }
 
@@ -98,9 +90,9 @@ impl Space {
     pub fn supers(&mut self, volumes: usize) -> Result<(), PoolError> {
         let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES;
         if needed > self.super_reserved {
-            self.super_reserved = stepwise(needed, SUPER_STEP_BYTES, &|upto| {
-                self.supers.iter().try_for_each(|media| Ok(media.reserve(0, upto)?))
-            })?;
+            let upto = needed.next_multiple_of(PAGE_BYTES);
+            self.supers.iter().try_for_each(|media| media.reserve(0, upto))?;
+            self.super_reserved = upto;
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ fn on_a_full_disk_trims_make_room_and_no_flush_or_checkpoint_lacks_it() {
     pool.close().unwrap();
     let (pool, volume) = Stage::reopened(&sim);
     let wide = pool.volume("wide").unwrap();
-    sim.set_capacity(Some(sim.used_bytes() + (64 << 10)));
+    sim.set_capacity(Some(sim.used_bytes() + (16 << 10)));
     for leaf in 0..LEAVES {
         wide.trim(at(leaf), CHUNK as u64, false).expect("a checkpoint makes room for each");
     }

@@ -21,8 +21,8 @@ use crate::format::superblock::RawPageRef;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::sync;
 
-/// Slots for which space is set aside at a time: 1 MiB.
-const RESERVE_SLOTS: u32 = 256;
+/// Slots for which space is set aside at a time: 256 KiB.
+const RESERVE_SLOTS: u32 = 64;
 
 /// Bitmaps of slots that pages are set aside for: one that is being written and the next.
 const BITMAPS: usize = 2;
@@ -133,6 +133,11 @@ impl Map {
     pub fn root(&self, volume: u32) -> Result<Root, PoolError> {
         let tree = self.state().tree(volume)?;
         Ok(Root { height: tree.height, reference: tree.root.raw() })
+    }
+
+    /// Of the highest tree.
+    pub fn height_max(&self) -> usize {
+        self.state().trees.values().map(|tree| usize::from(tree.height)).max().unwrap_or(0)
     }
 
     /// Blocks that a volume's tree has room for, at its present height.
@@ -403,29 +408,34 @@ impl Map {
     }
 
     /// Set space aside so that everything dirty or being written, `more` pages, and the bitmap of
-    /// slots can be written out.
-    pub fn reserve(&self, more: usize) -> Result<(), PoolError> {
+    /// slots can be written out, and no more than that needs. Says whether the file had to grow.
+    pub fn reserve(&self, more: usize) -> Result<bool, PoolError> {
         let mut state = self.state();
         let needed = state.cache.dirty() + state.cache.frozen() + more;
         let bitmaps = BITMAPS * bitmap_pages(&state.slots, 2 * needed);
-        let needed = (needed + bitmaps) as u32;
-        while state.slots.free() < needed {
-            let (from, least) = (state.slots.reserved(), needed - state.slots.free());
-            let reserve = |slots: u32| -> Result<u32, PoolError> {
-                let upto = from
-                    .checked_add(slots)
-                    .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
-                let page = PAGE_BYTES as u64;
-                self.media.reserve(u64::from(from) * page, u64::from(slots) * page)?;
-                Ok(upto)
-            };
-            // A nearly full disk may have room for what is needed, if not for a whole step.
-            let upto = match reserve(RESERVE_SLOTS.max(least)) {
-                Err(error) if error.is_no_space() && least < RESERVE_SLOTS => reserve(least)?,
-                upto => upto?,
-            };
-            state.slots.grow_reserved(upto);
+        let missing = ((needed + bitmaps) as u32).saturating_sub(state.slots.free());
+        self.reserve_slots(&mut state.slots, missing)?;
+        Ok(missing > 0)
+    }
+
+    /// Set the rest of a step aside, so that the next changes need not ask the media.
+    pub fn reserve_ahead(&self) -> Result<(), PoolError> {
+        let mut state = self.state();
+        let reserved = state.slots.reserved();
+        let step = reserved.checked_next_multiple_of(RESERVE_SLOTS).unwrap_or(reserved);
+        self.reserve_slots(&mut state.slots, step - reserved)
+    }
+
+    fn reserve_slots(&self, slots: &mut Slots, more: u32) -> Result<(), PoolError> {
+        if more == 0 {
+            return Ok(());
         }
+        let (from, page) = (slots.reserved(), PAGE_BYTES as u64);
+        let upto = from
+            .checked_add(more)
+            .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
+        self.media.reserve(u64::from(from) * page, u64::from(more) * page)?;
+        slots.grow_reserved(upto);
         Ok(())
     }
 

@@ -118,7 +118,7 @@ fn random_work_on_a_disk_that_is_nearly_full_never_breaks_the_model() {
         let (folder, pool) = new_pool(&small());
         let volume = main_volume(&pool, 1200).unwrap();
         let mut model = Model::new(1200);
-        folder.set_capacity(Some(folder.used_bytes() + (2 << 20) + (seed << 16)));
+        folder.set_capacity(Some(folder.used_bytes() + (1400 << 10) + (seed << 16)));
         let mut random = SplitMix64::new(seed);
         let mut refused = 0;
         for _ in 0..250 {
@@ -190,11 +190,16 @@ fn read_errors_are_errors_and_pass() {
 /// Fills a volume until the disk is full, after which so many bytes are free, and ends without a
 /// clean stop.
 fn filled(free: u64) -> SimFolder {
+    filled_with(4 << 20, free)
+}
+
+/// The same, on a disk with room for so many bytes.
+fn filled_with(room: u64, free: u64) -> SimFolder {
     let (folder, pool) = new_pool(&small());
     let keep = pool.create_volume("keep", ByteSize(1 << 20)).unwrap();
     keep.write_at(0, &content(1, 1 << 18), true).unwrap();
-    let volume = pool.create_volume("full", ByteSize(64 << 20)).unwrap();
-    folder.set_capacity(Some(folder.used_bytes() + (4 << 20)));
+    let volume = pool.create_volume("full", ByteSize(256 << 20)).unwrap();
+    folder.set_capacity(Some(folder.used_bytes() + room));
     let mut seed = 2;
     while volume.write_at(seed * 4096, &content(seed, 4096), false).is_ok() {
         seed += 1;
@@ -233,4 +238,55 @@ fn a_full_disk_gets_its_space_back_however_little_is_left() {
         assert_sound(&folder, &context);
     }
     assert!(gave >= 16, "{gave}");
+}
+
+#[test]
+fn a_pool_just_opened_on_a_disk_without_room_takes_trims() {
+    const PIECE: u64 = 64 << 10;
+    for free in (0..64).map(|pages| pages * 4096) {
+        // Too few containers for a reserve.
+        let folder = filled_with(1500 << 10, 8 << 20);
+        Pool::open(&folder, &options()).unwrap().close().unwrap();
+        folder.set_capacity(Some(folder.used_bytes() + free));
+        let context = format!("{free} bytes free");
+        let pool = Pool::open(&folder, &options()).expect(&context);
+        let volume = pool.volume("full").unwrap();
+        for piece in 0..40 {
+            let trimmed = volume.trim(2 * piece * PIECE, PIECE, false);
+            trimmed.unwrap_or_else(|error| panic!("{context}, piece {piece}: {error}"));
+        }
+        volume.flush().expect(&context);
+        drop((volume, pool));
+        assert_sound(&folder.after_crash(0, CrashMode::KeepNothing), &context);
+    }
+}
+
+#[test]
+fn after_a_clean_stop_on_a_full_disk_trimmed_space_can_be_written_again() {
+    for (step, piece) in [(2, 64 << 10), (4, 32 << 10), (2, 4096)] {
+        let folder = filled_with(40 << 20, 8 << 20);
+        Pool::open(&folder, &options()).unwrap().close().unwrap();
+        folder.set_capacity(Some(folder.used_bytes()));
+        let context = format!("one of {step} pieces of {piece} bytes");
+        let pool = Pool::open(&folder, &options()).expect(&context);
+        let volume = pool.volume("full").unwrap();
+        let mapped = || pool.status().unwrap().volumes[1].mapped_bytes;
+        let before = mapped();
+        for at in (0..before).step_by(step * piece as usize) {
+            volume.trim(at, piece, false).unwrap_or_else(|error| panic!("{context}: {error}"));
+        }
+        let trimmed = before - mapped();
+        let mut written = 0;
+        let write = |at: u64| {
+            let fresh = content(100_000 + at / 4096, 4096);
+            volume.write_at((128 << 20) + at, &fresh, false)
+        };
+        while written < before && write(written).is_ok() {
+            written += 4096;
+        }
+        assert!(written * 10 >= trimmed * 8, "{context}: {written} of {trimmed}");
+        volume.flush().expect(&context);
+        drop((volume, pool));
+        assert_sound(&folder.after_crash(0, CrashMode::KeepNothing), &context);
+    }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::file_system::{Fuse, loop_device, mounted};
-use super::harness::{Cleanup, PATIENCE, Sandbox, machine, nbdsh, run, tool};
+use super::harness::{Cleanup, PATIENCE, Sandbox, Server, machine, nbdsh, run, tool};
 
 /// Whether file systems can be mounted here.
 fn can_mount(test: &str) -> bool {
@@ -68,7 +68,7 @@ fn a_volume_on_a_disk_of_one_and_a_half_times_its_size_takes_twenty_overwrites()
     sandbox.check("disk/pool");
 }
 
-const AGAIN: &str = "
+const FILL: &str = "
 import os
 MIB = 1 << 20
 def fill(at):
@@ -80,22 +80,22 @@ def fill(at):
     except nbd.Error as e:
         assert e.errno == 'ENOSPC', e
     return wrote
-full = fill(0)
-h.flush()
+";
+
+const AGAIN: &str = "
 kept = {}
-step = 64 << 10
 trimmed = 0
-for at in range(0, full, step):
-    if at // step % 4 in PATTERN:
-        h.trim(step, at)
-        trimmed += step
-    elif at // step % 16 == 15:
-        kept[at] = h.pread(step, at)
+for at in range(0, FULL, STEP):
+    if at // STEP % 4 in PATTERN:
+        h.trim(STEP, at)
+        trimmed += STEP
+    elif at // STEP % 16 == 15:
+        kept[at] = h.pread(STEP, at)
 h.flush()
 again = fill(512 * MIB)
 h.flush()
 print('enough:', again >= 0.8 * trimmed or (again, trimmed))
-print('lost:', [at for at, data in kept.items() if h.pread(step, at) != data])
+print('lost:', [at for at, data in kept.items() if h.pread(STEP, at) != data])
 ";
 
 #[test]
@@ -104,13 +104,24 @@ fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
     if !can_mount("written again") {
         return;
     }
-    for pattern in ["(0, 2)", "(1,)", "(0, 1, 2)"] {
+    for (pattern, step, restart) in
+        [("(0, 2)", 64 << 10, false), ("(1,)", 64 << 10, true), ("(0, 1, 2)", 4096, true)]
+    {
         let sandbox = Sandbox::new();
         let _disk = small_disk(&sandbox, 96);
         small_containers(&sandbox, "disk/pool", "1G");
-        let server = sandbox.serve("disk/pool", &[]);
-        let script = format!("PATTERN = {pattern}\n{AGAIN}");
-        let said = run(&mut nbdsh(&["-u", &server.uri("main"), "-c", &script]));
+        let shell = |server: &Server, script: &str| {
+            run(&mut nbdsh(&["-u", &server.uri("main"), "-c", &format!("{FILL}{script}")]))
+        };
+        let mut server = sandbox.serve("disk/pool", &[]);
+        let full = shell(&server, "print(fill(0))\nh.flush()");
+        if restart {
+            server.stop();
+            server = sandbox.serve("disk/pool", &[]);
+        }
+        let full = full.text();
+        let script = format!("PATTERN = {pattern}\nSTEP = {step}\nFULL = {full}\n{AGAIN}");
+        let said = shell(&server, &script);
         assert_eq!(said.text(), "enough: True\nlost: []\n", "{pattern}: {}", said.err);
         server.stop();
         sandbox.check("disk/pool");
