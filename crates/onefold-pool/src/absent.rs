@@ -76,3 +76,42 @@ impl Folder for NoFolder {
         Err(MediaError::NotFound { name: name.to_owned() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_is_empty_and_takes_nothing() {
+        let file = NoFile("journal".to_owned());
+        assert_eq!(file.len().unwrap(), 0);
+        file.read(12, &mut []).unwrap();
+        match file.read(8, &mut [0; 4]) {
+            Err(MediaError::Truncated { name, len: 0, offset: 8, end: 12 }) => {
+                assert_eq!(name, "journal");
+            }
+            other => panic!("{other:?}"),
+        }
+        for refused in [file.write(0, &[1]), file.set_len(0), file.sync()] {
+            assert!(refused.unwrap_err().to_string().contains("journal"));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_has_no_files_and_takes_none() {
+        assert_eq!(NoFolder.list().unwrap(), Vec::<String>::new());
+        let missing = |found: Result<(), MediaError>| {
+            assert!(matches!(found, Err(MediaError::NotFound { name }) if name == "a"));
+        };
+        missing(NoFolder.open("a").map(drop));
+        missing(NoFolder.existing_subfolder("a").map(drop));
+        let refused = |done: Result<(), MediaError>| {
+            assert!(matches!(done, Err(MediaError::Io { .. })), "{done:?}");
+        };
+        refused(NoFolder.create("a").map(drop));
+        refused(NoFolder.subfolder("a").map(drop));
+        refused(NoFolder.remove("a"));
+        refused(NoFolder.rename("a", "b"));
+        refused(NoFolder.sync_names());
+    }
+}

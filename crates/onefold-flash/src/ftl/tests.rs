@@ -3,9 +3,15 @@
 //! Room: onefold-flash.
 
 use crate::dedup::NoDedup;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::meta::CLEAN;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Stream};
-use crate::nand::{BlankNand, Identity, IdentityNand};
-use crate::op::Untimed;
+use crate::geometry::Geometry;
+use crate::nand::{
+    BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Payload,
+    PowerCut,
+};
+use crate::op::{Cause, Untimed};
 use crate::validation::{PerfectTable, steady};
 
 #[test]
@@ -91,4 +97,191 @@ fn a_shared_page_that_moves_keeps_who_named_it_before_it_was_shared() {
     assert_eq!(report.lost_entries, 0);
     ftl.check_invariants();
     assert_eq!(ftl.read(0, &mut Untimed).expect("reads"), Some(content(0)), "it was flushed");
+}
+
+#[test]
+fn a_checkpoint_leaves_nothing_that_is_not_stored() {
+    let settings = FtlSettings {
+        logical_pages: 200,
+        durability: Durability::Journal,
+        ..FtlSettings::default()
+    };
+    let table = PerfectTable::new(100, 1);
+    let mut ftl = Ftl::format(IdentityNand::new(steady::plane(64, 16)), table, settings).unwrap();
+    for round in 1..4_u64 {
+        for lpn in 0..60 {
+            // Half of them are shared, which the journal says alone.
+            let content = Identity::of_number(round * 1000 + u64::from(lpn / 2));
+            ftl.write(lpn, &content, &mut Untimed).expect("writes");
+        }
+        ftl.flush(&mut Untimed).expect("flushes");
+        assert!(!ftl.meta.journal.pages.is_empty());
+        ftl.checkpoint(&mut Untimed).expect("checkpoints");
+        assert!(ftl.meta.dirty_at.iter().all(|&at| at == CLEAN), "round {round}");
+        assert!(ftl.meta.journal.pages.is_empty(), "round {round}: what was replayed is not again");
+        assert_eq!(ftl.counters().checkpoints, round);
+    }
+    let (mut ftl, report) =
+        Ftl::open(ftl.into_nand(), PerfectTable::new(100, 1), settings).unwrap();
+    assert_eq!((report.replayed, report.lost_entries), (0, 0));
+    let held = ftl.read(59, &mut Untimed).expect("reads");
+    assert_eq!(held, Some(Identity::of_number(3029)));
+}
+
+/// A mapping page that names a virtual page must not outlive what says where that is.
+#[test]
+fn a_mapping_page_is_stored_after_the_records_that_it_needs_and_waits_for_no_others() {
+    for durability in [Durability::Journal, Durability::Protected] {
+        let settings = FtlSettings { logical_pages: 200, durability, ..FtlSettings::default() };
+        let table = PerfectTable::new(100, 1);
+        let geometry = Geometry { page_bytes: 128, ..steady::plane(64, 16) };
+        let mut ftl = Ftl::format(IdentityNand::new(geometry), table, settings).expect("fits");
+        let content = Identity::of_number(7);
+        for lpn in [3, 100] {
+            ftl.write(lpn, &content, &mut Untimed).expect("writes");
+        }
+        let pending = ftl.pending_records().len();
+        assert!(pending > 0, "{durability:?}: who shares is known to records in memory");
+        let entries = ftl.meta.slots.entries;
+        // Another part of the map needs none of them.
+        ftl.store_segment(150 / entries, &mut Untimed).expect("stored");
+        assert_eq!(ftl.pending_records().len(), pending, "{durability:?}");
+        ftl.store_segment(100 / entries, &mut Untimed).expect("stored");
+        // Capacitors store what is in memory when the power goes.
+        let left = if durability == Durability::Protected { pending } else { 0 };
+        assert_eq!(ftl.pending_records().len(), left, "{durability:?}");
+    }
+}
+
+#[test]
+fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
+    let settings = FtlSettings {
+        logical_pages: 200,
+        durability: Durability::Journal,
+        ..FtlSettings::default()
+    };
+    let nand = PowerCut::new(IdentityNand::new(steady::plane(64, 16)), Faults::default());
+    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    for content in 0..34 {
+        ftl.write(content % 17, &Identity::of_number(content.into()), &mut Untimed).unwrap();
+    }
+    ftl.flush(&mut Untimed).expect("flushes");
+    let geometry = *ftl.nand.geometry();
+    let emptied = |ftl: &Ftl<_, _>, block: u32| {
+        ftl.blocks.state(block) == BlockState::Full && ftl.blocks.live(block) == 0
+    };
+    let block = (0..geometry.blocks()).find(|&block| emptied(&ftl, block)).expect("one is dead");
+    ftl.nand.cut_after(0, Cut::Torn);
+    let cut = ftl.erase_block(block, Cause::Gc, &mut Untimed);
+    assert!(matches!(cut, Err(FtlError::Nand(NandError::PowerOff))), "{cut:?}");
+    let mut nand = ftl.into_nand();
+    nand.restore();
+    let (mut ftl, report) = Ftl::open(nand, NoDedup, settings).expect("opens");
+    assert_eq!(report.blocks_erased, 1);
+    assert_eq!((ftl.blocks.state(block), ftl.blocks.written(block)), (BlockState::Free, 0));
+    ftl.check_invariants();
+    for lpn in 0..17 {
+        let held = ftl.read(lpn, &mut Untimed).expect("reads");
+        assert_eq!(held, Some(Identity::of_number(u64::from(lpn) + 17)));
+    }
+}
+
+/// An array some of whose own pages cannot be read.
+struct Worn {
+    inner: IdentityNand,
+    unreadable: Vec<u32>,
+}
+
+impl Nand for Worn {
+    type Page = Identity;
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn program(
+        &mut self,
+        ppn: u32,
+        payload: Payload<'_, Identity>,
+        oob: &Oob,
+    ) -> Result<(), NandError> {
+        self.inner.program(ppn, payload, oob)
+    }
+
+    fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
+        self.inner.copy(from, to, key, seq)
+    }
+
+    fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
+        self.inner.read(ppn)
+    }
+
+    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
+        if self.unreadable.contains(&ppn) {
+            return Err(NandError::Uncorrectable { ppn, retries: 3 });
+        }
+        self.inner.read_meta(ppn)
+    }
+
+    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
+        self.inner.read_oob(ppn)
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), NandError> {
+        self.inner.erase(block)
+    }
+
+    fn is_bad(&self, block: u32) -> bool {
+        self.inner.is_bad(block)
+    }
+
+    fn sync(&mut self) -> Result<(), NandError> {
+        self.inner.sync()
+    }
+}
+
+/// Collection comes to a mapping page that cannot be read any more.
+#[test]
+fn a_mapping_page_that_is_lost_is_stored_anew_as_what_is_known_of_it() {
+    let settings = FtlSettings {
+        logical_pages: 200,
+        durability: Durability::Journal,
+        map_cache_bytes: 4 * 128,
+        ..FtlSettings::default()
+    };
+    let geometry = Geometry { page_bytes: 128, ..steady::plane(64, 16) };
+    let nand = Worn { inner: IdentityNand::new(geometry), unreadable: Vec::new() };
+    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    for lpn in 0..200 {
+        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+    }
+    ftl.checkpoint(&mut Untimed).expect("checkpoints");
+    let entries = ftl.meta.slots.entries;
+    let segments = ftl.meta.slots.logical;
+    let held: Vec<bool> = (0..segments).map(|segment| ftl.cache.holds(segment)).collect();
+    assert_eq!(held.iter().filter(|&&held| held).count(), 4);
+    let flash_only = held.iter().position(|&held| !held).unwrap() as u32;
+    let in_dram = held.iter().position(|&held| held).unwrap() as u32;
+    for segment in [flash_only, in_dram] {
+        let place = ftl.meta.place[segment as usize];
+        ftl.nand.unreadable.push(place);
+        ftl.move_meta(segment, &mut Untimed).expect("moved");
+        assert_ne!(ftl.meta.place[segment as usize], place, "segment {segment}");
+    }
+    ftl.check_invariants();
+    let expect = |ftl: &mut Ftl<Worn, NoDedup>, context: &str| {
+        for lpn in 0..200 {
+            let held = ftl.read(lpn, &mut Untimed);
+            if lpn / entries == flash_only {
+                assert!(matches!(held, Err(FtlError::Lost { .. })), "{context}, {lpn}: {held:?}");
+            } else {
+                let held = held.unwrap_or_else(|error| panic!("{context}, {lpn}: {error}"));
+                assert_eq!(held, Some(Identity::of_number(lpn.into())), "{context}");
+            }
+        }
+    };
+    expect(&mut ftl, "at once");
+    ftl.flush(&mut Untimed).expect("flushes");
+    let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
+    expect(&mut ftl, "opened again");
 }

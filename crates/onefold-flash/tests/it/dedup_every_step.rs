@@ -220,6 +220,9 @@ fn check<N: Nand<Page = Identity>>(
     let referred: BTreeSet<u32> = references.keys().copied().collect();
     let live: BTreeSet<u32> = known.borrow().keys().copied().collect();
     assert_eq!(live, referred, "live pages are those that are referred to");
+    let stored = drive.stored();
+    let logical = references.values().map(|&count| u64::from(count)).sum();
+    assert_eq!((stored.logical_pages, stored.data_pages), (logical, references.len() as u64));
     let several = references.values().filter(|&&count| count > 1).count();
     assert!(drive.shared().live() as usize >= several, "pages with several references are shared");
 }

@@ -100,3 +100,63 @@ impl Drop for Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::handover::SimHandover;
+
+    use super::*;
+
+    const UUID: [u8; 16] = [4; 16];
+
+    fn slot(memory: &SimHandover) -> Slot {
+        Slot::create(Arc::new(memory.clone()), "slot-1".to_owned(), 5000, &UUID).unwrap()
+    }
+
+    /// What the next process finds.
+    fn found(memory: &SimHandover) -> Option<(ContainerId, u8)> {
+        let region = memory.open("slot-1").unwrap();
+        let left = Slot::left(&region, &UUID, memory.boot()).unwrap();
+        left.map(|(id, bytes)| (id, bytes[7]))
+    }
+
+    #[test]
+    fn a_container_is_left_to_the_next_process_until_it_is_stored() {
+        let memory = SimHandover::new();
+        let mut slot = slot(&memory);
+        assert_eq!((found(&memory), slot.bytes().len()), (None, 8192));
+        slot.begin(ContainerId::new(5));
+        slot.bytes_mut()[7] = 9;
+        assert_eq!(found(&memory), Some((ContainerId::new(5), 9)));
+        slot.end();
+        assert_eq!(found(&memory), None, "its file has it");
+        slot.begin(ContainerId::new(6));
+        assert_eq!(found(&memory), Some((ContainerId::new(6), 9)), "and so for the next");
+    }
+
+    #[test]
+    fn memory_goes_with_its_process_unless_a_container_is_in_it() {
+        let memory = SimHandover::new();
+        drop(slot(&memory));
+        assert!(memory.list().unwrap().is_empty(), "never used");
+        let mut used = slot(&memory);
+        used.begin(ContainerId::new(5));
+        used.end();
+        drop(used);
+        assert!(memory.list().unwrap().is_empty(), "the container is stored");
+        let mut filling = slot(&memory);
+        filling.begin(ContainerId::new(6));
+        drop(filling);
+        assert_eq!(found(&memory).map(|(id, _)| id), Some(ContainerId::new(6)));
+    }
+
+    #[test]
+    fn memory_of_another_pool_or_another_start_of_the_machine_is_refused() {
+        let memory = SimHandover::new();
+        let mut slot = slot(&memory);
+        slot.begin(ContainerId::new(5));
+        let region = memory.open("slot-1").unwrap();
+        assert!(Slot::left(&region, &[5; 16], memory.boot()).is_err());
+        assert!(Slot::left(&region, &UUID, memory.after_boot().boot()).is_err());
+    }
+}

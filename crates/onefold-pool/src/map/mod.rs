@@ -14,6 +14,8 @@ mod array;
 mod bitmap;
 mod cache;
 mod cursor;
+#[cfg(test)]
+mod filling;
 mod page;
 mod rescue;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Small mistakes that nothing else here would notice.
 
-use onefold_block::{BlockDevice, ContainerId, CrashMode, Folder, SimFolder};
+use onefold_block::{BlockDevice, ByteSize, ContainerId, CrashMode, Folder, SimFolder};
 use onefold_pool::format::container;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, SpaceTarget, Volume};
 
@@ -140,11 +140,64 @@ fn what_is_written_while_containers_are_emptied_is_not_shared_into_them() {
     let worn = worn();
     // The containers to empty are chosen, and the first of them has been looked at.
     assert!(!worn.reclaim(1));
+    let planned = || worn.pool.status().unwrap().activity.written;
+    let before = planned();
     for shared in 0..SHARED {
         write(&worn.volume, 3500 + shared, seed_of(shared));
     }
+    let passes = planned() - before;
+    assert!(passes <= 2 * SHARED, "{passes} passes: nobody is led there twice");
     while !worn.reclaim(1 << 20) {}
     worn.assert_emptied();
+}
+
+/// Nobody asks the index for volumes: the first block of each is a place to be looked at.
+#[test]
+fn what_only_the_first_block_of_another_volume_refers_to_is_moved_too() {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 2000).unwrap();
+    let others: Vec<Volume> = (0..6)
+        .map(|n| pool.create_volume(&format!("other{n}"), ByteSize(CHUNK as u64)).unwrap())
+        .collect();
+    for block in 0..1000 {
+        write(&volume, block, 1 + block);
+    }
+    // Each in a container of its own.
+    let seed_of = |n: usize| 1 + 150 * n as u64;
+    for (n, other) in others.iter().enumerate() {
+        write(other, 0, seed_of(n));
+    }
+    volume.trim(0, 1000 * CHUNK as u64, false).unwrap();
+    volume.flush().unwrap();
+    pool.checkpoint().unwrap();
+    let left = names(&folder);
+    let target = SpaceTarget::new(1.05).unwrap();
+    while !pool.background(1 << 20, target).unwrap().done {}
+    let now = names(&folder);
+    assert!(now.len() + 4 <= left.len(), "{left:?} {now:?}");
+    for (n, other) in others.iter().enumerate() {
+        let mut found = vec![0; CHUNK];
+        other.read_at(0, &mut found).unwrap();
+        assert!(found == content(seed_of(n), CHUNK), "volume {n}");
+    }
+}
+
+#[test]
+fn who_is_led_to_what_is_gone_takes_it_out_of_the_index() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 1000).unwrap();
+    let write_all = || (0..1000).for_each(|block| write(&volume, block, 1 + block));
+    write_all();
+    let held = pool.status().unwrap().index_entries;
+    assert_eq!(held, 1000);
+    volume.trim(0, 1000 * CHUNK as u64, false).unwrap();
+    pool.checkpoint().unwrap();
+    assert_eq!(pool.status().unwrap().index_entries, held, "nobody looked yet");
+    write_all();
+    // The last container was still being filled, and is shared.
+    let status = pool.status().unwrap();
+    assert!(status.activity.stored > 1800, "{:?}", status.activity);
+    assert_eq!(status.index_entries, held, "each chunk is known once");
 }
 
 #[test]

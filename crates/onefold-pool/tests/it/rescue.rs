@@ -183,6 +183,11 @@ fn a_sound_pool_is_rescued_whole() {
             assert!(report.damage.is_empty() && report.missing.is_empty(), "{report:#?}");
             let found = readable(&pool.volume("main").unwrap());
             assert!(found.iter().all(Option::is_some));
+            let zeroes = bytes_of(0);
+            let mapped = found.iter().flatten().filter(|bytes| **bytes != zeroes).count();
+            let status = pool.status().unwrap();
+            let main = status.volumes.iter().find(|volume| volume.name == "main").unwrap();
+            assert_eq!(main.mapped_bytes, 4096 * mapped as u64, "seed {seed}, {point:?}");
             assert_right(&history, point, &found, &report, "sound");
         }
     }

@@ -238,6 +238,42 @@ fn a_pool_is_opened_once_even_without_its_lock_file() {
 }
 
 #[test]
+fn what_an_interrupted_creation_leaves_is_no_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!Pool::exists_at(folder.path()));
+    for name in ["super.0", "super.1", "journal"] {
+        std::fs::write(folder.path().join(name), []).unwrap();
+    }
+    assert!(!Pool::exists_at(folder.path()), "nothing was written yet");
+    for name in ["super.0", "super.1"] {
+        std::fs::write(folder.path().join(name), [0]).unwrap();
+        assert!(Pool::exists_at(folder.path()), "readable or not: {name}");
+        std::fs::write(folder.path().join(name), []).unwrap();
+    }
+    let made = tempfile::tempdir().unwrap();
+    Pool::create_at(made.path(), &onefold_pool::PoolSettings::default(), IDENTITY).unwrap();
+    assert!(Pool::exists_at(made.path()));
+}
+
+#[test]
+fn the_lock_file_of_a_pool_that_could_be_opened_stays_and_of_no_other() {
+    use onefold_pool::{OpenOptions, PoolSettings};
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    Pool::create_at(folder.path(), &PoolSettings::default(), IDENTITY).unwrap();
+    assert!(lock.exists());
+    // As a copy without it would be.
+    std::fs::remove_file(&lock).unwrap();
+    Pool::open_at(folder.path(), &OpenOptions::default()).unwrap().close().unwrap();
+    assert!(lock.exists());
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::write(folder.path().join("super.0"), [7; 100]).unwrap();
+    std::fs::write(folder.path().join("super.1"), [7; 100]).unwrap();
+    assert!(Pool::open_at(folder.path(), &OpenOptions::default()).is_err());
+    assert!(!lock.exists(), "nothing is made where nothing was opened");
+}
+
+#[test]
 fn volume_numbers_have_32_bits_and_the_last_one_is_like_any_other() {
     let (folder, pool) = new_pool(&small());
     drop(pool.create_volume("first", ByteSize(8 << 20)).unwrap());
