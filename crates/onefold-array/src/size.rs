@@ -16,8 +16,14 @@ use crate::spec::{CompressionPlace, HashPlace, IndexPlace, ParseError, ServerSpe
 const REQUESTS: u64 = 60_000;
 /// Time for which a client's requests are on their way at most, in s.
 const IN_FLIGHT_S: f64 = 0.002;
-/// Runs after which it is given up.
-const RUNS_MAX: u32 = 200;
+/// Runs after which it is given up to add parts.
+const RUNS_MAX: u32 = 80;
+/// Share of the time from which on something counts as what stops the rest.
+const BUSY: f64 = 0.95;
+/// How often as many requests are twice as many, before it is parts that lack.
+const DOUBLINGS_MAX: u32 = 2;
+/// Most requests on their way at a time.
+const OUTSTANDING_MAX: u64 = 1 << 20;
 /// Parts of a kind that a description takes.
 const COUNT_MAX: u32 = 4096;
 
@@ -166,6 +172,7 @@ struct Search {
     counts: [u32; PARTS.len()],
     used: [bool; PARTS.len()],
     runs: u32,
+    doublings: u32,
 }
 
 impl Search {
@@ -189,7 +196,7 @@ impl Search {
             || spec.place.compression == CompressionPlace::Engine;
         let used = [engines, true, true, true, true];
         let builder = with_load(builder, goal)?;
-        Ok(Self { builder, goal, counts, used, runs: 0 })
+        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0 })
     }
 
     fn spec(&self, counts: &[u32]) -> Result<ServerSpec, SizeError> {
@@ -229,7 +236,14 @@ impl Search {
             if report.gb_per_s >= self.goal.gb_per_s {
                 return Ok(());
             }
-            let by = report.bottleneck.as_ref().map_or("nothing", |stop| stop.name);
+            let stop = report.bottleneck.as_ref();
+            // Nothing is busy: requests spend their time waiting for each other, so that more of
+            // them are needed; where that does not help, the queues of parts are what is full.
+            let idle = stop.is_none_or(|stop| stop.utilisation < BUSY);
+            if idle && (self.more_requests()? || self.more_of_everything()) {
+                continue;
+            }
+            let by = stop.map_or("nothing", |stop| stop.name);
             let part = part_of(by).filter(|&part| self.counts[part] < COUNT_MAX);
             let Some(part) = part.filter(|_| self.runs < RUNS_MAX) else {
                 return Err(SizeError::Stopped {
@@ -245,20 +259,47 @@ impl Search {
         }
     }
 
-    /// Takes parts away until none can be missed.
+    /// Twice as many requests on their way, a few times.
+    fn more_requests(&mut self) -> Result<bool, SizeError> {
+        let spec = self.builder.build()?;
+        let outstanding = 2 * spec.workload.outstanding;
+        if self.doublings == DOUBLINGS_MAX || outstanding > OUTSTANDING_MAX {
+            return Ok(false);
+        }
+        self.doublings += 1;
+        self.builder = with_outstanding(self.builder.clone(), &spec, outstanding)?;
+        Ok(true)
+    }
+
+    /// An eighth more of each part, if that is possible.
+    fn more_of_everything(&mut self) -> bool {
+        let possible = self.runs < RUNS_MAX;
+        let more = |count: u32| (count + count.div_ceil(8)).min(COUNT_MAX);
+        let grows = self.counts.iter().zip(self.used).any(|(&c, used)| used && more(c) > c);
+        for (count, used) in self.counts.iter_mut().zip(self.used) {
+            if possible && used {
+                *count = more(*count);
+            }
+        }
+        possible && grows
+    }
+
+    /// Takes parts away until none can be missed: many at once first, then fewer.
     fn take_away(&mut self) -> Result<(), SizeError> {
         let mut taken = true;
         while taken {
             taken = false;
-            for part in 0..PARTS.len() {
-                while self.counts[part] > 1 && self.used[part] && self.runs < RUNS_MAX {
+            for part in (0..PARTS.len()).filter(|&part| self.used[part]).collect::<Vec<_>>() {
+                let mut step = (self.counts[part] / 4).max(1);
+                while step > 0 {
                     let mut fewer = self.counts;
-                    fewer[part] -= 1;
-                    if self.run(&fewer)?.gb_per_s < self.goal.gb_per_s {
-                        break;
+                    fewer[part] = fewer[part].saturating_sub(step);
+                    if fewer[part] > 0 && self.run(&fewer)?.gb_per_s >= self.goal.gb_per_s {
+                        self.counts = fewer;
+                        taken = true;
+                    } else {
+                        step /= 2;
                     }
-                    self.counts = fewer;
-                    taken = true;
                 }
             }
         }
@@ -299,23 +340,43 @@ pub fn with_load(builder: &SpecBuilder, goal: Goal) -> Result<SpecBuilder, SizeE
     let spread = spec.workload.compressed_spread.min(1.0 - compressed);
     let request = spec.workload.request_bytes;
     let wanted = (goal.gb_per_s * 1e9 * IN_FLIGHT_S / request as f64).ceil() as u64;
-    let outstanding = wanted.clamp(spec.workload.outstanding, 1 << 20);
+    let outstanding = wanted.clamp(spec.workload.outstanding, OUTSTANDING_MAX);
+    let builder = all_of(
+        builder.clone(),
+        &[
+            format!("workload.duplicate_share={duplicates:?}"),
+            format!("workload.compressed_share={compressed:?}"),
+            format!("workload.compressed_spread={spread:?}"),
+            "workload.load=closed".to_owned(),
+        ],
+    )?;
+    with_outstanding(builder, &spec, outstanding)
+}
+
+/// So many requests on their way, with buffers and a run that are long enough for them.
+fn with_outstanding(
+    builder: SpecBuilder,
+    spec: &ServerSpec,
+    outstanding: u64,
+) -> Result<SpecBuilder, SizeError> {
+    let request = spec.workload.request_bytes;
     let client = (outstanding * request * 5 / 4).max(spec.buffer.client_bytes);
     let delayed = (client / 4).max(spec.buffer.delayed_bytes);
-    let requests = REQUESTS.max(4 * outstanding);
-    [
-        format!("workload.duplicate_share={duplicates:?}"),
-        format!("workload.compressed_share={compressed:?}"),
-        format!("workload.compressed_spread={spread:?}"),
-        format!("workload.outstanding={outstanding}"),
-        format!("workload.requests={requests}"),
-        format!("workload.warm_requests={}", outstanding + REQUESTS / 6),
-        format!("buffer.client_bytes={client}"),
-        format!("buffer.delayed_bytes={delayed}"),
-        "workload.load=closed".to_owned(),
-    ]
-    .iter()
-    .try_fold(builder.clone(), |builder, setting| Ok(builder.set(setting)?))
+    let requests = REQUESTS.max(2 * outstanding);
+    all_of(
+        builder,
+        &[
+            format!("workload.outstanding={outstanding}"),
+            format!("workload.requests={requests}"),
+            format!("workload.warm_requests={}", outstanding + REQUESTS / 6),
+            format!("buffer.client_bytes={client}"),
+            format!("buffer.delayed_bytes={delayed}"),
+        ],
+    )
+}
+
+fn all_of(builder: SpecBuilder, settings: &[String]) -> Result<SpecBuilder, SizeError> {
+    settings.iter().try_fold(builder, |builder, setting| Ok(builder.set(setting)?))
 }
 
 fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> Sized {

@@ -69,3 +69,90 @@ fn what_cannot_be_a_server_is_refused_by_name() {
         assert!(said.err.contains(named), "{args:?}: {}", said.err);
     }
 }
+
+#[test]
+fn pictures_of_a_run_are_files_that_their_readers_take() {
+    let sandbox = Sandbox::new();
+    let (flow, steps) = (sandbox.path("flow.svg"), sandbox.path("steps.json"));
+    let (flow, steps) = (flow.to_str().unwrap(), steps.to_str().unwrap());
+    let args = ["array", "run", "--preset", "cidr", "--json"];
+    let plain = sandbox.ok(&[&args[..], &SMALL].concat()).json();
+    let pictures = ["--flow", flow, "--chrome-trace", steps, "--chrome-steps", "50"];
+    let drawn = sandbox.ok(&[&args[..], &SMALL, &pictures].concat());
+    assert_eq!(drawn.json(), plain, "pictures change nothing");
+    assert!(drawn.err.contains("the first 50 steps"), "{}", drawn.err);
+    let svg = fs::read_to_string(flow).unwrap();
+    for wanted in ["<svg ", "</svg>", "compressed away: ", "stored: ", "The host's memory: ", "nic"]
+    {
+        assert!(svg.contains(wanted), "{wanted}: {svg}");
+    }
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(steps).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 50);
+    // A file that is there is kept, unless it is to be overwritten.
+    let again = sandbox.onefold(&[&args[..], &SMALL, &["--flow", flow]].concat());
+    assert_eq!((again.code, again.text()), (Some(2), ""), "{}", again.err);
+    sandbox.ok(&[&args[..], &SMALL, &["--flow", flow, "--force"]].concat());
+}
+
+#[test]
+fn sizes_are_the_cheapest_first_and_goals_out_of_reach_are_named() {
+    let sandbox = Sandbox::new();
+    let goal = ["array", "size", "--throughput", "9GB/s", "--capacity", "200TB"];
+    let goal = [&goal[..], &["--reduction", "75%", "--preset", "software", "--preset"]].concat();
+    let json = sandbox.ok(&[&goal[..], &["fidr", "--json"]].concat()).json();
+    let servers = json["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 2);
+    assert!(servers[0]["cost_usd"].as_f64() <= servers[1]["cost_usd"].as_f64());
+    assert!(servers.iter().all(|server| server["gb_per_s"].as_f64() >= Some(9.0)), "{json}");
+    let said = sandbox.ok(&[&goal[..], &["fidr"]].concat()).text().to_owned();
+    for wanted in ["processors", "with one less", "breaks even at", "of flash without reduction"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let slow = ["--set", "table.engine_lookups_per_s=100000"];
+    let said = sandbox.ok(&[&goal[..], &["fidr"], &slow].concat());
+    assert!(said.err.contains("fidr does not reach 9 GB/s"), "{}", said.err);
+    let none =
+        sandbox.onefold(&[&goal[..6], &["--reduction", "75%", "--preset", "fidr"], &slow].concat());
+    assert_eq!((none.code, none.text()), (Some(1), ""), "{}", none.err);
+    for (args, named) in [
+        (["9", "200TB", "75%"], "such as 80GB/s"),
+        (["9GB/s", "200", "75%"], "such as 400TB"),
+        (["9GB/s", "200TB", "100%"], "below 100%"),
+        (["0GB/s", "200TB", "75%"], "more than 0"),
+        (["9GB/s", "-1TB", "75%"], "such as 400TB"),
+    ] {
+        let [rate, size, share] = args;
+        let rate = format!("--throughput={rate}");
+        let (size, share) = (format!("--capacity={size}"), format!("--reduction={share}"));
+        let said = sandbox.onefold(&["array", "size", &rate, &size, &share]);
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}: {}", said.err);
+        assert!(said.err.contains(named), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn what_is_measured_on_this_machine_is_a_description() {
+    let sandbox = Sandbox::new();
+    let calibrate = ["array", "calibrate", "--bytes", "8M"];
+    let text = sandbox.ok(&calibrate).text().to_owned();
+    assert!(text.contains("75 % duplicates: "), "{text}");
+    fs::write(sandbox.path("today.toml"), &text).unwrap();
+    let run = sandbox.ok(&[&["array", "run", "today.toml"], &SMALL[..], &["--json"]].concat());
+    let report = run.json();
+    assert_eq!(report["name"], "software-today");
+    assert!(report["gb_per_s"].as_f64() > Some(0.0));
+    let sha = ["--fingerprint", "sha256", "--chunk", "64K", "--json"];
+    let json = sandbox.ok(&[&calibrate[..], &sha].concat()).json();
+    assert_eq!((&json["chunk_bytes"], &json["fingerprint"]), (&65_536.into(), &"sha256".into()));
+    for cost in ["hash", "compress", "decompress"] {
+        let ns = json["costs"][format!("{cost}_ns_per_byte")].as_f64();
+        assert!(ns > Some(0.0), "{cost}: {json}");
+    }
+    assert_eq!(json["checks"].as_array().unwrap().len(), 3);
+    for (args, named) in [(["--bytes", "1M"], "8M to 4G"), (["--chunk", "5000"], "5000")] {
+        let said = sandbox.onefold(&[&["array", "calibrate"], &args[..]].concat());
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}: {}", said.err);
+        assert!(said.err.contains(named), "{args:?}: {}", said.err);
+    }
+}

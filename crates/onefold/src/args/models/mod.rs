@@ -11,7 +11,9 @@ mod ssd_run;
 
 use clap::Subcommand;
 
-pub use array::{ArrayCommand, ArrayRunArgs, ArraySpecArgs, ServerChoice};
+pub use array::{
+    ArrayCalibrateArgs, ArrayCommand, ArrayRunArgs, ArraySizeArgs, ArraySpecArgs, ServerChoice,
+};
 pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use reproduce::ReproduceArgs;
 pub use scrambler::{

@@ -1,17 +1,20 @@
 //! `onefold array run`: a server and its load in virtual time.
 //! Room: onefold.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_array::spec::SpecBuilder;
-use onefold_array::{Report, RunError, ServerSpec, simulate};
+use onefold_array::{Report, RunError, ServerSpec, simulate, simulate_with_trace};
 use serde::Serialize;
 
-use super::ssd_run::{json_value, points};
-use super::{array_report, array_spec, ssd_report};
+use super::ssd_run::{self, json_value, points};
+use super::{array_flow, array_report, array_spec, ssd_report};
 use crate::args::models::ArrayRunArgs;
 use crate::failure::{Failure, Result};
+use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 
@@ -44,7 +47,7 @@ pub fn run(args: &ArrayRunArgs, printer: &Printer) -> Result<()> {
     let assumed_keys = builder.assumed();
     if args.sweep.is_empty() {
         let spec = array_spec::build(&builder)?;
-        let report = all(&[spec], 1, printer)?.remove(0);
+        let report = single(args, &spec, printer)?;
         if args.json {
             return printer.json(&RunJson { schema_version, assumed_keys, report: &report });
         }
@@ -62,6 +65,44 @@ pub fn run(args: &ArrayRunArgs, printer: &Printer) -> Result<()> {
     }
     let names: Vec<String> = points.iter().map(|point| ssd_report::named(point)).collect();
     printer.data(&array_report::sweep(&names, &reports, printer))
+}
+
+/// One run, with its pictures.
+fn single(args: &ArrayRunArgs, spec: &ServerSpec, printer: &Printer) -> Result<Report> {
+    // Files that cannot be written are found before the run.
+    let create =
+        |path: &PathBuf| OutFile::create(path, args.force).map(|file| (path.clone(), file));
+    let flow = args.flow.as_ref().map(create).transpose()?;
+    let chrome = args.chrome_trace.as_ref().map(create).transpose()?;
+    let report = match chrome {
+        None => all(std::slice::from_ref(spec), 1, printer)?.remove(0),
+        Some((path, file)) => {
+            let (report, trace) =
+                simulate_with_trace(spec, args.chrome_steps).map_err(|error| failed(&error))?;
+            ssd_run::write_chrome(&path, file, &trace)?;
+            if trace.left_out() > 0 {
+                printer.note(&format!(
+                    "the Chrome trace has the first {} steps; {} more are left out",
+                    args.chrome_steps,
+                    trace.left_out()
+                ));
+            }
+            report
+        }
+    };
+    if let Some((path, mut file)) = flow {
+        let written = file.write_all(array_flow::svg(&report).as_bytes());
+        written.map_err(|error| Failure::broke("write", &path, error))?;
+        file.finish()?;
+    }
+    Ok(report)
+}
+
+fn failed(error: &RunError) -> Failure {
+    match error {
+        RunError::Policy(_) => Failure::nothing_done(error.to_string()),
+        _ => Failure::bad(error.to_string()),
+    }
 }
 
 fn at(builder: &SpecBuilder, point: &[(String, String)]) -> Result<ServerSpec> {
@@ -98,11 +139,6 @@ fn all(specs: &[ServerSpec], threads: usize, printer: &Printer) -> Result<Vec<Re
     let results = results.into_iter().map(|slot| slot.into_inner().expect("nobody panics with it"));
     results
         .map(|result| result.expect("every description was taken"))
-        .map(|result| {
-            result.map_err(|error| match error {
-                RunError::Policy(_) => Failure::nothing_done(error.to_string()),
-                _ => Failure::bad(error.to_string()),
-            })
-        })
+        .map(|result| result.map_err(|error| failed(&error)))
         .collect()
 }

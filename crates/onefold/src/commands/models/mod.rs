@@ -1,12 +1,15 @@
 //! The commands that simulate and measure instead of storing: feature `models`.
 //! Room: onefold.
 
+mod array_flow;
 mod array_report;
 mod array_run;
+mod array_size;
 mod array_spec;
 mod cache;
 mod cache_amplification;
 mod cache_trace;
+mod calibrate;
 mod reproduce;
 mod scrambler_infer;
 mod scrambler_make;
@@ -35,6 +38,8 @@ pub fn run(command: &ModelCommand, printer: &Printer) -> Result<ExitCode> {
         ModelCommand::Ssd(SsdCommand::Smart(args)) => return ssd_smart::run(args, printer),
         ModelCommand::Array(ArrayCommand::Run(args)) => array_run::run(args, printer),
         ModelCommand::Array(ArrayCommand::Spec(args)) => array_spec::run(args, printer),
+        ModelCommand::Array(ArrayCommand::Size(args)) => array_size::run(args, printer),
+        ModelCommand::Array(ArrayCommand::Calibrate(args)) => calibrate::run(*args, printer),
         ModelCommand::Scrambler(ScramblerCommand::Infer(args)) => {
             scrambler_infer::run(args, printer)
         }

@@ -281,7 +281,8 @@ pub fn json_value(text: &str) -> serde_json::Value {
 
 // ---- files ------------------------------------------------------------------------------------
 
-fn write_chrome(path: &Path, file: OutFile, trace: &ChromeTrace) -> Result<()> {
+/// Writes a picture of a run.
+pub fn write_chrome(path: &Path, file: OutFile, trace: &ChromeTrace) -> Result<()> {
     let broke = |error: &dyn std::fmt::Display| Failure::broke("write", path, error);
     let mut to = BufWriter::new(file);
     trace.write(&mut to).map_err(|error| broke(&error))?;
