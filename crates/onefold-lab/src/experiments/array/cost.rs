@@ -12,14 +12,17 @@ use crate::series::{Data, Line};
 use crate::settings::Settings;
 use crate::shape::{Way, goes};
 
+/// The unit of the printed numbers, which a chart shows beside those that have it too.
+const UNIT: &str = "% of no-reduction cost";
+
 /// A part and what it costs, in percent of a server without reduction.
 type Parts = [(&'static str, f64); 4];
 
 /// Costs at the printed capacities, the saving over capacity, and where it breaks even.
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let spec = Server::of("fidr").spec(settings)?;
-    let part = Line::new("cost of that without reduction", "%").over("part", "");
-    let saving = Line::new("saved", "%").over("capacity", "TB").of("fidr");
+    let part = Line::new("cost", UNIT).over("part", "");
+    let saving = Line::new("saved", UNIT).over("capacity", "TB").of("fidr");
     let capacities = settings.numbers("capacity_tb")?;
     for &capacity in &capacities {
         let parts = parts(settings, &spec, capacity as f64)?;
