@@ -3,7 +3,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use super::harness::{Sandbox, run, tool};
+use super::harness::{ONEFOLD, Sandbox, run, tool};
 
 #[test]
 fn limits_that_cannot_be_had_are_refused_at_once_and_by_name() {
@@ -32,9 +32,8 @@ fn connections_that_the_system_has_no_files_for_are_refused() {
     let sandbox = Sandbox::new();
     for flags in ["--max-connections 60000", ""] {
         let serve = format!("ulimit -n 400; exec \"$0\" serve pool --run true {flags}");
-        let program = sandbox.command(&[]).get_program().to_owned();
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &serve]).arg(program).current_dir(sandbox.path(""));
+        shell.args(["-c", &serve]).arg(ONEFOLD).current_dir(sandbox.path(""));
         let said = run(&mut shell);
         assert_eq!(said.code, Some(2), "{}", said.err);
         let named = said.err.contains("--max-connections") && said.err.contains("may open 400");
@@ -85,9 +84,8 @@ fn a_file_that_claims_to_be_huge_is_not_read_to_its_end() {
             }
             for command in commands {
                 let line = format!("ulimit -t 20 -v 4000000; exec \"$0\" {command} >/dev/null");
-                let program = sandbox.command(&[]).get_program().to_owned();
                 let mut shell = std::process::Command::new("bash");
-                shell.args(["-c", &line.replace(" S", " copy")]).arg(program);
+                shell.args(["-c", &line.replace(" S", " copy")]).arg(ONEFOLD);
                 let said = run(shell.current_dir(sandbox.path("")));
                 let (name, code) = (name.display(), said.code);
                 let ended = matches!(code, Some(0..=2));

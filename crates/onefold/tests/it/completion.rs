@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Sandbox, run};
+use crate::harness::{ONEFOLD, Sandbox, run};
 
 /// Load the script in a bash and print what is offered for the last word, which is unfinished.
 const ASK: &str = r#"
@@ -15,8 +15,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
 fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
-    let binary = sandbox.command(&[]);
-    let folder = std::path::Path::new(binary.get_program()).parent().unwrap();
+    let folder = std::path::Path::new(ONEFOLD).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("bash");
     bash.args(["-c", ASK, "ask", "onefold"]).args(words).env("PATH", path);

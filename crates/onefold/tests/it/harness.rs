@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Longest that anything here may take; what takes longer hangs.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+/// The program that is tested, where a shell starts it; otherwise [`Sandbox::command`] does.
+pub const ONEFOLD: &str = env!("CARGO_BIN_EXE_onefold");
+
 /// What a program said, and how it ended.
 #[derive(Debug)]
 pub struct Said {
@@ -75,9 +78,11 @@ impl Sandbox {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// The binary, free of the settings of whoever runs the tests.
+    /// The binary, free of the settings of whoever runs the tests. Signals do what they do by
+    /// themselves: below `nohup` or as a script's `... &` some are ignored, by every child too.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,QUIT,TERM,USR1", ONEFOLD]);
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("ONEFOLD_") {

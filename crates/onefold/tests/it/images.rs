@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::harness::{Sandbox, assert_same, noise, tool};
+use super::harness::{ONEFOLD, Sandbox, assert_same, noise, tool};
 
 /// A disk with noise, text and nothing, as `raw`, and the same in images.
 fn disks(sandbox: &Sandbox) {
@@ -53,9 +53,8 @@ fn the_disk_inside_is_imported_and_not_the_image() {
     let status = sandbox.status("pool");
     assert!(status["stored_bytes"].as_u64().unwrap() < 2 << 20, "they are equal: {status}");
     let line = "cat raw.gz | \"$0\" volume import pool piped -";
-    let onefold = env!("CARGO_BIN_EXE_onefold");
     let line = format!("cd '{}' && {line}", sandbox.text("."));
-    tool("sh", &["-c", &line, onefold]);
+    tool("sh", &["-c", &line, ONEFOLD]);
     sandbox.ok(&["volume", "export", "pool", "piped", "out", "--force"]);
     assert_same(&sandbox.path("raw"), &sandbox.path("out"));
 

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::harness::{Cleanup, Said, Sandbox, assert_same, machine, noise, tool};
+use super::harness::{Cleanup, ONEFOLD, Said, Sandbox, assert_same, machine, noise, tool};
 
 /// A command that has its stdin and stderr as pipes.
 struct Held {
@@ -152,7 +152,7 @@ fn an_ignored_signal_stays_ignored() {
     let sandbox = Sandbox::new();
     let line = "trap '' HUP; exec \"$0\" trace convert - out.csv --format disksim";
     let mut shell = Command::new("sh");
-    shell.args(["-c", line]).arg(sandbox.command(&[]).get_program());
+    shell.args(["-c", line]).arg(ONEFOLD);
     shell.current_dir(sandbox.path("."));
     let mut held = Held::start(shell);
     held.feed("1 0 8 8 1\n".repeat(200_000).as_bytes());

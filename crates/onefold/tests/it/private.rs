@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::harness::{Said, Sandbox, run};
+use super::harness::{ONEFOLD, Said, Sandbox, run};
 use super::ssd::SMALL;
 
 /// Run `onefold` with a umask.
@@ -16,7 +16,7 @@ fn with_umask(sandbox: &Sandbox, mask: &str, args: &[&str]) -> Said {
     let onefold = sandbox.command(args);
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("umask {mask}; exec \"$0\" \"$@\"")]);
-    shell.arg(onefold.get_program()).args(args).current_dir(sandbox.path(""));
+    shell.arg(ONEFOLD).args(args).current_dir(sandbox.path(""));
     for (name, value) in onefold.get_envs() {
         match value {
             Some(value) => shell.env(name, value),

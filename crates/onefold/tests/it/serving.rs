@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::harness::{PATIENCE, Sandbox, Server, nbdsh, run, tool};
+use super::harness::{ONEFOLD, PATIENCE, Sandbox, Server, nbdsh, run, tool};
 
 #[test]
 fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
@@ -119,12 +119,10 @@ fn every_signal_to_stop_stops_it_in_order_with_a_client_connected() {
 fn a_server_that_is_to_outlive_its_terminal_does() {
     let sandbox = Sandbox::new();
     let socket = sandbox.path("socket");
-    let served =
-        sandbox.command(&["serve", "pool", "--listen", &format!("unix:{}", socket.display())]);
     let mut command = Command::new("sh");
     // What nohup does, without its messages.
-    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(served.get_program());
-    command.args(served.get_args()).current_dir(sandbox.path(""));
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", ONEFOLD, "serve", "pool", "--listen"]);
+    command.arg(format!("unix:{}", socket.display())).current_dir(sandbox.path(""));
     let mut server = Server::start(command, socket);
     server.signal("HUP");
     // Answered after the signal has been dealt with, if at all.
