@@ -185,6 +185,16 @@ mod tests {
     }
 
     #[test]
+    fn chunks_of_one_byte_stay_where_the_index_grows() {
+        let mut index = ChunkIndex::new(1 << 20);
+        let one = |number| ChunkRef { len: 1, ..chunk(number, 1) };
+        let before = index.slots.len();
+        (0..9000).for_each(|number| index.insert(&one(number)));
+        assert!(index.slots.len() > 2 * before && index.evicted() == 0);
+        assert!((0..9000).all(|number| index.get(one(number).name, 1) == Some(one(number))));
+    }
+
+    #[test]
     fn past_its_memory_the_oldest_give_way_and_nothing_false_is_said() {
         let mut index = ChunkIndex::new(INDEX_BYTES_MIN);
         for number in 0..5000 {

@@ -215,4 +215,38 @@ mod tests {
         assert_eq!(future.next, [2, NEVER, 3, NEVER]);
         assert_eq!((future.counts, future.sizes), (vec![0, 1, 0, 3], vec![0, 2, 0, 2]));
     }
+
+    #[test]
+    fn a_sample_has_every_request_for_some_of_the_containers_and_files_as_before() {
+        let mut trace =
+            Trace { references: vec![0; 50], data_bytes: 50 * 4096, ..Trace::default() };
+        for at in 0..600_u64 {
+            trace.push(Access { key: at * at % 50, size: 4096 }, 1 + at as u32);
+            if at % 7 == 6 {
+                trace.end_file();
+            }
+        }
+        trace.end_file();
+        let sample = trace.sampled(3);
+        let keys: std::collections::BTreeSet<u64> =
+            sample.requests.iter().map(|access| access.key).collect();
+        let kept: Vec<usize> =
+            (0..600).filter(|&at| keys.contains(&trace.requests[at].key)).collect();
+        assert!(!kept.is_empty() && kept.len() < 600);
+        let of = |at: &usize| (trace.requests[*at].key, trace.wanted[*at]);
+        let found = sample.requests.iter().map(|access| access.key).zip(sample.wanted.clone());
+        assert!(found.eq(kept.iter().map(of)), "all of their requests, in order");
+        // Who is in a file together stays so; files of which nothing is left go.
+        let mut ends = Vec::new();
+        for &end in &trace.files {
+            let before = kept.iter().filter(|&&at| at < end as usize).count() as u32;
+            if before > ends.last().copied().unwrap_or(0) {
+                ends.push(before);
+            }
+        }
+        assert_eq!(sample.files, ends);
+        assert_eq!((sample.containers(), sample.data_bytes), (50, 50 * 4096 / 3));
+        let whole = trace.sampled(1);
+        assert_eq!((whole.requests.len(), whole.files.len()), (600, trace.files.len()));
+    }
 }

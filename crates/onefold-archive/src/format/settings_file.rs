@@ -84,4 +84,20 @@ mod tests {
             assert!(decode(&bytes[..at], "x").is_err(), "cut at {at}");
         }
     }
+
+    #[test]
+    fn settings_that_no_archive_can_have_are_refused_whatever_their_checksum_says() {
+        let identity = ArchiveIdentity { uuid: [7; 16], key: [9; 32] };
+        let sound = ArchiveSettings::default();
+        for settings in [
+            ArchiveSettings { chunk_bytes: 0, ..sound },
+            ArchiveSettings { container_bytes: 1, ..sound },
+            ArchiveSettings { chunk_bytes: u32::MAX, ..sound },
+        ] {
+            assert!(settings.check().is_err(), "{settings:?}");
+            let error = decode(&encode(&settings, &identity), "archive.0").unwrap_err();
+            assert!(error.is_corruption(), "{settings:?}: {error}");
+            assert!(error.to_string().contains("archive.0"), "{error}");
+        }
+    }
 }

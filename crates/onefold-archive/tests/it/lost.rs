@@ -130,3 +130,18 @@ fn an_archive_whose_containers_are_all_gone_is_refused_and_not_begun_anew() {
     }
     is_refused(&folder, "no container");
 }
+
+#[test]
+fn without_the_end_of_the_log_the_newest_version_is_not_guessed_and_a_named_one_is_read() {
+    let (folder, [_, second, _]) = with_history();
+    // Two versions are known, and not that the first was removed and a third added.
+    for name in ["log.0", "log.1"] {
+        folder.truncate(name, 2 * RECORD).unwrap();
+    }
+    let archive = Archive::open(Arc::new(folder.clone())).unwrap();
+    let error = archive.version(None).map(drop).unwrap_err();
+    let said = error.to_string();
+    assert!(said.starts_with("corrupt log at byte 0: "), "{said}");
+    assert!(said.ends_with("; name a version"), "{said}");
+    assert!(read(&archive, 2).unwrap() == second);
+}

@@ -196,6 +196,44 @@ fn a_version_whose_file_is_damaged_keeps_what_it_may_refer_to_until_it_is_remove
 }
 
 #[test]
+fn a_version_that_cannot_be_read_is_named_also_where_the_log_is_whole() {
+    let (folder, _) = history();
+    folder.truncate("versions/00000004.version", 300).unwrap();
+    for repair in [false, true] {
+        let report = Archive::check(&folder, repair).unwrap();
+        assert!(report.steps.is_empty(), "{report:?}");
+        let [lost] = &report.lost[..] else { panic!("{report:?}") };
+        assert!(lost.starts_with("version 4: "), "{lost}");
+    }
+}
+
+/// What a version says it refers to must be right before anything else may be removed.
+#[test]
+fn what_repair_takes_for_a_whole_version_tells_its_containers() {
+    let (pristine, _) = history();
+    let name = "versions/00000004.version";
+    let len = files(&pristine)[name].len() as u64;
+    let (mut named, mut kept) = (0, 0);
+    for at in 0..len {
+        let folder = copy(&pristine);
+        for log in ["log.0", "log.1"] {
+            folder.remove(log).unwrap();
+        }
+        folder.flip_bit(name, at, 2).unwrap();
+        let report = Archive::check(&folder, true).unwrap();
+        if report.lost.iter().any(|lost| lost.contains("version 4")) {
+            named += 1;
+            continue;
+        }
+        kept += 1;
+        let version = open(&folder).version(Some(4)).unwrap();
+        let containers = version.containers();
+        assert!(containers.is_ok_and(|uses| !uses.is_empty()), "byte {at} of {len}");
+    }
+    assert!(named > 100 && kept > 0, "{named} and {kept} of {len}");
+}
+
+#[test]
 fn an_archive_of_another_format_version_is_refused_by_name() {
     let (folder, _) = history();
     for (version, expected) in [(1_u32, "not read any more"), (3, "reads up to version 2")] {

@@ -129,10 +129,14 @@ fn a_tree_with_everything_comes_back_as_it_was() {
     let report = add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     let expected = describe(&tree);
-    for sparse in [false, true] {
-        let out = dir.path().join(format!("out-{sparse}"));
+    // All of it, also where it is named as the whole.
+    let whole: [&[&str]; 2] = [&[], &[""]];
+    for (number, (sparse, paths)) in
+        [(false, whole[0]), (true, whole[0]), (false, whole[1])].into_iter().enumerate()
+    {
+        let out = dir.path().join(format!("out-{number}"));
         let options = RestoreOptions { sparse, ..RestoreOptions::default() };
-        let report = restore_at(&store, &[], &out, &options);
+        let report = restore_at(&store, paths, &out, &options);
         assert!(report.problems.is_empty(), "{:?}", report.problems);
         let found = describe(&out.join(stored(&tree)));
         assert_eq!(found, expected);
@@ -368,6 +372,27 @@ fn stopping_leaves_the_archive_as_it_was() {
         report.bytes < 200_000
     });
     assert!(matches!(stopped, Err(ArchiveError::Interrupted)));
+    drop(adder);
+    assert_eq!(archive.versions().len(), 0);
+}
+
+#[test]
+fn an_addition_is_interrupted_within_a_long_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("long"), SplitMix64::new(1).bytes(8 << 20)).unwrap();
+    let roots = roots(std::slice::from_ref(&tree)).unwrap();
+    archive_at(&store);
+    let mut archive = Archive::open_at(&store, LockKind::Add).unwrap();
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let (limit, mut last) = (1 << 20, 0);
+    let stopped = add_trees(&mut adder, &roots, &ScanOptions::default(), &mut |report| {
+        last = report.bytes;
+        last < limit
+    });
+    assert!(matches!(stopped, Err(ArchiveError::Interrupted)), "{stopped:?}");
+    assert!((limit..=3 * limit).contains(&last), "stopped at {last} of {limit}");
     drop(adder);
     assert_eq!(archive.versions().len(), 0);
 }

@@ -3,7 +3,7 @@
 use onefold_archive::{ArchiveError, ContainerAccess, zipf_order};
 use onefold_block::{ContainerId, SplitMix64};
 use onefold_sim::Ratio;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::support::{add, new_archive, small, tree};
 
@@ -48,6 +48,16 @@ fn a_file_read_touches_each_of_its_containers_once_in_order() {
         let containers = version.containers_of(file).unwrap().len() as u64;
         assert_eq!(reads[&file], count * containers);
     }
+    // Which files are popular is drawn: neither the first of the tree nor the same for each seed.
+    let favourites: Vec<u32> = (0..20)
+        .map(|seed| {
+            let order = zipf_order(&files, Ratio::new(3, 2).unwrap(), seed).unwrap();
+            let mut reads: HashMap<u32, u64> = HashMap::new();
+            order.take(300).for_each(|file| *reads.entry(file).or_default() += 1);
+            *reads.iter().max_by_key(|(_, count)| **count).unwrap().0
+        })
+        .collect();
+    assert!(favourites.iter().collect::<HashSet<_>>().len() > 5, "{favourites:?}");
     let request = accesses[0].request(2 << 20);
     assert_eq!(request.offset, u64::from(accesses[0].container.get()) * (2 << 20));
     assert!(zipf_order(&[], Ratio::new(1, 1).unwrap(), 1).is_err());

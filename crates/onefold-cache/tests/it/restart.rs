@@ -85,5 +85,8 @@ fn unknown_names_are_told_with_the_nearest() {
     assert!(error("plc:treshold=4").contains("no setting `treshold`, did you mean `threshold`?"));
     assert!(error("plc:delay=101").ends_with("`delay` = `101`: accepted is 0 to 100"));
     assert!(error("plc:f=square").ends_with("accepted is clamp, const1, const2, linear, log"));
+    assert!(error("lru:size=4").ends_with(": accepted are none"), "{}", error("lru:size=4"));
+    let listed = error("plc:treshold=4");
+    assert!(listed.contains("threshold") && listed.contains("delay, "), "{listed}");
     assert!(error("plc:delay").contains("expected NAME or NAME:SETTING=VALUE"));
 }

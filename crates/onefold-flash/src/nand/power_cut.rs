@@ -246,4 +246,16 @@ mod tests {
             assert_eq!((0..8).filter(holds).count(), 8 - gone, "{cut:?}");
         }
     }
+
+    #[test]
+    fn operations_are_counted_and_no_more_blocks_fail_than_may() {
+        for blocks_max in [0, 1, 3] {
+            let faults = Faults { program_ppm: 0, erase_ppm: 1_000_000, blocks_max, seed: 1 };
+            let mut nand = PowerCut::new(IdentityNand::new(steady::plane(8, 4)), faults);
+            assert_eq!((nand.operations(), nand.is_off()), (0, false));
+            let failed = (0..8).filter(|&block| nand.erase(block).is_err()).count();
+            assert_eq!(failed, blocks_max as usize);
+            assert_eq!(nand.operations(), 8);
+        }
+    }
 }

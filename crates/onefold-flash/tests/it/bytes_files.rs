@@ -272,3 +272,35 @@ fn blocks_that_were_never_written_are_known_without_reading_them() {
         nand.program(at, Payload::Data(&content(8)), &oob(8)).expect("programmed");
     }
 }
+
+/// What a killed process wrote is in its host's cache. Whoever opens the array builds on it.
+#[test]
+fn what_is_found_when_it_is_opened_survives_a_power_cut_from_then_on() {
+    let folder = SimFolder::new();
+    let mut nand = made(&folder);
+    nand.program(0, Payload::Data(&content(5)), &oob(5)).expect("programmed");
+    drop(nand);
+    let mut nand = opened(&folder);
+    assert!(nand.read(0).expect("found") == content(5));
+    let mut again = opened(&folder.after_crash(1, CrashMode::KeepNothing));
+    assert!(again.read(0).expect("still there") == content(5));
+}
+
+#[test]
+fn what_cells_and_copies_take_is_the_sum_of_their_files() {
+    let folder = SimFolder::new();
+    let description = Description::new(geometry(), &channel(), "");
+    let media: Arc<_> = folder.create("nand").expect("created");
+    let copies: Arc<_> = folder.create("copies").expect("created");
+    let second = CopyFile::create(Arc::clone(&copies), &description).expect("created");
+    let store = FileStore::create(Arc::clone(&media), &description).expect("created");
+    let store = store.with_copies(second);
+    let mut nand =
+        ByteNand::create(store, geometry(), &channel(), WearModel::none()).expect("created");
+    for at in 0..PAGES {
+        nand.program(at, Payload::Data(&content(1)), &oob(1)).expect("programmed");
+    }
+    let taken = [&media, &copies].map(|file| file.allocated_bytes().expect("known"));
+    assert!(taken[0] > 0 && taken[1] > 0, "{taken:?}");
+    assert_eq!(nand.store().allocated_bytes().expect("known"), taken.iter().sum::<u64>());
+}

@@ -101,4 +101,20 @@ mod tests {
             assert_eq!(BlockEntry::decode(&damaged), None, "bit {bit}");
         }
     }
+
+    #[test]
+    fn of_two_copies_the_one_that_saw_more_counts_and_bad_in_either_is_bad() {
+        let entry = |erases, bad| BlockEntry { erases, bad, ..BlockEntry::default() };
+        for (first, second, expected) in [
+            (entry(5, false), entry(4, false), entry(5, false)),
+            (entry(5, false), entry(6, false), entry(6, false)),
+            (entry(5, true), entry(6, false), entry(6, true)),
+            (entry(5, false), entry(4, true), entry(5, true)),
+            (entry(5, true), entry(5, true), entry(5, true)),
+        ] {
+            assert_eq!(first.or_copy(second), expected, "{first:?} and {second:?}");
+        }
+        let read = BlockEntry { reads: 9, ..entry(5, false) };
+        assert_eq!(read.or_copy(entry(5, false)), read, "the first of equal ones");
+    }
 }

@@ -449,4 +449,19 @@ mod tests {
         assert_eq!(layout.oob, layout.pages + 32 * 4096);
         assert_eq!(layout.end, layout.oob + 32 * 192);
     }
+
+    #[test]
+    fn a_description_may_fill_the_header_to_its_last_byte() {
+        let made = description();
+        let left = ID_AT - TEXTS_AT - made.code.len() - made.scrambler.len();
+        let folder = SimFolder::new();
+        let full = Description { spec: "x".repeat(left), id: [9; 16], ..made };
+        let media = folder.create("nand").expect("made");
+        drop(FileStore::create(Arc::clone(&media), &full).expect("fits"));
+        assert_eq!(FileStore::describe(&*media).expect("described"), full);
+        let longer = Description { spec: "x".repeat(left + 1), ..full };
+        let refused = FileStore::create(folder.create("other").expect("made"), &longer);
+        let Err(FileError::TooLong { bytes, limit }) = refused else { panic!("{refused:?}") };
+        assert_eq!((bytes, limit), (ID_AT - TEXTS_AT + 1, ID_AT - TEXTS_AT));
+    }
 }
