@@ -10,6 +10,7 @@ use rustls::ServerConfig as TlsConfig;
 use thiserror::Error;
 
 use super::channel::Channel;
+use super::processors::Processors;
 use super::socket::{Socket, is_timeout};
 use super::transmission::{self, End, TransmissionError};
 use crate::export::Exports;
@@ -26,6 +27,7 @@ pub(super) struct Terms {
     pub handshake_timeout: Duration,
     pub write_timeout: Duration,
     pub stopping: AtomicBool,
+    pub processors: Processors,
 }
 
 /// Why a connection ended early.
@@ -82,7 +84,7 @@ fn negotiate_and_serve(
     let Negotiated { device, name, session } = negotiated;
     tracing::info!(peer, export = name, "serving");
     channel.unlimit_read()?;
-    let end = transmission::serve(&*device, session, channel, &rest, &terms.stopping)?;
+    let end = transmission::serve(&*device, session, channel, &rest, terms)?;
     Ok(Some(end))
 }
 

@@ -8,13 +8,13 @@ use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use onefold_block::{BlockDevice, BlockError, ExtentKind, WriteRequest};
 
 use super::channel::Channel;
 use super::cost::Cost;
 use super::extents;
+use super::processors::Processors;
 use super::replies::ReplyBuffer;
 use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
 use crate::protocol::{Errno, Op, Refused, Session, errno_of, reply};
@@ -67,31 +67,40 @@ pub(super) struct Executor<'a> {
     pub device: &'a dyn BlockDevice,
     pub session: Session,
     pub channel: &'a Channel,
+    processors: &'a Processors,
     reads: Cost,
     writes: Cost,
     failures: AtomicU64,
 }
 
 impl<'a> Executor<'a> {
-    pub fn new(device: &'a dyn BlockDevice, session: Session, channel: &'a Channel) -> Self {
+    pub fn new(
+        device: &'a dyn BlockDevice,
+        session: Session,
+        channel: &'a Channel,
+        processors: &'a Processors,
+    ) -> Self {
         let (reads, writes) = (Cost::default(), Cost::default());
-        Self { device, session, channel, reads, writes, failures: AtomicU64::new(0) }
+        Self { device, session, channel, processors, reads, writes, failures: AtomicU64::new(0) }
     }
 
-    /// Whether a group is likely to take long, by what others like it took.
-    pub fn is_slow(&self, group: &[Accepted]) -> bool {
+    /// Whether a helper is worth what it costs for a group: it is likely to take long, by what
+    /// others like it took, and either to wait, or to compute where a processor is free for it.
+    pub fn is_for_a_helper(&self, group: &[Accepted]) -> bool {
+        let cost = match group.first().map(|first| first.op) {
+            Some(Ok(Op::Read { .. })) => &self.reads,
+            Some(Ok(Op::Write { .. })) => &self.writes,
+            _ => return false,
+        };
         let bytes = group.iter().map(Accepted::held_bytes).sum();
-        group.first().is_some_and(|first| match first.op {
-            Ok(Op::Read { .. }) => self.reads.is_slow(bytes),
-            Ok(Op::Write { .. }) => self.writes.is_slow(bytes),
-            _ => false,
-        })
+        cost.is_slow(bytes) && (cost.waits() || self.processors.has_two())
     }
 
     /// Do a group of requests that join and add their replies, sending when much is gathered.
     /// Errors are the channel's; the device's become replies.
     pub fn run(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) -> io::Result<()> {
         let Some(first) = group.first() else { return Ok(()) };
+        let _call = self.processors.enter();
         let cookie = first.cookie;
         match first.op {
             Err(refused) => {
@@ -162,7 +171,8 @@ impl<'a> Executor<'a> {
                 _ => None,
             })
             .collect();
-        let begun = Instant::now();
+        let bytes = requests.iter().map(|request| request.data.len()).sum();
+        let begun = self.writes.begin(bytes);
         let mut results = Vec::with_capacity(requests.len());
         if let [only] = requests.as_slice() {
             let result = contained(|| self.device.write_at(only.offset, only.data, only.fua));
@@ -177,8 +187,7 @@ impl<'a> Executor<'a> {
                 self.log("write batch", &error);
             }
         }
-        let bytes = requests.iter().map(|request| request.data.len()).sum();
-        self.writes.observe(bytes, begun.elapsed());
+        self.writes.end(bytes, &begun);
         let mut results = results.into_iter();
         for request in group {
             let result = results.next().unwrap_or_else(|| Err(failed("no result for this write")));
@@ -194,13 +203,13 @@ impl<'a> Executor<'a> {
         whole: bool,
         out: &mut ReplyBuffer,
     ) -> io::Result<()> {
-        let begun = Instant::now();
+        let begun = self.reads.begin(len as usize);
         if !self.session.structured && len > MAX_WHOLE_READ_BYTES {
             return self.read_long_simple(cookie, offset, len, out);
         }
         if !self.session.structured || whole || len < MIN_HOLE_BYTES {
             self.read_chunk(cookie, offset, len, true, out);
-            self.reads.observe(len as usize, begun.elapsed());
+            self.reads.end(len as usize, &begun);
             return Ok(());
         }
         let holes = contained(|| self.device.block_status(offset, len.into()));
@@ -222,7 +231,7 @@ impl<'a> Executor<'a> {
                 out.send_if_large(self.channel)?;
             }
         }
-        self.reads.observe(len as usize, begun.elapsed());
+        self.reads.end(len as usize, &begun);
         Ok(())
     }
 
@@ -483,13 +492,36 @@ mod tests {
     }
 
     #[test]
+    fn who_computes_gets_a_helper_only_where_a_processor_is_free_for_it() {
+        let device = MemDevice::new(4096);
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
+        let session =
+            Session { info: ExportInfo::of(&device, false), structured: true, allocation: false };
+        let processors = Processors::new(2);
+        let mut executor = Executor::new(&device, session, &channel, &processors);
+        let write = [accepted(Op::Write { offset: 0, len: 4096, fua: false })];
+        let asked = |executor: &Executor<'_>| executor.is_for_a_helper(&write);
+        assert!(!asked(&executor), "nothing was slow yet");
+        executor.writes = Cost::slow(false);
+        assert!(asked(&executor));
+        let call = processors.enter();
+        assert!(!asked(&executor), "one would have to wait for the other");
+        executor.writes = Cost::slow(true);
+        assert!(asked(&executor), "who waits takes no processor");
+        drop(call);
+        assert!(!executor.is_for_a_helper(&[accepted(Op::Flush)]), "flushes go by another rule");
+    }
+
+    #[test]
     fn of_failures_the_first_second_fourth_and_so_on_are_logged() {
         let device = MemDevice::new(4096);
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
         let session =
             Session { info: ExportInfo::of(&device, false), structured: true, allocation: false };
-        let executor = Executor::new(&device, session, &channel);
+        let processors = Processors::new(2);
+        let executor = Executor::new(&device, session, &channel, &processors);
         let counted = Arc::new(AtomicU64::new(0));
         let mut logged = Vec::new();
         tracing::subscriber::with_default(Counted(Arc::clone(&counted)), || {

@@ -12,6 +12,7 @@ mod extents;
 mod helpers;
 mod listen;
 mod newcomers;
+mod processors;
 mod receive;
 mod replies;
 mod socket;
@@ -33,6 +34,7 @@ use crate::export::Exports;
 use accept::Clients;
 use connection::Terms;
 pub use listen::{ListenAddr, listener_is_safe};
+use processors::Processors;
 pub use tls::{TlsError, TlsFiles, TlsMode};
 pub use transmission::CONNECTION_BYTES_MAX;
 
@@ -157,6 +159,7 @@ impl Server {
             handshake_timeout: config.handshake_timeout,
             write_timeout: config.write_timeout,
             stopping: AtomicBool::new(false),
+            processors: Processors::of_machine(),
         };
         let clients = Arc::new(Clients::new(terms, config.max_connections, config.max_handshakes));
         let accepting = Arc::clone(&clients);

@@ -13,6 +13,7 @@ use onefold_block::{BlockDevice, memory};
 use thiserror::Error;
 
 use super::channel::Channel;
+use super::connection::Terms;
 use super::execute::{Accepted, Executor, waits};
 use super::helpers::{Helpers, MAX_HELD_BYTES, MAX_HELPERS};
 use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
@@ -84,16 +85,16 @@ pub(super) fn serve(
     session: Session,
     channel: &Channel,
     received: &[u8],
-    stopping: &AtomicBool,
+    terms: &Terms,
 ) -> Result<End, TransmissionError> {
-    let executor = Executor::new(device, session, channel);
+    let executor = Executor::new(device, session, channel, &terms.processors);
     let helpers = Helpers::default();
     std::thread::scope(|scope| {
         let mut transmission = Transmission {
             scope,
             executor: &executor,
             helpers: &helpers,
-            stopping,
+            stopping: &terms.stopping,
             receive: ReceiveBuffer::new(received),
             out: ReplyBuffer::new(),
             batch: Vec::new(),
@@ -203,12 +204,12 @@ impl Transmission<'_, '_> {
         let mut rest = self.batch.as_slice();
         while let Some(first) = rest.first() {
             let mut len = rest.iter().take_while(|next| first.joins(next)).count().max(1);
-            if len > SPLIT_OVER && self.executor.is_slow(&rest[..len]) {
+            if len > SPLIT_OVER && self.executor.is_for_a_helper(&rest[..len]) {
                 len = len.div_ceil(2);
             }
             let (group, others) = rest.split_at(len);
             let more = !others.is_empty() || decoded < waiting.len();
-            let hand_over = waits(group) || (more && self.executor.is_slow(group));
+            let hand_over = waits(group) || (more && self.executor.is_for_a_helper(group));
             let taken = hand_over && self.helpers.take(self.scope, self.executor, group, waiting);
             if !taken {
                 self.executor.run(group, waiting, &mut self.out)?;
