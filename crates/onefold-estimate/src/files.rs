@@ -254,4 +254,18 @@ mod tests {
         assert!(name.path.len() <= PATH_BYTES_MAX && name.path.starts_with("..."));
         assert!(name.path.ends_with("/end"));
     }
+
+    #[test]
+    fn files_that_are_still_to_be_completed_take_no_more_records_than_there_are() {
+        let mut table = FileTable::new(100);
+        for number in 1..=300 {
+            let size = u64::from(number);
+            let part = OpenFile { planned_bytes: 0, ..file(number, size, 1) };
+            table.add_segment(part);
+            let open: Vec<u64> = table.open_files().map(|open| open.size).collect();
+            assert!(open.len() <= 100, "{} after {number}", open.len());
+            assert!(open.iter().all(|&size| size >= table.least_bytes()), "{open:?}");
+        }
+        assert_eq!((table.least_bytes(), table.open_files().count()), (256, 45));
+    }
 }

@@ -450,4 +450,22 @@ mod tests {
         assert!(bytes <= budget && bytes > budget / 100 * 99, "{bytes} of {budget}");
         assert!(many.threads as u64 * worker_bytes(&options, many.batch_bytes) <= 64 << 20);
     }
+
+    #[test]
+    fn batches_and_then_threads_shrink_to_the_bytes_there_are() {
+        let options = Options { threads: 4, ..Options::default() };
+        let all = |batch| 4 * worker_bytes(&options, batch);
+        assert_eq!(workers(&options, u64::MAX), (4, 1 << 20), "more is of no use");
+        assert_eq!(workers(&options, all(1 << 20)), (4, 1 << 20));
+        assert_eq!(workers(&options, all(1 << 20) - 1), (4, 1 << 19));
+        assert_eq!(workers(&options, all(1 << 17)), (4, 1 << 17));
+        let least = CHUNK_MAX_BYTES as usize;
+        for threads in 1..=3 {
+            let bytes = threads * worker_bytes(&options, least);
+            let found = workers(&options, bytes);
+            assert!(found.0 as u64 * worker_bytes(&options, found.1) <= bytes, "{found:?}");
+            assert!(found.0 >= threads as usize, "{found:?}");
+        }
+        assert_eq!(workers(&options, 0), (1, least), "one there must be");
+    }
 }

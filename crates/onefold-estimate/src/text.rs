@@ -420,10 +420,13 @@ mod tests {
         for (seconds, text) in [
             (0.0, "0.0 s"),
             (9.94, "9.9 s"),
+            (9.95, "10 s"),
             (9.96, "10 s"),
             (99.4, "99 s"),
+            (99.5, "2 min"),
             (99.6, "2 min"),
             (5969.0, "99 min"),
+            (5970.0, "1.7 h"),
             (5971.0, "1.7 h"),
         ] {
             assert_eq!(duration(seconds), text, "{seconds}");

@@ -124,6 +124,8 @@ mod tests {
         vdi.extend(b"\x7f\x10\xda\xbe");
         assert_eq!(Format::detect(&vdi), Format::Vdi);
         assert_eq!(Format::detect(b"BZh91AY&SY\0\0"), Format::Bzip2);
+        assert_eq!(Format::detect(b"BZh9\x17\x72\x45\x38\x50\x90"), Format::Bzip2, "of nothing");
+        assert_eq!(Format::detect(b"BZh\x17\x72\x45\x38\x50\x90\0"), Format::Raw);
         assert_eq!(Format::detect(b"BZh and a story"), Format::Raw);
         assert_eq!(Format::detect(b"ABC91AY&SY"), Format::Raw);
         assert_eq!(Format::detect(b"QFI\xfb\0\0\0\x01"), Format::Qcow1);

@@ -117,4 +117,17 @@ mod tests {
         let mean = list.iter().sum::<u64>() as f64 / list.len() as f64;
         assert!((histogram.mean().expect("not empty") - mean).abs() < 1e-3);
     }
+
+    #[test]
+    fn of_a_single_value_everything_is_that_value() {
+        for value in [0, 1, 77] {
+            let mut histogram = Histogram::default();
+            assert_eq!((histogram.mean(), histogram.max()), (None, None));
+            histogram.add(value);
+            assert_eq!((histogram.mean(), histogram.max()), (Some(value as f64), Some(value)));
+            for per_million in [0, 500_000, 1_000_000] {
+                assert_eq!(histogram.quantile(per_million), Some(value));
+            }
+        }
+    }
 }

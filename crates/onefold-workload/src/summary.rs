@@ -217,4 +217,25 @@ mod tests {
         let touched = map.iter().filter(|touched| **touched).count();
         assert_eq!(summary.footprint_bytes(), touched as u128);
     }
+
+    #[test]
+    fn of_nothing_there_is_nothing() {
+        let mut summary = TraceSummary::default();
+        let facts = |summary: &mut TraceSummary| {
+            (summary.length_max, summary.span_ns(), summary.footprint_bytes(), summary.streams())
+        };
+        assert_eq!(facts(&mut summary), (0, 0, 0, 0));
+        summary.add(&request(0, Op::Flush, 0, 0, 0));
+        assert_eq!(facts(&mut summary), (0, 0, 0, 1));
+    }
+
+    #[test]
+    fn the_same_places_again_and_again_take_no_more_memory() {
+        let mut summary = TraceSummary::default();
+        for turn in 0..20 * STRETCHES_FIRST as u64 {
+            summary.add(&request(0, Op::Read, turn % 100 * 8192, 4096, 0));
+        }
+        assert!(summary.touched.all.len() <= STRETCHES_FIRST);
+        assert_eq!(summary.footprint_bytes(), 100 * 4096);
+    }
 }

@@ -41,3 +41,31 @@ impl FixedChunker {
         self.progress.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_reported_with_the_piece_that_completes_it() {
+        let mut chunker = FixedChunker::new(10).expect("a size");
+        let mut push = |len: usize| {
+            let mut found = Vec::new();
+            chunker.push(&vec![0; len], |cut| found.push((cut.offset, cut.len)));
+            found
+        };
+        assert_eq!(push(9), []);
+        assert_eq!(push(1), [(0, 10)]);
+        assert_eq!(push(10), [(10, 10)]);
+        assert_eq!(push(25), [(20, 10), (30, 10)]);
+        assert_eq!(push(0), []);
+        assert_eq!(push(15), [(40, 10), (50, 10)]);
+        assert_eq!(chunker.finish().map(|cut| (cut.offset, cut.len)), None);
+        chunker.push(&[0; 3], |_| panic!("too short"));
+        assert_eq!(chunker.finish().map(|cut| (cut.offset, cut.len)), Some((0, 3)));
+        for wrong in [0, ChunkSizes::MAX + 1] {
+            assert!(FixedChunker::new(wrong).is_err(), "{wrong}");
+        }
+        assert!(FixedChunker::new(ChunkSizes::MAX).is_ok());
+    }
+}

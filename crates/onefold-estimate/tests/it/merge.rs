@@ -181,3 +181,20 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn a_result_with_more_chunks_than_a_frame_holds_comes_back_whole() {
+    let (tree, folder) = (Tree::new(), Tree::new());
+    tree.file("noise", &noise(5, 16 << 20));
+    let chunks = Options { chunk_sizes: vec![512], primary_bytes: 512, ..options() };
+    let options = Options { memory_bytes: 256 << 20, ..chunks };
+    let partial = run(&[&tree.path()], &options);
+    // Several frames, and each entry in one of them.
+    let mut bytes = vec![0; 4 << 20];
+    let mut left = &mut bytes[..];
+    partial.write(&mut left).expect("4 MiB are enough");
+    let len = (4 << 20) - left.len();
+    assert!(len > 4 * (256 << 10), "{len} bytes");
+    fs::write(folder.at("many"), &bytes[..len]).expect("the folder takes it");
+    assert_eq!(merge(&[folder.at("many")]), timeless(&partial));
+}

@@ -540,4 +540,27 @@ mod tests {
         assert!(told(|| panic!("number {}", 5)).contains("panic: number 5"));
         assert!(told(|| std::panic::panic_any(5)).contains("panic: without a message"));
     }
+
+    #[test]
+    fn a_request_whose_payload_finds_no_memory_is_answered_with_that() {
+        use std::io::Read as _;
+
+        let device = MemDevice::new(4096);
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
+        let session =
+            Session { info: ExportInfo::of(&device, false), structured: false, allocation: false };
+        let processors = Processors::new(2);
+        let executor = Executor::new(&device, session, &channel, &processors);
+        let mut out = ReplyBuffer::new();
+        executor.refuse_for_memory(0x0102_0304_0506_0708, &mut out);
+        out.send(&channel).unwrap();
+        channel.close();
+        let mut reply = Vec::new();
+        theirs.read_to_end(&mut reply).unwrap();
+        assert_eq!(reply.len(), 16);
+        // Simple reply: magic, errno (ENOMEM), cookie.
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 12]);
+        assert_eq!(reply[8..], [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
 }

@@ -68,6 +68,25 @@ fn a_write_is_cut_at_multiples_of_the_unit() {
 }
 
 #[test]
+fn writes_that_become_several_requests_are_counted() {
+    for (length, pieces) in [(512, 1), (1024, 2), (1536, 3)] {
+        let contents: Vec<u128> = (0..pieces).collect();
+        let write = Recorded {
+            time_ns: 0,
+            op: Op::Write,
+            stream: 1,
+            offset: 0,
+            length,
+            content: &contents,
+        };
+        let file = encoded([write.clone(), write]);
+        let mut reader = RecordingReader::new(Cursor::new(&file));
+        assert_eq!(reader.by_ref().count(), 2 * pieces as usize);
+        assert_eq!(reader.report().expanded, if pieces > 1 { 2 } else { 0 }, "{pieces} pieces");
+    }
+}
+
+#[test]
 fn a_recording_that_is_cut_off_anywhere_ends_with_its_last_whole_frame() {
     let numbers = numbered(8_000);
     let file = encoded(writes(&numbers));
