@@ -336,3 +336,65 @@ fn activity(inner: &Inner) -> Activity {
         punched_bytes: get(&counters.punched_bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
+
+    use super::*;
+    use crate::{OpenOptions, PoolIdentity};
+
+    fn status() -> PoolStatus {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("v", ByteSize(8 << 20)).unwrap();
+        for n in 0..64 {
+            volume.write_at(n * 65_536, &SplitMix64::new(n % 16).bytes(65_536), false).unwrap();
+        }
+        volume.flush().unwrap();
+        pool.status().unwrap()
+    }
+
+    #[test]
+    fn memory_is_that_of_each_part_and_ratios_are_those_of_their_bytes() {
+        let mut status = status();
+        let parts = |status: &mut PoolStatus, each: [u64; 5]| {
+            status.index_memory_bytes = each[0];
+            status.map_memory_bytes = each[1];
+            status.cache_memory_bytes = each[2];
+            status.buffer_memory_bytes = each[3];
+            status.table_memory_bytes = each[4];
+            status.memory_bytes()
+        };
+        assert_eq!(parts(&mut status, [1, 20, 300, 4000, 50_000]), 54_321);
+        assert_eq!(parts(&mut status, [0; 5]), 0);
+        (status.logical_bytes, status.unique_bytes) = (4000, 1000);
+        (status.compressed_bytes, status.stored_bytes) = (500, 800);
+        (status.container_bytes, status.live_bytes) = (900, 600);
+        let ratios = [
+            status.dedup_ratio(),
+            status.compression_ratio(),
+            status.total_ratio(),
+            status.stored_over_live(),
+        ];
+        assert_eq!(ratios.map(|ratio| ratio.to_string()), ["4", "2", "5", "1.5"]);
+        (status.logical_bytes, status.live_bytes) = (0, 0);
+        let ratios = [status.dedup_ratio(), status.total_ratio(), status.stored_over_live()];
+        assert_eq!(ratios.map(|ratio| ratio.to_string()), ["1"; 3], "of nothing");
+    }
+
+    #[test]
+    fn what_is_stored_once_is_counted_so() {
+        let status = status();
+        let chunk = status.settings.chunk_size.bytes64();
+        assert_eq!((status.logical_bytes, status.unique_bytes), (4 << 20, 1 << 20));
+        assert_eq!((status.chunks * chunk, status.stored_chunks * chunk), (1 << 20, 1 << 20));
+        assert_eq!((status.dead_bytes, status.dead_containers), (0, 0));
+        let done = status.activity;
+        let sum = done.stored + done.duplicate + done.zero;
+        assert_eq!((done.written * chunk, sum), (4 << 20, done.written));
+        assert_eq!(status.volumes[0].mapped_bytes, 4 << 20);
+    }
+}

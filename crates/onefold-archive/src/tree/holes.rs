@@ -52,3 +52,48 @@ impl Holes {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn holes_are_told_from_where_they_are_asked_for_to_their_ends() {
+        const STEP: u64 = 1 << 20;
+        let file = tempfile::tempfile().unwrap();
+        // A hole, data, a hole, data, and a hole to the end.
+        file.set_len(5 * STEP).unwrap();
+        for at in [STEP, 3 * STEP] {
+            file.write_all_at(&vec![7; STEP as usize], at).unwrap();
+        }
+        let metadata = file.metadata().unwrap();
+        let mut holes = Holes::of(&metadata);
+        if seek(&file, SeekFrom::Data(0)) != Ok(STEP) {
+            println!("skipped: this file system tells of no holes");
+            return;
+        }
+        for (at, expected) in [
+            (0, STEP),
+            (4096, STEP - 4096),
+            (STEP, 0),
+            (STEP + 4096, 0),
+            (2 * STEP, STEP),
+            (3 * STEP - 1, 1),
+            (3 * STEP, 0),
+            (4 * STEP, STEP),
+            (5 * STEP - 4096, 4096),
+            (5 * STEP, 0),
+        ] {
+            assert_eq!(holes.from(&file, at), expected, "at {at}");
+        }
+        // Each place asked for by itself.
+        for (at, expected) in [(STEP, 0), (2 * STEP + 1, STEP - 1), (4 * STEP, STEP)] {
+            assert_eq!(Holes::of(&metadata).from(&file, at), expected, "at {at} alone");
+        }
+        file.write_all_at(&vec![7; 5 * STEP as usize], 0).unwrap();
+        let mut none = Holes::of(&file.metadata().unwrap());
+        assert_eq!((none.from(&file, 0), none.from(&file, 4 * STEP)), (0, 0));
+    }
+}

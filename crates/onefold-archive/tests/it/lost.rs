@@ -145,3 +145,21 @@ fn without_the_end_of_the_log_the_newest_version_is_not_guessed_and_a_named_one_
     assert!(said.ends_with("; name a version"), "{said}");
     assert!(read(&archive, 2).unwrap() == second);
 }
+
+#[test]
+fn an_archive_whose_folder_is_missing_is_refused_by_its_name() {
+    for kept in ["containers", "versions"] {
+        let (folder, _) = with_history();
+        let bare = SimFolder::new();
+        for name in folder.list().unwrap() {
+            let Ok(file) = folder.open(&name) else { continue };
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read(0, &mut bytes).unwrap();
+            bare.create(&name).unwrap().write(0, &bytes).unwrap();
+        }
+        bare.subfolder(kept).unwrap();
+        let gone = if kept == "versions" { "containers" } else { "versions" };
+        let error = Archive::open(Arc::new(bare)).err().expect(gone).to_string();
+        assert_eq!(error, format!("corrupt {gone} at byte 0: the folder is missing"));
+    }
+}

@@ -3,7 +3,7 @@
 use onefold_archive::{
     AddOptions, ArchiveError, ArchiveSettings, Chunking, INDEX_BYTES_MIN, Kind, Rewriting,
 };
-use onefold_block::SplitMix64;
+use onefold_block::{Folder as _, SplitMix64};
 use onefold_content::Compression;
 use proptest::prelude::*;
 
@@ -235,4 +235,37 @@ fn a_version_of_more_paths_than_are_held_in_memory_comes_back() {
     let archive = open(&folder);
     assert!(read(&archive, 1).unwrap() == tree);
     assert_sound(&archive, "many paths");
+}
+
+#[test]
+fn a_version_without_options_has_neither_time_nor_label() {
+    let (_, mut archive) = new_archive(&small());
+    let tree = Tree::from([(b"f".to_vec(), Some(b"x".to_vec()))]);
+    let info = add_with(&mut archive, &tree, AddOptions::default()).unwrap();
+    assert_eq!((info.time_s, info.label.as_str()), (0, ""));
+}
+
+#[test]
+fn a_verification_says_how_far_it_is_from_nothing_to_all_bytes() {
+    let (folder, mut archive) = new_archive(&small());
+    add(&mut archive, &tree(&mut SplitMix64::new(8), 12, 100_000)).unwrap();
+    let mut told = Vec::new();
+    let report = archive.verify(&mut |done, total| {
+        told.push((done, total));
+        true
+    });
+    assert!(report.unwrap().is_sound());
+    let containers = folder.subfolder("containers").unwrap();
+    let lens = containers.list().unwrap().into_iter();
+    let lens: Vec<u64> = lens.map(|name| containers.open(&name).unwrap().len().unwrap()).collect();
+    let all = lens.iter().sum();
+    assert!(lens.len() > 3 && told.iter().all(|&(_, total)| total == all), "{told:?} of {lens:?}");
+    let mut expected = vec![0];
+    for len in &lens {
+        expected.push(expected.last().unwrap() + len);
+    }
+    let mut done: Vec<u64> = told.into_iter().map(|(done, _)| done).collect();
+    done.dedup();
+    assert_eq!(done, expected);
+    assert!(matches!(archive.verify(&mut |_, _| false), Err(ArchiveError::Interrupted)));
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
-use onefold_archive::tree::scan::{ScanOptions, ScanReport, add_trees, roots};
+use onefold_archive::tree::scan::{ScanOptions, ScanReport, add_trees, measure, roots};
 use onefold_archive::{AddOptions, Archive, ArchiveError, ArchiveSettings, LockKind};
 use onefold_block::SplitMix64;
 
@@ -395,4 +395,21 @@ fn an_addition_is_interrupted_within_a_long_file() {
     assert!((limit..=3 * limit).contains(&last), "stopped at {last} of {limit}");
     drop(adder);
     assert_eq!(archive.versions().len(), 0);
+}
+
+#[test]
+fn what_is_to_be_added_is_measured_or_given_up_when_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    fs::create_dir_all(tree.join("sub/empty")).unwrap();
+    for (name, len) in [("a", 1), ("sub/b", 5000), ("sub/nothing", 0)] {
+        fs::write(tree.join(name), vec![1; len]).unwrap();
+    }
+    symlink("a", tree.join("link")).unwrap();
+    let both = [tree.join("sub"), tree.join("a")];
+    let options = ScanOptions::default();
+    let whole = roots(std::slice::from_ref(&tree)).unwrap();
+    assert_eq!(measure(&whole, &options, &|| false), Some(5001));
+    assert_eq!(measure(&roots(&both).unwrap(), &options, &|| false), Some(5001));
+    assert_eq!(measure(&whole, &options, &|| true), None);
 }
