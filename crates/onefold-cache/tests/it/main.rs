@@ -9,4 +9,5 @@ mod laws;
 mod pinned;
 mod restart;
 mod tier;
+mod tier_edges;
 mod twins;

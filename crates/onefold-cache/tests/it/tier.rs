@@ -11,10 +11,10 @@ use onefold_block::{
 use onefold_cache::tier::{TierError, TierOptions, TierSize, TieredStore};
 use onefold_cache::{Access, Capacity, POLICIES, make_online};
 
-const OWNER: [u8; 16] = [7; 16];
+pub const OWNER: [u8; 16] = [7; 16];
 const CONTAINERS: u32 = 40;
 
-fn id(number: u32) -> ContainerId {
+pub fn id(number: u32) -> ContainerId {
     ContainerId::new(number)
 }
 
@@ -25,7 +25,7 @@ fn content(number: u32) -> Vec<u8> {
 }
 
 /// A slow store of sealed containers.
-fn slow() -> (SimFolder, Arc<dyn ContainerStore>) {
+pub fn slow() -> (SimFolder, Arc<dyn ContainerStore>) {
     let folder = SimFolder::new();
     let store = FolderContainerStore::new(Arc::new(folder.clone()));
     for number in 0..CONTAINERS {
@@ -38,7 +38,7 @@ fn slow() -> (SimFolder, Arc<dyn ContainerStore>) {
     (folder, Arc::new(store))
 }
 
-fn options(policy: &str) -> TierOptions {
+pub fn options(policy: &str) -> TierOptions {
     TierOptions {
         owner: OWNER,
         policy: policy.to_owned(),
@@ -48,7 +48,7 @@ fn options(policy: &str) -> TierOptions {
     }
 }
 
-fn tier(slow: &Arc<dyn ContainerStore>, fast: &SimFolder, policy: &str) -> TieredStore {
+pub fn tier(slow: &Arc<dyn ContainerStore>, fast: &SimFolder, policy: &str) -> TieredStore {
     TieredStore::open(Arc::clone(slow), Arc::new(fast.clone()), options(policy), None).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn read_one(store: &TieredStore, number: u32, random: &mut SplitMix64, context: 
     assert!(found == data[start..start + len], "{context}: container {number} at {start}");
 }
 
-fn read_many(store: &TieredStore, seed: u64, reads: usize, context: &str) {
+pub fn read_many(store: &TieredStore, seed: u64, reads: usize, context: &str) {
     let mut random = SplitMix64::new(seed);
     for _ in 0..reads {
         let number = pick(&mut random);
@@ -77,7 +77,7 @@ fn read_many(store: &TieredStore, seed: u64, reads: usize, context: &str) {
     }
 }
 
-fn copies(fast: &SimFolder) -> Vec<String> {
+pub fn copies(fast: &SimFolder) -> Vec<String> {
     fast.subfolder("copies").unwrap().list().unwrap()
 }
 
@@ -690,78 +690,4 @@ fn a_container_is_kept_once_it_is_full_and_not_before() {
     read();
     let totals = store.status().totals;
     assert_eq!((totals.requests, totals.hits, copies(&fast).len()), (2, 1, 1));
-}
-
-#[test]
-fn a_cache_that_is_exactly_full_loses_nothing_by_a_restart() {
-    let slow: Arc<dyn ContainerStore> =
-        Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new())));
-    let data = SplitMix64::new(1).bytes(8192);
-    for number in 1..=6 {
-        slow.create(id(number), 8192).unwrap();
-        slow.append(id(number), 0, &data).unwrap();
-        slow.seal(id(number), 8192).unwrap();
-    }
-    let copy = 8192 + 2 * 4 + 44;
-    let options = TierOptions { size: TierSize::Bytes(4 * copy), ..options("lru") };
-    let fast = SimFolder::new();
-    let open = |bytes| {
-        let options = TierOptions { size: TierSize::Bytes(bytes), ..options.clone() };
-        TieredStore::open(Arc::clone(&slow), Arc::new(fast.clone()), options, None).unwrap()
-    };
-    let store = open(4 * copy);
-    for number in 1..=4 {
-        store.read(id(number), 0, &mut [0]).unwrap();
-    }
-    assert_eq!(store.status().cached_bytes, 4 * copy);
-    drop(store);
-    let store = open(4 * copy);
-    assert_eq!(store.status().cached_containers, 4, "there is room for all of them");
-    drop(store);
-    // A byte less, and the one that was asked for longest ago goes.
-    let store = open(4 * copy - 1);
-    assert_eq!(store.status().cached_containers, 3);
-    let hits = store.status().totals.hits;
-    for number in 2..=4 {
-        store.read(id(number), 0, &mut [0]).unwrap();
-    }
-    assert_eq!(store.status().totals.hits, hits + 3);
-}
-
-#[test]
-fn what_holds_nothing_or_is_not_there_is_not_kept() {
-    let slow: Arc<dyn ContainerStore> =
-        Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new())));
-    slow.create(id(1), 4096).unwrap();
-    slow.seal(id(1), 0).unwrap();
-    for policy in ["lru", "plc", "w-tinylfu", "s3-fifo"] {
-        let fast = SimFolder::new();
-        let store = tier(&slow, &fast, policy);
-        for _ in 0..5 {
-            store.read(id(1), 0, &mut []).unwrap();
-            assert!(store.read(id(2), 0, &mut [0]).is_err());
-        }
-        let status = store.status();
-        assert_eq!((status.cached_containers, status.totals.requests), (0, 0), "{policy}");
-        assert_eq!(copies(&fast), Vec::<String>::new(), "{policy}");
-    }
-}
-
-#[test]
-fn a_folder_in_use_whose_first_file_is_wrong_is_told_from_that_of_another_store() {
-    let (_, slow) = slow();
-    let fast = SimFolder::new();
-    let store = tier(&slow, &fast, "lru");
-    store.read(id(1), 0, &mut [0]).unwrap();
-    drop(store);
-    let again = |owner: [u8; 16]| {
-        let options = TierOptions { owner, ..options("lru") };
-        let opened = TieredStore::open(Arc::clone(&slow), Arc::new(fast.clone()), options, None);
-        opened.map(drop).unwrap_err().to_string()
-    };
-    let said = again([8; 16]);
-    assert!(said.contains("it is a cache of something else"), "{said}");
-    fast.open("cache").unwrap().write(0, b"?").unwrap();
-    let said = again(OWNER);
-    assert!(said.contains("it is damaged"), "{said}");
 }
