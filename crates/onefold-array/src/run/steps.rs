@@ -260,10 +260,15 @@ impl Machine {
         let written = batch.chunks.len() as u64 * self.spec.chunk_bytes;
         self.tally.bytes.stored += stored;
         self.tally.bytes.compressed_away += written - stored;
-        let mut end = now;
+        let new = batch.chunks.len() as f64 * self.spec.cpu.store_ns_per_chunk;
+        // Data that stays out of the host costs it nothing by the byte.
+        let submit = match self.spec.place.data {
+            DataPath::Host => stored as f64 * self.spec.cpu.submit_ns_per_byte,
+            DataPath::Direct => 0.0,
+        };
+        let tasks = [(Task::Metadata, new), (Task::Submit, submit)];
+        let mut end = self.resources.on_a_core(now, &tasks);
         if self.spec.place.data == DataPath::Host {
-            let ns = stored as f64 * self.spec.cpu.submit_ns_per_byte;
-            end = self.resources.on_a_core(now, &[(Task::Submit, ns)]);
             end = end.max(self.resources.through_memory(now, stored, Cause::Ssd));
         } else {
             end = end.max(self.out_of_engine(now, batch, stored));

@@ -255,6 +255,13 @@ pub const KEYS: &[Key] = &[
         "Map from address to place, containers, buffers",
     ),
     key(
+        "cpu.store_ns_per_chunk",
+        NS,
+        "0.0",
+        Assumed("counted with the metadata of all chunks"),
+        "Records and index entries, for each chunk that is new, on top",
+    ),
+    key(
         "cpu.submit_ns_per_byte",
         NS,
         "0.772",

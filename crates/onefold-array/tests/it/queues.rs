@@ -89,6 +89,7 @@ fn a_single_core_is_a_queue_with_equal_service() {
                 "cpu.compress_ns_per_byte=0",
                 "cpu.index_ns_per_chunk=0",
                 "cpu.metadata_ns_per_chunk=0",
+                "cpu.store_ns_per_chunk=0",
                 "cpu.submit_ns_per_byte=0",
                 "nic.latency_ns=0",
                 "nic.gb_per_s=100000",
@@ -101,6 +102,23 @@ fn a_single_core_is_a_queue_with_equal_service() {
         let waits = write(&report) - 1_000.0;
         let expected = 1_000.0 * load / (2.0 * (1.0 - load));
         assert!((waits - expected).abs() < 0.02 * (expected + 1_000.0), "{load}: {waits}");
+    }
+}
+
+#[test]
+fn only_a_new_chunk_takes_what_storing_one_takes() {
+    for preset in ["software", "cidr+", "fidr"] {
+        let of = |store: &str| {
+            let store = format!("cpu.store_ns_per_chunk={store}");
+            run(preset, &["workload.requests=40000", "workload.duplicate_share=0.6", &store])
+        };
+        let metadata_ns = |report: &Report| {
+            let row = report.cores_by_task.iter().find(|row| row.name == "metadata").unwrap();
+            // Cores are s a s, and a GB/s a byte a ns.
+            row.amount / report.gb_per_s * spec(preset, &[]).chunk_bytes as f64
+        };
+        let more = metadata_ns(&of("1000")) - metadata_ns(&of("0"));
+        assert!((more / 400.0 - 1.0).abs() < 0.03, "{preset}: {more}");
     }
 }
 

@@ -134,9 +134,9 @@ fn sizes_are_the_cheapest_first_and_goals_out_of_reach_are_named() {
 #[test]
 fn what_is_measured_on_this_machine_is_a_description() {
     let sandbox = Sandbox::new();
-    let calibrate = ["array", "calibrate", "--bytes", "8M"];
+    let calibrate = ["array", "calibrate", "--bytes", "8M", "--rounds", "1"];
     let text = sandbox.ok(&calibrate).text().to_owned();
-    assert!(text.contains("75 % duplicates: "), "{text}");
+    assert!(text.contains("75 % duplicates, 2 thread(s): "), "{text}");
     fs::write(sandbox.path("today.toml"), &text).unwrap();
     let run = sandbox.ok(&[&["array", "run", "today.toml"], &SMALL[..], &["--json"]].concat());
     let report = run.json();
@@ -144,15 +144,65 @@ fn what_is_measured_on_this_machine_is_a_description() {
     assert!(report["gb_per_s"].as_f64() > Some(0.0));
     let sha = ["--fingerprint", "sha256", "--chunk", "64K", "--json"];
     let json = sandbox.ok(&[&calibrate[..], &sha].concat()).json();
-    assert_eq!((&json["chunk_bytes"], &json["fingerprint"]), (&65_536.into(), &"sha256".into()));
+    let measured = &json["measured"][0];
+    assert_eq!(json["chunk_bytes"], 65_536);
+    assert_eq!(measured["fingerprint"], "sha256");
     for cost in ["hash", "compress", "decompress"] {
-        let ns = json["costs"][format!("{cost}_ns_per_byte")].as_f64();
+        let ns = measured["costs"][format!("{cost}_ns_per_byte")].as_f64();
         assert!(ns > Some(0.0), "{cost}: {json}");
     }
-    assert_eq!(json["checks"].as_array().unwrap().len(), 3);
+    assert_eq!(measured["checks"].as_array().unwrap().len(), 6);
     for (args, named) in [(["--bytes", "1M"], "8M to 4G"), (["--chunk", "5000"], "5000")] {
         let said = sandbox.onefold(&[&["array", "calibrate"], &args[..]].concat());
         assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}: {}", said.err);
         assert!(said.err.contains(named), "{args:?}: {}", said.err);
     }
+}
+
+#[test]
+fn the_model_of_this_machine_is_held_against_loads_of_a_real_pool() {
+    let sandbox = Sandbox::new();
+    let check = ["array", "calibrate", "--check", "--bytes", "8M", "--rounds", "2"];
+    let json = sandbox.ok(&[&check[..], &["--json"]].concat()).json();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let mut seen = Vec::new();
+    for measured in json["measured"].as_array().unwrap() {
+        for check in measured["checks"].as_array().unwrap() {
+            let share = number(&check["duplicate_share"]);
+            let threads = check["threads"].as_u64().unwrap();
+            let kind = measured["fingerprint"].as_str().unwrap();
+            seen.push((kind, (100.0 * share).round() as u32, threads));
+            let (here, model) =
+                (number(&check["measured_cpu_s_per_gib"]), number(&check["model_cpu_s_per_gib"]));
+            assert!(here > 0.0 && model > 0.0, "{check}");
+            assert!((number(&check["deviation"]) - (model / here - 1.0)).abs() < 1e-9, "{check}");
+            // A model without load, drives or network: the sum of what a byte takes.
+            let of = |cost: &str| number(&measured["costs"][cost]);
+            let by_chunk = of("metadata_ns_per_chunk") + (1.0 - share) * of("store_ns_per_chunk");
+            let compress = (1.0 - share) * of("compress_ns_per_byte");
+            let least = of("hash_ns_per_byte") + compress + by_chunk / 4096.0;
+            let stored = (1.0 - share) * of("submit_ns_per_byte");
+            let gib = 1.073_741_824;
+            assert!((0.98 * gib * least..1.02 * gib * (least + stored)).contains(&model), "{json}");
+        }
+    }
+    let shares = [0, 30, 75];
+    let each = shares.into_iter().flat_map(|share| [1, 2].map(|threads| (share, threads)));
+    let expected: Vec<_> = ["blake3", "sha256"]
+        .into_iter()
+        .flat_map(|kind| each.clone().map(move |(share, threads)| (kind, share, threads)))
+        .collect();
+    assert_eq!(seen, expected);
+    let text = sandbox.ok(&check).text().to_owned();
+    assert!(text.contains("of 12 are within 15 %"), "{text}");
+    let off: Vec<f64> =
+        text.lines().filter(|line| line.contains("thread(s)")).map(off_by).collect();
+    assert_eq!(off.len(), 12);
+    assert!(off.is_sorted_by(|a, b| a.abs() >= b.abs()), "losses come first: {text}");
+}
+
+/// The last number of a line of the table.
+fn off_by(line: &str) -> f64 {
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    cells[cells.len() - 2].parse().unwrap()
 }

@@ -39,12 +39,17 @@ fn each(count: usize, mut work: impl FnMut()) -> f64 {
     times[REPEATS / 2]
 }
 
-/// Chunks of 256 random bytes and 256 zeros in turn, no two alike.
-pub fn half_noise(random: &mut SplitMix64, bytes: usize) -> Vec<u8> {
+/// Random bytes of every 512 of which LZ4 leaves about half.
+pub const HALF: usize = 256;
+/// And of which it leaves little.
+pub const THIN: usize = 32;
+
+/// Chunks of so many random bytes and zeros in turn, 512 together, no two chunks alike.
+pub fn compressible(random: &mut SplitMix64, bytes: usize, noise: usize) -> Vec<u8> {
     let mut all = vec![0; bytes];
     for stretch in all.chunks_mut(512) {
-        let noise = stretch.len().min(256);
-        stretch[..noise].fill_with(|| random.next_u64() as u8);
+        let noise = stretch.len().min(noise);
+        random.fill(&mut stretch[..noise]);
     }
     all
 }
@@ -69,9 +74,18 @@ pub fn hash(kind: FingerprintKind, chunk: usize) -> f64 {
     })
 }
 
-/// LZ4, ns a byte of the chunk, both ways, and the share that is left.
-pub fn lz4(chunk: usize) -> Result<(f64, f64, f64)> {
-    let data = half_noise(&mut SplitMix64::new(2), BYTES);
+/// LZ4, ns a byte of the chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Lz4 {
+    pub compress_ns_per_byte: f64,
+    pub decompress_ns_per_byte: f64,
+    /// Share of the bytes that is left.
+    pub left_share: f64,
+}
+
+/// LZ4 of chunks of so many random bytes in every 512.
+pub fn lz4(chunk: usize, noise: usize) -> Result<Lz4> {
+    let data = compressible(&mut SplitMix64::new(2), BYTES, noise);
     let mut compressor = Compressor::new(Compression::Lz4);
     // Into the same place again and again, as in the pool: new memory would cost more than LZ4.
     let mut out = Vec::with_capacity(chunk);
@@ -100,7 +114,11 @@ pub fn lz4(chunk: usize) -> Result<(f64, f64, f64)> {
     });
     match refused {
         Some(error) => Err(Failure::bad(error.to_string())),
-        None => Ok((compress, decompress, left as f64 / BYTES as f64)),
+        None => Ok(Lz4 {
+            compress_ns_per_byte: compress,
+            decompress_ns_per_byte: decompress,
+            left_share: left as f64 / BYTES as f64,
+        }),
     }
 }
 

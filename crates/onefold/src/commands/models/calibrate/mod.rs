@@ -1,64 +1,54 @@
 //! `onefold array calibrate`: what storing takes on this machine, as a description for the model.
 //! Room: onefold.
-//! Times are CPU times, of the whole process where the pool works with threads of its own. Kernels
-//! are those of the pool. What they do not explain of a store in a real pool is metadata (of
-//! duplicates, which move nothing) and submission (of what is new). Loads that none of this was
-//! measured on are then stored and held against the model.
+//! Times are CPU times. Kernels are those of the pool. What they do not explain of a store in a
+//! real pool is metadata (of duplicates, which move nothing) and what new chunks take by the chunk
+//! and by the byte (of two loads that leave much and little to store). Loads that none of this was
+//! measured on are then stored and held against the model. Every figure is the middle one of
+//! rounds in which everything is measured in turn: what else runs meanwhile slows all of it.
 
+mod checks;
+mod costs;
 mod kernels;
 mod pool;
 
 use std::fmt::Write as _;
 
-use onefold_array::spec::SpecBuilder;
-use onefold_array::{ServerSpec, simulate};
+use onefold_content::FingerprintKind;
 use serde::Serialize;
 
-use super::array_spec;
 use crate::args::models::ArrayCalibrateArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+use crate::table::{Align, Table};
+use checks::{Check, Load};
+use costs::Costs;
 
-/// Shares of duplicates in the loads that the model is held against.
-const CHECKED: [f64; 3] = [0.0, 0.3, 0.75];
 /// Fewest client bytes of a run: below, what happens once shows.
 const BYTES_MIN: u64 = 8 << 20;
 /// Most: a run's bytes are in memory.
 const BYTES_MAX: u64 = 4 << 30;
+/// What `--check` holds the model against.
+const CHECKED: [FingerprintKind; 2] = [FingerprintKind::Blake3, FingerprintKind::Sha256];
+/// Deviation up to which the model counts as right.
+const RIGHT: f64 = 0.15;
 
-/// What was measured: ns of CPU time.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Costs {
-    hash_ns_per_byte: f64,
-    compress_ns_per_byte: f64,
-    decompress_ns_per_byte: f64,
-    metadata_ns_per_chunk: f64,
-    submit_ns_per_byte: f64,
-    nic_ns_per_byte: f64,
-    nic_ns_per_chunk: f64,
-    /// Of a copy in memory, for the reader: the model has no key for it.
-    copy_ns_per_byte: f64,
-    /// Compressed share of the load that compression was measured on.
-    compressed_share: f64,
-}
-
-/// A load beside the model of it.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Check {
-    duplicate_share: f64,
-    measured_cpu_s_per_gb: f64,
-    model_cpu_s_per_gb: f64,
-    deviation: f64,
+/// What was measured with a fingerprint.
+#[derive(Serialize)]
+struct Measured {
+    fingerprint: String,
+    costs: Costs,
+    checks: Vec<Check>,
 }
 
 #[derive(Serialize)]
-struct CalibrateJson {
+struct CalibrateJson<'a> {
     schema_version: u32,
     chunk_bytes: u64,
-    fingerprint: String,
+    bytes: u64,
+    rounds: u32,
     cores: usize,
-    costs: Costs,
-    checks: Vec<Check>,
+    measured: &'a [Measured],
 }
 
 /// Measure, check and print.
@@ -67,85 +57,72 @@ pub fn run(args: ArrayCalibrateArgs, printer: &Printer) -> Result<()> {
         let message = format!("--bytes {}: expected 8M to 4G", args.bytes);
         return Err(Failure::nothing_done(message));
     }
-    let costs = measure(args)?;
+    let kinds = if args.check { &CHECKED[..] } else { &[args.fingerprint] };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let text = description(args, &costs, cores);
-    let checks = CHECKED.map(|share| check(args, &text, share));
-    let checks = checks.into_iter().collect::<Result<Vec<Check>>>()?;
+    let measured = measure(args, kinds, cores, printer)?;
     if args.json {
         return printer.json(&CalibrateJson {
             schema_version: JSON_SCHEMA_VERSION,
-            chunk_bytes: chunk_bytes(args),
-            fingerprint: args.fingerprint.to_string(),
+            chunk_bytes: args.chunk.bytes() as u64,
+            bytes: args.bytes.0,
+            rounds: args.rounds,
             cores,
-            costs,
-            checks,
+            measured: &measured,
         });
     }
-    printer.data(&(heading(args, &costs, &checks) + &text))
+    if args.check {
+        return printer.data(&table(args, &measured));
+    }
+    let Measured { costs, checks, .. } = &measured[0];
+    printer.data(&(heading(args, costs, checks) + &costs.description(args.chunk, cores)))
 }
 
-fn chunk_bytes(args: ArrayCalibrateArgs) -> u64 {
-    args.chunk.bytes() as u64
+/// All rounds, and the model of their loads from the middle of the costs.
+fn measure(
+    args: ArrayCalibrateArgs,
+    kinds: &[FingerprintKind],
+    cores: usize,
+    printer: &Printer,
+) -> Result<Vec<Measured>> {
+    let loads = Load::all();
+    let mut costs: Vec<Vec<Costs>> = vec![Vec::new(); kinds.len()];
+    let mut stores = vec![vec![Vec::new(); loads.len()]; kinds.len()];
+    let bar = progress::counted(printer, "measuring", "rounds", Some(args.rounds.into()));
+    for _ in 0..args.rounds {
+        for (kind, costs) in kinds.iter().zip(&mut costs) {
+            costs.push(Costs::measure(args, *kind)?);
+        }
+        for (at, load) in loads.iter().enumerate() {
+            let data = pool::mixed(args, load.duplicate_share);
+            for (kind, stores) in kinds.iter().zip(&mut stores) {
+                stores[at].push(pool::store(args, *kind, &data, load.threads)?);
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let measured = kinds.iter().zip(costs).zip(stores).map(|((kind, costs), stores)| {
+        let costs = Costs::middle(&costs);
+        let description = costs.description(args.chunk, cores);
+        let rows = loads.iter().zip(stores);
+        let checks = rows.map(|(load, stored)| Check::of(load, &stored, &description));
+        let checks = checks.collect::<Result<_>>()?;
+        Ok(Measured { fingerprint: kind.to_string(), costs, checks })
+    });
+    measured.collect()
 }
 
-fn measure(args: ArrayCalibrateArgs) -> Result<Costs> {
-    let chunk = chunk_bytes(args) as usize;
-    let hash = kernels::hash(args.fingerprint, chunk);
-    let (compress, decompress, compressed_share) = kernels::lz4(chunk)?;
-    let (nic_ns_per_chunk, nic_ns_per_byte) = kernels::socket(chunk)?;
-    let (unique, duplicate) = pool::unique_then_duplicate(args)?;
-    let chunk = chunk as f64;
-    Ok(Costs {
-        hash_ns_per_byte: hash,
-        compress_ns_per_byte: compress,
-        decompress_ns_per_byte: decompress,
-        metadata_ns_per_chunk: (duplicate * chunk - hash * chunk).max(0.0),
-        submit_ns_per_byte: (unique - duplicate).max(0.0),
-        nic_ns_per_byte,
-        nic_ns_per_chunk,
-        copy_ns_per_byte: kernels::copy(),
-        compressed_share,
-    })
-}
-
-/// Stores a load that nothing was measured on, and asks the model for the same.
-fn check(args: ArrayCalibrateArgs, description: &str, duplicate_share: f64) -> Result<Check> {
-    let (measured, stored_share) = pool::mixed(args, duplicate_share)?;
-    let spec = spec_of(description, duplicate_share, stored_share)?;
-    let report = simulate(&spec).map_err(|error| Failure::bad(error.to_string()))?;
-    let model = report.cores / report.gb_per_s;
-    Ok(Check {
-        duplicate_share,
-        // ns a byte are s a GB.
-        measured_cpu_s_per_gb: measured,
-        model_cpu_s_per_gb: model,
-        deviation: model / measured - 1.0,
-    })
-}
-
-/// The description under this load, without the network, which the pool alone does not have.
-fn spec_of(description: &str, duplicates: f64, compressed: f64) -> Result<ServerSpec> {
-    let refused = |error: &dyn std::fmt::Display| Failure::bad(error.to_string());
-    let builder = SpecBuilder::preset("software").map_err(|error| refused(&error))?;
-    let builder = builder.file("what was measured", description).map_err(|e| refused(&e))?;
-    let settings = [
-        format!("workload.duplicate_share={duplicates:?}"),
-        format!("workload.compressed_share={:?}", compressed.clamp(0.01, 1.0)),
-        "workload.compressed_spread=0.0".to_owned(),
-        "cpu.nic_ns_per_byte=0".to_owned(),
-        "cpu.nic_ns_per_chunk=0".to_owned(),
-        "workload.requests=100000".to_owned(),
-    ];
-    let builder = settings.iter().try_fold(builder, |all, one| array_spec::set(all, one))?;
-    array_spec::build(&builder)
+/// The middle one of some values, the upper one of an even number.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn heading(args: ArrayCalibrateArgs, costs: &Costs, checks: &[Check]) -> String {
     let mut text = format!(
         "# Measured by `onefold array calibrate`: chunks of {}, {}, LZ4, on data of which {:.0} %\n\
          # are left. Metadata holds the index too. A copy in memory takes {:.3} ns a byte.\n\
-         # Loads that were not used for this, CPU seconds a GB, measured and in the model:\n",
+         # Loads that were not used for this, CPU seconds a GiB, measured and in the model:\n",
         args.chunk,
         args.fingerprint,
         100.0 * costs.compressed_share,
@@ -154,35 +131,43 @@ fn heading(args: ArrayCalibrateArgs, costs: &Costs, checks: &[Check]) -> String 
     for check in checks {
         let _ = writeln!(
             text,
-            "#   {:2.0} % duplicates: {:.2} and {:.2}, {:+.0} %",
+            "#   {:2.0} % duplicates, {} thread(s): {:.2} and {:.2}, {:+.0} %",
             100.0 * check.duplicate_share,
-            check.measured_cpu_s_per_gb,
-            check.model_cpu_s_per_gb,
+            check.threads,
+            check.measured_cpu_s_per_gib,
+            check.model_cpu_s_per_gib,
             100.0 * check.deviation
         );
     }
     text
 }
 
-fn description(args: ArrayCalibrateArgs, costs: &Costs, cores: usize) -> String {
-    let chunk = chunk_bytes(args);
-    let Costs {
-        hash_ns_per_byte: hash,
-        compress_ns_per_byte: compress,
-        decompress_ns_per_byte: decompress,
-        metadata_ns_per_chunk: metadata,
-        submit_ns_per_byte: submit,
-        nic_ns_per_byte: nic,
-        nic_ns_per_chunk: request,
-        ..
-    } = costs;
-    format!(
-        "name = \"software-today\"\nchunk_bytes = {chunk}\n\n\
-         [cpu]\nsockets = 1\ncores_per_socket = {cores}\n\
-         nic_ns_per_byte = {nic:.4}\nnic_ns_per_chunk = {request:.1}\n\
-         hash_ns_per_byte = {hash:.4}\ncompress_ns_per_byte = {compress:.4}\n\
-         decompress_ns_per_byte = {decompress:.4}\nindex_ns_per_chunk = 0.0\n\
-         metadata_ns_per_chunk = {metadata:.1}\nsubmit_ns_per_byte = {submit:.4}\n\n\
-         [workload]\nrequest_bytes = {chunk}\n"
-    )
+/// Every check, those first that are farthest off.
+fn table(args: ArrayCalibrateArgs, measured: &[Measured]) -> String {
+    let all = measured.iter().flat_map(|of| of.checks.iter().map(move |check| (of, check)));
+    let mut rows: Vec<(&Measured, &Check)> = all.collect();
+    rows.sort_by(|(_, a), (_, b)| b.deviation.abs().total_cmp(&a.deviation.abs()));
+    let right = rows.iter().filter(|(_, check)| check.deviation.abs() <= RIGHT).count();
+    let mut table =
+        Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
+    table.row(["stored by", "duplicates", "measured", "model", "off by"]);
+    for (of, check) in &rows {
+        table.row([
+            format!("{}, {} thread(s)", of.fingerprint, check.threads),
+            format!("{:.0} %", 100.0 * check.duplicate_share),
+            format!("{:.3}", check.measured_cpu_s_per_gib),
+            format!("{:.3}", check.model_cpu_s_per_gib),
+            format!("{:+.1} %", 100.0 * check.deviation),
+        ]);
+    }
+    let mut text = format!(
+        "CPU seconds a GiB, {} each time in chunks of {}, the middle of {} round(s):\n",
+        args.bytes, args.chunk, args.rounds
+    );
+    for line in table.lines(2) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{right} of {} are within {:.0} %.", rows.len(), 100.0 * RIGHT);
+    text
 }

@@ -2,36 +2,77 @@
 //! Room: onefold.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use onefold_block::{BlockDevice, ByteSize, SplitMix64};
-use onefold_content::Compression;
+use onefold_block::{BlockDevice, BlockError, ByteSize, SplitMix64};
+use onefold_content::{Compression, FingerprintKind};
 use onefold_pool::{OpenOptions, Pool, PoolError, PoolSettings};
 use rustix::time::ClockId;
 
-use super::kernels::{cpu_ns, half_noise, noise};
+use super::kernels::{HALF, THIN, compressible, cpu_ns, noise};
 use crate::args::models::ArrayCalibrateArgs;
 use crate::failure::{Failure, Result};
 use crate::make_pool::random_identity;
 
-/// Bytes of a write.
+/// Bytes of a write, as an import makes them.
 const WRITE: usize = 1 << 20;
 
-/// Random chunks as they are, and the same again: the second time all are duplicates.
-pub fn unique_then_duplicate(args: ArrayCalibrateArgs) -> Result<(f64, f64)> {
-    let data = noise(&mut SplitMix64::new(11), size(args));
-    let store = Store::new(args, Compression::None, 2 * size(args))?;
-    let unique = store.write(0, &data)?;
-    let duplicate = store.write(data.len() as u64, &data)?;
-    store.close()?;
-    Ok((unique, duplicate))
+/// What loads took that the costs are made from: ns a byte.
+pub struct Calibration {
+    /// New chunks of random bytes, stored as they are.
+    pub noise: f64,
+    /// The same chunks once more, in another order: all are duplicates.
+    pub duplicates: f64,
+    /// New chunks of which compression leaves little.
+    pub thin: f64,
+    /// Share of those that it leaves.
+    pub thin_share: f64,
 }
 
-/// Chunks that compress to about half, some of them copies of earlier ones: ns for each byte, and
-/// the share of the new ones that compression leaves.
-pub fn mixed(args: ArrayCalibrateArgs, duplicates: f64) -> Result<(f64, f64)> {
+/// Stores what the costs are made from, on one thread. Half of the bytes of the first load are
+/// duplicates, so that its pool is neither the largest nor the smallest of those that are checked:
+/// in a larger one, what a look-up needs is in a processor's caches more rarely.
+pub fn calibration(args: ArrayCalibrateArgs, kind: FingerprintKind) -> Result<Calibration> {
+    let random = &mut SplitMix64::new(11);
+    let mut data = noise(random, size(args) / 2 / args.chunk.bytes() * args.chunk.bytes());
+    let pool = Store::new(args, kind, Compression::None, 2 * data.len())?;
+    let noise = pool.write(0, &data, 1)?;
+    shuffle(random, &mut data, args.chunk.bytes());
+    let duplicates = pool.write(data.len(), &data, 1)?;
+    pool.close()?;
+    let data = compressible(random, size(args), THIN);
+    let thin = store(args, kind, &data, 1)?;
+    Ok(Calibration { noise, duplicates, thin: thin.ns_per_byte, thin_share: thin.left_share })
+}
+
+/// What storing a load took.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// ns a byte.
+    pub ns_per_byte: f64,
+    /// What compression left of the chunks that are in the pool once.
+    pub left_share: f64,
+}
+
+/// Stores a load with LZ4.
+pub fn store(
+    args: ArrayCalibrateArgs,
+    kind: FingerprintKind,
+    data: &[u8],
+    threads: usize,
+) -> Result<Stored> {
+    let pool = Store::new(args, kind, Compression::Lz4, data.len())?;
+    let ns_per_byte = pool.write(0, data, threads)?;
+    let left_share = pool.compressed_share()?;
+    pool.close()?;
+    Ok(Stored { ns_per_byte, left_share })
+}
+
+/// Chunks that compress to about half, some of them copies of any earlier one.
+pub fn mixed(args: ArrayCalibrateArgs, duplicates: f64) -> Vec<u8> {
     let random = &mut SplitMix64::new(12);
     let chunk = args.chunk.bytes();
-    let mut data = half_noise(random, size(args));
+    let mut data = compressible(random, size(args), HALF);
     for at in 1..data.len() / chunk {
         if random.below(1 << 20) as f64 >= duplicates * f64::from(1 << 20) {
             continue;
@@ -39,11 +80,18 @@ pub fn mixed(args: ArrayCalibrateArgs, duplicates: f64) -> Result<(f64, f64)> {
         let from = random.below(at as u64) as usize * chunk;
         data.copy_within(from..from + chunk, at * chunk);
     }
-    let store = Store::new(args, Compression::Lz4, data.len())?;
-    let ns = store.write(0, &data)?;
-    let left = store.compressed_share()?;
-    store.close()?;
-    Ok((ns, left))
+    data
+}
+
+/// Puts chunks into another order.
+fn shuffle(random: &mut SplitMix64, data: &mut [u8], chunk: usize) {
+    for at in (1..data.len() / chunk).rev() {
+        let other = random.below(at as u64 + 1) as usize;
+        let (before, from) = data.split_at_mut(at * chunk);
+        if other < at {
+            before[other * chunk..(other + 1) * chunk].swap_with_slice(&mut from[..chunk]);
+        }
+    }
 }
 
 fn size(args: ArrayCalibrateArgs) -> usize {
@@ -59,12 +107,17 @@ struct Store {
 }
 
 impl Store {
-    fn new(args: ArrayCalibrateArgs, compression: Compression, bytes: usize) -> Result<Self> {
+    fn new(
+        args: ArrayCalibrateArgs,
+        fingerprint: FingerprintKind,
+        compression: Compression,
+        bytes: usize,
+    ) -> Result<Self> {
         let folder = tempfile::tempdir()
             .map_err(|error| Failure::unusable("make a folder in", &std::env::temp_dir(), error))?;
         let settings = PoolSettings {
             chunk_size: args.chunk,
-            fingerprint: args.fingerprint,
+            fingerprint,
             compression,
             ..PoolSettings::default()
         };
@@ -80,16 +133,29 @@ impl Store {
         self.folder.path()
     }
 
-    /// Writes and flushes; ns of CPU time for each byte.
-    fn write(&self, offset: u64, data: &[u8]) -> Result<f64> {
+    /// Writes from a byte of the volume on, in pieces that threads take in turn, and flushes; ns of
+    /// CPU time for each byte.
+    fn write(&self, offset: usize, data: &[u8], threads: usize) -> Result<f64> {
         let begin = cpu_ns(ClockId::ProcessCPUTime);
-        let mut at = offset;
-        for piece in data.chunks(WRITE) {
-            let written = self.volume.write_at(at, piece, false);
-            written.map_err(|error| Failure::volume("load", &error))?;
-            at += piece.len() as u64;
-        }
-        self.volume.flush().map_err(|error| Failure::volume("load", &error))?;
+        let next = AtomicUsize::new(0);
+        let work = || -> std::result::Result<(), BlockError> {
+            loop {
+                let from = next.fetch_add(WRITE, Ordering::Relaxed);
+                let Some(rest) = data.get(from..).filter(|rest| !rest.is_empty()) else {
+                    return Ok(());
+                };
+                let piece = &rest[..rest.len().min(WRITE)];
+                self.volume.write_at((offset + from) as u64, piece, false)?;
+            }
+        };
+        let written = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let joined = others.into_iter().map(|thread| thread.join().expect("it does not panic"));
+            joined.fold(own, std::result::Result::and)
+        });
+        let written = written.and_then(|()| self.volume.flush());
+        written.map_err(|error| Failure::volume("load", &error))?;
         Ok((cpu_ns(ClockId::ProcessCPUTime) - begin) / data.len() as f64)
     }
 
@@ -103,5 +169,22 @@ impl Store {
         let Self { folder, pool, volume } = self;
         drop(volume);
         pool.close().map_err(|error| Failure::pool(folder.path(), error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn another_order_has_the_same_chunks() {
+        let data = noise(&mut SplitMix64::new(1), 64 * 512);
+        let mut other = data.clone();
+        shuffle(&mut SplitMix64::new(2), &mut other, 512);
+        assert_ne!(data, other);
+        let chunks = |data: &[u8]| data.chunks(512).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
+        assert_eq!(chunks(&data), chunks(&other));
     }
 }
