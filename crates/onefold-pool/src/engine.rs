@@ -27,6 +27,7 @@ use crate::journal::Journal;
 use crate::map::{Map, PageArray, SlotBitmap};
 use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
+use crate::relief::Relief;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::space::Space;
 use crate::sync;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub flusher: Mutex<Flusher>,
     /// What winning space back is at.
     pub reclaim: Mutex<Reclaim>,
+    /// Who does what has piled up.
+    pub relief: Relief,
     /// Stored bytes per hundred live ones that writers keep to; 0 if they do not care.
     pub space_target: AtomicU32,
     pub volumes: RwLock<BTreeMap<u32, Arc<VolumeState>>>,

@@ -37,6 +37,7 @@ mod read_cache;
 mod reclaim;
 mod recover;
 mod release;
+mod relief;
 mod relocate;
 mod rescue;
 mod settings;

@@ -32,6 +32,7 @@ use crate::map::{
 };
 use crate::pba::RAW_HOLE;
 use crate::read_cache::ReadCache;
+use crate::relief::Relief;
 use crate::settings::{Budgets, PoolIdentity, PoolSettings};
 use crate::slot_uses::{self, Uses};
 use crate::space::Space;
@@ -325,20 +326,7 @@ pub(crate) fn assemble(
     let directory_bytes = budgets.index_bytes / DIRECTORY_SHARE;
     let volumes: BTreeMap<u32, Arc<VolumeState>> =
         superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
-    let engine = Engine {
-        table: maps.table,
-        open: None,
-        moving: None,
-        spare: None,
-        unsynced: Vec::new(),
-        next_container: superblock.next_container,
-        next_volume: superblock.next_volume,
-        epoch: superblock.sequence,
-        leaving: 0,
-        entries: Entries::default(),
-        generation: 0,
-        space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
-    };
+    let engine = new_engine(superblock, maps.table, &files);
     let empty = journal::Replay::default();
     let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
     let witness = Witness::new(newest, superblock.len_bytes() as u64);
@@ -372,6 +360,7 @@ pub(crate) fn assemble(
         counters: Counters::default(),
         features: superblock.features,
         reclaim: Mutex::default(),
+        relief: Relief::default(),
         space_target: AtomicU32::new(0),
         poison: OnceLock::new(),
         scratch: Mutex::default(),
@@ -381,6 +370,24 @@ pub(crate) fn assemble(
         generation: None,
         taken_up: TakenUp::default(),
         guard,
+    }
+}
+
+/// Nothing has happened since this checkpoint.
+fn new_engine(superblock: &Superblock, table: ContainerTable, files: &Files) -> Engine {
+    Engine {
+        table,
+        open: None,
+        moving: None,
+        spare: None,
+        unsynced: Vec::new(),
+        next_container: superblock.next_container,
+        next_volume: superblock.next_volume,
+        epoch: superblock.sequence,
+        leaving: 0,
+        entries: Entries::default(),
+        generation: 0,
+        space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
     }
 }
 

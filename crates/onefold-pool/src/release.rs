@@ -38,9 +38,7 @@ impl Inner {
                 }
                 turn => turn?,
             };
-            if self.map.is_too_dirty() {
-                self.checkpoint_if(|_| self.map.is_too_dirty())?;
-            }
+            self.relieve()?;
         }
         Ok(())
     }

@@ -12,8 +12,6 @@ use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
 use crate::sync;
 
-/// Entries that no flush has taken: beyond this a write flushes.
-const ENTRIES_BYTES_MAX: usize = 1 << 20;
 /// Passes in which a chunk may be shared; after these it is stored, whoever else has it.
 const SHARING_PASSES: usize = 3;
 /// Attempts to complete a chunk that others overwrite; then they wait for it.
@@ -200,18 +198,6 @@ impl Inner {
         }
         drop(live);
         self.give_buffer(container.release_memory());
-        Ok(())
-    }
-
-    /// Flush or checkpoint if too much has piled up.
-    pub fn relieve(&self) -> Result<(), PoolError> {
-        if self.map.is_too_dirty() {
-            // One writer writes the checkpoint for all that wait for it.
-            return self.checkpoint_if(|_| self.map.is_too_dirty());
-        }
-        if self.engine().entries.len_bytes() > ENTRIES_BYTES_MAX {
-            return self.flush();
-        }
         Ok(())
     }
 }

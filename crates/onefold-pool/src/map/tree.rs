@@ -450,6 +450,11 @@ impl Map {
         self.state().cache.dirty() > self.pages_max / 2
     }
 
+    /// Whether half as much changed.
+    pub fn is_half_dirty(&self) -> bool {
+        self.state().cache.dirty() > self.pages_max / 4
+    }
+
     /// The checkpoint that refers to what [`Map::write_out`] wrote is durable: what it replaced is
     /// free.
     pub fn checkpoint_is_durable(&self) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use onefold_block::{BlockDevice, ByteSize, Generation};
 use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
-use onefold_pool::Pool;
+use onefold_pool::{Pool, PoolError};
 
 use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
@@ -62,6 +62,11 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         introduce(args, &servers, &volumes, generation_of(&pool).number, printer);
         None
     };
+    let to = events.sender();
+    pool.set_relief(Box::new(move || {
+        // Nobody listens while the server stops.
+        let _ = to.send(Event::Relieve);
+    }));
     let worker = if args.read_only { None } else { Worker::start(&pool, args.background)? };
     let ended = wait(&events, &pool, tier.as_deref(), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
@@ -358,17 +363,22 @@ fn wait(
                 }
                 Err(error) => tracing::error!("no status: {error}"),
             },
+            Event::Relieve => tell_once(pool.relieve(), &mut told),
             Event::Tick => {
                 if let Some(tier) = tier {
                     tier.save_changes();
                 }
-                // Clients are answered with errors of their own; the log needs each once.
-                let problem = pool.maintain().err().map(|e| e.to_string()).unwrap_or_default();
-                if !problem.is_empty() && problem != told {
-                    tracing::error!("flushing the pool: {problem}");
-                }
-                told = problem;
+                tell_once(pool.maintain(), &mut told);
             }
         }
     }
+}
+
+/// Clients are answered with errors of their own; the log needs each once.
+fn tell_once(flushed: std::result::Result<(), PoolError>, told: &mut String) {
+    let problem = flushed.err().map(|e| e.to_string()).unwrap_or_default();
+    if !problem.is_empty() && problem != *told {
+        tracing::error!("flushing the pool: {problem}");
+    }
+    *told = problem;
 }

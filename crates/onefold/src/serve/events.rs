@@ -1,11 +1,12 @@
 //! What a serving process waits for: signals, the end of its command, and the next tick.
 //! Room: onefold.
 
+use std::cell::Cell;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
@@ -30,7 +31,9 @@ pub enum Event {
     ShowStatus,
     /// The command of `--run` has ended.
     CommandEnded(ExitStatus),
-    /// Nothing did, for a while.
+    /// So much has piled up in the pool that somebody should see to it who answers no client.
+    Relieve,
+    /// It is time for what happens now and then.
     Tick,
 }
 
@@ -38,6 +41,8 @@ pub enum Event {
 pub struct Events {
     sender: Sender<Event>,
     receiver: Receiver<Event>,
+    /// When the next tick is.
+    tick: Cell<Instant>,
 }
 
 impl Events {
@@ -68,7 +73,7 @@ impl Events {
                 }
             })
             .map_err(failed)?;
-        Ok(Self { sender, receiver })
+        Ok(Self { sender, receiver, tick: Cell::new(Instant::now() + TICK) })
     }
 
     /// Where others may report events.
@@ -76,9 +81,16 @@ impl Events {
         self.sender.clone()
     }
 
-    /// The next event, or a tick.
+    /// The next event; a tick when one is due, however many events come.
     pub fn next(&self) -> Event {
-        self.within(TICK).unwrap_or(Event::Tick)
+        let left = self.tick.get().saturating_duration_since(Instant::now());
+        if !left.is_zero()
+            && let Some(event) = self.within(left)
+        {
+            return event;
+        }
+        self.tick.set(Instant::now() + TICK);
+        Event::Tick
     }
 
     /// The next event within a time.

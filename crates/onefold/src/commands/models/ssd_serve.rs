@@ -212,7 +212,8 @@ fn wait(events: &Events, open: &OpenDrive) -> Option<std::process::ExitStatus> {
         match events.next() {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
-            Event::ShowStatus | Event::Tick => {
+            // Nobody asks a drive for relief.
+            Event::ShowStatus | Event::Relieve | Event::Tick => {
                 if let Err(error) = open.save_health() {
                     tracing::error!("saving the drive's counters: {error}");
                 }
