@@ -163,3 +163,18 @@ fn an_archive_whose_folder_is_missing_is_refused_by_its_name() {
         assert_eq!(error, format!("corrupt {gone} at byte 0: the folder is missing"));
     }
 }
+
+/// As after a compaction whose records are gone from both copies of the log.
+#[test]
+fn a_newer_file_of_a_version_than_the_log_tells_of_is_named_by_it() {
+    let (folder, _) = with_history();
+    let versions = folder.subfolder("versions").unwrap();
+    let old = versions.open("00000002.version").unwrap();
+    let mut bytes = vec![0; old.len().unwrap() as usize];
+    old.read(0, &mut bytes).unwrap();
+    versions.create("00000002-1.version").unwrap().write(0, &bytes).unwrap();
+    let archive = Archive::open(Arc::new(folder.clone())).unwrap();
+    let damage = archive.damage().join("; ");
+    assert!(damage.contains("it does not tell of version 2, whose file is there"), "{damage}");
+    is_refused(&folder, "a newer file of version 2");
+}
