@@ -39,6 +39,7 @@ impl ContainerAccess {
             identity: None,
             stream: None,
             pid: None,
+            deduplicate: None,
         }
     }
 }

@@ -121,6 +121,7 @@ fn timed(name: &str, duplicates: u64) -> (f64, f64) {
             identity: Some(Content::from_bytes(contents.next().to_le_bytes())),
             stream: None,
             pid: None,
+            deduplicate: None,
         })
     });
     let (mut begin, mut end, mut answers) = (0.0, 0.0, 0);

@@ -1,8 +1,8 @@
 //! Our own trace format as CSV with one header line.
 //! Room: onefold-workload.   In: [`Request`]s.   Out: text.
-//! Columns: `time_ns,op,offset,length,identity,stream,pid`; nanoseconds and bytes as whole
-//! numbers, `op` one of read, write, trim and flush, `identity` 32 hex digits; the last three may
-//! be empty.
+//! Columns: `time_ns,op,offset,length,identity,stream,pid,deduplicate`; nanoseconds and bytes as
+//! whole numbers, `op` one of read, write, trim and flush, `identity` 32 hex digits, `deduplicate`
+//! yes or no; the last four may be empty, and the last one may be missing in the whole file.
 //! Invariant: what is written and read again is equal.
 
 use std::io::{self, Write};
@@ -10,7 +10,14 @@ use std::io::{self, Write};
 use crate::request::Request;
 
 /// The first line.
-pub const HEADER: &str = "time_ns,op,offset,length,identity,stream,pid";
+pub const HEADER: &str = "time_ns,op,offset,length,identity,stream,pid,deduplicate";
+/// The first line of a file in which no request says whether it is to be deduplicated.
+pub const SHORT_HEADER: &str = "time_ns,op,offset,length,identity,stream,pid";
+
+/// The word of [`Request::deduplicate`].
+pub(crate) const fn word(deduplicate: bool) -> &'static str {
+    if deduplicate { "yes" } else { "no" }
+}
 
 /// Writes requests as CSV.
 #[derive(Debug)]
@@ -28,7 +35,7 @@ impl<W: Write> CsvWriter<W> {
 
     /// Writes one request.
     pub fn write(&mut self, request: &Request) -> io::Result<()> {
-        let Request { time_ns, op, offset, length, identity, stream, pid } = request;
+        let Request { time_ns, op, offset, length, identity, stream, pid, deduplicate } = request;
         let line = &mut self.line;
         line.clear();
         decimal(line, *time_ns);
@@ -48,6 +55,8 @@ impl<W: Write> CsvWriter<W> {
                 decimal(line, u64::from(*value));
             }
         }
+        line.push(b',');
+        line.extend_from_slice(deduplicate.map_or("", word).as_bytes());
         line.push(b'\n');
         self.to.write_all(line)
     }

@@ -236,6 +236,7 @@ impl Iterator for Generator {
             identity: None,
             stream: None,
             pid: None,
+            deduplicate: None,
         })
     }
 }

@@ -16,6 +16,7 @@ pub const SCHEMA: &str = "message trace {
     optional fixed_len_byte_array(16) identity;
     optional int32 stream (integer(32, false));
     optional int32 pid (integer(32, false));
+    optional boolean deduplicate;
 }";
 
 /// Writes requests as Parquet.
@@ -36,15 +37,16 @@ impl<W: Write + Send> ParquetWriter<W> {
             Column::Bytes16(Vec::new(), Vec::new()),
             Column::U32(Vec::new(), Vec::new()),
             Column::U32(Vec::new(), Vec::new()),
+            Column::Bool(Vec::new(), Vec::new()),
         ];
         Ok(Self { table: Table::new(to, SCHEMA, columns, &["time_ns", "offset"])? })
     }
 
     /// Writes one request.
     pub fn write(&mut self, request: &Request) -> io::Result<()> {
-        let Request { time_ns, op, offset, length, identity, stream, pid } = *request;
-        let [c0, c1, c2, c3, c4, c5, c6] = self.table.columns.as_mut_slice() else {
-            unreachable!("there are seven columns")
+        let Request { time_ns, op, offset, length, identity, stream, pid, deduplicate } = *request;
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = self.table.columns.as_mut_slice() else {
+            unreachable!("there are eight columns")
         };
         c0.push_u64(time_ns);
         c1.push_name(op.name());
@@ -53,6 +55,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         c4.push_bytes(identity.map(|identity| *identity.as_bytes()));
         c5.push_u32(stream);
         c6.push_u32(pid);
+        c7.push_bool(deduplicate);
         self.table.end_row()
     }
 

@@ -6,6 +6,8 @@
 //! frame   "FRAM" u32, payload length u32, CRC-32 of what follows, base time ns u64, payload
 //! record  tag u8, then variable-length numbers: time since the base, stream, offset, length;
 //!         behind a write with contents, 16 bytes for each piece cut at multiples of the unit
+//! tag     0 to 3: read, write, TRIM, flush; 4: the name of a stream; and 8 if contents follow, 16
+//!         if the host says whether it is to be deduplicated, 32 more if it is
 //! ```
 //!
 //! Numbers of fixed length are little-endian. A frame is written with one call, so that a process
@@ -31,6 +33,8 @@ pub const UNIT_BYTES: std::ops::RangeInclusive<u32> = 512..=4096;
 
 const TAG_NAME: u8 = 4;
 const TAG_CONTENT: u8 = 8;
+const TAG_SAID: u8 = 16;
+const TAG_DEDUPLICATE: u8 = 32;
 
 /// One request of a recording, before it is cut into pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub struct Recorded<'a> {
     pub length: u64,
     /// What a write wrote: one identity for each piece cut at multiples of the unit, or none.
     pub content: &'a [u128],
+    /// Whether it is to be deduplicated or to keep its redundancy, where the host says.
+    pub deduplicate: Option<bool>,
 }
 
 /// Frames in the making.
@@ -82,11 +88,16 @@ impl RecordingEncoder {
 
     /// Adds a request. Contents that do not belong to its range are left out.
     pub fn push(&mut self, request: &Recorded<'_>) {
-        let Recorded { time_ns, op, stream, offset, length, content } = *request;
+        let Recorded { time_ns, op, stream, offset, length, content, deduplicate } = *request;
         let base = *self.base_ns.get_or_insert(time_ns);
         let known =
             !content.is_empty() && content.len() as u64 == pieces(offset, length, self.unit);
-        self.payload.push(op as u8 | if known { TAG_CONTENT } else { 0 });
+        let word = match deduplicate {
+            None => 0,
+            Some(false) => TAG_SAID,
+            Some(true) => TAG_SAID | TAG_DEDUPLICATE,
+        };
+        self.payload.push(op as u8 | word | if known { TAG_CONTENT } else { 0 });
         // Requests of several threads may come a little out of order.
         put(&mut self.payload, zigzag(time_ns.wrapping_sub(base).cast_signed()));
         for number in [u64::from(stream), offset, length] {
@@ -326,7 +337,13 @@ impl<R: BufRead> RecordingReader<R> {
                 }
                 continue;
             }
-            let op = Op::ALL.into_iter().find(|op| *op as u8 == tag & !TAG_CONTENT)?;
+            let deduplicate = match tag & (TAG_SAID | TAG_DEDUPLICATE) {
+                0 => None,
+                TAG_DEDUPLICATE => return None,
+                word => Some(word & TAG_DEDUPLICATE != 0),
+            };
+            let op = tag & !(TAG_CONTENT | TAG_SAID | TAG_DEDUPLICATE);
+            let op = Op::ALL.into_iter().find(|known| *known as u8 == op)?;
             let time = base.checked_add_signed(unzigzag(number(&mut from)?))?;
             let stream = u32::try_from(number(&mut from)?).ok()?;
             let (offset, length) = (number(&mut from)?, number(&mut from)?);
@@ -343,6 +360,7 @@ impl<R: BufRead> RecordingReader<R> {
                 identity: None,
                 stream: Some(stream),
                 pid: None,
+                deduplicate,
             };
             if tag & TAG_CONTENT == 0 {
                 self.ready.push_back(whole);

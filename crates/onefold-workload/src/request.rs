@@ -115,6 +115,8 @@ pub struct Request {
     pub stream: Option<u32>,
     /// The process that issued it, where the source says.
     pub pid: Option<u32>,
+    /// Whether what it writes is to be deduplicated or to keep its redundancy, where the host says.
+    pub deduplicate: Option<bool>,
 }
 
 impl Request {

@@ -176,7 +176,16 @@ mod tests {
 
     fn request(time_ns: u64, op: Op, offset: u64, length: u64, content: u64) -> Request {
         let identity = (content > 0).then(|| Identity::of_number(1, content));
-        Request { time_ns, op, offset, length, identity, stream: None, pid: None }
+        Request {
+            time_ns,
+            op,
+            offset,
+            length,
+            identity,
+            stream: None,
+            pid: None,
+            deduplicate: None,
+        }
     }
 
     #[test]

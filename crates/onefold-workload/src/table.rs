@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{
-    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int32Type, Int64Type,
+    BoolType, ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
+    Int64Type,
 };
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -26,6 +27,8 @@ pub enum Column {
     U64(Vec<i64>),
     /// Whole numbers below 2^32, each with 1 if it is there; only those that are have a value.
     U32(Vec<i32>, Vec<i16>),
+    /// Yes or no, each with 1 if it is there.
+    Bool(Vec<bool>, Vec<i16>),
     /// Short names of a few kinds, all there; and those that occurred, so that none is copied
     /// twice.
     Name(Vec<ByteArray>, Vec<(&'static str, ByteArray)>),
@@ -45,6 +48,13 @@ impl Column {
         let Self::U32(values, there) = self else { unreachable!("the schema says otherwise") };
         there.push(i16::from(value.is_some()));
         values.extend(value.map(|value| value as i32));
+    }
+
+    /// Adds yes, no or nothing to a column of [`Self::Bool`].
+    pub fn push_bool(&mut self, value: Option<bool>) {
+        let Self::Bool(values, there) = self else { unreachable!("the schema says otherwise") };
+        there.push(i16::from(value.is_some()));
+        values.extend(value);
     }
 
     /// Adds a name to a column of [`Self::Name`].
@@ -75,6 +85,11 @@ impl Column {
             }
             Self::U32(values, there) => {
                 to.typed::<Int32Type>().write_batch(values, Some(there), None)?;
+                values.clear();
+                there.clear();
+            }
+            Self::Bool(values, there) => {
+                to.typed::<BoolType>().write_batch(values, Some(there), None)?;
                 values.clear();
                 there.clear();
             }

@@ -146,6 +146,22 @@ pub struct Prepared {
     pub(crate) left: bool,
     /// Its light fingerprint, where one was made.
     pub(crate) light: u32,
+    /// What the host says of it.
+    pub(crate) request: Option<bool>,
+}
+
+impl Prepared {
+    /// A page of which the host says whether it is to be deduplicated. A page that is not keeps its
+    /// redundancy: no policy hears of it, and it is never shared, neither now nor later. Without a
+    /// word the policy goes by its own settings.
+    pub fn asked(deduplicate: Option<bool>) -> Self {
+        Self { request: deduplicate, ..Self::default() }
+    }
+
+    /// Whether the page keeps its redundancy.
+    pub(crate) fn keeps(self) -> bool {
+        self.request == Some(false)
+    }
 }
 
 /// A deduplication design. `Page` is the content of a page.
@@ -211,10 +227,6 @@ pub trait Policy<Page> {
 
     /// Whether a pair was merged.
     fn settled(&mut self, pair: Pair, merged: bool);
-
-    /// The host's word on pages written from now on: deduplicate them or not, whatever their
-    /// address; `None` goes by address again. Only `ses-host` asks the host.
-    fn set_request(&mut self, _deduplicate: Option<bool>) {}
 
     /// Such a page will be looked at soon: the policy may ask for the memory that this takes. Like
     /// all that is expected, it is a hint, may be wrong, and changes no answer.

@@ -276,10 +276,6 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for AnyPolicy<F> {
         inside!(self, policy => Policy::<Page>::settled(&mut **policy, pair, merged));
     }
 
-    fn set_request(&mut self, deduplicate: Option<bool>) {
-        inside!(self, policy => Policy::<Page>::set_request(&mut **policy, deduplicate));
-    }
-
     fn expect_write(&mut self, page: &Page) {
         inside!(self, policy => policy.expect_write(page));
     }

@@ -67,7 +67,7 @@ pub(crate) const COUNT_CODEWORDS: OptionInfo = OptionInfo::new(
 /// What the two designs differ in.
 pub trait Design<Page> {
     /// The fingerprint of a page about to be written to `lpn`; 0 if it is not to be deduplicated.
-    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64;
+    fn fingerprint(&mut self, lpn: u32, page: &Page, request: Option<bool>) -> u64;
 
     /// What the controller does before it has that.
     fn work(&self) -> Option<Work> {
@@ -87,9 +87,6 @@ pub trait Design<Page> {
     fn foreseen(&mut self, _page: &Page) -> Option<u64> {
         None
     }
-
-    /// The host's word on the pages written from now on: see [`Policy::set_request`].
-    fn set_request(&mut self, _deduplicate: Option<bool>) {}
 }
 
 /// Whether the page that is being written had its fingerprint in time; if not, it gets no entry.
@@ -229,7 +226,7 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
             self.design.codewords(page, &mut |codeword| counter.part(codeword));
         }
         self.sight = if prepared.left { Sight::Late } else { Sight::InTime };
-        self.last = self.design.fingerprint(lpn, page);
+        self.last = self.design.fingerprint(lpn, page, prepared.request);
         self.left_out += u64::from(self.last == 0);
         self.late += u64::from(self.sight == Sight::Late);
         self.look_up(lpn, look)
@@ -305,10 +302,6 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
         if !self.from_queue {
             self.passes.settled(merged);
         }
-    }
-
-    fn set_request(&mut self, deduplicate: Option<bool>) {
-        self.design.set_request(deduplicate);
     }
 
     fn expect_write(&mut self, page: &Page) {

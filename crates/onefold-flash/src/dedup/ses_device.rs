@@ -63,7 +63,7 @@ impl<F> DeviceSide<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Design<Page> for DeviceSide<F> {
-    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64 {
+    fn fingerprint(&mut self, lpn: u32, page: &Page, _request: Option<bool>) -> u64 {
         self.fingerprints.parity(lpn, page)
     }
 

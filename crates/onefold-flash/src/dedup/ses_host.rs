@@ -4,14 +4,14 @@
 //!    scrambler undoes it, plain data lands on flash, and the parity there is that of the data.
 //!    On a drive of bytes that is done by [`crate::drive`]'s host side; identities stand for it.
 //! 2. So the host chooses: by ranges of logical pages (`lba_ranges`), or request by request
-//!    ([`Policy::set_request`]), for instance to keep the copies that a file system makes on
+//!    ([`Prepared::asked`]), for instance to keep the copies that a file system makes on
 //!    purpose. Other pages stay scrambled and are never candidates.
 //! 3. The drive computes nothing: see [`crate::dedup::ses`] for what follows.
 //! 4. The host must know the seed: a drive that seeds from the physical page is refused.
 //! 5. With a compression engine before the drive's scrambler the design is off, and the
 //!    compressor's checksum, kept in the out-of-band area, is the fingerprint.
 //!
-//! [`Policy::set_request`]: crate::dedup::Policy::set_request
+//! [`Prepared::asked`]: crate::dedup::Prepared::asked
 
 use onefold_code::SeedSource;
 
@@ -51,27 +51,20 @@ pub type SesHost<F> = Ses<HostSide<F>>;
 pub struct Wanted {
     /// First and last pages; none for all.
     ranges: Vec<(u32, u32)>,
-    request: Option<bool>,
 }
 
 impl Wanted {
     pub(crate) fn new(options: &Options) -> Self {
-        Self { ranges: options.ranges("lba_ranges"), request: None }
+        Self { ranges: options.ranges("lba_ranges") }
     }
 
-    /// Whether pages written from now on are wanted, whatever their address; `None` goes by
-    /// address again.
-    pub fn set_request(&mut self, deduplicate: Option<bool>) {
-        self.request = deduplicate;
-    }
-
-    /// Whether a page written now is to be deduplicated.
-    pub fn has(&self, lpn: u32) -> bool {
+    /// Whether a page is to be deduplicated; without a word on it that goes by address.
+    pub fn has(&self, lpn: u32, request: Option<bool>) -> bool {
         let in_range = || {
             self.ranges.is_empty()
                 || self.ranges.iter().any(|&(first, last)| (first..=last).contains(&lpn))
         };
-        self.request.unwrap_or_else(in_range)
+        request.unwrap_or_else(in_range)
     }
 }
 
@@ -106,8 +99,8 @@ impl<F> HostSide<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Design<Page> for HostSide<F> {
-    fn fingerprint(&mut self, lpn: u32, page: &Page) -> u64 {
-        if !self.wanted.has(lpn) {
+    fn fingerprint(&mut self, lpn: u32, page: &Page, request: Option<bool>) -> u64 {
+        if !self.wanted.has(lpn, request) {
             0
         } else if self.checksum {
             // Above the 32 bits of the checksum, so that it is never 0.
@@ -119,10 +112,6 @@ impl<Page, F: Fingerprinting<Page>> Design<Page> for HostSide<F> {
 
     fn codewords(&mut self, page: &Page, each: &mut dyn FnMut(u128)) {
         self.fingerprints.codewords(page, each);
-    }
-
-    fn set_request(&mut self, deduplicate: Option<bool>) {
-        self.wanted.set_request(deduplicate);
     }
 
     fn foreseen(&mut self, page: &Page) -> Option<u64> {

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use onefold_block::device::check_range;
+use onefold_block::device::{WriteRequest, check_range};
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use super::clock::Clock;
@@ -53,6 +53,8 @@ pub(super) struct Inner<S: Store, P> {
     pub kept: Option<Kept>,
     /// Why nothing is done any more.
     pub poisoned: Option<String>,
+    /// What the request in hand says: whether what it writes is to be deduplicated.
+    asked: Option<bool>,
     /// Whether requests are refused because the drive was shut down.
     closed: bool,
     page_bytes: u64,
@@ -149,12 +151,9 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     /// A page on its way from the host through the drive's scrambler, if the host sends it
     /// scrambled ahead; else as it is.
     fn send(&mut self, lpn: u32, page: PageBytes) -> PageBytes {
-        let Some(host) = &self.host_side else { return page };
-        let Some(deduplicate) = host.request(lpn) else { return page };
-        self.ftl.policy_mut().set_request(Some(deduplicate));
-        if !deduplicate {
+        let Some(host) = self.host_side.as_ref().filter(|host| host.wants(lpn, self.asked)) else {
             return page;
-        }
+        };
         let mut bytes = page.to_vec();
         host.apply(lpn, &mut bytes);
         self.ftl.nand().channel().scramble(lpn, &mut bytes);
@@ -163,7 +162,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
 
     fn put(&mut self, lpn: u32, page: PageBytes) -> Result<(), BlockError> {
         let page = self.send(lpn, page);
-        let written = self.ftl.write(lpn, &page, &mut self.pace);
+        let written = self.ftl.write_asked(lpn, &page, self.asked, &mut self.pace);
         written.map(|_| ()).map_err(|error| self.failed(Some(lpn), &error))
     }
 
@@ -253,6 +252,7 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             host_side: None,
             kept: None,
             poisoned: None,
+            asked: None,
             closed: false,
             page_bytes,
         };
@@ -264,14 +264,6 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
     pub fn with_host_scrambler(self, host_side: Option<HostScrambler>) -> Self {
         self.lock().host_side = host_side;
         self
-    }
-
-    /// Under `ses-host`, whether pages written from now on are to be deduplicated, whatever their
-    /// address; `None` goes by address again. Other drives do not ask.
-    pub fn set_request(&self, deduplicate: Option<bool>) {
-        if let Some(host) = &mut self.lock().host_side {
-            host.set_request(deduplicate);
-        }
     }
 
     /// A holder of the lock that panicked may have left the FTL half-way.
@@ -300,6 +292,46 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             self.clock.wait_until(done_ns);
         }
         result
+    }
+
+    /// Writes with the request's word: whether the pages are to be deduplicated.
+    pub(super) fn write_asked(
+        &self,
+        asked: Option<bool>,
+        request: WriteRequest<'_>,
+    ) -> Result<(), BlockError> {
+        let WriteRequest { offset, data, fua } = request;
+        check_range(offset, data.len() as u64, self.size_bytes)?;
+        self.request(|inner| {
+            inner.asked = asked;
+            inner.host.writes += 1;
+            inner.host.bytes_written += data.len() as u64;
+            for piece in pieces(offset, data.len() as u64, self.page_bytes) {
+                inner.write_piece(piece, &data[piece.at..piece.at + piece.len])?;
+            }
+            if fua { inner.make_durable() } else { Ok(()) }
+        })
+    }
+
+    /// Writes zeroes with the request's word.
+    pub(super) fn zero_asked(
+        &self,
+        asked: Option<bool>,
+        (offset, len): (u64, u64),
+        options: ZeroOptions,
+    ) -> Result<(), BlockError> {
+        check_range(offset, len, self.size_bytes)?;
+        if options.fast_only && options.no_hole && len > 0 {
+            return Err(BlockError::NotFast);
+        }
+        self.request(|inner| {
+            inner.asked = asked;
+            inner.host.writes += 1;
+            for piece in pieces(offset, len, self.page_bytes) {
+                inner.zero_piece(piece, options.no_hole)?;
+            }
+            if options.fua { inner.make_durable() } else { Ok(()) }
+        })
     }
 
     /// Does some of the drive's background work: looks for duplicates, then collects garbage.
@@ -386,30 +418,12 @@ impl<S: Store, P: Policy<PageBytes> + Send> BlockDevice for EmulatedDrive<S, P> 
     }
 
     fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
-        check_range(offset, data.len() as u64, self.size_bytes)?;
-        self.request(|inner| {
-            inner.host.writes += 1;
-            inner.host.bytes_written += data.len() as u64;
-            for piece in pieces(offset, data.len() as u64, self.page_bytes) {
-                inner.write_piece(piece, &data[piece.at..piece.at + piece.len])?;
-            }
-            if fua { inner.make_durable() } else { Ok(()) }
-        })
+        self.write_asked(None, WriteRequest { offset, data, fua })
     }
 
     /// Whole pages become holes unless that is forbidden; parts of pages are written.
     fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
-        check_range(offset, len, self.size_bytes)?;
-        if options.fast_only && options.no_hole && len > 0 {
-            return Err(BlockError::NotFast);
-        }
-        self.request(|inner| {
-            inner.host.writes += 1;
-            for piece in pieces(offset, len, self.page_bytes) {
-                inner.zero_piece(piece, options.no_hole)?;
-            }
-            if options.fua { inner.make_durable() } else { Ok(()) }
-        })
+        self.zero_asked(None, (offset, len), options)
     }
 
     fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), BlockError> {

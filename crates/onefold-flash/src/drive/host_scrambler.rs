@@ -35,18 +35,9 @@ impl HostScrambler {
         Ok(Some(Self { scrambler, wanted }))
     }
 
-    /// Whether pages written from now on are scrambled ahead, whatever their address; `None` goes
-    /// by address again.
-    pub fn set_request(&mut self, deduplicate: Option<bool>) {
-        if let Some(wanted) = &mut self.wanted {
-            wanted.set_request(deduplicate);
-        }
-    }
-
-    /// The request's word on a page that is sent now: whether it is to be deduplicated; `None` on
-    /// drives that do not ask.
-    pub(super) fn request(&self, lpn: u32) -> Option<bool> {
-        Some(self.wanted.as_ref()?.has(lpn))
+    /// Whether a page is sent scrambled ahead, whatever the request says or does not say of it.
+    pub(super) fn wants(&self, lpn: u32, request: Option<bool>) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.has(lpn, request))
     }
 
     /// Scrambles a page as the drive is going to, or undoes that: the two are the same.

@@ -4,6 +4,7 @@
 mod build;
 mod clock;
 mod device;
+mod door;
 mod error;
 mod folder;
 mod health;
@@ -16,6 +17,7 @@ mod smart;
 
 pub use clock::{Clock, WallClock};
 pub use device::{EmulatedDrive, HostCounts};
+pub use door::Door;
 pub use error::DriveError;
 pub use folder::{
     COPIES_FILE, FileDrive, Inspection, NAND_FILE, OpenDrive, Remark, SPEC_FILE, create, exists,

@@ -23,7 +23,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             match self.map.get(lpn) {
                 Place::None | Place::Lost => {}
                 Place::Own(ppn) => {
-                    assert_eq!(self.owners.get(ppn), Owner::Data(lpn), "owner of page {ppn}");
+                    let owner = self.owners.get(ppn);
+                    let right = [Owner::Data(lpn), Owner::Kept(lpn)].contains(&owner);
+                    assert!(right, "page {ppn} of LPN {lpn} belongs to {owner:?}");
                 }
                 Place::Virtual(vpn) => *references.entry(vpn).or_default() += 1,
             }
@@ -64,12 +66,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     fn check_owner(&self, ppn: u32) {
         match self.owners.get(ppn) {
-            Owner::Data(lpn) if self.cache.holds(lpn / self.meta.slots.entries) => {
+            Owner::Data(lpn) | Owner::Kept(lpn)
+                if self.cache.holds(lpn / self.meta.slots.entries) =>
+            {
                 assert_eq!(self.map.get(lpn), Place::Own(ppn), "LPN {lpn}");
             }
             Owner::Shared(vpn) => assert_eq!(self.shared.ppn(vpn), ppn, "virtual page {vpn}"),
             Owner::Meta(slot) => assert_eq!(self.meta.place[slot as usize], ppn, "slot {slot}"),
-            Owner::Data(_) | Owner::None => {}
+            Owner::Data(_) | Owner::Kept(_) | Owner::None => {}
         }
     }
 }

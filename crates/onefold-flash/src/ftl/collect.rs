@@ -160,7 +160,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             match self.owners.get(ppn) {
                 Owner::None => {}
                 owner => {
-                    if let Owner::Data(lpn) = owner {
+                    if let Owner::Data(lpn) | Owner::Kept(lpn) = owner {
                         self.map.prefetch(lpn);
                     }
                     self.policy.expect_move(ppn);
@@ -250,6 +250,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 self.touch(lpn, false, d)?;
                 (PageKey::Data(lpn), self.is_hot(lpn))
             }
+            Owner::Kept(lpn) => {
+                self.touch(lpn, false, d)?;
+                (PageKey::Kept(lpn), self.is_hot(lpn))
+            }
             Owner::Shared(vpn) => (PageKey::Shared(vpn), false),
             Owner::Meta(slot) => return self.move_meta(slot, d),
             Owner::None => unreachable!("only live pages are moved"),
@@ -270,6 +274,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         match owner {
             Owner::Data(lpn) => {
                 self.set_place(lpn, Place::Own(to));
+            }
+            // The policy does not know of it.
+            Owner::Kept(lpn) => {
+                self.set_place(lpn, Place::Own(to));
+                return Ok(());
             }
             Owner::Shared(vpn) => {
                 self.shared.relocate(vpn, to);

@@ -129,6 +129,8 @@ pub enum Owner {
     None,
     /// The data of this logical page alone.
     Data(u32),
+    /// The data of this logical page, which is never shared: the host wants it kept as it is.
+    Kept(u32),
     /// The data of the logical pages behind this virtual page.
     Shared(u32),
     /// The FTL's own page with this slot number.
@@ -141,6 +143,8 @@ pub(super) const OWNERS_PER_LINE: u32 = 16;
 const KIND: u32 = 0b11 << 30;
 const SHARED: u32 = 0b01 << 30;
 const META: u32 = 0b10 << 30;
+/// With a number below all ones, which is [`NONE`].
+const KEPT: u32 = 0b11 << 30;
 
 /// PPN to owner.
 #[derive(Clone, Debug)]
@@ -164,7 +168,8 @@ impl Owners {
         match entry & KIND {
             0 => Owner::Data(number),
             SHARED => Owner::Shared(number),
-            _ => Owner::Meta(number),
+            META => Owner::Meta(number),
+            _ => Owner::Kept(number),
         }
     }
 
@@ -173,6 +178,7 @@ impl Owners {
         self.entries[ppn as usize] = match owner {
             Owner::None => NONE,
             Owner::Data(lpn) => lpn,
+            Owner::Kept(lpn) => lpn | KEPT,
             Owner::Shared(vpn) => vpn | SHARED,
             Owner::Meta(slot) => slot | META,
         };
@@ -182,6 +188,11 @@ impl Owners {
     #[inline]
     pub fn prefetch(&self, ppn: u32) {
         prefetch(&self.entries, ppn as usize);
+    }
+
+    /// Whether a page holds data that others may share.
+    pub fn may_be_shared(&self, ppn: u32) -> bool {
+        matches!(self.get(ppn), Owner::Data(_) | Owner::Shared(_))
     }
 
     /// Whether a page holds something that is wanted.
@@ -201,9 +212,12 @@ mod tests {
         assert_eq!(map.replace(2, Place::Virtual(7)), Place::Own(7));
         assert_eq!(map.replace(2, Place::None), Place::Virtual(7));
         let mut owners = Owners::new(1);
-        for owner in [Owner::Data(9), Owner::Shared(9), Owner::Meta(9), Owner::None] {
+        let all = [Owner::Data, Owner::Kept, Owner::Shared, Owner::Meta].map(|kind| kind(9));
+        for owner in all.into_iter().chain([Owner::None]) {
             owners.set(0, owner);
             assert_eq!(owners.get(0), owner);
+            let shareable = matches!(owner, Owner::Data(_) | Owner::Shared(_));
+            assert_eq!(owners.may_be_shared(0), shareable);
             assert_eq!(owners.is_live(0), owner != Owner::None);
         }
     }

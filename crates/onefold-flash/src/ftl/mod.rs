@@ -201,7 +201,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Whether a physical page holds data that is wanted.
     pub fn holds_data(&self, ppn: u32) -> bool {
-        matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_))
+        self.owners.may_be_shared(ppn) || self.is_kept(ppn)
+    }
+
+    /// Whether a physical page holds data that is never shared, because the host wants it kept.
+    pub fn is_kept(&self, ppn: u32) -> bool {
+        matches!(self.owners.get(ppn), Owner::Kept(_))
     }
 
     /// Whether a logical page was written and not trimmed, even if it was lost since; its mapping
@@ -284,7 +289,7 @@ pub(crate) struct View<'a, D> {
 
 impl<D: Driver> Look for View<'_, D> {
     fn is_live(&self, ppn: u32) -> bool {
-        matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_))
+        self.owners.may_be_shared(ppn)
     }
 
     fn is_idle(&self, ppn: u32) -> bool {

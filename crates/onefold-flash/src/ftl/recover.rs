@@ -138,9 +138,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ftl.meta.journal.durable = ftl.seq;
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
+        // Before anything moves: which pages are kept is known from their own fields only.
+        ftl.tell_policy()?;
         ftl.store_known(known)?;
         ftl.shrink_cache(&mut Untimed)?;
-        ftl.tell_policy()?;
         Ok((ftl, scan.report))
     }
 
@@ -204,7 +205,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 Ok(())
             }
             Ok(Some(oob)) => {
-                let own = !matches!(oob.key, PageKey::Data(_) | PageKey::Shared(_));
+                let own = !oob.key.is_data();
                 let seen = &mut scan.seen[block as usize];
                 (seen.first, seen.own) = (Some(oob.seq), own);
                 if own { self.scan_block(block, scan) } else { Ok(()) }
@@ -227,12 +228,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let seen = &mut scan.seen[block as usize];
             seen.written = ppn - first + 1;
             let Some(oob) = oob else { continue };
-            let data = matches!(oob.key, PageKey::Data(_) | PageKey::Shared(_));
+            let data = oob.key.is_data();
             seen.own |= seen.first.is_none() && !data;
             seen.first = seen.first.or(Some(oob.seq));
             seen.last_seq = oob.seq;
             match oob.key {
-                PageKey::Data(lpn) => scan.events.push((oob.seq, Event::Data { lpn, ppn })),
+                PageKey::Data(lpn) | PageKey::Kept(lpn) => {
+                    scan.events.push((oob.seq, Event::Data { lpn, ppn }));
+                }
                 PageKey::Shared(vpn) => scan.events.push((oob.seq, Event::Shared { vpn, ppn })),
                 _ => scan.meta.push(Found { ppn, oob }),
             }
@@ -581,15 +584,24 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
     }
 
-    /// Tells the policy of every live page and its tag.
+    /// Tells the policy of every live page and its tag, but for those that the host wants kept.
     fn tell_policy(&mut self) -> Result<(), FtlError> {
         for ppn in 0..self.geometry.pages() {
-            if matches!(self.owners.get(ppn), Owner::Data(_) | Owner::Shared(_)) {
-                match self.nand.read_oob(ppn) {
-                    Ok(oob) => self.policy.recovered(ppn, oob.tag),
-                    Err(NandError::Uncorrectable { .. }) => {}
-                    Err(error) => return Err(error.into()),
+            let owner = self.owners.get(ppn);
+            if !matches!(owner, Owner::Data(_) | Owner::Shared(_)) {
+                continue;
+            }
+            match self.nand.read_oob(ppn) {
+                Ok(oob) if !matches!(oob.key, PageKey::Kept(_)) => {
+                    self.policy.recovered(ppn, oob.tag);
+                    continue;
                 }
+                // If nobody knows what the host wanted, a page too many is better than a copy lost.
+                Ok(_) | Err(NandError::Uncorrectable { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Owner::Data(lpn) = owner {
+                self.owners.set(ppn, Owner::Kept(lpn));
             }
         }
         Ok(())

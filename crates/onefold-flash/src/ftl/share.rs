@@ -81,7 +81,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 self.settle_journal(d)?;
                 Ok(vpn)
             }
-            Owner::None | Owner::Meta(_) => unreachable!("page {ppn} was verified, so it is data"),
+            Owner::None | Owner::Meta(_) | Owner::Kept(_) => {
+                unreachable!("page {ppn} may be shared, or it would not have been compared")
+            }
         }
     }
 
@@ -121,7 +123,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     fn compare_and_merge(&mut self, pair: Pair, d: &mut impl Driver) -> Result<(), FtlError> {
-        let both_live = self.owners.is_live(pair.duplicate) && self.owners.is_live(pair.original);
+        let mut both = [pair.duplicate, pair.original].into_iter();
+        let both_live = both.all(|ppn| self.owners.may_be_shared(ppn));
         let merged = if both_live && pair.duplicate != pair.original {
             let duplicate = readable(self.nand.read(pair.duplicate))?;
             let verified = match &duplicate {

@@ -22,7 +22,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let mut stored = Stored::default();
         for ppn in 0..self.geometry.pages() {
             match self.owners.get(ppn) {
-                Owner::Data(_) => {
+                Owner::Data(_) | Owner::Kept(_) => {
                     stored.data_pages += 1;
                     stored.logical_pages += 1;
                 }

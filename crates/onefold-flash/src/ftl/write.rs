@@ -38,8 +38,23 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         page: &N::Page,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
+        self.write_asked(lpn, page, None, d)
+    }
+
+    /// The same where the host says whether the page is to be deduplicated: see
+    /// [`Prepared::asked`].
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    pub fn write_asked(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        deduplicate: Option<bool>,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
         self.begin_write(lpn, d)?;
-        let mut prepared = Prepared::default();
+        let mut prepared = Prepared::asked(deduplicate);
         while let Some(work) = self.prepare_write(lpn, page, &mut prepared, d) {
             d.work(work, true);
         }
@@ -69,6 +84,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         prepared: &mut Prepared,
         d: &mut impl Driver,
     ) -> Option<Work> {
+        if prepared.keeps() {
+            return None;
+        }
         let mut view = view!(self, d, true);
         self.policy.prepare(lpn, page, prepared, &mut view)
     }
@@ -100,18 +118,25 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.meta.on {
             self.tend(lpn, d)?;
         }
-        let mut view = view!(self, d, true);
-        match self.policy.decide(lpn, page, prepared, &mut view) {
-            Verdict::Program { tag, apart } => self.program_host(lpn, page, tag, apart, d),
-            Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
-                Some(verified) => self.share_written(lpn, &verified, d),
-                None => self.program_host(lpn, page, tag, apart, d),
-            },
-            Verdict::Share { same, .. } if self.owners.is_live(same.ppn()) => {
-                self.share_written(lpn, &Verified::by_digest(same), d)
-            }
-            Verdict::Share { tag, .. } => self.program_host(lpn, page, tag, false, d),
+        if prepared.keeps() {
+            let place = self.program_host(lpn, page, Owner::Kept(lpn), (0, false), d)?;
+            return Ok(Written::Programmed { ppn: place });
         }
+        let mut view = view!(self, d, true);
+        let (tag, apart) = match self.policy.decide(lpn, page, prepared, &mut view) {
+            Verdict::Program { tag, apart } => (tag, apart),
+            Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
+                Some(verified) => return self.share_written(lpn, &verified, d),
+                None => (tag, apart),
+            },
+            Verdict::Share { same, .. } if self.owners.may_be_shared(same.ppn()) => {
+                return self.share_written(lpn, &Verified::by_digest(same), d);
+            }
+            Verdict::Share { tag, .. } => (tag, false),
+        };
+        let ppn = self.program_host(lpn, page, Owner::Data(lpn), (tag, apart), d)?;
+        self.policy.stored(ppn, tag);
+        Ok(Written::Programmed { ppn })
     }
 
     /// Brings what the next writes or trims will change into the processor's cache; nothing else
@@ -221,7 +246,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         page: &N::Page,
         d: &mut impl Driver,
     ) -> Result<Option<Verified>, FtlError> {
-        if !self.owners.is_live(candidate) {
+        if !self.owners.may_be_shared(candidate) {
             return Ok(None);
         }
         let verified = Verified::by_reading(&mut self.nand, candidate, page);
@@ -246,10 +271,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &mut self,
         lpn: u32,
         page: &N::Page,
-        tag: u64,
-        apart: bool,
+        owner: Owner,
+        (tag, apart): (u64, bool),
         d: &mut impl Driver,
-    ) -> Result<Written, FtlError> {
+    ) -> Result<u32, FtlError> {
+        let kept = matches!(owner, Owner::Kept(_));
+        let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
         let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
         let plane = self.choose_plane(d)?;
         // Collection gives what the old page's death changes time to come.
@@ -258,15 +285,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         // Collection may have needed the place of the entry's mapping page.
         self.touch(lpn, true, d)?;
         let (ppn, ()) = self.program(plane, stream, |nand, ppn, seq| {
-            let oob = Oob { key: PageKey::Data(lpn), seq, seed: u64::from(lpn), tag };
+            let oob = Oob { key, seq, seed: u64::from(lpn), tag };
             nand.program(ppn, Payload::Data(page), &oob)
         })?;
         self.issue(d, OpKind::Program, Cause::Host, ppn, true);
-        self.settle(ppn, Owner::Data(lpn));
+        self.settle(ppn, owner);
         let old = self.set_place(lpn, Place::Own(ppn));
         self.release(old);
-        self.policy.stored(ppn, tag);
-        Ok(Written::Programmed { ppn })
+        Ok(ppn)
     }
 
     /// Programs the next page of a stream; a block in which that fails is given up, and the page
@@ -388,13 +414,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// A physical page is wanted no more.
     pub(super) fn drop_page(&mut self, ppn: u32) {
+        let known = !self.is_kept(ppn);
         self.owners.set(ppn, Owner::None);
         let block = self.block_of(ppn);
         self.blocks.lose(block);
         if !self.meta.journal.pending.is_empty() {
             self.blocks.need(block, self.meta.journal.last);
         }
-        self.policy.died(ppn);
+        if known {
+            self.policy.died(ppn);
+        }
     }
 
     /// A logical page no longer refers to where it was.

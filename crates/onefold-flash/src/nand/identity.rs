@@ -126,6 +126,7 @@ impl IdentityNand {
             PageKey::Journal(slot) => (3, slot),
             PageKey::Directory(index) => (4, index),
             PageKey::Root(number) => (5, number),
+            PageKey::Kept(lpn) => (6, lpn),
         };
         debug_assert!(oob.seq < 1 << KIND_SHIFT, "sequence numbers fit in 56 bits");
         let pages = self.blocks[at.0].as_mut().expect("claimed before");
@@ -144,6 +145,7 @@ fn key_of(kind: u64, number: u32) -> PageKey {
         2 => PageKey::Map(number),
         3 => PageKey::Journal(number),
         4 => PageKey::Directory(number),
+        6 => PageKey::Kept(number),
         _ => PageKey::Root(number),
     }
 }
@@ -186,7 +188,7 @@ impl Nand for IdentityNand {
 
     fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
         let (pages, page) = self.pages(ppn)?;
-        if pages.kind_seq[page] >> KIND_SHIFT > 1 {
+        if !key_of(pages.kind_seq[page] >> KIND_SHIFT, 0).is_data() {
             return Err(self.forbidden("read", ppn, "the page is no data page"));
         }
         Ok(Identity(pages.identity[page]))

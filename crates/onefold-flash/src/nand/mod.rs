@@ -26,6 +26,8 @@ use crate::geometry::Geometry;
 pub enum PageKey {
     /// Data of one logical page.
     Data(u32),
+    /// Data of one logical page that the host wants kept apart from any copy of it.
+    Kept(u32),
     /// Data that several logical pages share, under this virtual page number.
     Shared(u32),
     /// A page of the mapping table: entries `index * entries_per_page ..`.
@@ -36,6 +38,13 @@ pub enum PageKey {
     Directory(u32),
     /// The root of a checkpoint.
     Root(u32),
+}
+
+impl PageKey {
+    /// Whether this is data of the host, and not a page of the FTL's own.
+    pub const fn is_data(self) -> bool {
+        matches!(self, Self::Data(_) | Self::Kept(_) | Self::Shared(_))
+    }
 }
 
 /// The FTL's fields of the out-of-band area.

@@ -54,7 +54,7 @@ impl<P> Part<P> {
             piece,
             page: None,
             old: None,
-            prepared: Prepared::default(),
+            prepared: Prepared::asked(request.deduplicate),
             next: Next::Begin,
         }
     }

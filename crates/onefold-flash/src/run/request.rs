@@ -34,6 +34,8 @@ pub struct HostRequest {
     pub end_byte: u32,
     /// The content that it writes, where that is known.
     pub identity: Option<ContentIdentity>,
+    /// Whether what it writes is to be deduplicated or to keep its redundancy, where the host says.
+    pub deduplicate: Option<bool>,
 }
 
 impl HostRequest {
@@ -301,6 +303,7 @@ impl Source {
             first_byte: 0,
             end_byte: 0,
             identity: request.identity,
+            deduplicate: request.deduplicate,
         };
         if op == Op::Flush || request.length == 0 {
             return Ok(whole);
@@ -370,6 +373,7 @@ mod tests {
                 identity: None,
                 stream: None,
                 pid: None,
+                deduplicate: None,
             })
         });
         let mut source = Source::new(&spec, Some(Box::new(requests))).expect("a source");

@@ -300,6 +300,7 @@ fn whole(lpn: u32, pages: u32, page_bytes: u32, contents: &mut Contents) -> Host
         first_byte: 0,
         end_byte: page_bytes,
         identity: contents.next(None),
+        deduplicate: None,
     }
 }
 

@@ -57,7 +57,7 @@ fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>)
 
 fn piece(time_ns: u64, op: Op, offset: u64, length: u64, content: u64) -> Request {
     let identity = (op == Op::Write).then(|| Identity::of_number(1, content));
-    Request { time_ns, op, offset, length, identity, stream: None, pid: None }
+    Request { time_ns, op, offset, length, identity, stream: None, pid: None, deduplicate: None }
 }
 
 fn page(time_ns: u64, op: Op, page: u64, content: u64) -> Request {

@@ -12,7 +12,7 @@ use onefold_code::{
 use onefold_content::{FingerprintKind, Fingerprinter};
 use onefold_flash::dedup::{
     AnyPolicy, Bytes, Fingerprinting, Identities, Look, Offline, POLICIES, Policy, PolicyError,
-    Site, Verdict, check_policy,
+    Prepared, Site, Verdict, check_policy,
 };
 use onefold_flash::nand::{Identity, IdentityNand};
 use onefold_flash::op::Work;
@@ -227,21 +227,17 @@ fn the_host_design_needs_a_seed_that_the_host_knows() {
 #[test]
 fn the_host_chooses_by_range_and_by_request() {
     let mut policy = policy("ses-host", "lba_ranges = [[10, 19]]").expect("accepted");
-    let tag = |policy: &mut AnyPolicy<Identities>, lpn: u32| match policy.inspect(
+    let mut tag = |lpn: u32, word: Option<bool>| match policy.decide(
         lpn,
         &Identity(77),
+        Prepared::asked(word),
         &mut Quiet,
     ) {
         Verdict::Program { tag, .. } => tag,
         other => panic!("nothing is stored: {other:?}"),
     };
-    assert_eq!((tag(&mut policy, 9), tag(&mut policy, 10), tag(&mut policy, 20)), (0, 77, 0));
-    Policy::<Identity>::set_request(&mut policy, Some(true));
-    assert_eq!(tag(&mut policy, 9), 77);
-    Policy::<Identity>::set_request(&mut policy, Some(false));
-    assert_eq!(tag(&mut policy, 10), 0);
-    Policy::<Identity>::set_request(&mut policy, None);
-    assert_eq!(tag(&mut policy, 10), 77);
+    assert_eq!([9, 10, 20].map(|lpn| tag(lpn, None)), [0, 77, 0]);
+    assert_eq!((tag(9, Some(true)), tag(10, Some(false)), tag(10, None)), (77, 0, 77));
 }
 
 #[test]

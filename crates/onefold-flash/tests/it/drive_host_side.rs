@@ -10,7 +10,8 @@ use onefold_block::conformance::check_device;
 use onefold_block::{BlockDevice as _, Folder as _, SimFolder, SplitMix64, ZeroOptions};
 use onefold_code::{PageAddress, PageStatus, preset};
 use onefold_flash::drive::{
-    self, Clock, DriveError, EmulatedDrive, HostScrambler, OpenDrive, Pace, SPEC_FILE, WallClock,
+    self, Clock, Door, DriveError, EmulatedDrive, HostScrambler, OpenDrive, Pace, SPEC_FILE,
+    WallClock,
 };
 use onefold_flash::nand::bytes::{ByteNand, Channel, FileStore, RECORD_BYTES, Store as _};
 use onefold_flash::nand::{Nand as _, PageKey};
@@ -337,9 +338,9 @@ fn requests_overrule_ranges_in_both_directions() {
     let page = content(5);
     let mut seen = Vec::new();
     for request in [None, Some(true), Some(false)] {
-        drive.device().set_request(request);
+        let door = Door::new(Arc::clone(drive.device()), request);
         for lpn in [3, 30, 31] {
-            write(&drive, lpn, &page);
+            door.write_at(lpn * PAGE as u64, &page, false).expect("written");
         }
         seen.push(kinds(&drive));
         let apart = drive.device().with_ftl(|ftl| ftl.locate(30) != ftl.locate(31));
@@ -352,11 +353,11 @@ fn requests_overrule_ranges_in_both_directions() {
     let drive = open(&folder);
     assert_eq!(kinds(&drive), [0, 0]);
     assert!([3, 30, 31].into_iter().all(|lpn| read(&drive, lpn) == page));
-    // Other policies do not ask the host.
+    // Under other policies the host scrambles nothing.
     rewrite_spec(&folder, ("ses-device", ""));
     let drive = open(&folder);
-    drive.device().set_request(Some(true));
-    write(&drive, 40, &page);
+    let door = Door::new(Arc::clone(drive.device()), Some(true));
+    door.write_at(40 * PAGE as u64, &page, false).expect("written");
     assert_eq!(cells(&drive, 40).kind & 0x40, 0);
 }
 

@@ -27,6 +27,7 @@ mod drive_host_side;
 mod drive_kill;
 mod drive_power;
 mod issued;
+mod on_demand;
 mod power;
 mod presets;
 mod same_decisions;

@@ -97,6 +97,7 @@ fn run<N: Nand, P: Policy<N::Page>>(
     let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
     let mut log = Log::default();
     let mut random = SplitMix64::new(seed);
+    let mut words = SplitMix64::new(!seed);
     for step in 0..3000u64 {
         let lpn = random.below(300) as u32;
         match random.below(20) {
@@ -106,7 +107,8 @@ fn run<N: Nand, P: Policy<N::Page>>(
             3 | 4 => drop(ftl.deduplicate_step(&mut log).expect("done")),
             _ => {
                 let id = if random.chance(2, 5) { random.below(40) } else { 1000 + step };
-                ftl.write(lpn, &page(id), &mut log).expect("written");
+                let word = [None, None, Some(true), Some(false)][words.below(4) as usize];
+                ftl.write_asked(lpn, &page(id), word, &mut log).expect("written");
             }
         }
     }

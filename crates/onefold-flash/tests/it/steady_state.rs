@@ -167,8 +167,8 @@ fn traces_without_writes_and_with_few_settle_at_nothing() {
     let of = |op: Op, count: u64| {
         let request = move |time_ns: u64| {
             let offset = time_ns * 8192;
-            let (identity, stream, pid) = (None, None, None);
-            Ok(Request { time_ns, op, offset, length: 8192, identity, stream, pid })
+            let (identity, stream, pid, deduplicate) = (None, None, None, None);
+            Ok(Request { time_ns, op, offset, length: 8192, identity, stream, pid, deduplicate })
         };
         let trace: Option<onefold_flash::run::TraceRequests> =
             Some(Box::new((0..count).map(request)));

@@ -58,7 +58,16 @@ fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>)
 
 fn at(time_ns: u64, op: Op, page: u64) -> Request {
     let (offset, length) = (page * 4096, 4096);
-    Request { time_ns, op, offset, length, identity: None, stream: None, pid: None }
+    Request {
+        time_ns,
+        op,
+        offset,
+        length,
+        identity: None,
+        stream: None,
+        pid: None,
+        deduplicate: None,
+    }
 }
 
 fn latencies(log: &[Completion]) -> Vec<(Op, u64)> {

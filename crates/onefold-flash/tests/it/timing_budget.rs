@@ -96,6 +96,7 @@ fn bursts() -> Vec<Request> {
         identity: None,
         stream: None,
         pid: None,
+        deduplicate: None,
     };
     (0..256 * 40).map(request).collect()
 }

@@ -101,6 +101,7 @@ pub fn mixed(
             identity: if read { None } else { contents.next() },
             stream: None,
             pid: None,
+            deduplicate: None,
         });
         written += u64::from(!read);
     }

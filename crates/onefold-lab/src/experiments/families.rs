@@ -190,6 +190,7 @@ impl Family {
                 identity: if read { None } else { contents.next() },
                 stream: None,
                 pid: None,
+                deduplicate: None,
             });
             written += u64::from(!read);
         }

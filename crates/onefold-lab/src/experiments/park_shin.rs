@@ -146,6 +146,7 @@ fn bursts(settings: &Settings<'_>, spec: &DriveSpec, workload: &Workload) -> Res
             identity,
             stream: None,
             pid: None,
+            deduplicate: None,
         });
     }
     Ok(all)

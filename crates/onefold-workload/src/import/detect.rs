@@ -4,7 +4,7 @@
 //! of ours with nothing below it is a trace without requests.
 
 use super::{BlkAction, Format, TraceError, TraceReader};
-use crate::csv::HEADER;
+use crate::csv::{HEADER, SHORT_HEADER};
 
 /// Bytes that [`Format::detect`] looks at.
 pub const DETECT_BYTES: usize = 64 << 10;
@@ -51,7 +51,7 @@ impl Format {
         if text.trim_ascii().is_empty() {
             return Err(DetectError::Empty);
         }
-        if text.trim_ascii() == HEADER.as_bytes() {
+        if [HEADER, SHORT_HEADER].map(str::as_bytes).contains(&text.trim_ascii()) {
             return Ok(Self::Csv);
         }
         let mut fitting = Vec::new();
@@ -96,6 +96,10 @@ mod tests {
     fn every_format_is_known_by_one_line() {
         for (format, text) in [
             (Format::Csv, "time_ns,op,offset,length,identity,stream,pid\n5,write,0,4096,,1,2\n"),
+            (
+                Format::Csv,
+                "time_ns,op,offset,length,identity,stream,pid,deduplicate\n5,trim,0,512,,,,no\n",
+            ),
             (Format::Msr, "128166372003061629,hm,0,Read,383496192,32768,413\r\n"),
             (
                 Format::Blkparse(BlkAction::Queue),
@@ -113,9 +117,11 @@ mod tests {
 
     #[test]
     fn a_header_of_ours_is_a_trace_without_requests() {
-        let header = "time_ns,op,offset,length,identity,stream,pid";
-        for text in [header.to_owned(), format!("{header}\n"), format!("{header}\r\n")] {
-            assert_eq!(Format::detect(text.as_bytes()), Ok(Format::Csv), "{text:?}");
+        let short = "time_ns,op,offset,length,identity,stream,pid";
+        for header in [short.to_owned(), format!("{short},deduplicate")] {
+            for text in [header.clone(), format!("{header}\n"), format!("{header}\r\n")] {
+                assert_eq!(Format::detect(text.as_bytes()), Ok(Format::Csv), "{text:?}");
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 use onefold_content::{FingerprintKind, Fingerprinter};
 
 use super::fields::{Fields, hex};
-use super::sink::{Found, Sink, sectors};
+use super::sink::{Found, Known, Sink, sectors};
 use super::{Parsed, Problem, SkipReason};
 use crate::request::{Identity, Op};
 
@@ -103,7 +103,8 @@ impl Fiu {
             let identity = self.identity(page, layout)?;
             let length = PAGE_BYTES.min(whole.length - done);
             let part = Found { offset: whole.offset + done, length, ..whole };
-            sink.push_with(part, Some(identity))?;
+            let known = Known { identity: Some(identity), deduplicate: None };
+            sink.push_with(part, known)?;
             done += length;
         }
         Ok(None)

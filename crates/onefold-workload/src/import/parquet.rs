@@ -3,8 +3,8 @@
 //! Invariants: (1) what [`crate::ParquetWriter`] writes comes back equal  (2) a damaged file is
 //! an error with the row it was found at, never a panic that gets out  (3) memory is bounded by a
 //! few pages of each column.
-//! `identity`, `stream` and `pid` may be missing as columns; other columns are refused, so that
-//! no meaning is lost in silence.
+//! `identity`, `stream`, `pid` and `deduplicate` may be missing as columns; other columns are
+//! refused, so that no meaning is lost in silence.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,13 +19,15 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::sink::{Found, Sink};
+use super::sink::{Found, Known, Sink};
 use super::{ImportReport, Problem, TraceError};
 use crate::request::{Identity, Op, Request};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 4096;
-const NAMES: [&str; 7] = ["time_ns", "op", "offset", "length", "identity", "stream", "pid"];
+const NAMES: [&str; COLUMNS] =
+    ["time_ns", "op", "offset", "length", "identity", "stream", "pid", "deduplicate"];
+const COLUMNS: usize = 8;
 /// Columns from here on may be missing.
 const OPTIONAL_FROM: usize = 4;
 
@@ -33,9 +35,9 @@ const OPTIONAL_FROM: usize = 4;
 pub struct ParquetReader {
     file: SerializedFileReader<File>,
     /// Where in the file each column is.
-    places: [Option<usize>; 7],
+    places: [Option<usize>; COLUMNS],
     /// Whether numbers may be negative, which they must not.
-    signed: [bool; 7],
+    signed: [bool; COLUMNS],
     group: usize,
     /// The readers of the current row group.
     readers: Vec<Option<ColumnReader>>,
@@ -71,8 +73,8 @@ impl ParquetReader {
         let file = guarded(0, || SerializedFileReader::new(file))?;
         guarded(0, || check_places(file.metadata(), len))?;
         let schema = file.metadata().file_metadata().schema_descr();
-        let mut places = [None; 7];
-        let mut signed = [false; 7];
+        let mut places = [None; COLUMNS];
+        let mut signed = [false; COLUMNS];
         for (at, column) in schema.columns().iter().enumerate() {
             let path = column.path().string();
             let refused = |got: &str, expected| TraceError::Column {
@@ -81,7 +83,8 @@ impl ParquetReader {
                 expected,
             };
             let Some(index) = NAMES.iter().position(|name| *name == path) else {
-                let expected = "time_ns, op, offset, length, identity, stream and pid only";
+                let expected =
+                    "time_ns, op, offset, length, identity, stream, pid and deduplicate only";
                 return Err(refused("is unknown", expected));
             };
             if places[index].replace(at).is_some() {
@@ -175,8 +178,8 @@ impl ParquetReader {
     }
 
     fn row(&mut self, batches: &[Batch], row: usize) -> super::Parsed {
-        let [time_ns, op, offset, length, identity, stream, pid] = batches else {
-            unreachable!("there are seven columns")
+        let [time_ns, op, offset, length, identity, stream, pid, deduplicate] = batches else {
+            unreachable!("there are eight columns")
         };
         let name = op.bytes(row).unwrap_or(b"null");
         let op = Op::ALL.into_iter().find(|op| op.name().as_bytes() == name);
@@ -197,7 +200,8 @@ impl ParquetReader {
             stream: stream.number32("stream", row)?,
             pid: pid.number32("pid", row)?,
         };
-        self.sink.push_with(found, identity.transpose()?)
+        let deduplicate = deduplicate.number_if_any(row).map(|number| number != 0);
+        self.sink.push_with(found, Known { identity: identity.transpose()?, deduplicate })
     }
 }
 
@@ -273,9 +277,11 @@ fn check(index: usize, column: &ColumnDescriptor) -> Result<(), (String, &'stati
     let got = || format!("has type {physical}");
     match (NAMES[index], physical) {
         ("op", Physical::BYTE_ARRAY)
-        | ("identity", Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY) => Ok(()),
+        | ("identity", Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY)
+        | ("deduplicate", Physical::BOOLEAN) => Ok(()),
         ("op", _) => Err((got(), "a text")),
         ("identity", _) => Err((got(), "16 bytes")),
+        ("deduplicate", _) => Err((got(), "BOOLEAN")),
         (_, Physical::INT32 | Physical::INT64) => Ok(()),
         _ => Err((got(), "INT32 or INT64")),
     }
@@ -311,6 +317,9 @@ fn batch(
     let number = |value: i64| u64::try_from(value).map_err(|_| negative(value));
     Ok(match reader {
         None => Batch::Missing,
+        Some(ColumnReader::BoolColumnReader(reader)) => {
+            Batch::Numbers(decode(reader, |value| Ok(u64::from(value)))?)
+        }
         Some(ColumnReader::Int64ColumnReader(reader)) => {
             Batch::Numbers(decode(
                 reader,

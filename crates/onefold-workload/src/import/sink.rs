@@ -39,6 +39,13 @@ pub(super) struct Found {
     pub pid: Option<u32>,
 }
 
+/// What only our own formats know of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    pub identity: Option<Identity>,
+    pub deduplicate: Option<bool>,
+}
+
 impl Sink {
     /// Nanoseconds since the first time of the trace, both in units of `unit_ns`.
     pub fn since_first(&mut self, time: u64, unit_ns: u64) -> Result<u64, Problem> {
@@ -52,12 +59,13 @@ impl Sink {
 
     /// Takes a request without known content.
     pub fn push(&mut self, found: Found) -> Parsed {
-        self.push_with(found, None)
+        self.push_with(found, Known::default())
     }
 
     /// Takes a request, or says why there is none.
-    pub fn push_with(&mut self, found: Found, identity: Option<Identity>) -> Parsed {
+    pub fn push_with(&mut self, found: Found, known: Known) -> Parsed {
         let Found { time_ns, op, mut offset, mut length, stream, pid } = found;
+        let Known { identity, deduplicate } = known;
         if op == Op::Flush {
             (offset, length) = (0, 0);
         } else if length == 0 {
@@ -69,7 +77,16 @@ impl Sink {
         if offset.checked_add(length).is_none() {
             return Err(too_large("offset", offset, "an end below 2^64 bytes"));
         }
-        self.requests.push_back(Request { time_ns, op, offset, length, identity, stream, pid });
+        self.requests.push_back(Request {
+            time_ns,
+            op,
+            offset,
+            length,
+            identity,
+            stream,
+            pid,
+            deduplicate,
+        });
         Ok(None)
     }
 

@@ -257,6 +257,14 @@ fn our_csv_wants_its_header() {
     refused(Format::Csv, &format!("{header}5,read,0,512,,\n"), 2, "before the pid");
     refused(Format::Csv, &format!("{header}5,erase,0,512,,,\n"), 2, "read, write, trim or flush");
     refused(Format::Csv, &format!("{header}5,read,0,512,12,,\n"), 2, "32 hex digits or nothing");
+    let whole = format!("{},deduplicate\n", header.trim_end());
+    refused(Format::Csv, &format!("{whole}5,read,0,512,,,\n"), 2, "before the deduplicate");
+    refused(Format::Csv, &format!("{whole}5,write,0,512,,,,1\n"), 2, "yes, no or nothing");
+    refused(Format::Csv, &format!("{header}5,write,0,512,,,,yes\n"), 2, "");
+    let lines = ["yes", "no", ""].map(|word| format!("5,write,0,512,,,,{word}\n")).concat();
+    let (requests, ..) = read(Format::Csv, &format!("{whole}{lines}"));
+    let words: Vec<_> = requests.iter().map(|request| request.deduplicate).collect();
+    assert_eq!(words, [Some(true), Some(false), None]);
     let (requests, report, _) = read(Format::Csv, &format!("{header}5,read,512,512,,3,\n\n"));
     assert_eq!((requests[0].time_ns, requests[0].stream, requests[0].pid), (5, Some(3), None));
     assert_eq!(

@@ -123,7 +123,15 @@ fn a_recording_is_these_bytes() {
         (1_000_000, 0x3fff, 0x4000, &[9]),
     ] {
         let op = if length == 0 { Op::Flush } else { Op::Write };
-        encoder.push(&Recorded { time_ns, op, stream: 1, offset, length, content });
+        encoder.push(&Recorded {
+            time_ns,
+            op,
+            stream: 1,
+            offset,
+            length,
+            content,
+            deduplicate: None,
+        });
     }
     assert!(!encoder.is_full());
     file.extend(encoder.take().expect("there are requests"));
@@ -133,7 +141,15 @@ fn a_recording_is_these_bytes() {
 #[test]
 fn a_frame_is_full_at_64_kib() {
     let mut encoder = RecordingEncoder::new(512).expect("a power of two");
-    let read = Recorded { time_ns: 0, op: Op::Read, stream: 0, offset: 0, length: 1, content: &[] };
+    let read = Recorded {
+        time_ns: 0,
+        op: Op::Read,
+        stream: 0,
+        offset: 0,
+        length: 1,
+        content: &[],
+        deduplicate: None,
+    };
     // Five bytes each.
     for _ in 0..(64 << 10) / 5 {
         encoder.push(&read);
@@ -178,6 +194,7 @@ fn a_summary_keeps_streams_apart() {
             identity: Some(Identity::of_number(1, offset)),
             stream,
             pid: None,
+            deduplicate: None,
         });
     }
     assert_eq!((summary.footprint_bytes(), summary.streams()), (100 + 200, 3));

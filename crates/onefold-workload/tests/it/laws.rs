@@ -14,10 +14,11 @@ prop_compose! {
         identity in any::<Option<[u8; 16]>>(),
         stream in any::<Option<u32>>(),
         pid in any::<Option<u32>>(),
+        deduplicate in any::<Option<bool>>(),
     ) -> Request {
         let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
         let identity = identity.map(Identity::from_bytes);
-        Request { time_ns, op, offset, length, identity, stream, pid }
+        Request { time_ns, op, offset, length, identity, stream, pid, deduplicate }
     }
 }
 

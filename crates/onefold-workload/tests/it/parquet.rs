@@ -35,6 +35,7 @@ fn sample(count: u64) -> Vec<Request> {
             identity: (!n.is_multiple_of(3)).then(|| Identity::of_number(1, n % 97)),
             stream: (!n.is_multiple_of(5)).then_some(n as u32 % 7),
             pid: (!n.is_multiple_of(2)).then_some(n as u32),
+            deduplicate: [None, Some(true), Some(false)][n as usize % 3],
         }
     };
     (0..count).map(request).collect()

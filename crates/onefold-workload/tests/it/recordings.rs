@@ -42,6 +42,7 @@ fn writes(numbers: &[(u64, [u128; 1])]) -> impl Iterator<Item = Recorded<'_>> {
         offset: at * 512,
         length: 512,
         content,
+        deduplicate: None,
     })
 }
 
@@ -54,11 +55,21 @@ fn a_write_is_cut_at_multiples_of_the_unit() {
         offset: 500,
         length: 600,
         content: &[1, 2, 3],
+        deduplicate: Some(false),
     };
-    let flush =
-        Recorded { time_ns: 4_000, op: Op::Flush, offset: 0, length: 0, content: &[], ..write };
+    let flush = Recorded {
+        time_ns: 4_000,
+        op: Op::Flush,
+        offset: 0,
+        length: 0,
+        content: &[],
+        deduplicate: None,
+        ..write
+    };
     let (requests, error, torn) = read(&encoded([write, flush]));
     assert_eq!((error, torn), (None, 0));
+    let words: Vec<_> = requests.iter().map(|r| r.deduplicate).collect();
+    assert_eq!(words, [Some(false), Some(false), Some(false), None]);
     let places: Vec<(u64, u64)> = requests.iter().map(|r| (r.offset, r.length)).collect();
     assert_eq!(places, [(500, 12), (512, 512), (1024, 76), (0, 0)]);
     let identity = |number: u128| Some(Identity::from_bytes(number.to_be_bytes()));
@@ -78,6 +89,7 @@ fn writes_that_become_several_requests_are_counted() {
             offset: 0,
             length,
             content: &contents,
+            deduplicate: None,
         };
         let file = encoded([write.clone(), write]);
         let mut reader = RecordingReader::new(Cursor::new(&file));
@@ -123,7 +135,15 @@ fn recordings_are_known_by_their_first_bytes_and_carry_names() {
     let mut file = encoder.header();
     encoder.name(0, "main");
     encoder.name(1, "other");
-    let read = Recorded { time_ns: 1, op: Op::Read, stream: 1, offset: 0, length: 7, content: &[] };
+    let read = Recorded {
+        time_ns: 1,
+        op: Op::Read,
+        stream: 1,
+        offset: 0,
+        length: 7,
+        content: &[],
+        deduplicate: None,
+    };
     encoder.push(&read);
     file.extend(encoder.take().unwrap());
     assert_eq!(encoder.take(), None);
@@ -157,7 +177,9 @@ proptest! {
         let requests: Vec<Recorded<'_>> = both.map(|(&(time, op, stream, offset, length), all)| {
             let op = Op::ALL[op];
             let content: &[u128] = if op == Op::Write { all } else { &[] };
-            Recorded { time_ns: time.into(), op, stream, offset: offset.into(), length, content }
+            let deduplicate = [None, Some(true), Some(false)][stream as usize];
+            let (time_ns, offset) = (time.into(), offset.into());
+            Recorded { time_ns, op, stream, offset, length, content, deduplicate }
         }).collect();
         let (found, error, torn) = read(&encoded(requests.iter().cloned()));
         prop_assert_eq!((error, torn), (None, 0));
@@ -167,7 +189,7 @@ proptest! {
             for (number, one) in found.by_ref().take(request.content.len().max(1)).enumerate() {
                 prop_assert_eq!(one.time_ns, request.time_ns.saturating_sub(first));
                 prop_assert_eq!((one.op, one.stream), (request.op, Some(request.stream)));
-                prop_assert_eq!(one.offset, at);
+                prop_assert_eq!((one.offset, one.deduplicate), (at, request.deduplicate));
                 let wanted = request.content.get(number);
                 let wanted = wanted.map(|content| Identity::from_bytes(content.to_be_bytes()));
                 prop_assert_eq!(one.identity, wanted);

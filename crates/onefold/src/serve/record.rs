@@ -127,7 +127,18 @@ impl Recorder {
 
     /// A device that is recorded; `stream` is the number of its name.
     pub fn device(&self, stream: u32, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
-        let sink = Arc::new(Stream { stream, shared: Arc::clone(&self.shared) });
+        self.device_asked(stream, device, None)
+    }
+
+    /// The same for a device that says of what it writes whether it is to be deduplicated.
+    pub fn device_asked(
+        &self,
+        stream: u32,
+        device: Arc<dyn BlockDevice>,
+        deduplicate: Option<bool>,
+    ) -> Arc<dyn BlockDevice> {
+        let shared = Arc::clone(&self.shared);
+        let sink = Arc::new(Stream { number: stream, deduplicate, shared });
         let clock = Arc::clone(&self.clock);
         Arc::new(RecordDevice::new(device, sink, clock, Some(self.hash)))
     }
@@ -230,7 +241,8 @@ impl Shared {
 
 /// One of the devices.
 struct Stream {
-    stream: u32,
+    number: u32,
+    deduplicate: Option<bool>,
     shared: Arc<Shared>,
 }
 
@@ -250,7 +262,9 @@ impl TraceSink for Stream {
         }
         shared.requests.fetch_add(1, Ordering::Relaxed);
         let TraceRecord { time_ns, offset, len: length, ref content, .. } = record;
-        let request = Recorded { time_ns, op, stream: self.stream, offset, length, content };
+        let (stream, said) = (self.number, self.deduplicate);
+        let deduplicate = said.filter(|_| op == Op::Write);
+        let request = Recorded { time_ns, op, stream, offset, length, content, deduplicate };
         let mut encoder = shared.encoder();
         encoder.push(&request);
         if !encoder.is_full() {
@@ -285,7 +299,8 @@ mod tests {
     }
 
     fn recorded(shared: &Arc<Shared>) -> RecordDevice<MemDevice> {
-        let sink = Arc::new(Stream { stream: 0, shared: Arc::clone(shared) });
+        let shared = Arc::clone(shared);
+        let sink = Arc::new(Stream { number: 0, deduplicate: None, shared });
         let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
         let hash = ContentHash { block_bytes: 512, reads: false, key: 1, hash };
         let clock = Arc::new(ManualClock::default());

@@ -202,7 +202,7 @@ fn a_trace_is_one_that_other_commands_read() {
     let args = ["archive", "trace", "store", "--zipf", "0.47", "--reads", "50"];
     let trace = sandbox.ok(&args);
     let lines: Vec<&str> = trace.text().lines().collect();
-    assert_eq!(lines[0], "time_ns,op,offset,length,identity,stream,pid");
+    assert_eq!(lines[0], "time_ns,op,offset,length,identity,stream,pid,deduplicate");
     assert!(lines.len() > 50 && lines[1].contains(",read,"), "{}", lines[1]);
     assert_eq!(sandbox.ok(&args).text(), trace.text(), "the same seed, the same trace");
     let other = sandbox.ok(&[&args[..], &["--seed", "2"]].concat());

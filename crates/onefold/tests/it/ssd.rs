@@ -297,6 +297,32 @@ fn a_file_system_survives_kill_and_smart_tells() {
 }
 
 #[test]
+fn exports_of_one_drive_keep_pages_or_deduplicate_them() {
+    let sandbox = Sandbox::new();
+    let image = sandbox.text("image");
+    let page = |number: u64| onefold_block::SplitMix64::new(number % 4).bytes(4096);
+    std::fs::write(&image, (0..512).flat_map(page).collect::<Vec<u8>>()).unwrap();
+    let made = [&SMALL[..], &SHARING[..4], &["--set", "dedup.policy=caftl-online"]].concat();
+    for (export, drive, word, ratio) in
+        [("keep", &made[..], "no", 1.0), ("deduplicate", &[], "yes", 128.0)]
+    {
+        let (recording, trace) = (format!("{export}.rec"), format!("{export}.csv"));
+        let server = serve(&sandbox, &[drive, &["--record", &recording]].concat());
+        tool("nbdcopy", &["--flush", &image, &server.uri(export)]);
+        for other in ["", "keep", "deduplicate"] {
+            let compare = ["compare", "-f", "raw", "-F", "raw", &image, &server.uri(other)];
+            tool("qemu-img", &compare);
+        }
+        server.stop();
+        assert_eq!(smart(&sandbox)["deduplication"]["ratio"], ratio, "{export}");
+        sandbox.ok(&["trace", "convert", &recording, &trace]);
+        let trace = std::fs::read_to_string(sandbox.path(&trace)).unwrap();
+        let mut writes = trace.lines().filter(|line| line.contains(",write,")).peekable();
+        assert!(writes.peek().is_some() && writes.all(|line| line.ends_with(word)), "{trace}");
+    }
+}
+
+#[test]
 fn the_host_s_scrambler_leaves_plain_data_in_the_file_where_the_host_wants_it() {
     let sandbox = Sandbox::new();
     let page = |number: u64| format!("page {number:06}, ").repeat(4096 / 13 + 1)[..4096].to_owned();

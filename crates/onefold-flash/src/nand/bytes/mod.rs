@@ -307,7 +307,10 @@ impl<S: Store> ByteNand<S> {
         if let Some(record) = self.proven_record(ppn) {
             return Ok(Record { lost: true, ..record });
         }
-        let seed = if let PageKey::Data(lpn) = key { u64::from(lpn) } else { 0 };
+        let seed = match key {
+            PageKey::Data(lpn) | PageKey::Kept(lpn) => u64::from(lpn),
+            _ => 0,
+        };
         let oob = Oob { key, seq: 0, seed, tag: 0 };
         Ok(Record {
             oob,
@@ -409,7 +412,7 @@ impl<S: Store> ByteNand<S> {
 /// The bit of a key's kind; data is one kind, shared or not.
 const fn kind_bit(key: PageKey) -> u8 {
     match key {
-        PageKey::Data(_) | PageKey::Shared(_) => 1,
+        PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) => 1,
         PageKey::Map(_) => 1 << 1,
         PageKey::Journal(_) => 1 << 2,
         PageKey::Directory(_) => 1 << 3,
@@ -471,7 +474,7 @@ impl<S: Store> Nand for ByteNand<S> {
     /// Data that cannot be corrected is lost: the new page says so, and reads as uncorrectable.
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
         let fetched = self.fetch(from);
-        let moves_data = matches!(key, PageKey::Data(_) | PageKey::Shared(_));
+        let moves_data = key.is_data();
         let mut record = match fetched {
             // Garbage collection must go on, and whoever reads the page is told.
             Err(NandError::Uncorrectable { .. }) if moves_data => self.lost_record(from, key)?,

@@ -17,7 +17,6 @@ use super::record::{RECORD_BYTES, Record, RecordCodec};
 use super::store::Store;
 use super::{ByteNand, MemStore};
 use crate::geometry::{Geometry, GeometryError};
-use crate::nand::PageKey;
 use crate::nand::wear::WearModel;
 
 /// Why an array cannot be made or opened.
@@ -187,11 +186,8 @@ impl<S: Store> ByteNand<S> {
         for (ppn, [_, copy]) in (first..).zip(&said) {
             self.proven.set(ppn, counts(copy));
         }
-        self.own_blocks[block as usize] = said
-            .iter()
-            .flatten()
-            .flatten()
-            .any(|record| !matches!(record.oob.key, PageKey::Data(_) | PageKey::Shared(_)));
+        self.own_blocks[block as usize] =
+            said.iter().flatten().flatten().any(|record| !record.oob.key.is_data());
         let newer = erases != entry.erases;
         self.blocks[block as usize] = BlockEntry {
             erases,

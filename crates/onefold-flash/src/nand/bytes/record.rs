@@ -174,6 +174,7 @@ const fn split(key: PageKey) -> (u8, u32) {
         PageKey::Journal(index) => (4, index),
         PageKey::Directory(index) => (5, index),
         PageKey::Root(index) => (6, index),
+        PageKey::Kept(lpn) => (7, lpn),
     }
 }
 
@@ -185,6 +186,7 @@ const fn join(kind: u8, number: u32) -> Option<PageKey> {
         4 => PageKey::Journal(number),
         5 => PageKey::Directory(number),
         6 => PageKey::Root(number),
+        7 => PageKey::Kept(number),
         _ => return None,
     })
 }
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
 
     fn some(random: &mut SplitMix64) -> Record {
-        let key = join(random.below(6) as u8 + 1, random.next_u64() as u32).expect("six kinds");
+        let key = join(random.below(7) as u8 + 1, random.next_u64() as u32).expect("seven kinds");
         Record {
             oob: Oob {
                 key,

@@ -11,7 +11,9 @@ use crate::args::{AccessArgs, RecordArgs};
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
 there is opened as it is: SPEC and --preset must agree with it, and --set changes it, but for what
-its pages depend on (geometry, size, code, scrambler, deduplication). The export has no name.
+its pages depend on (geometry, size, code, scrambler, deduplication). The export has no name. Two
+more show the same pages: what is written through 'deduplicate' is deduplicated wherever it lies,
+and what is written through 'keep' never shares a page with anything.
 SIGTERM, SIGINT (Ctrl-C), SIGQUIT or a terminal that is closed (SIGHUP, but under nohup) stops it
 with everything flushed; a second one stops it at once.
 

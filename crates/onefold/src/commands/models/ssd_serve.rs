@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_flash::FtlError;
-use onefold_flash::drive::{self, DriveError, FileDrive, OpenDrive, WallClock};
+use onefold_flash::drive::{self, Door as DriveDoor, DriveError, FileDrive, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
@@ -24,7 +24,7 @@ use crate::serve::events::{Event, Events};
 use crate::serve::guard::{self, Guard};
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
-use crate::serve::record::Prepared;
+use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
 use crate::store_folder;
 use crate::text_file;
@@ -36,6 +36,44 @@ const DEFAULT_PORT: u16 = 10809;
 const SOCKET: &str = "socket";
 /// How often the drive is asked whether it has been idle.
 const IDLE_POLL: Duration = Duration::from_millis(100);
+
+/// An export of the drive: all show the same pages.
+struct Export {
+    name: &'static str,
+    /// Whether what is written through it is to be deduplicated; without a word, as is configured.
+    deduplicate: Option<bool>,
+    about: &'static str,
+}
+
+/// The exports of a drive. One that deduplicates nothing has the first one only.
+const EXPORTS: [Export; 3] = [
+    Export { name: "", deduplicate: None, about: "" },
+    Export { name: "deduplicate", deduplicate: Some(true), about: ", writes deduplicated" },
+    Export { name: "keep", deduplicate: Some(false), about: ", writes never deduplicated" },
+];
+
+fn exports(spec: &DriveSpec) -> &'static [Export] {
+    let several = spec.dedup.policy != "none";
+    if several { &EXPORTS } else { &EXPORTS[..1] }
+}
+
+/// The exports over the drive, recorded each under its own name where anything is.
+fn table(open: &OpenDrive, exports: &[Export], recorder: Option<&Recorder>) -> ExportTable {
+    let size = ByteSize(open.device().size_bytes());
+    let mut table = ExportTable::new();
+    for (stream, export) in (0..).zip(exports) {
+        let about = format!("{size} emulated drive{}", export.about);
+        let word = export.deduplicate;
+        let drive = Arc::clone(open.device());
+        let device: Arc<dyn BlockDevice> = Arc::new(DriveDoor::new(drive, word));
+        let device = match recorder {
+            Some(recorder) => recorder.device_asked(stream, device, word),
+            None => device,
+        };
+        table = table.with(export.name, &about, device);
+    }
+    table
+}
 
 /// Serve.
 pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
@@ -148,24 +186,20 @@ fn serve(
             return Err(door.abandon(failure));
         }
     };
-    let recorder = match recording.map(|file| file.begin([""])).transpose() {
+    let exports = exports(open.spec());
+    let names = exports.iter().map(|export| export.name);
+    let recorder = match recording.map(|file| file.begin(names)).transpose() {
         Ok(recorder) => recorder,
         Err(failure) => return Err(door.abandon(failure)),
     };
     let Door { servers, late, private } = door;
     let size = open.device().size_bytes();
-    let about = format!("{} emulated drive", ByteSize(size));
-    let device: Arc<dyn BlockDevice> = Arc::clone(open.device()) as _;
-    let device = match &recorder {
-        Some(recorder) => recorder.device(0, device),
-        None => device,
-    };
-    late.fill(Guard::new(ExportTable::new().with("", &about, device), generation, closed));
+    late.fill(Guard::new(table(&open, exports, recorder.as_ref()), generation, closed));
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("drive", &args.dir), &socket, "", events.sender())?)
     } else {
-        introduce(args, &servers, (size, generation.number), printer);
+        introduce(args, &servers, (size, generation.number), exports, printer);
         None
     };
     let background = Background::start(Arc::clone(open.device()), open.spec());
@@ -302,6 +336,7 @@ fn introduce(
     args: &SsdServeArgs,
     servers: &Servers,
     (size, generation): (u64, u64),
+    exports: &[Export],
     printer: &Printer,
 ) {
     let paced = if args.pace { ", at the modelled pace" } else { "" };
@@ -312,6 +347,13 @@ fn introduce(
         for line in connect::client_lines(address, "", tls) {
             printer.note(&line);
         }
+    }
+    if let [_, named @ ..] = exports
+        && !named.is_empty()
+    {
+        let names: Vec<String> = named.iter().map(|one| format!("'{}'", one.name)).collect();
+        let names = names.join(" and ");
+        printer.note(&format!("\nexports {names} say of each write whether it is deduplicated"));
     }
     let all: Vec<String> = servers.addresses().map(|(address, _)| address.to_string()).collect();
     printer.note(&format!(
