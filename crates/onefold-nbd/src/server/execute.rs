@@ -491,21 +491,42 @@ mod tests {
         fn exit(&self, _: &tracing::span::Id) {}
     }
 
+    /// What an executor needs: a device of one block, a client that is silent, two processors.
+    struct Parts {
+        device: MemDevice,
+        channel: Channel,
+        processors: Processors,
+        client: std::os::unix::net::UnixStream,
+    }
+
+    impl Parts {
+        fn new() -> Self {
+            let (ours, client) = std::os::unix::net::UnixStream::pair().unwrap();
+            Self {
+                device: MemDevice::new(4096),
+                channel: Channel::plain(Arc::new(Socket::Unix(ours))),
+                processors: Processors::new(2),
+                client,
+            }
+        }
+
+        fn executor(&self) -> Executor<'_> {
+            let info = ExportInfo::of(&self.device, false);
+            let session = Session { info, structured: false, allocation: false };
+            Executor::new(&self.device, session, &self.channel, &self.processors)
+        }
+    }
+
     #[test]
     fn who_computes_gets_a_helper_only_where_a_processor_is_free_for_it() {
-        let device = MemDevice::new(4096);
-        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
-        let session =
-            Session { info: ExportInfo::of(&device, false), structured: true, allocation: false };
-        let processors = Processors::new(2);
-        let mut executor = Executor::new(&device, session, &channel, &processors);
+        let parts = Parts::new();
+        let mut executor = parts.executor();
         let write = [accepted(Op::Write { offset: 0, len: 4096, fua: false })];
         let asked = |executor: &Executor<'_>| executor.is_for_a_helper(&write);
         assert!(!asked(&executor), "nothing was slow yet");
         executor.writes = Cost::slow(false);
         assert!(asked(&executor));
-        let call = processors.enter();
+        let call = parts.processors.enter();
         assert!(!asked(&executor), "one would have to wait for the other");
         executor.writes = Cost::slow(true);
         assert!(asked(&executor), "who waits takes no processor");
@@ -515,13 +536,8 @@ mod tests {
 
     #[test]
     fn of_failures_the_first_second_fourth_and_so_on_are_logged() {
-        let device = MemDevice::new(4096);
-        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
-        let session =
-            Session { info: ExportInfo::of(&device, false), structured: true, allocation: false };
-        let processors = Processors::new(2);
-        let executor = Executor::new(&device, session, &channel, &processors);
+        let parts = Parts::new();
+        let executor = parts.executor();
         let counted = Arc::new(AtomicU64::new(0));
         let mut logged = Vec::new();
         tracing::subscriber::with_default(Counted(Arc::clone(&counted)), || {
@@ -545,19 +561,13 @@ mod tests {
     fn a_request_whose_payload_finds_no_memory_is_answered_with_that() {
         use std::io::Read as _;
 
-        let device = MemDevice::new(4096);
-        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let channel = Channel::plain(Arc::new(Socket::Unix(ours)));
-        let session =
-            Session { info: ExportInfo::of(&device, false), structured: false, allocation: false };
-        let processors = Processors::new(2);
-        let executor = Executor::new(&device, session, &channel, &processors);
+        let mut parts = Parts::new();
         let mut out = ReplyBuffer::new();
-        executor.refuse_for_memory(0x0102_0304_0506_0708, &mut out);
-        out.send(&channel).unwrap();
-        channel.close();
+        parts.executor().refuse_for_memory(0x0102_0304_0506_0708, &mut out);
+        out.send(&parts.channel).unwrap();
+        parts.channel.close();
         let mut reply = Vec::new();
-        theirs.read_to_end(&mut reply).unwrap();
+        parts.client.read_to_end(&mut reply).unwrap();
         assert_eq!(reply.len(), 16);
         // Simple reply: magic, errno (ENOMEM), cookie.
         assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 12]);
