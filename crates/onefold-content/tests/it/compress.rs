@@ -80,6 +80,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_cut_short_is_refused(data in block(9000), cut: usize) {
+        let mut decompressor = Decompressor::new();
+        for compression in ALL {
+            let (codec, stored) = compress(compression, &data, unlimited(&data));
+            let mut out = vec![0; data.len()];
+            if !stored.is_empty() {
+                let short = &stored[..cut % stored.len()];
+                prop_assert!(decompressor.decompress_into(codec, short, &mut out).is_err());
+            }
+        }
+    }
+
+    /// Says nothing of the outcome: a changed bit may well give another valid encoding of as many
+    /// bytes. That the bytes are the right ones is for the fingerprint to say.
+    #[test]
     fn corrupt_input_never_panics(data in block(9000), seed: u64, cut in 0..9000_usize) {
         let mut decompressor = Decompressor::new();
         for compression in ALL {
@@ -90,7 +105,7 @@ proptest! {
                 stored[at] ^= 1 << (seed >> 32 & 7);
                 drop(decompressor.decompress_into(codec, &stored, &mut out));
                 stored.truncate(cut % stored.len());
-                prop_assert!(decompressor.decompress_into(codec, &stored, &mut out).is_err());
+                drop(decompressor.decompress_into(codec, &stored, &mut out));
             }
             let garbage = noise(seed, cut);
             for codec in [Codec::Lz4, Codec::Zstd] {
