@@ -78,6 +78,7 @@ impl Inner {
     fn freeze(&self, engine: &mut Engine, flusher: &Flusher) -> Frozen {
         let dead = engine.table.take_dead();
         engine.leaving = dead.len();
+        engine.freezes += 1;
         let superblock = self.superblock(flusher.sequence + 1, engine);
         Frozen {
             map: self.map.freeze(superblock.sequence),

@@ -18,19 +18,8 @@ use crate::error::PoolError;
 use crate::format::container::Owner;
 use crate::index::Place;
 use crate::map::Watch;
-use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
+use crate::pba::{MapEntry, Pba};
 use crate::plan::{Batch, ChunkWrite, Draft, Plan};
-use crate::space::Purpose;
-
-/// Container tables that map pages are set aside for: one that is being written and one that
-/// changes meanwhile.
-const TABLES: usize = 2;
-/// Map pages that data writes leave for moving records, trims and volume changes.
-const MAP_SLACK_PAGES: usize = 192;
-/// Of these, what moving records leaves for trims and volume changes.
-const MAP_TRIM_PAGES: usize = 64;
-/// Journal bytes of one run's head; a batch has at most one run per chunk.
-const RUN_HEAD_BYTES: u64 = 24;
 
 /// What a commit came to.
 #[derive(Default)]
@@ -39,10 +28,12 @@ pub(crate) struct Committed {
     pub conflicts: Vec<usize>,
     /// Containers that became full: the caller writes them out.
     pub sealed: Vec<Arc<OpenContainer>>,
+    /// The next container should be made: the caller sees to that.
+    pub nearly_full: bool,
 }
 
 impl Inner {
-    /// Commit a planned batch.
+    /// Commit a planned batch. The lock is one that [`Inner::engine_with`] gave.
     pub fn commit(
         &self,
         engine: &mut Engine,
@@ -56,8 +47,8 @@ impl Inner {
         if volume.deleting.load(Ordering::Acquire) {
             return Err(PoolError::VolumeDeleted);
         }
-        self.set_aside(engine, volume, writes.len(), Purpose::Data)?;
         let mut committed = Committed::default();
+        let filled = engine.filled();
         let mut entries: Vec<Option<MapEntry>> = vec![None; writes.len()];
         let stored = self.store_drafts(engine, volume, writes, batch, scratch, &mut committed)?;
         let mut known = None;
@@ -93,52 +84,8 @@ impl Inner {
         self.apply(engine, volume, writes, &entries)?;
         engine.generation += 1;
         self.count_batch(batch);
+        committed.nearly_full = self.has_become_nearly_full(engine, filled);
         Ok(committed)
-    }
-
-    /// Space for the worst that a batch can need.
-    pub fn set_aside(
-        &self,
-        engine: &mut Engine,
-        volume: &VolumeState,
-        chunks: usize,
-        purpose: Purpose,
-    ) -> Result<(), PoolError> {
-        let height = usize::from(self.map.root(volume.number)?.height);
-        let pages = chunks.min(2 + chunks / 2) * (height + 1);
-        let slack = if purpose == Purpose::Data { MAP_SLACK_PAGES } else { MAP_TRIM_PAGES };
-        let journal_bytes = chunks as u64 * (RUN_HEAD_BYTES + 8);
-        let asked = self.set_aside_pages(engine, pages + slack, journal_bytes, purpose)?;
-        if asked && purpose == Purpose::Data {
-            self.set_aside_ahead(engine)?;
-        }
-        Ok(())
-    }
-
-    /// Space for so many map pages beside those of the tables, and for bytes of the journal, and no
-    /// more than that. Says whether the media had to be asked for any.
-    pub fn set_aside_pages(
-        &self,
-        engine: &mut Engine,
-        pages: usize,
-        journal_bytes: u64,
-        purpose: Purpose,
-    ) -> Result<bool, PoolError> {
-        let map = self.map.reserve(pages + TABLES * engine.table.pages_max())?;
-        let journal = engine.space.journal(journal_bytes, purpose)?;
-        Ok(map || journal)
-    }
-
-    /// After all that is needed: space ahead, where there is any, so that what comes next need not
-    /// ask. On a disk that is nearly full a whole step for one file may be what another file needs.
-    fn set_aside_ahead(&self, engine: &mut Engine) -> Result<(), PoolError> {
-        for set_aside in [self.map.reserve_ahead(), engine.space.journal_ahead()] {
-            match set_aside {
-                Err(error) if error.is_no_space() => {}
-                set_aside => set_aside?,
-            }
-        }
-        Ok(())
     }
 
     fn still_expected(
@@ -229,30 +176,14 @@ impl Inner {
         Ok(open)
     }
 
-    /// An empty container, made in the store and known to the table.
+    /// An empty container to be filled.
     pub fn new_container(&self, engine: &mut Engine) -> Result<Arc<OpenContainer>, PoolError> {
-        let volumes = self.volumes.read().unwrap_or_else(std::sync::PoisonError::into_inner).len();
-        engine.space.supers(volumes + 1)?;
         let buffer = self.take_buffer()?;
-        let id = self.create_next(engine)?;
+        let id = self.take_container(engine)?;
         Ok(self.begin_container(engine, id, buffer))
     }
 
-    /// Make the next container in the store.
-    pub fn create_next(&self, engine: &mut Engine) -> Result<ContainerId, PoolError> {
-        if engine.next_container > CONTAINER_ID_MAX {
-            return Err(PoolError::NoSpace("all container numbers are used up".to_owned()));
-        }
-        let id = ContainerId::new(engine.next_container);
-        // Nothing acknowledged rests on a container that could not be made: a lack of file handles
-        // or memory passes, and the next write tries again.
-        self.store.create(id, u64::from(self.settings.container_bytes))?;
-        engine.next_container += 1;
-        self.newest.store(id.get(), Ordering::Release);
-        Ok(id)
-    }
-
-    /// Begin to fill a container that the store has.
+    /// Begin to fill a container that store and table have.
     pub fn begin_container(
         &self,
         engine: &mut Engine,
@@ -260,7 +191,6 @@ impl Inner {
         buffer: Buffer,
     ) -> Arc<OpenContainer> {
         let capacity = self.settings.container_bytes as usize;
-        engine.table.open(id);
         let origin = (&self.identity.uuid, engine.epoch);
         let open = Arc::new(OpenContainer::new(id, capacity, origin, buffer));
         self.live_mut().insert(id, Arc::clone(&open));

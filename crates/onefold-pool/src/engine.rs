@@ -1,6 +1,6 @@
 //! What an open pool consists of, and who may hold which lock.
 //! Room: onefold-pool.
-//! Lock order: reclaim, flusher, engine, map; nothing else is held across calls. The index,
+//! Lock order: reclaim, growth, flusher, engine, map; nothing else is held across calls. The index,
 //! directories, read cache and live containers have locks of their own that guard single
 //! operations.
 
@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub stores: AtomicU64,
     /// Number of the container made last.
     pub newest: AtomicU32,
+    /// Taken by whoever asks the media for space before a change.
+    pub growth: Mutex<()>,
     pub engine: Mutex<Engine>,
     pub flusher: Mutex<Flusher>,
     /// What winning space back is at.
@@ -101,12 +103,16 @@ pub(crate) struct Engine {
     pub moving: Option<Arc<OpenContainer>>,
     /// An empty container in the store, set aside so that records can be moved on a full disk.
     pub spare: Option<ContainerId>,
+    /// Empty containers in the store that the next ones to be filled are taken from.
+    pub ready: Vec<ContainerId>,
     /// Sealed containers that are not yet durable.
     pub unsynced: Vec<Arc<OpenContainer>>,
     pub next_container: u32,
     pub next_volume: u32,
     /// The checkpoint that the journal follows.
     pub epoch: u64,
+    /// Counts checkpoints that were frozen.
+    pub freezes: u64,
     /// Containers off the table that a checkpoint is about to take from the store.
     pub leaving: usize,
     /// Map changes that no flush has taken yet.

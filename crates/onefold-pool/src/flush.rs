@@ -15,6 +15,7 @@ use crate::format::frame::Entries;
 use crate::format::superblock::Superblock;
 use crate::journal;
 use crate::open::SUPER_FILES;
+use crate::provide::Needs;
 
 impl Inner {
     /// Make every commit so far durable. Flushes that arrive together share the work.
@@ -90,9 +91,9 @@ impl Inner {
         {
             let mut engine = self.engine();
             let engine = &mut *engine;
-            if let Some(spare) = engine.spare.take() {
-                engine.table.remove(spare);
-                unused.push(spare);
+            for id in engine.spare.take().into_iter().chain(std::mem::take(&mut engine.ready)) {
+                engine.table.remove(id);
+                unused.push(id);
             }
             for open in [engine.open.take(), engine.moving.take()].into_iter().flatten() {
                 if open.is_unused() {
@@ -126,6 +127,7 @@ impl Inner {
     /// Cut files to their contents, after a checkpoint, and to what the next process needs to win
     /// space back: others may fill the disk before it comes.
     fn give_back(&self) -> Result<(), PoolError> {
+        let _growing = self.growing();
         let mut flusher = self.flusher();
         let mut engine = self.engine();
         self.map.give_back()?;
@@ -139,7 +141,7 @@ impl Inner {
             media.set_len(len)?;
         }
         engine.space.given_back();
-        let fill = self.set_aside_fill(&mut engine, self.map.height_max(), 1);
+        let fill = self.set_aside(&mut engine, &Needs::of_fill(self.map.height_max(), 1));
         let held = fill.and_then(|()| flusher.journal.hold(self.reserve_bytes(&engine)));
         match held {
             Err(error) if error.is_no_space() => Ok(()),
@@ -154,6 +156,7 @@ impl Inner {
         engine.open.is_none()
             && engine.moving.is_none()
             && engine.spare.is_none()
+            && engine.ready.is_empty()
             && engine.entries.is_empty()
             && flusher.pending.is_empty()
             && flusher.journal.is_clean()

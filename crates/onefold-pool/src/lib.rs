@@ -31,6 +31,7 @@ mod open;
 mod pba;
 mod plan;
 mod pool;
+mod provide;
 mod punch;
 mod read;
 mod read_cache;

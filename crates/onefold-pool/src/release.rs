@@ -1,20 +1,16 @@
 //! Giving blocks up: trim, write zeroes, and the tail of a shrunk volume.
 //! Room: onefold-pool.
 
-use std::sync::PoisonError;
-
 use onefold_block::{Lba, WriteRequest};
 
 use crate::commit::Tally;
-use crate::engine::{Engine, Inner, VolumeState};
+use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
-use crate::space::Purpose;
+use crate::provide::{FILL_BYTES, Needs};
 
 /// Map leaves changed under one hold of the engine's lock, so that a large trim lets writes by.
 const LEAVES_PER_TURN: usize = 64;
-/// Journal bytes of one fill.
-const FILL_BYTES: u64 = 32;
 
 impl Inner {
     /// Make whole blocks holes or zeroes.
@@ -51,11 +47,10 @@ impl Inner {
         entry: MapEntry,
         leaves: usize,
     ) -> Result<u64, PoolError> {
-        let mut engine = self.engine();
+        let height = usize::from(self.map.root(volume.number)?.height);
+        let mut engine = self.engine_with(&Needs::of_fill(height, leaves.min(count as usize)))?;
         let engine = &mut *engine;
         self.check_writable()?;
-        let height = usize::from(self.map.root(volume.number)?.height);
-        self.set_aside_fill(engine, height, leaves.min(count as usize))?;
         let mut tally = Tally::default();
         let turn = self
             .map
@@ -68,20 +63,6 @@ impl Inner {
         engine.space.journal_took(FILL_BYTES);
         engine.generation += 1;
         Ok(turn)
-    }
-
-    /// Space for a fill of so many leaves in a map of this height, and for the checkpoint after it;
-    /// nothing ahead, because on a full disk that may be what reclaim needs.
-    pub fn set_aside_fill(
-        &self,
-        engine: &mut Engine,
-        height: usize,
-        leaves: usize,
-    ) -> Result<(), PoolError> {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
-        engine.space.supers(volumes)?;
-        let pages = leaves + 2 * (height + 1);
-        self.set_aside_pages(engine, pages, FILL_BYTES, Purpose::Release).map(drop)
     }
 
     /// Make a byte range read as zeroes: whole blocks by their map entries, ragged ends by writing.

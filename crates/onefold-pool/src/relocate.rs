@@ -24,6 +24,7 @@ use crate::index::Place;
 use crate::key_hasher::KeyHasher;
 use crate::pba::{MapEntry, Pba};
 use crate::plan::{ChunkWrite, Draft};
+use crate::provide::{Needs, NewRecords};
 use crate::space::Purpose;
 use crate::victim::Victim;
 
@@ -132,13 +133,15 @@ impl Inner {
         records: &mut Records,
     ) -> Result<(Vec<Arc<OpenContainer>>, u64), PoolError> {
         assert!(references.len() <= MOVES_PER_COMMIT);
-        let mut engine = self.engine();
+        let height = self.map.root(volume.number)?.height;
+        let bytes = references.iter().map(|reference| reference.pba.location.len_bytes()).sum();
+        let moved = NewRecords::Moved(references.len(), bytes);
+        let needs = Needs::of_commit(height, references.len(), Purpose::Release, moved);
+        let mut engine = self.engine_with(&needs)?;
         let engine = &mut *engine;
-        self.check_writable()?;
         if volume.deleting.load(std::sync::atomic::Ordering::Acquire) {
             return Ok((Vec::new(), 0));
         }
-        self.set_aside(engine, volume, references.len(), Purpose::Release)?;
         let blocks: Vec<Lba> = references.iter().map(|reference| Lba::new(reference.lba)).collect();
         let mut now = Vec::with_capacity(references.len());
         self.pick(volume.number, &blocks, &mut now)?;
@@ -216,20 +219,24 @@ impl Inner {
     /// Before new records get a container, there must be two for moved ones: one to fill, and one
     /// for what does not fit. Then whatever fills the disk, the emptiest container can be emptied.
     pub fn keep_reserve(&self, engine: &mut Engine) -> Result<(), PoolError> {
-        if self.reserve_bytes(engine) == 0 {
+        if self.reserve_lacks(engine) == 0 {
             return Ok(());
         }
         if engine.moving.is_none() {
             self.moving_container(engine)?;
         }
         if engine.spare.is_none() {
-            // The table knows it from here on: a checkpoint may come before it is filled, and a
-            // journal refers only to containers that the checkpoint knows or that are newer.
-            let id = self.create_next(engine)?;
-            engine.table.open(id);
-            engine.spare = Some(id);
+            engine.spare = Some(self.take_container(engine)?);
         }
         Ok(())
+    }
+
+    /// Of the two, how many are not there.
+    pub fn reserve_lacks(&self, engine: &Engine) -> usize {
+        if self.reserve_bytes(engine) == 0 {
+            return 0;
+        }
+        usize::from(engine.moving.is_none()) + usize::from(engine.spare.is_none())
     }
 
     /// Space without which nothing can be moved: the containers that [`Inner::keep_reserve`] keeps,

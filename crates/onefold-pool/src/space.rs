@@ -2,6 +2,7 @@
 //! Room: onefold-pool.
 //! Invariant: everything accepted so far fits into space that is set aside.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use onefold_block::Media;
@@ -47,27 +48,32 @@ impl Space {
         Self { journal, supers, journal_used, journal_reserved: 0, super_reserved: 0 }
     }
 
-    /// See that `bytes` more of journal entries have space, and no more than they need. Says
-    /// whether any had to be set aside.
-    pub fn journal(&mut self, bytes: u64, purpose: Purpose) -> Result<bool, PoolError> {
+    /// The part of the journal's file that `bytes` more of entries need and that is not set aside:
+    /// no more than they need.
+    pub fn journal_lacks(&self, bytes: u64, purpose: Purpose) -> Range<u64> {
         let slack = if purpose == Purpose::Data { JOURNAL_SLACK_BYTES } else { 0 };
-        let needed = self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack;
-        if needed <= self.journal_reserved {
-            return Ok(false);
+        let (needed, from) =
+            (self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack, self.journal_reserved);
+        from..if needed > from { needed.next_multiple_of(PAGE_BYTES) } else { from }
+    }
+
+    /// The rest of a step, so that what comes next need not ask the media.
+    pub fn journal_ahead(&self) -> Range<u64> {
+        self.journal_reserved..self.journal_reserved.next_multiple_of(JOURNAL_STEP_BYTES)
+    }
+
+    /// The journal's file has space up to there.
+    pub fn journal_has(&mut self, upto: u64) {
+        self.journal_reserved = self.journal_reserved.max(upto);
+    }
+
+    /// See that `bytes` more of journal entries have space.
+    pub fn journal(&mut self, bytes: u64, purpose: Purpose) -> Result<(), PoolError> {
+        let lacks = self.journal_lacks(bytes, purpose);
+        if !lacks.is_empty() {
+            self.journal.reserve(lacks.start, lacks.end - lacks.start)?;
+            self.journal_has(lacks.end);
         }
-        self.journal_upto(needed.next_multiple_of(PAGE_BYTES))?;
-        Ok(true)
-    }
-
-    /// Set the rest of a step aside, so that what comes next need not ask the media.
-    pub fn journal_ahead(&mut self) -> Result<(), PoolError> {
-        self.journal_upto(self.journal_reserved.next_multiple_of(JOURNAL_STEP_BYTES))
-    }
-
-    fn journal_upto(&mut self, upto: u64) -> Result<(), PoolError> {
-        let from = self.journal_reserved;
-        self.journal.reserve(from, upto - from)?;
-        self.journal_reserved = upto;
         Ok(())
     }
 
@@ -86,13 +92,23 @@ impl Space {
         self.journal_used = FRAME_OVERHEAD_BYTES;
     }
 
+    /// How much of both checkpoint files must be set aside for so many volumes; 0 if that much is.
+    pub const fn supers_lack(&self, volumes: usize) -> u64 {
+        let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES;
+        if needed > self.super_reserved { needed.next_multiple_of(PAGE_BYTES) } else { 0 }
+    }
+
+    /// Both checkpoint files have space up to there.
+    pub fn supers_have(&mut self, upto: u64) {
+        self.super_reserved = self.super_reserved.max(upto);
+    }
+
     /// See that a checkpoint of so many volumes has space, in both files.
     pub fn supers(&mut self, volumes: usize) -> Result<(), PoolError> {
-        let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES;
-        if needed > self.super_reserved {
-            let upto = needed.next_multiple_of(PAGE_BYTES);
+        let upto = self.supers_lack(volumes);
+        if upto > 0 {
             self.supers.iter().try_for_each(|media| media.reserve(0, upto))?;
-            self.super_reserved = upto;
+            self.supers_have(upto);
         }
         Ok(())
     }

@@ -63,7 +63,8 @@ impl Inner {
     }
 
     /// A chunk with this fingerprint that another thread has just stored, looked for only in
-    /// memory: this runs under the engine's lock, which guards `table`.
+    /// memory: this runs under the engine's lock, which guards `table`. Where bytes must be
+    /// compared, only in containers that are there too.
     pub fn find_just_stored(
         &self,
         table: &ContainerTable,
@@ -83,9 +84,9 @@ impl Inner {
                 continue;
             };
             let pba = Pba { container: id, location: entry.location };
-            if self.settings.fingerprint.is_strong()
-                || self.holds(pba, chunk, scratch) == Some(true)
-            {
+            let is_same = self.settings.fingerprint.is_strong()
+                || (self.live(id).is_some() && self.holds(pba, chunk, scratch) == Some(true));
+            if is_same {
                 return Some(Verified { pba, hash: fingerprint.prefix64(), place });
             }
         }

@@ -15,7 +15,7 @@ use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
-use crate::space::Purpose;
+use crate::provide::Needs;
 use crate::volume::Volume;
 
 /// Most blocks of a volume: what five levels of the map hold.
@@ -126,6 +126,8 @@ impl Pool {
         inner.check_writable()?;
         check_volume_name(name)?;
         let blocks = inner.check_size(size)?;
+        // Space for one volume more.
+        drop(inner.engine_with(&Needs::of_fill(0, 0))?);
         let record = {
             // This lock holds the next checkpoint back until the volume is there.
             let flusher = inner.flusher();
@@ -227,8 +229,8 @@ impl Pool {
             debug_assert!(old_blocks >= blocks);
         }
         {
-            let mut engine = inner.engine();
-            engine.space.journal(0, Purpose::Release)?;
+            let height = usize::from(height_for(blocks));
+            let mut engine = inner.engine_with(&Needs::of_fill(height, 0))?;
             inner.map.resize(volume.number, blocks)?;
             volume.size_bytes.store(size.bytes(), Ordering::Release);
             engine.generation += 1;

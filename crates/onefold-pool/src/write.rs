@@ -10,6 +10,8 @@ use crate::engine::{Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
+use crate::provide::{Needs, NewRecords};
+use crate::space::Purpose;
 use crate::sync;
 
 /// Passes in which a chunk may be shared; after these it is stored, whoever else has it.
@@ -112,7 +114,8 @@ impl Inner {
         }
         // Others overwrite the chunk faster than it can be completed: now they wait for it.
         self.with_space(|| {
-            let mut engine = self.engine();
+            let records = NewRecords::Written(1, 2 * self.chunk_bytes());
+            let mut engine = self.engine_with(&self.needs(volume, 1, records)?)?;
             let mut entries = Vec::with_capacity(1);
             self.read_still(&engine, volume, piece.lba, &mut entries, &mut chunk, scratch)?;
             piece.complete(&mut chunk);
@@ -136,8 +139,20 @@ impl Inner {
             let batch = self.plan(writes, sharing, scratch);
             // Map pages are read now, so that the commit need not wait for the media.
             self.prefault(volume, writes)?;
-            self.commit(&mut self.engine(), volume, writes, &batch, scratch)
+            let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
+            let needs = self.needs(volume, writes.len(), records)?;
+            self.commit(&mut *self.engine_with(&needs)?, volume, writes, &batch, scratch)
         })
+    }
+
+    fn needs(
+        &self,
+        volume: &VolumeState,
+        chunks: usize,
+        records: NewRecords,
+    ) -> Result<Needs, PoolError> {
+        let height = self.map.root(volume.number)?.height;
+        Ok(Needs::of_commit(height, chunks, Purpose::Data, records))
     }
 
     /// Commit and write out what became full. Where there is no space, some is won back and
@@ -159,6 +174,9 @@ impl Inner {
                 other => break other?,
             }
         };
+        if committed.nearly_full {
+            self.make_next();
+        }
         for container in committed.sealed {
             self.write_out(&container)?;
         }

@@ -111,6 +111,15 @@ impl OpenContainer {
         }
     }
 
+    /// Whether so many records of so many bytes together have room.
+    pub fn has_room(&self, count: usize, bytes: usize) -> bool {
+        let content = self.content();
+        let count = content.directory.len() + count;
+        content.directory_at.is_none()
+            && count <= CHUNKS_PER_CONTAINER_MAX
+            && content.len() + bytes + container::directory_bytes(count) <= self.capacity
+    }
+
     /// No more records. Returns the final length in bytes and the number of records.
     pub fn seal(&self) -> (usize, usize) {
         let mut content = self.content_mut();

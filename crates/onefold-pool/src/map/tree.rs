@@ -38,6 +38,19 @@ const fn bitmap_pages(slots: &Slots, more: usize) -> usize {
     pages
 }
 
+/// See [`Map::lacking`].
+fn lacking(state: &State, more: usize) -> u32 {
+    let needed = state.cache.dirty() + state.cache.frozen() + more;
+    let bitmaps = BITMAPS * bitmap_pages(&state.slots, 2 * needed);
+    ((needed + bitmaps) as u32).saturating_sub(state.slots.free())
+}
+
+/// One past the last slot that has space once so many more have.
+fn upto(slots: &Slots, more: u32) -> Result<u32, PoolError> {
+    let upto = slots.reserved().checked_add(more);
+    upto.ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))
+}
+
 /// A volume's root, as a checkpoint records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -407,35 +420,44 @@ impl Map {
         Ok(at.min(end) - start)
     }
 
-    /// Set space aside so that everything dirty or being written, `more` pages, and the bitmap of
-    /// slots can be written out, and no more than that needs. Says whether the file had to grow.
-    pub fn reserve(&self, more: usize) -> Result<bool, PoolError> {
-        let mut state = self.state();
-        let needed = state.cache.dirty() + state.cache.frozen() + more;
-        let bitmaps = BITMAPS * bitmap_pages(&state.slots, 2 * needed);
-        let missing = ((needed + bitmaps) as u32).saturating_sub(state.slots.free());
-        self.reserve_slots(&mut state.slots, missing)?;
-        Ok(missing > 0)
+    /// Slots for which space is still to be set aside so that everything dirty or being written,
+    /// `more` pages, and the bitmap of slots can be written out: no more than that needs.
+    pub fn lacking(&self, more: usize) -> u32 {
+        lacking(&self.state(), more)
     }
 
-    /// Set the rest of a step aside, so that the next changes need not ask the media.
-    pub fn reserve_ahead(&self) -> Result<(), PoolError> {
+    /// See that what [`Map::lacking`] tells of is set aside.
+    pub fn reserve(&self, more: usize) -> Result<(), PoolError> {
         let mut state = self.state();
-        let reserved = state.slots.reserved();
+        let upto = upto(&state.slots, lacking(&state, more))?;
+        self.set_aside(state.slots.reserved(), upto)?;
+        state.slots.grow_reserved(upto);
+        Ok(())
+    }
+
+    /// Set space aside for so many slots, and hold no lock while the media are asked.
+    pub fn provide(&self, slots: u32) -> Result<(), PoolError> {
+        let (from, upto) = {
+            let state = self.state();
+            (state.slots.reserved(), upto(&state.slots, slots)?)
+        };
+        self.set_aside(from, upto)?;
+        self.state().slots.grow_reserved(upto);
+        Ok(())
+    }
+
+    /// Set the rest of a step aside in the same way, so that the next changes need not ask.
+    pub fn provide_ahead(&self) -> Result<(), PoolError> {
+        let reserved = self.state().slots.reserved();
         let step = reserved.checked_next_multiple_of(RESERVE_SLOTS).unwrap_or(reserved);
-        self.reserve_slots(&mut state.slots, step - reserved)
+        self.provide(step - reserved)
     }
 
-    fn reserve_slots(&self, slots: &mut Slots, more: u32) -> Result<(), PoolError> {
-        if more == 0 {
-            return Ok(());
+    fn set_aside(&self, from: u32, upto: u32) -> Result<(), PoolError> {
+        let page = PAGE_BYTES as u64;
+        if upto > from {
+            self.media.reserve(u64::from(from) * page, u64::from(upto - from) * page)?;
         }
-        let (from, page) = (slots.reserved(), PAGE_BYTES as u64);
-        let upto = from
-            .checked_add(more)
-            .ok_or_else(|| PoolError::NoSpace("the map has reached 16 TiB".to_owned()))?;
-        self.media.reserve(u64::from(from) * page, u64::from(more) * page)?;
-        slots.grow_reserved(upto);
         Ok(())
     }
 

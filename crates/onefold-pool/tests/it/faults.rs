@@ -49,11 +49,13 @@ fn a_container_that_cannot_be_made_fails_its_write_and_no_other() {
     let volume = main_volume(&pool, 400).unwrap();
     for (round, fault) in [FaultKind::Eio, FaultKind::Enospc].into_iter().enumerate() {
         let first = round as u64 * 150;
-        // As many chunks as fill the open container, and one that needs the next.
-        folder.fail_once(&[OpKind::Create], 1, fault);
+        // As many chunks as fill the open container, and one that needs the next. That it could not
+        // be made ahead nobody hears of.
+        folder.fail_from(&[OpKind::Create], 1, fault);
         let written = |n: u64| volume.write_at(n * CHUNK as u64, &content(n, CHUNK), false);
         let failed = (first..first + 150).find(|&n| written(n).is_err());
         let failed = failed.expect("a container is made");
+        folder.clear_faults();
         written(failed).unwrap();
         volume.flush().unwrap();
         assert!(pool.status().unwrap().failure.is_none());
@@ -118,7 +120,7 @@ fn random_work_on_a_disk_that_is_nearly_full_never_breaks_the_model() {
         let (folder, pool) = new_pool(&small());
         let volume = main_volume(&pool, 1200).unwrap();
         let mut model = Model::new(1200);
-        folder.set_capacity(Some(folder.used_bytes() + (1400 << 10) + (seed << 16)));
+        folder.set_capacity(Some(folder.used_bytes() + (1200 << 10) + (seed << 16)));
         let mut random = SplitMix64::new(seed);
         let mut refused = 0;
         for _ in 0..250 {

@@ -13,7 +13,7 @@ use crate::support::{IDENTITY, assert_sound, content, options, read_only, small}
 const BLOCKS: u64 = 300;
 /// Of so many blocks side by side one in eight lives on.
 const RUN: u64 = 16;
-/// For map and journal, which writes set aside before they want a container; not for one, too.
+/// For map and journal, and for one container.
 const ROOM_BYTES: u64 = 1300 << 10;
 
 /// More operations than punching takes.
@@ -46,7 +46,7 @@ fn pool_of_few() -> (SimFolder, Pool, Volume, Vec<u64>) {
 }
 
 /// Give up most of what is there, so that whole pages of each container are dead; the disk has no
-/// room for another container. Returns how many blocks were given up.
+/// room for many more containers. Returns how many blocks were given up.
 fn give_up(folder: &SimFolder, volume: &Volume, seeds: &mut [u64]) -> u64 {
     let mut freed = 0;
     for block in (0..BLOCKS).filter(|block| block % RUN >= 2) {
@@ -186,6 +186,8 @@ fn power_cuts_at_every_operation_of_punching_lose_nothing_that_was_flushed() {
             assert!(cut < CUTS_MAX, "what was written never ends");
             let (folder, pool, volume, mut seeds) = pool_of_few();
             give_up(&folder, &volume, &mut seeds);
+            // For not one container more.
+            folder.set_capacity(Some(folder.used_bytes() + (1060 << 10)));
             let flushed = cut % 2 == 0;
             if flushed {
                 volume.flush().unwrap();
