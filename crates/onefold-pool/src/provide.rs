@@ -128,7 +128,7 @@ impl Inner {
     }
 
     /// Have the next container made while there is still room in the one being filled, unless
-    /// somebody is getting space already. If it cannot be made, the write that needs it will say so.
+    /// somebody is getting space already. If it cannot be made, the write that needs it says so.
     pub fn make_next(&self) {
         let Ok(_growing) = self.growth.try_lock() else { return };
         if self.engine().ready.is_empty()
