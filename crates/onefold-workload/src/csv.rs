@@ -1,8 +1,9 @@
 //! Our own trace format as CSV with one header line.
 //! Room: onefold-workload.   In: [`Request`]s.   Out: text.
 //! Columns: `time_ns,op,offset,length,identity,stream,pid,deduplicate`; nanoseconds and bytes as
-//! whole numbers, `op` one of read, write, trim and flush, `identity` 32 hex digits, `deduplicate`
-//! yes or no; the last four may be empty, and the last one may be missing in the whole file.
+//! whole numbers, `op` one of read, write, trim, flush and idle, `identity` 32 hex digits,
+//! `deduplicate` yes or no; the last four may be empty, and the last one may be missing
+//! in the whole file.
 //! Invariant: what is written and read again is equal.
 
 use std::io::{self, Write};

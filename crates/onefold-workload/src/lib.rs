@@ -8,12 +8,14 @@
 //! - [`summary`] counts what is in a trace;
 //! - [`request_log`] writes down what became of each request;
 //! - [`generate`] makes requests from a seed;
+//! - [`idle_hints`] says of requests where a host that knows would have said that it is idle;
 //! - [`content`] makes content from a seed: data-set profiles and histograms;
 //! - [`scan`] takes the content of a real tree or image.
 
 pub mod content;
 pub mod csv;
 pub mod generate;
+pub mod idle_hints;
 pub mod import;
 #[cfg(feature = "parquet")]
 pub mod parquet;
@@ -29,6 +31,7 @@ pub mod trace;
 pub use content::{ContentProfile, Histogram, PRESETS};
 pub use csv::CsvWriter;
 pub use generate::{AddressPattern, Arrivals, Generator, ThinkTime, WorkloadSpec};
+pub use idle_hints::IdleHints;
 #[cfg(feature = "parquet")]
 pub use import::ParquetReader;
 pub use import::{BlkAction, Format, ImportReport, Problem, SkipReason, TraceError, TraceReader};

@@ -6,8 +6,9 @@
 //! frame   "FRAM" u32, payload length u32, CRC-32 of what follows, base time ns u64, payload
 //! record  tag u8, then variable-length numbers: time since the base, stream, offset, length;
 //!         behind a write with contents, 16 bytes for each piece cut at multiples of the unit
-//! tag     0 to 3: read, write, TRIM, flush; 4: the name of a stream; and 8 if contents follow, 16
-//!         if the host says whether it is to be deduplicated, 32 more if it is
+//! tag     0 to 3: read, write, TRIM, flush; 4: the name of a stream; 5: the host's hint that it is
+//!         idle; and 8 if contents follow, 16 if the host says whether it is to be deduplicated, 32
+//!         more if it is
 //! ```
 //!
 //! Numbers of fixed length are little-endian. A frame is written with one call, so that a process
@@ -32,9 +33,21 @@ const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 pub const UNIT_BYTES: std::ops::RangeInclusive<u32> = 512..=4096;
 
 const TAG_NAME: u8 = 4;
+const TAG_IDLE: u8 = 5;
 const TAG_CONTENT: u8 = 8;
 const TAG_SAID: u8 = 16;
 const TAG_DEDUPLICATE: u8 = 32;
+
+/// The tag of an operation, without what is added to it.
+const fn tag_of(op: Op) -> u8 {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Trim => 2,
+        Op::Flush => 3,
+        Op::Idle => TAG_IDLE,
+    }
+}
 
 /// One request of a recording, before it is cut into pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +58,9 @@ pub struct Recorded<'a> {
     pub op: Op,
     /// Which of the devices.
     pub stream: u32,
-    /// First byte; 0 for a flush.
+    /// First byte; 0 for a flush or a hint.
     pub offset: u64,
-    /// Number of bytes; 0 for a flush.
+    /// Number of bytes; 0 for a flush or a hint.
     pub length: u64,
     /// What a write wrote: one identity for each piece cut at multiples of the unit, or none.
     pub content: &'a [u128],
@@ -97,7 +110,7 @@ impl RecordingEncoder {
             Some(false) => TAG_SAID,
             Some(true) => TAG_SAID | TAG_DEDUPLICATE,
         };
-        self.payload.push(op as u8 | word | if known { TAG_CONTENT } else { 0 });
+        self.payload.push(tag_of(op) | word | if known { TAG_CONTENT } else { 0 });
         // Requests of several threads may come a little out of order.
         put(&mut self.payload, zigzag(time_ns.wrapping_sub(base).cast_signed()));
         for number in [u64::from(stream), offset, length] {
@@ -343,7 +356,7 @@ impl<R: BufRead> RecordingReader<R> {
                 word => Some(word & TAG_DEDUPLICATE != 0),
             };
             let op = tag & !(TAG_CONTENT | TAG_SAID | TAG_DEDUPLICATE);
-            let op = Op::ALL.into_iter().find(|known| *known as u8 == op)?;
+            let op = Op::ALL.into_iter().find(|known| tag_of(*known) == op)?;
             let time = base.checked_add_signed(unzigzag(number(&mut from)?))?;
             let stream = u32::try_from(number(&mut from)?).ok()?;
             let (offset, length) = (number(&mut from)?, number(&mut from)?);

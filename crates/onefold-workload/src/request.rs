@@ -17,11 +17,13 @@ pub enum Op {
     Trim,
     /// Makes earlier writes durable; without address, its offset and length are 0.
     Flush,
+    /// The host's hint that it will ask for nothing for a while; without address, like a flush.
+    Idle,
 }
 
 impl Op {
     /// Every operation.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Trim, Self::Flush];
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Trim, Self::Flush, Self::Idle];
 
     /// The name in our CSV.
     pub const fn name(self) -> &'static str {
@@ -30,7 +32,13 @@ impl Op {
             Self::Write => "write",
             Self::Trim => "trim",
             Self::Flush => "flush",
+            Self::Idle => "idle",
         }
+    }
+
+    /// Whether it goes to a range of bytes.
+    pub const fn has_range(self) -> bool {
+        !matches!(self, Self::Flush | Self::Idle)
     }
 }
 
@@ -107,7 +115,7 @@ pub struct Request {
     pub op: Op,
     /// First byte.
     pub offset: u64,
-    /// Number of bytes; 0 for a flush only.
+    /// Number of bytes; 0 for a flush or a hint only.
     pub length: u64,
     /// The content read or written, where it is known.
     pub identity: Option<Identity>,

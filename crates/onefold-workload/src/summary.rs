@@ -14,9 +14,9 @@ const STRETCHES_FIRST: usize = 1 << 16;
 #[derive(Debug)]
 pub struct TraceSummary {
     /// Requests of each operation, in the order of [`Op::ALL`].
-    pub requests: [u64; 4],
+    pub requests: [u64; 5],
     /// Bytes of each operation, in the order of [`Op::ALL`].
-    pub bytes: [u128; 4],
+    pub bytes: [u128; 5],
     /// Requests whose content is known, reads and writes.
     pub with_identity: [u64; 2],
     /// Writes whose content an earlier write had, of those with known content.
@@ -35,8 +35,8 @@ pub struct TraceSummary {
 impl Default for TraceSummary {
     fn default() -> Self {
         Self {
-            requests: [0; 4],
-            bytes: [0; 4],
+            requests: [0; 5],
+            bytes: [0; 5],
             with_identity: [0; 2],
             duplicate_writes: 0,
             first_ns: u64::MAX,
@@ -199,11 +199,12 @@ mod tests {
             request(21, Op::Write, 65536, 512, 0),
             request(22, Op::Trim, 1 << 40, 4096, 0),
             request(23, Op::Flush, 0, 0, 0),
+            request(23, Op::Idle, 0, 0, 0),
         ] {
             summary.add(&item);
         }
-        assert_eq!(summary.requests, [1, 4, 1, 1]);
-        assert_eq!(summary.bytes, [4096, 4096 * 4 + 512, 4096, 0]);
+        assert_eq!(summary.requests, [1, 4, 1, 1, 1]);
+        assert_eq!(summary.bytes, [4096, 4096 * 4 + 512, 4096, 0, 0]);
         assert_eq!((summary.with_identity, summary.duplicate_writes), ([1, 3], 1));
         assert!((summary.read_share() - 0.2).abs() < 1e-12);
         assert!((summary.duplicate_share() - 1.0 / 3.0).abs() < 1e-12);

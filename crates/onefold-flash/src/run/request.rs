@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use onefold_sim::SimSpan;
-use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, Op, Request};
+use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, IdleHints, Op, Request};
 
 use crate::dedup::mix64;
 use crate::nand::Identity;
@@ -180,6 +180,10 @@ impl Source {
             Some(_) => Contents::Given,
             None => Contents::of(spec, writes)?,
         };
+        let trace = trace.map(|requests| match spec.workload.idle_hint_ns {
+            0 => requests,
+            pause_ns => Box::new(IdleHints::new(requests, pause_ns)),
+        });
         let limit = if trace.is_some() { u64::MAX } else { spec.workload.requests };
         let closed = spec.workload.trace_timing == TraceTiming::Closed;
         Ok(Self {
@@ -305,7 +309,7 @@ impl Source {
             identity: request.identity,
             deduplicate: request.deduplicate,
         };
-        if op == Op::Flush || request.length == 0 {
+        if !op.has_range() || request.length == 0 {
             return Ok(whole);
         }
         let (bytes, logical) = (self.page_bytes, self.logical_pages);

@@ -108,6 +108,7 @@ pub(crate) struct AtEnd {
 #[derive(Clone, Copy, Debug)]
 struct Idle {
     after_ns: u64,
+    hints: Hints,
     order: IdleOrder,
     steps: u32,
     /// Whether a look at the clock is scheduled.
@@ -120,6 +121,30 @@ struct Idle {
     done: bool,
     /// The plane whose turn it is.
     plane: u32,
+}
+
+/// What the host says of idle moments.
+#[derive(Clone, Copy, Debug)]
+struct Hints {
+    /// Whether it counts.
+    heeded: bool,
+    /// The request that came last.
+    last_came: u64,
+    /// Whether the host has said that it is idle, and has asked for nothing since.
+    given: bool,
+}
+
+impl Hints {
+    /// A request comes.
+    const fn came(&mut self, number: u64) {
+        self.given = false;
+        self.last_came = number;
+    }
+
+    /// The drive has read a hint. One that others have overtaken on their way says nothing.
+    const fn read(&mut self, number: u64) {
+        self.given = self.heeded && self.last_came == number;
+    }
 }
 
 impl<'a, N, P> Simulation<'a, N, P>
@@ -154,6 +179,7 @@ where
             fresh: 0,
             idle: Idle {
                 after_ns: controller.idle_after_ns,
+                hints: Hints { heeded: controller.idle_hint, last_came: 0, given: false },
                 order: controller.idle_order,
                 steps: controller.idle_steps,
                 scheduled: false,
@@ -324,6 +350,7 @@ where
 
     fn arrive(&mut self, request: HostRequest) -> Result<(), RunError> {
         self.idle.active = false;
+        self.idle.hints.came(request.number);
         if !self.host.may_take() {
             self.host.outside.push_back(request);
             return Ok(());
@@ -432,6 +459,10 @@ where
 
     fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let logical_pages = self.ftl.settings().logical_pages;
+        if request.op == Op::Idle {
+            self.idle.hints.read(request.number);
+            return Ok(());
+        }
         if request.op == Op::Flush {
             self.wait_for_writes(flight, request);
             self.controller.begin_part(flight);
@@ -588,13 +619,17 @@ where
             self.idle.active = true;
             return self.background();
         }
-        if self.idle.after_ns == 0 || self.idle.done || self.idle.scheduled || over {
+        if self.idle.done || over {
             return Ok(());
         }
         let due = self.idle.since + self.idle.after_ns;
-        if self.controller.time_ns() >= due {
+        let timed_out = self.idle.after_ns > 0 && self.controller.time_ns() >= due;
+        if timed_out || self.idle.hints.given {
             self.idle.active = true;
             return self.background();
+        }
+        if self.idle.after_ns == 0 || self.idle.scheduled {
+            return Ok(());
         }
         self.idle.scheduled = true;
         self.controller.schedule(due, Event::Idle);

@@ -151,7 +151,7 @@ where
             request_pages: table.request_pages,
             page_bytes: spec.geometry.page_bytes,
             fresh: NUMBERS,
-            idle: spec.controller.idle_after_ns > 0 && !never_idle,
+            idle: spec.has_idle_moments() && !never_idle,
             written: vec![false; logical as usize],
         })
     }

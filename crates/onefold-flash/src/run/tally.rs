@@ -10,7 +10,7 @@ use crate::run::simulation::Completion;
 /// Counts, latencies and the hash of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    by_op: [OpTally; 4],
+    by_op: [OpTally; Op::ALL.len()],
     /// Writes that covered a page in part, in pages: each was read before it was written.
     pub partial_pages: u64,
     /// Pages read that were on their way to the FTL: the controller had them in its memory.
@@ -49,7 +49,12 @@ impl Tally {
             *sum += u128::from(*part);
         }
         self.end_ns = *answered_ns;
-        let what = u64::from(request.lpn) << 32 | u64::from(request.pages) << 2 | request.op as u64;
+        // A hint has no pages: it is told from a read by a number that no page has.
+        let (pages, op) = match request.op {
+            Op::Idle => (u64::from(u32::MAX) >> 2, 0),
+            op => (u64::from(request.pages), op as u64),
+        };
+        let what = u64::from(request.lpn) << 32 | pages << 2 | op;
         for word in [request.number, what, *answered_ns, latency_ns] {
             self.mix(word);
         }

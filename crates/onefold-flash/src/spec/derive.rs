@@ -64,6 +64,13 @@ pub(crate) fn ratio(number: f64) -> Ratio {
 }
 
 impl DriveSpec {
+    /// Whether the drive works between requests, by its own clock or because its host says so. What
+    /// a trace says is not known here.
+    pub const fn has_idle_moments(&self) -> bool {
+        self.controller.idle_after_ns > 0
+            || self.controller.idle_hint && self.workload.idle_hint_ns > 0
+    }
+
     /// Checks what single keys cannot tell.
     ///
     /// # Errors

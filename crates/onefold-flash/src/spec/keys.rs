@@ -287,7 +287,12 @@ pub const KEYS: &[Key] = &[
     key(
         "controller.idle_after_ns",
         TIME,
-        "Time without requests after which background work starts; 0: never in between",
+        "Time without requests after which background work starts by itself; 0: never in between",
+    ),
+    key(
+        "controller.idle_hint",
+        Switch,
+        "Whether background work starts at once when the host says that it is idle",
     ),
     key(
         "controller.idle_order",
@@ -362,6 +367,12 @@ pub const KEYS: &[Key] = &[
         "workload.wrap_addresses",
         Switch,
         "Whether addresses of a trace beyond the drive start again at 0, instead of an error",
+    ),
+    key(
+        "workload.idle_hint_ns",
+        TIME,
+        "A trace's host says that it is idle wherever the next request is so far away; 0: only \
+         where the trace has it",
     ),
     key(
         "workload.finish_offline",

@@ -137,6 +137,7 @@ pub struct ControllerSpec {
     pub power_loss_protection: bool,
     pub read_priority: bool,
     pub idle_after_ns: u64,
+    pub idle_hint: bool,
     pub idle_order: IdleOrder,
     pub idle_steps: u32,
 }
@@ -186,5 +187,6 @@ pub struct WorkloadTable {
     pub hot_share: f64,
     pub trace_timing: TraceTiming,
     pub wrap_addresses: bool,
+    pub idle_hint_ns: u64,
     pub finish_offline: bool,
 }

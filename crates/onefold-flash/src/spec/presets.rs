@@ -151,6 +151,7 @@ fn controller(dram_bytes: u64, hash_ns: u64, parity_correction_ns: u64) -> Contr
         power_loss_protection: false,
         read_priority: true,
         idle_after_ns: 10_000_000,
+        idle_hint: true,
         idle_order: IdleOrder::DedupFirst,
         idle_steps: 8,
     }
@@ -178,6 +179,7 @@ fn workload() -> WorkloadTable {
         hot_share: 0.8,
         trace_timing: TraceTiming::Timestamps,
         wrap_addresses: false,
+        idle_hint_ns: 0,
         finish_offline: true,
     }
 }

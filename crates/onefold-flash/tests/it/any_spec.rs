@@ -39,6 +39,7 @@ const SMALL: &[(&str, &[&str])] = &[
     ("controller.dram_bytes", &["1000000000", "1000000000", "1000000000", "20000"]),
     ("controller.write_buffer_pages", &["1", "3", "64", "5000"]),
     ("controller.idle_after_ns", &["0", "1", "10000", "1000000"]),
+    ("controller.idle_hint", &["true", "false"]),
     ("controller.idle_steps", &["1", "8", "65536"]),
     ("host.queue_entries", &["1", "2", "64", "65536"]),
     ("dedup.policy", &["\"none\""]),

@@ -26,6 +26,7 @@ mod drive_faults;
 mod drive_host_side;
 mod drive_kill;
 mod drive_power;
+mod idle_hint;
 mod issued;
 mod on_demand;
 mod power;

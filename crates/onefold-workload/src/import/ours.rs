@@ -30,7 +30,8 @@ impl Ours {
         let time_ns = fields.number("time_ns")?;
         let name = fields.take("op")?;
         let op = Op::ALL.into_iter().find(|op| op.name().as_bytes() == name);
-        let op = op.ok_or_else(|| Problem::value("op", name, "read, write, trim or flush"))?;
+        let op =
+            op.ok_or_else(|| Problem::value("op", name, "read, write, trim, flush or idle"))?;
         let offset = fields.number("offset")?;
         let length = fields.number("length")?;
         let identity = identity(fields.take("identity")?)?;

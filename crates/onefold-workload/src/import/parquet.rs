@@ -183,7 +183,8 @@ impl ParquetReader {
         };
         let name = op.bytes(row).unwrap_or(b"null");
         let op = Op::ALL.into_iter().find(|op| op.name().as_bytes() == name);
-        let op = op.ok_or_else(|| Problem::value("op", name, "read, write, trim or flush"))?;
+        let op =
+            op.ok_or_else(|| Problem::value("op", name, "read, write, trim, flush or idle"))?;
         let refused = |bytes: &[u8]| {
             let got = format!("{} bytes", bytes.len());
             Problem::value("identity", got.as_bytes(), "16 bytes or nothing")

@@ -66,7 +66,7 @@ impl Sink {
     pub fn push_with(&mut self, found: Found, known: Known) -> Parsed {
         let Found { time_ns, op, mut offset, mut length, stream, pid } = found;
         let Known { identity, deduplicate } = known;
-        if op == Op::Flush {
+        if !op.has_range() {
             (offset, length) = (0, 0);
         } else if length == 0 {
             return Ok(Some(SkipReason::ZeroLength));

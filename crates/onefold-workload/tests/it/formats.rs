@@ -255,7 +255,12 @@ fn our_csv_wants_its_header() {
     let header = "time_ns,op,offset,length,identity,stream,pid\n";
     refused(Format::Csv, "5,read,0,512,,,\n", 1, "expected the header `time_ns,op");
     refused(Format::Csv, &format!("{header}5,read,0,512,,\n"), 2, "before the pid");
-    refused(Format::Csv, &format!("{header}5,erase,0,512,,,\n"), 2, "read, write, trim or flush");
+    refused(
+        Format::Csv,
+        &format!("{header}5,erase,0,512,,,\n"),
+        2,
+        "read, write, trim, flush or idle",
+    );
     refused(Format::Csv, &format!("{header}5,read,0,512,12,,\n"), 2, "32 hex digits or nothing");
     let whole = format!("{},deduplicate\n", header.trim_end());
     refused(Format::Csv, &format!("{whole}5,read,0,512,,,\n"), 2, "before the deduplicate");

@@ -139,6 +139,17 @@ fn a_recording_is_these_bytes() {
 }
 
 #[test]
+fn a_hint_in_a_recording_is_these_bytes() {
+    let mut encoder = RecordingEncoder::new(512).expect("a power of two");
+    let (op, content) = (Op::Idle, &[][..]);
+    let hint =
+        Recorded { time_ns: 7, op, stream: 2, offset: 0, length: 0, content, deduplicate: None };
+    encoder.push(&hint);
+    // Behind the frame's head and base: tag, time since the base, stream, offset, length.
+    assert_eq!(encoder.take().expect("a frame")[20..], [5, 0, 2, 0, 0]);
+}
+
+#[test]
 fn a_frame_is_full_at_64_kib() {
     let mut encoder = RecordingEncoder::new(512).expect("a power of two");
     let read = Recorded {

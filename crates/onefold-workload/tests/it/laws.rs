@@ -16,7 +16,7 @@ prop_compose! {
         pid in any::<Option<u32>>(),
         deduplicate in any::<Option<bool>>(),
     ) -> Request {
-        let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
+        let (offset, length) = if op.has_range() { (offset, length) } else { (0, 0) };
         let identity = identity.map(Identity::from_bytes);
         Request { time_ns, op, offset, length, identity, stream, pid, deduplicate }
     }

@@ -26,12 +26,12 @@ fn written(requests: &[Request]) -> File {
 
 fn sample(count: u64) -> Vec<Request> {
     let request = |n: u64| {
-        let op = Op::ALL[n as usize % 4];
+        let op = Op::ALL[n as usize % 5];
         Request {
             time_ns: n * 1000,
             op,
-            offset: if op == Op::Flush { 0 } else { n * 4096 },
-            length: if op == Op::Flush { 0 } else { 4096 },
+            offset: if op.has_range() { n * 4096 } else { 0 },
+            length: if op.has_range() { 4096 } else { 0 },
             identity: (!n.is_multiple_of(3)).then(|| Identity::of_number(1, n % 97)),
             stream: (!n.is_multiple_of(5)).then_some(n as u32 % 7),
             pid: (!n.is_multiple_of(2)).then_some(n as u32),

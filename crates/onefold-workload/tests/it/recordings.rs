@@ -161,7 +161,7 @@ fn recordings_are_known_by_their_first_bytes_and_carry_names() {
 
 /// Time, operation, stream, offset and length.
 fn any_request() -> impl Strategy<Value = (u32, usize, u32, u32, u64)> {
-    (any::<u32>(), 0_usize..4, 0_u32..3, any::<u32>(), 1_u64..5000)
+    (any::<u32>(), 0_usize..Op::ALL.len(), 0_u32..3, any::<u32>(), 1_u64..5000)
 }
 
 proptest! {

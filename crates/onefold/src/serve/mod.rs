@@ -4,6 +4,8 @@
 pub mod background;
 pub mod child;
 pub mod connect;
+#[cfg(feature = "models")]
+pub mod control;
 pub mod events;
 pub mod guard;
 pub mod late_exports;

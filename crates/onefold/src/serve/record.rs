@@ -143,6 +143,11 @@ impl Recorder {
         Arc::new(RecordDevice::new(device, sink, clock, Some(self.hash)))
     }
 
+    /// What records the host's hints that it is idle, as of the first device.
+    pub fn hints(&self) -> HintRecorder {
+        HintRecorder { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
+    }
+
     /// Writes the rest, and says how much there is.
     pub fn finish(self, printer: &Printer) {
         // If nobody takes it, the writer has ended, and has said why.
@@ -185,6 +190,24 @@ fn key() -> Result<u64> {
 impl Shared {
     fn encoder(&self) -> MutexGuard<'_, RecordingEncoder> {
         self.encoder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request, unless the recording has ended.
+    fn push(&self, request: &Recorded<'_>) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut encoder = self.encoder();
+        encoder.push(request);
+        if !encoder.is_full() {
+            return;
+        }
+        // Under the lock, so that frames come in the order of their requests.
+        let frame = encoder.take().unwrap_or_default();
+        if self.to_writer.try_send(Message::Frame(frame)).is_err() {
+            self.end("its disk does not keep up");
+        }
     }
 
     /// Ends the recording, once.
@@ -239,6 +262,28 @@ impl Shared {
     }
 }
 
+/// Records that the host said that it is idle.
+pub struct HintRecorder {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+}
+
+impl HintRecorder {
+    /// It says so now.
+    pub fn hint(&self) {
+        let (time_ns, content) = (self.clock.now_ns(), &[][..]);
+        self.shared.push(&Recorded {
+            time_ns,
+            op: Op::Idle,
+            stream: 0,
+            offset: 0,
+            length: 0,
+            content,
+            deduplicate: None,
+        });
+    }
+}
+
 /// One of the devices.
 struct Stream {
     number: u32,
@@ -257,24 +302,13 @@ impl TraceSink for Stream {
             Verb::BlockStatus | Verb::Prefetch => return,
         };
         let shared = &self.shared;
-        if !record.succeeded || shared.ended.load(Ordering::Acquire) {
+        if !record.succeeded {
             return;
         }
-        shared.requests.fetch_add(1, Ordering::Relaxed);
         let TraceRecord { time_ns, offset, len: length, ref content, .. } = record;
         let (stream, said) = (self.number, self.deduplicate);
         let deduplicate = said.filter(|_| op == Op::Write);
-        let request = Recorded { time_ns, op, stream, offset, length, content, deduplicate };
-        let mut encoder = shared.encoder();
-        encoder.push(&request);
-        if !encoder.is_full() {
-            return;
-        }
-        // Under the lock, so that frames come in the order of their requests.
-        let frame = encoder.take().unwrap_or_default();
-        if shared.to_writer.try_send(Message::Frame(frame)).is_err() {
-            shared.end("its disk does not keep up");
-        }
+        shared.push(&Recorded { time_ns, op, stream, offset, length, content, deduplicate });
     }
 }
 

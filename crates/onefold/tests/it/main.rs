@@ -30,6 +30,7 @@ mod settings;
 mod small_disk;
 mod space;
 mod ssd;
+mod ssd_idle;
 mod ssd_run;
 mod tls;
 mod trace;

@@ -21,7 +21,7 @@ pub use scrambler::{
     ScramblerShowArgs,
 };
 pub use ssd::SsdCommand;
-pub use ssd_drive::{SsdServeArgs, SsdSmartArgs};
+pub use ssd_drive::{SsdIdleArgs, SsdServeArgs, SsdSmartArgs};
 pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
 
 /// What to simulate or to measure.

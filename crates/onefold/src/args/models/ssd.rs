@@ -3,7 +3,7 @@
 
 use clap::Subcommand;
 
-use super::{SsdRunArgs, SsdServeArgs, SsdSmartArgs, SsdSpecArgs};
+use super::{SsdIdleArgs, SsdRunArgs, SsdServeArgs, SsdSmartArgs, SsdSpecArgs};
 
 /// Run, emulate and inspect drives with deduplication inside.
 #[derive(Debug, Subcommand)]
@@ -16,4 +16,6 @@ pub enum SsdCommand {
     Serve(Box<SsdServeArgs>),
     /// Print a drive's health: the fields of the SMART log, wear and deduplication
     Smart(SsdSmartArgs),
+    /// Tell a drive that is served that nothing will be asked of it for a while
+    Idle(SsdIdleArgs),
 }

@@ -83,3 +83,16 @@ pub struct SsdSmartArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// `onefold ssd idle`
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "The drive looks for duplicates and collects garbage from now on, until the \
+    next request comes,\ninstead of waiting for controller.idle_after_ns. Whoever may change the \
+    folder may say so."
+)]
+pub struct SsdIdleArgs {
+    /// Folder of the drive
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}

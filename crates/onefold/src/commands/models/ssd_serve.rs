@@ -4,22 +4,23 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_flash::FtlError;
-use onefold_flash::drive::{self, Door as DriveDoor, DriveError, FileDrive, OpenDrive, WallClock};
+use onefold_flash::drive::{self, Door as DriveDoor, DriveError, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
+use super::ssd_background::Background;
+use super::ssd_idle::IDLE;
 use crate::args::models::SsdServeArgs;
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::output::Printer;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
+use crate::serve::control::{Answer, Control};
 use crate::serve::events::{Event, Events};
 use crate::serve::guard::{self, Guard};
 use crate::serve::late_exports::LateExports;
@@ -34,8 +35,6 @@ const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 10809;
 /// The socket of `--run`, in a folder of its own.
 const SOCKET: &str = "socket";
-/// How often the drive is asked whether it has been idle.
-const IDLE_POLL: Duration = Duration::from_millis(100);
 
 /// An export of the drive: all show the same pages.
 struct Export {
@@ -192,6 +191,8 @@ fn serve(
         Ok(recorder) => recorder,
         Err(failure) => return Err(door.abandon(failure)),
     };
+    let background = Background::start(Arc::clone(open.device()), open.spec());
+    let control = control(args, open.spec(), (&background, recorder.as_ref()), printer);
     let Door { servers, late, private } = door;
     let size = open.device().size_bytes();
     late.fill(Guard::new(table(&open, exports, recorder.as_ref()), generation, closed));
@@ -202,9 +203,9 @@ fn serve(
         introduce(args, &servers, (size, generation.number), exports, printer);
         None
     };
-    let background = Background::start(Arc::clone(open.device()), open.spec());
     let ended = wait(events, &open);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(events)));
+    drop(control);
     background.stop();
     stop::drain(servers, format!("drive '{}'", args.dir.display()), printer);
     if let Some(recorder) = recorder {
@@ -256,47 +257,31 @@ fn wait(events: &Events, open: &OpenDrive) -> Option<std::process::ExitStatus> {
     }
 }
 
-/// The drive's own work in idle moments, in a thread.
-struct Background {
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Background {
-    fn start(device: Arc<FileDrive>, spec: &DriveSpec) -> Self {
-        let stopping = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stopping);
-        let wait = Duration::from_nanos(spec.controller.idle_after_ns).max(IDLE_POLL);
-        let work = move || {
-            let mut last = device.host_counts();
-            while !seen.load(Ordering::Acquire) {
-                std::thread::park_timeout(wait);
-                let now = device.host_counts();
-                // While nobody asks for anything, until there is nothing left to do.
-                while now == last && !seen.load(Ordering::Acquire) && now == device.host_counts() {
-                    match device.idle() {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        // The next request is told.
-                        Err(_) => return,
-                    }
+/// Listens to what the drive's owner says beside NBD. A drive is served without it, too.
+fn control(
+    args: &SsdServeArgs,
+    spec: &DriveSpec,
+    (background, recorder): (&Background, Option<&Recorder>),
+    printer: &Printer,
+) -> Option<Control> {
+    let (hints, record) = (background.hints()?, recorder.map(Recorder::hints));
+    let heeded = spec.controller.idle_hint;
+    let hear = move |line: &str| -> Answer {
+        match line {
+            IDLE if !heeded => Err("it takes no hints: controller.idle_hint is false".to_owned()),
+            IDLE => {
+                if let Some(record) = &record {
+                    record.hint();
                 }
-                last = device.host_counts();
+                hints.give();
+                Ok(())
             }
-        };
-        // Without it, the drive has no idle moments.
-        let thread = std::thread::Builder::new().name("idle".to_owned()).spawn(work).ok();
-        Self { stopping, thread }
-    }
-
-    fn stop(self) {
-        self.stopping.store(true, Ordering::Release);
-        if let Some(thread) = self.thread {
-            thread.thread().unpark();
-            // A panic there has poisoned the drive, and closing it says so.
-            let _ = thread.join();
+            _ => Err(format!("unknown command '{}'", line.escape_debug())),
         }
-    }
+    };
+    let started = Control::start(&args.dir, hear);
+    let warn = |error| printer.warning(&format!("'ssd idle' will not reach this drive: {error}"));
+    started.map_err(warn).ok()
 }
 
 fn listening(args: &SsdServeArgs, private: Option<&Path>) -> Listening {
