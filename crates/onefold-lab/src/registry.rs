@@ -120,6 +120,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::beyond_policies::run
     ),
     experiment!("beyond/gleaner", "Every policy in the same memory", e::beyond_gleaner::run),
+    experiment!(
+        "beyond/idle-hint",
+        "Idle work by a timer and by the host's word",
+        e::beyond_idle_hint::run
+    ),
     experiment!("beyond/lifetime", "Life of the drive", e::beyond_lifetime::run),
     experiment!(
         "beyond/collisions",

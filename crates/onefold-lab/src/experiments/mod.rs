@@ -3,6 +3,7 @@
 
 pub mod array;
 pub mod beyond_gleaner;
+pub mod beyond_idle_hint;
 pub mod beyond_lifetime;
 pub mod beyond_policies;
 pub mod cache_frontier;

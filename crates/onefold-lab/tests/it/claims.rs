@@ -96,3 +96,34 @@ fn lives_grow_with_duplicates_and_most_with_inline_policies() {
     assert!(life(30, "gleaner") > life(30, "ses-device"));
     assert!(life(30, "ses-device") > life(30, "crc-compare"));
 }
+
+#[test]
+fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
+    let timers = ["timer, 1 us", "timer, 1 ms", "timer, 10 ms", "timer, 50 ms"];
+    let of = |quantity: &str, policy: &str, way: &str| {
+        measured("beyond/idle-hint", quantity, policy, "", way)
+    };
+    let mean = |policy: &str, way: &str| of("mean write latency", policy, way);
+    let beside = |policy: &str| {
+        let best = timers.map(|way| mean(policy, way)).into_iter().fold(f64::INFINITY, f64::min);
+        100.0 * (mean(policy, "hint") / best - 1.0)
+    };
+    assert!((50.0..70.0).contains(&beside("caftl-offline")), "{}", beside("caftl-offline"));
+    assert!((3.0..5.0).contains(&beside("ses-device")), "{}", beside("ses-device"));
+    assert!(beside("gleaner").abs() < 1.0, "{}", beside("gleaner"));
+    assert!((-9.0..-6.0).contains(&beside("crc-compare")), "{}", beside("crc-compare"));
+    let tail = |way: &str| of("99th percentile of write latency", "crc-compare", way);
+    assert!(timers.iter().all(|way| tail("hint") < 0.2 * tail(way)));
+    let found =
+        |policy: &str| of("found in all", policy, timers[0]) - of("found in all", policy, "hint");
+    for policy in ["caftl-offline", "crc-compare", "gleaner"] {
+        assert!((0.0..1.0).contains(&found(policy)), "{policy}: {}", found(policy));
+    }
+    assert!((3.0..3.5).contains(&found("ses-device")), "{}", found("ses-device"));
+    for policy in ["caftl-offline", "crc-compare", "ses-device", "gleaner"] {
+        let (always, timer) = (mean(policy, "hint before every gap"), mean(policy, timers[0]));
+        assert!((always / timer - 1.0).abs() < 0.01, "{policy}");
+        let both = mean(policy, "hint, and timer, 10 ms");
+        assert!((both / mean(policy, "hint") - 1.0).abs() < 0.001, "{policy}");
+    }
+}
