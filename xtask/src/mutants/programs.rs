@@ -16,6 +16,12 @@ use super::schema::{REACHED, SWITCH};
 use super::tree::Places;
 use crate::cargo;
 
+/// What a process of tests may have in private memory that it can write, in bytes, and each process
+/// that it starts too. The sound tests of any crate stay far below it; a change that never stops
+/// asking for memory must be refused long before the machine has none left, or the kernel ends
+/// other programs instead.
+const MEMORY_MAX: u64 = 4 << 30;
+
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -149,13 +155,23 @@ impl Program {
     }
 
     fn command(&self, tests: &[&str]) -> Command {
-        let mut command = Command::new(&self.path);
+        let mut command = limited(&self.path, MEMORY_MAX);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         if !tests.is_empty() {
             command.arg("--exact").args(tests);
         }
         command
     }
+}
+
+/// A program that gets no more memory than so many bytes. The kernel counts what is private and can
+/// be written (`RLIMIT_DATA`): not addresses that are only set aside, nor files that are mapped, of
+/// which the tests of a sound program have many.
+fn limited(program: &Path, bytes: u64) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -d {} && exec \"$0\" \"$@\"", bytes >> 10);
+    command.args(["-c", &script]).arg(program);
+    command
 }
 
 /// Run tests up to the first that fails.
@@ -218,6 +234,34 @@ mod tests {
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
         let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
         assert_eq!(endless, Outcome::TooLong);
+    }
+
+    #[test]
+    fn a_program_gets_no_more_memory_than_it_may_have() {
+        // It asks for a buffer of that size at once.
+        let copy = |block: &str| {
+            let mut command = limited(Path::new("dd"), 256 << 20);
+            let block = format!("bs={block}");
+            command.args(["if=/dev/zero", "of=/dev/null", "count=1", "status=none", &block]);
+            command.stderr(Stdio::null());
+            command.status().unwrap().success()
+        };
+        assert!(copy("1M") && !copy("257M"));
+        assert!(limited(Path::new("true"), MEMORY_MAX).status().unwrap().success());
+    }
+
+    #[test]
+    fn words_of_a_program_stay_whole_under_a_limit() {
+        let mut command = limited(Path::new("printf"), MEMORY_MAX);
+        let output = command.args(["[%s]", "a b", "$c"]).output().unwrap();
+        assert_eq!(output.stdout, b"[a b][$c]");
+    }
+
+    #[test]
+    fn a_run_that_is_refused_memory_has_failed() {
+        let mut command = limited(Path::new("dd"), 256 << 20);
+        command.args(["if=/dev/zero", "of=/dev/null", "count=1", "bs=257M"]);
+        assert_eq!(watch(command, Duration::from_mins(10)).unwrap(), Outcome::Failed);
     }
 
     #[test]
