@@ -119,7 +119,15 @@ impl Inner {
         media.write(0, &bytes)?;
         media.sync()?;
         flusher.sequence = sequence;
-        flusher.journal.restart(sequence, Witness::new(Arc::clone(media), bytes.len() as u64))
+        let witness = Witness::new(Arc::clone(media), bytes.len() as u64);
+        // It counts from here on, and does not know the containers that go: to go on with them, as
+        // after a checkpoint that could not be written, is possible no more. A file system that
+        // copies on write may lack space even for what is written over.
+        flusher.journal.restart(sequence, witness).inspect_err(|error| {
+            if self.poison.set(error.to_string()).is_ok() {
+                tracing::error!("no more writes until the pool is reopened: {error}");
+            }
+        })
     }
 
     /// Go on after a checkpoint was written, or could not be. Returns the containers that may be

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod collisions;
+mod copy_on_write;
 mod crash;
 mod damage;
 mod device;
