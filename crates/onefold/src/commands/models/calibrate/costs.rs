@@ -43,13 +43,13 @@ impl Costs {
         // the byte that is left. Two loads that leave all and little tell them apart.
         let rest = |unique: f64, compress: f64| (unique - compress - loads.duplicates) * chunk;
         let (all, little) = (rest(loads.noise, 0.0), rest(loads.thin, thin.compress_ns_per_byte));
-        let submit = (all - little) / (chunk * (1.0 - loads.thin_share));
+        let (store, submit) = fit([(chunk, all), (chunk * loads.thin_share, little)]);
         Ok(Self {
             hash_ns_per_byte: hash,
             compress_ns_per_byte: half.compress_ns_per_byte,
             decompress_ns_per_byte: half.decompress_ns_per_byte,
             metadata_ns_per_chunk: metadata,
-            store_ns_per_chunk: all - submit * chunk,
+            store_ns_per_chunk: store,
             submit_ns_per_byte: submit,
             nic_ns_per_byte,
             nic_ns_per_chunk,
@@ -99,5 +99,44 @@ impl Costs {
              submit_ns_per_byte = {submit:.4}\n\n\
              [workload]\nrequest_bytes = {chunk}\n"
         )
+    }
+}
+
+/// What a chunk takes and what a byte takes, neither below 0, from two loads: bytes that are left of
+/// a chunk, and ns that it took. Where no such costs explain both loads, those with the least
+/// squares of what they miss: one cost set to 0 after the other was solved for would miss both.
+fn fit([(x, a), (y, b)]: [(f64, f64); 2]) -> (f64, f64) {
+    let byte = (a - b) / (x - y);
+    let chunk = a - byte * x;
+    if byte < 0.0 {
+        return (f64::midpoint(a, b).max(0.0), 0.0);
+    }
+    if chunk < 0.0 {
+        return (0.0, ((a * x + b * y) / (x * x + y * y)).max(0.0));
+    }
+    (chunk, byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_explain_two_loads_as_well_as_costs_that_are_not_below_zero_can() {
+        let close = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() + (b - d).abs() < 1e-9;
+        assert!(close(fit([(4096.0, 1200.0), (512.0, 304.0)]), (176.0, 0.25)));
+        for (a, b) in [(1000.0, -100.0), (1000.0, 50.0), (100.0, 400.0), (-5.0, -9.0)] {
+            let missed = |(chunk, byte): (f64, f64)| {
+                (chunk + 4096.0 * byte - a).powi(2) + (chunk + 512.0 * byte - b).powi(2)
+            };
+            let found = fit([(4096.0, a), (512.0, b)]);
+            assert!(found.0 >= 0.0 && found.1 >= 0.0, "{found:?}");
+            for chunk in 0..60 {
+                for byte in 0..60 {
+                    let other = (10.0 * f64::from(chunk), 0.01 * f64::from(byte));
+                    assert!(missed(found) <= missed(other) + 1e-6, "{a} {b}: {found:?} {other:?}");
+                }
+            }
+        }
     }
 }
