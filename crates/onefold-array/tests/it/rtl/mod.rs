@@ -8,12 +8,16 @@ mod lz4;
 mod model;
 mod queues;
 
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use onefold_block::SplitMix64;
+
+/// Who holds a lock on it in the bench's folder may build there.
+const LOCK: &str = "lock";
 
 fn rtl() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl")
@@ -30,10 +34,28 @@ fn build() -> Option<PathBuf> {
         println!("skipped, for want of verilator: apt-get install verilator");
         return None;
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtl");
+    // The copy that `cargo xtask mutants` breaks has a version, and with it a bench, of its own.
+    let folder = concat!("rtl-", env!("CARGO_PKG_VERSION"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    alone_in(&folder, || compile(&folder));
+    Some(folder.join("bench"))
+}
+
+/// Does something while no other process, or thread, does something in this folder. Each test may
+/// be a process of its own, and several at a time: without this one would link the bench while
+/// another runs it.
+fn alone_in(folder: &Path, work: impl FnOnce()) {
+    std::fs::create_dir_all(folder).unwrap();
+    let lock = File::create(folder.join(LOCK)).unwrap();
+    lock.lock().unwrap();
+    work();
+}
+
+/// Verilates what changed since it was done last, and compiles it.
+fn compile(folder: &Path) {
     let mut command = Command::new("verilator");
     command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
-    command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(&folder);
+    command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(folder);
     let sources = std::fs::read_dir(rtl()).unwrap().map(|entry| entry.unwrap().path());
     command.args(sources.filter(|path| path.extension().is_some_and(|e| e == "sv")));
     command.arg(rtl().join("harness/bench.sv"));
@@ -42,7 +64,14 @@ fn build() -> Option<PathBuf> {
     command.args(parts.filter(|path| path.extension().is_some_and(|e| e == "cpp")));
     let out = command.output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    Some(folder.join("bench"))
+}
+
+#[test]
+fn a_bench_is_built_by_one_at_a_time() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtl-lock");
+    let try_lock = || File::options().write(true).open(folder.join(LOCK)).unwrap().try_lock();
+    alone_in(&folder, || assert!(matches!(try_lock(), Err(TryLockError::WouldBlock))));
+    assert!(try_lock().is_ok());
 }
 
 /// What a module of the bench answers.
