@@ -9,7 +9,7 @@ use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
 use super::batch::{Kind, Step, next};
 use super::machine::{Batch, Event, Machine};
 use super::resources::{Cause, Task};
-use crate::spec::{DataPath, HashPlace, IndexPlace, PredictorKind, Switch};
+use crate::spec::{DataPath, IndexPlace, PredictorKind, Switch};
 
 /// Bytes of a fingerprint on its way from an engine.
 const DIGEST_BYTES: u64 = 32;
@@ -163,7 +163,8 @@ impl Machine {
     fn look_up(&mut self, now: SimTime, batch: &mut Batch, bytes: u64) -> SimTime {
         let count = batch.chunks.len() as u64;
         let cpu = &self.spec.cpu;
-        let metadata = (Task::Metadata, count as f64 * cpu.metadata_ns_per_chunk);
+        let metadata = count as f64 * cpu.metadata_ns_per_chunk;
+        let confirm_ns = cpu.duplicate_ns_per_chunk;
         // Data that stays out of the host costs it nothing by the byte.
         let by_byte = |rate: f64| match self.spec.place.data {
             DataPath::Host => bytes as f64 * rate,
@@ -172,14 +173,16 @@ impl Machine {
         let nic = by_byte(cpu.nic_ns_per_byte) + count as f64 * cpu.nic_ns_per_chunk;
         let nic = (Task::Nic, if batch.kind == Kind::Complete { 0.0 } else { nic });
         if batch.kind != Kind::Write {
-            return self.resources.on_a_core(now, &[metadata, nic]);
+            return self.resources.on_a_core(now, &[(Task::Metadata, metadata), nic]);
         }
+        let mut duplicates: u32 = 0;
         for chunk in &mut batch.chunks {
             let new = self.contents.claim(chunk.content);
             let address = u64::from(chunk.address);
             self.contents.hold(address, chunk.content);
             self.predictor.learn(address, chunk.said_unique, new);
             chunk.unique = new;
+            duplicates += u32::from(!new);
             let cost = self.table.look_up(chunk.content, new);
             batch.table_reads += u64::from(cost.reads);
             batch.table_writes += u64::from(cost.writes);
@@ -195,10 +198,8 @@ impl Machine {
                 0.0
             }
         };
-        let mut tasks = vec![metadata, nic, (Task::Index, index)];
-        if self.spec.place.hash == HashPlace::Cpu {
-            tasks.retain(|(_, ns)| *ns > 0.0);
-        }
+        let metadata = (Task::Metadata, metadata + f64::from(duplicates) * confirm_ns);
+        let tasks = [metadata, nic, (Task::Index, index)];
         end.max(self.resources.on_a_core(now, &tasks))
     }
 

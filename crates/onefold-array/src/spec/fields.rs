@@ -151,6 +151,7 @@ pub struct CpuSpec {
     pub schedule_ns_per_chunk: f64,
     pub metadata_ns_per_chunk: f64,
     pub store_ns_per_chunk: f64,
+    pub duplicate_ns_per_chunk: f64,
     pub submit_ns_per_byte: f64,
 }
 

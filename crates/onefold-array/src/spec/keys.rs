@@ -262,6 +262,13 @@ pub const KEYS: &[Key] = &[
         "Records and index entries, for each chunk that is new, on top",
     ),
     key(
+        "cpu.duplicate_ns_per_chunk",
+        NS,
+        "0.0",
+        Assumed("counted with the metadata of all chunks"),
+        "What confirms that a chunk is there, for each chunk that is not new, on top",
+    ),
+    key(
         "cpu.submit_ns_per_byte",
         NS,
         "0.772",

@@ -106,19 +106,18 @@ fn a_single_core_is_a_queue_with_equal_service() {
 }
 
 #[test]
-fn only_a_new_chunk_takes_what_storing_one_takes() {
+fn new_chunks_and_duplicates_take_what_each_takes_on_top() {
     for preset in ["software", "cidr+", "fidr"] {
-        let of = |store: &str| {
-            let store = format!("cpu.store_ns_per_chunk={store}");
-            run(preset, &["workload.requests=40000", "workload.duplicate_share=0.6", &store])
-        };
-        let metadata_ns = |report: &Report| {
+        for (key, expected) in [("store", 400.0), ("duplicate", 600.0)] {
+            let cost = format!("cpu.{key}_ns_per_chunk=1000");
+            let alone = ["cpu.metadata_ns_per_chunk=0", "workload.outstanding=256", &cost];
+            let load = ["workload.requests=40000", "workload.duplicate_share=0.6"];
+            let report = run(preset, &[&load[..], &alone[..]].concat());
             let row = report.cores_by_task.iter().find(|row| row.name == "metadata").unwrap();
             // Cores are s a s, and a GB/s a byte a ns.
-            row.amount / report.gb_per_s * spec(preset, &[]).chunk_bytes as f64
-        };
-        let more = metadata_ns(&of("1000")) - metadata_ns(&of("0"));
-        assert!((more / 400.0 - 1.0).abs() < 0.03, "{preset}: {more}");
+            let ns = row.amount / report.gb_per_s * spec(preset, &[]).chunk_bytes as f64;
+            assert!((ns / expected - 1.0).abs() < 0.01, "{preset} {key}: {ns}");
+        }
     }
 }
 

@@ -178,7 +178,8 @@ fn the_model_of_this_machine_is_held_against_loads_of_a_real_pool() {
             assert!((number(&check["deviation"]) - (model / here - 1.0)).abs() < 1e-9, "{check}");
             // A model without load, drives or network: the sum of what a byte takes.
             let of = |cost: &str| number(&measured["costs"][cost]);
-            let by_chunk = of("metadata_ns_per_chunk") + (1.0 - share) * of("store_ns_per_chunk");
+            let new = (1.0 - share) * of("store_ns_per_chunk");
+            let by_chunk = of("metadata_ns_per_chunk") + new + share * of("duplicate_ns_per_chunk");
             let compress = (1.0 - share) * of("compress_ns_per_byte");
             let least = of("hash_ns_per_byte") + compress + by_chunk / 4096.0;
             let stored = (1.0 - share) * of("submit_ns_per_byte");

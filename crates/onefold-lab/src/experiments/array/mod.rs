@@ -109,7 +109,7 @@ pub fn in_order<'a>(settings: &'a Settings<'_>, row: &str, column: &str) -> Vec<
 pub const OTHERS: [&str; 6] = ["nic", "metadata", "submit", "index", "predict", "schedule"];
 
 /// The keys of what a core takes, which a faster core divides.
-const CORE_COSTS: [&str; 11] = [
+const CORE_COSTS: [&str; 12] = [
     "cpu.nic_ns_per_byte",
     "cpu.nic_ns_per_chunk",
     "cpu.hash_ns_per_byte",
@@ -120,6 +120,7 @@ const CORE_COSTS: [&str; 11] = [
     "cpu.schedule_ns_per_chunk",
     "cpu.metadata_ns_per_chunk",
     "cpu.store_ns_per_chunk",
+    "cpu.duplicate_ns_per_chunk",
     "cpu.submit_ns_per_byte",
 ];
 

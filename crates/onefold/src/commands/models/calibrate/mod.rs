@@ -22,7 +22,7 @@ use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::{Align, Table};
 use checks::{Check, Load};
-use costs::Costs;
+use costs::{Costs, Round};
 
 /// Fewest client bytes of a run: below, what happens once shows.
 const BYTES_MIN: u64 = 8 << 20;
@@ -85,12 +85,12 @@ fn measure(
     printer: &Printer,
 ) -> Result<Vec<Measured>> {
     let loads = Load::all();
-    let mut costs: Vec<Vec<Costs>> = vec![Vec::new(); kinds.len()];
+    let mut all: Vec<Vec<Round>> = vec![Vec::new(); kinds.len()];
     let mut stores = vec![vec![Vec::new(); loads.len()]; kinds.len()];
     let bar = progress::counted(printer, "measuring", "rounds", Some(args.rounds.into()));
     for _ in 0..args.rounds {
-        for (kind, costs) in kinds.iter().zip(&mut costs) {
-            costs.push(Costs::measure(args, *kind)?);
+        for (kind, rounds) in kinds.iter().zip(&mut all) {
+            rounds.push(Round::measure(args, *kind)?);
         }
         for (at, load) in loads.iter().enumerate() {
             let data = pool::mixed(args, load.duplicate_share);
@@ -101,8 +101,8 @@ fn measure(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let measured = kinds.iter().zip(costs).zip(stores).map(|((kind, costs), stores)| {
-        let costs = Costs::middle(&costs);
+    let measured = kinds.iter().zip(all).zip(stores).map(|((kind, rounds), stores)| {
+        let costs = Costs::of(&rounds, args.chunk);
         let description = costs.description(args.chunk, cores);
         let rows = loads.iter().zip(stores);
         let checks = rows.map(|(load, stored)| Check::of(load, &stored, &description));

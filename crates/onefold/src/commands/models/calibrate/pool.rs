@@ -18,6 +18,7 @@ use crate::make_pool::random_identity;
 const WRITE: usize = 1 << 20;
 
 /// What loads took that the costs are made from: ns a byte.
+#[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     /// New chunks of random bytes, stored as they are.
     pub noise: f64,
