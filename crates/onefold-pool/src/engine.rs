@@ -23,6 +23,7 @@ use crate::handover::Kept;
 use crate::handover::generation::OpenGeneration;
 use crate::handover::take_up::TakenUp;
 use crate::index::{Candidates, FingerprintIndex, Place};
+use crate::index_filling::IndexFilling;
 use crate::journal::Journal;
 use crate::map::{Map, PageArray, SlotBitmap};
 use crate::read_cache::ReadCache;
@@ -48,6 +49,7 @@ pub(crate) struct Inner {
     pub plain: Arc<dyn ContainerStore>,
     pub map: Map,
     pub index: FingerprintIndex,
+    pub index_filling: IndexFilling,
     pub directories: Directories,
     pub cache: ReadCache,
     pub fingerprinter: Fingerprinter,

@@ -21,6 +21,7 @@ pub mod format;
 mod gather;
 mod handover;
 mod index;
+mod index_filling;
 #[cfg(test)]
 mod interleavings;
 mod journal;

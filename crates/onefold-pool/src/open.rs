@@ -26,6 +26,7 @@ use crate::handover::Kept;
 use crate::handover::generation::{OpenGeneration, open_generation};
 use crate::handover::take_up::{TakenUp, take_up};
 use crate::index::FingerprintIndex;
+use crate::index_filling::IndexFilling;
 use crate::journal::{self, Journal, Witness};
 use crate::map::{
     Map, NO_PAGE, NO_SNAPSHOT, OnDamage, PAGE_BYTES, PageArray, PageRef, Root, SlotBitmap,
@@ -348,6 +349,7 @@ pub(crate) fn assemble(
         plain,
         map: maps.map,
         index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
+        index_filling: IndexFilling::default(),
         directories: Directories::new(directory_bytes as usize),
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
         fingerprinter: Fingerprinter::with_key(settings.fingerprint, identity.key),

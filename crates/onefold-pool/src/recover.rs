@@ -15,7 +15,6 @@ use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry, Owner};
 use crate::format::frame::Change;
 use crate::format::record;
-use crate::index::Place;
 use crate::journal::{self, Journal, Replay};
 use crate::pba::{CONTAINER_ID_MAX, Pba, UNIT_BYTES};
 
@@ -61,8 +60,8 @@ impl Inner {
         let sealed = self.seal_left_open(&mut engine)?;
         self.remove_strays(&mut engine)?;
         self.newest.store(engine.next_container - 1, Ordering::Release);
+        self.begin_index_filling(self.newest(), engine.table.len());
         drop(engine);
-        self.fill_index();
         if replay.next_number == 0 {
             // The power went before the epoch's first frame was written.
             self.flusher().journal.restart(sequence, witness)?;
@@ -241,33 +240,6 @@ impl Inner {
             }
         }
         Ok(())
-    }
-
-    /// Fill the index from the directories, newest container first, until its memory is used.
-    fn fill_index(&self) {
-        let containers: Vec<(ContainerId, u64)> = {
-            let engine = self.engine();
-            let sealed = engine.table.iter().rev().filter(|(_, info)| info.len_bytes > 0);
-            let whole = sealed.filter(|(_, info)| info.punched == 0);
-            whole.map(|(id, info)| (id, u64::from(info.len_bytes))).collect()
-        };
-        for (id, len) in containers {
-            match directories::load(&*self.plain, id, len) {
-                Ok(entries) => {
-                    let places: Vec<(u64, Place)> = (0..)
-                        .zip(&entries)
-                        .filter_map(|(ordinal, entry)| {
-                            Some((entry.fingerprint.prefix64(), Place::new(id, ordinal)?))
-                        })
-                        .collect();
-                    self.index.insert_many(&places);
-                }
-                Err(error) => tracing::error!("its chunks will not be shared: {error}"),
-            }
-            if self.index.is_full() {
-                return;
-            }
-        }
     }
 }
 

@@ -105,6 +105,9 @@ pub struct PoolStatus {
     pub index_entries: u64,
     /// Index entries let go because its memory was used up.
     pub index_let_go: u64,
+    /// Containers whose fingerprints the index has yet to learn since the pool was opened, about: a
+    /// copy of what is in them is stored once more.
+    pub index_containers_left: u64,
     /// Memory of the index in use, its directories included.
     pub index_memory_bytes: u64,
     /// Of this, memory of the directories that its candidates are verified with.
@@ -221,6 +224,7 @@ impl Pool {
             },
             index_entries: index.entries,
             index_let_go: index.let_go,
+            index_containers_left: inner.index_filling.containers_left(),
             index_memory_bytes: index.bytes + inner.directories.bytes() as u64,
             directory_memory_bytes: inner.directories.bytes() as u64,
             index_memory_max_bytes: inner.budgets.index_bytes,

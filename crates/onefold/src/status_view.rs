@@ -60,8 +60,13 @@ fn memory_table(status: &PoolStatus) -> Table {
     table.row(["MEMORY", "IN USE", "LIMIT", ""]);
     let index = match status.index_let_go {
         0 if status.index_entries == 0 && status.chunks > 0 => {
-            "filled when the pool is opened to be written".to_owned()
+            "filled once the pool is written to".to_owned()
         }
+        0 if status.index_containers_left > 0 => format!(
+            "{}; {} still to be read",
+            plural(status.index_entries, "fingerprint", "fingerprints"),
+            plural(status.index_containers_left, "container", "containers")
+        ),
         0 => plural(status.index_entries, "fingerprint", "fingerprints"),
         gone => format!(
             "{}; {} let go for lack of room",
@@ -335,6 +340,7 @@ struct ContainersJson {
 struct IndexJson {
     entries: u64,
     let_go: u64,
+    containers_left: u64,
 }
 
 #[derive(Serialize)]
@@ -392,7 +398,11 @@ impl StatusJson {
                 unfinished_bytes: status.unfinished_bytes,
                 fill: status.container_fill,
             },
-            index: IndexJson { entries: status.index_entries, let_go: status.index_let_go },
+            index: IndexJson {
+                entries: status.index_entries,
+                let_go: status.index_let_go,
+                containers_left: status.index_containers_left,
+            },
             memory: MemoryJson {
                 index_bytes: status.index_memory_bytes,
                 index_max_bytes: status.index_memory_max_bytes,

@@ -444,6 +444,18 @@ impl ContainerTable {
         )
     }
 
+    /// Those with lower numbers than `id`, in descending order.
+    pub fn below(&self, id: ContainerId) -> impl Iterator<Item = (ContainerId, &ContainerInfo)> {
+        let (last, _) = place_of(id);
+        let pages = self.pages.iter().enumerate().take(last + 1).rev();
+        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        let here = pages.flat_map(|(number, page)| {
+            let places = page.containers.iter().enumerate().rev();
+            places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
+        });
+        here.skip_while(move |(found, _)| *found >= id)
+    }
+
     /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let page = size_of::<[Option<ContainerInfo>; RECORDS_PER_PAGE]>();

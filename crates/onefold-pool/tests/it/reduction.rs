@@ -4,6 +4,7 @@ use onefold_block::{BlockDevice, ByteSize, ChunkSize, CrashMode, Extent, ExtentK
 use onefold_content::Compression;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolSettings};
 
+use crate::model::{CHUNK, main_volume};
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
 
 fn data(range: std::ops::Range<u64>) -> Vec<u8> {
@@ -36,6 +37,66 @@ fn a_second_copy_takes_references_only_also_after_reopening_and_after_a_crash() 
     let status = pool.status().unwrap();
     assert_eq!(status.chunks, 1000, "found after a clean stop");
     assert!(status.dedup_ratio() > 1.99 && status.compression_ratio() > 1.45, "{status:?}");
+}
+
+/// A pool with this many chunks of content, opened again.
+fn opened_again(chunks: u64) -> (Pool, onefold_pool::Volume) {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 4000).unwrap();
+    volume.write_at(0, &data(0..chunks), false).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    (pool, volume)
+}
+
+#[test]
+fn opening_reads_no_directory_and_the_first_write_has_all_of_them_read() {
+    let (pool, volume) = opened_again(1000);
+    let status = pool.status().unwrap();
+    assert_eq!((status.index_entries, status.index_containers_left), (0, status.containers));
+    assert!(status.containers > 5, "{status:?}");
+    volume.write_at(2000 * CHUNK as u64, &data(500..501), false).unwrap();
+    let status = pool.status().unwrap();
+    assert_eq!((status.index_entries, status.index_containers_left), (1000, 0));
+    assert_eq!(status.stored_chunks, 1000);
+}
+
+#[test]
+fn whoever_fills_the_index_beside_clients_does_it_in_steps_newest_container_first() {
+    let (pool, volume) = opened_again(1000);
+    pool.fill_index_beside();
+    let write = |at: u64, n: u64| {
+        volume.write_at(at * CHUNK as u64, &data(n..n + 1), false).unwrap();
+        pool.status().unwrap().stored_chunks
+    };
+    // Nobody waits, and the price of it is that a copy may be stored.
+    assert_eq!(write(2000, 3), 1001);
+    assert_eq!(pool.status().unwrap().index_entries, 1);
+    assert!(!pool.fill_index(1), "there is more than one container");
+    assert_eq!(write(2001, 999), 1001, "the newest container is known");
+    assert_eq!(write(2002, 4), 1002, "the oldest is not");
+    let left = pool.status().unwrap().index_containers_left;
+    assert!(left > 3, "{left} left");
+    while !pool.fill_index(1) {}
+    assert_eq!(pool.status().unwrap().index_containers_left, 0);
+    assert_eq!(write(2003, 5), 1002, "all are");
+    assert!(pool.fill_index(1), "and it stays so");
+}
+
+#[test]
+fn a_container_that_goes_while_the_index_is_filled_is_nothing_to_speak_of() {
+    let (pool, volume) = opened_again(1000);
+    pool.fill_index_beside();
+    assert!(!pool.fill_index(1));
+    volume.trim(0, 700 * CHUNK as u64, false).unwrap();
+    pool.checkpoint().unwrap();
+    while !pool.fill_index(1) {}
+    volume.write_at(2000 * CHUNK as u64, &data(0..1000), false).unwrap();
+    let mut found = vec![0; 1000 * CHUNK];
+    volume.read_at(2000 * CHUNK as u64, &mut found).unwrap();
+    assert!(found == data(0..1000));
 }
 
 #[test]

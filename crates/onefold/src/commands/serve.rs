@@ -22,6 +22,7 @@ use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
 use crate::serve::guard::{self, Guard};
+use crate::serve::index_filler::IndexFiller;
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
 use crate::serve::record::{Prepared, Recorder};
@@ -53,7 +54,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let how = listening(args, private.as_ref(), tls);
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
-    let Ready { cached, names: volumes, recorder } = ready;
+    let Ready { cached, names: volumes, recorder, filler } = ready;
     let Cached { pool, tier } = cached;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
@@ -72,6 +73,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if let Some(worker) = worker {
         worker.stop();
+    }
+    if let Some(filler) = filler {
+        filler.stop();
     }
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
     if let Some(recorder) = recorder {
@@ -115,8 +119,10 @@ fn start(
     let ready = open_or_create(parsed, args, printer).and_then(|cached| {
         let closed = is_closed(args, &cached.pool, printer)?;
         let (table, names, recorder) = export_table(&cached.pool, &args.pool, recording)?;
+        // Before the first client: its writes shall not wait.
+        let filler = (!args.read_only).then(|| IndexFiller::start(&cached.pool)).transpose()?;
         late.fill(Guard::new(table, generation_of(&cached.pool), closed));
-        Ok(Ready { cached, names, recorder })
+        Ok(Ready { cached, names, recorder, filler })
     });
     let ready = match (ready, early) {
         (Ok(ready), Some(servers)) => return Ok((ready, servers)),
@@ -134,6 +140,9 @@ fn start(
         Err(failure) => {
             if let Some(recorder) = ready.recorder {
                 recorder.abandon();
+            }
+            if let Some(filler) = ready.filler {
+                filler.stop();
             }
             // The pool is as it was.
             ready.cached.pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
@@ -284,6 +293,7 @@ struct Ready {
     cached: Cached,
     names: Names,
     recorder: Option<Recorder>,
+    filler: Option<IndexFiller>,
 }
 
 /// Every volume under its name, recorded if that is asked for.

@@ -1,0 +1,127 @@
+//! What the index learns of containers that were there before the pool was opened.
+//! Room: onefold-pool.
+//! In: directories, newest container first. Out: the index, until its memory is used.
+//! Opening reads none of them, and neither does a pool that nobody writes to. The first write has
+//! all of them read, unless the door has said that it does so beside its clients
+//! ([`Pool::fill_index_beside`]): what is written meanwhile may be stored although it was there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use onefold_block::ContainerId;
+
+use crate::container::directories;
+use crate::engine::Inner;
+use crate::index::Place;
+use crate::pool::Pool;
+use crate::sync;
+
+/// Containers looked for under one hold of the engine's lock.
+const CONTAINERS_PER_LOOK: usize = 64;
+
+/// How far it is.
+#[derive(Default)]
+pub(crate) struct IndexFilling {
+    /// Containers below this number are still to be read; `None` before the pool is recovered.
+    below: Mutex<Option<ContainerId>>,
+    /// How many of them there are, about.
+    left: AtomicU64,
+    /// Nothing is left to read, or has a place in memory.
+    done: AtomicBool,
+    /// The door sees to it.
+    beside: AtomicBool,
+}
+
+impl IndexFilling {
+    /// Containers that are still to be read, about.
+    pub fn containers_left(&self) -> u64 {
+        if self.done.load(Ordering::Acquire) { 0 } else { self.left.load(Ordering::Relaxed) }
+    }
+}
+
+impl Pool {
+    /// Writes shall not wait for the index: the caller has [`Pool::fill_index`] called by a thread
+    /// without a client until it says that it is done.
+    pub fn fill_index_beside(&self) {
+        self.inner.index_filling.beside.store(true, Ordering::Release);
+    }
+
+    /// Read directories of about `budget_bytes` into the index. True if none is left.
+    pub fn fill_index(&self, budget_bytes: u64) -> bool {
+        self.inner.read_only || self.inner.fill_index(budget_bytes)
+    }
+}
+
+impl Inner {
+    /// After recovery: all containers up to here are to be read.
+    pub fn begin_index_filling(&self, newest: ContainerId, containers: usize) {
+        let filling = &self.index_filling;
+        let below = ContainerId::new(newest.get().saturating_add(1));
+        *filling.below.lock().unwrap_or_else(PoisonError::into_inner) = Some(below);
+        filling.left.store(containers as u64, Ordering::Relaxed);
+    }
+
+    /// Before a write looks for duplicates.
+    pub fn fill_index_for_write(&self) {
+        let filling = &self.index_filling;
+        if !filling.done.load(Ordering::Acquire) && !filling.beside.load(Ordering::Acquire) {
+            self.fill_index(u64::MAX);
+        }
+    }
+
+    fn fill_index(&self, budget_bytes: u64) -> bool {
+        let filling = &self.index_filling;
+        if filling.done.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut below = sync::lock(&filling.below);
+        let mut read_bytes = 0;
+        while read_bytes < budget_bytes && !filling.done.load(Ordering::Acquire) {
+            let next: Vec<(ContainerId, u32)> = {
+                let engine = self.engine();
+                let upto = below.unwrap_or(ContainerId::new(0));
+                let sealed = engine.table.below(upto).filter(|(_, info)| info.len_bytes > 0);
+                let whole = sealed.filter(|(_, info)| info.punched == 0);
+                whole.map(|(id, info)| (id, info.len_bytes)).take(CONTAINERS_PER_LOOK).collect()
+            };
+            if next.is_empty() {
+                filling.done.store(true, Ordering::Release);
+            }
+            for (id, len) in next {
+                read_bytes += self.learn(id, len.into());
+                *below = Some(id);
+                filling.left.fetch_sub(1, Ordering::Relaxed);
+                if self.index.is_full() {
+                    filling.done.store(true, Ordering::Release);
+                    break;
+                }
+                if read_bytes >= budget_bytes {
+                    break;
+                }
+            }
+        }
+        filling.done.load(Ordering::Acquire)
+    }
+
+    /// Tell the index of what is in a container. Returns the bytes read, about.
+    fn learn(&self, id: ContainerId, len: u64) -> u64 {
+        match directories::load(&*self.plain, id, len) {
+            Ok(entries) => {
+                let places: Vec<(u64, Place)> = (0..)
+                    .zip(&entries)
+                    .filter_map(|(ordinal, entry)| {
+                        Some((entry.fingerprint.prefix64(), Place::new(id, ordinal)?))
+                    })
+                    .collect();
+                self.index.insert_many(&places);
+                crate::format::container::directory_bytes(entries.len()) as u64
+            }
+            // It may have gone meanwhile.
+            Err(error) if self.engine().table.get(id).is_some() => {
+                tracing::error!("its chunks will not be shared: {error}");
+                0
+            }
+            Err(_) => 0,
+        }
+    }
+}
