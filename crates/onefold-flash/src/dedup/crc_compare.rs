@@ -9,6 +9,9 @@
 //! 5. No U page left in the bucket, because it was overwritten before the idle moment: the first
 //!    ND page becomes U without a comparison. The paper is silent here; without this rule pages
 //!    like it would stay undetermined for good.
+//! 6. With `predict`, an undetermined page that will be overwritten soon, as far as past overwrites
+//!    tell, gets no entry. One that outlives the prediction has its CRC read again and gets one,
+//!    when all others are compared. See [`ShortLived`].
 //!
 //! Invariants: the U pages of a bucket are all different; see [`Buckets`].
 
@@ -18,6 +21,9 @@ use crate::dedup::buckets::Buckets;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::registry::Site;
+use crate::dedup::short_lived::{
+    EPOCH_SHARE, OVERWRITES_PERCENT, PREDICT, REGION_PAGES, ShortLived,
+};
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
@@ -46,6 +52,10 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         Kind::Word(&["promote-first", "leave"]),
         "What becomes of undetermined pages in a bucket without unique ones",
     ),
+    PREDICT,
+    REGION_PAGES,
+    EPOCH_SHARE,
+    OVERWRITES_PERCENT,
 ];
 
 /// The comparison under way.
@@ -55,6 +65,14 @@ struct Current {
     duplicate: u32,
     /// The unique page that it is compared with next; `None` before the first.
     unique: Option<u32>,
+}
+
+/// What was decided on the page that is being written.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    undetermined: bool,
+    /// Whether it is left alone for now.
+    held: bool,
 }
 
 /// The options.
@@ -75,7 +93,8 @@ pub struct CrcCompare<F> {
     queue: BinaryHeap<(u32, u64, u32)>,
     turn: u64,
     rules: Rules,
-    pending: Option<(u32, bool)>,
+    pending: Option<Pending>,
+    short_lived: Option<ShortLived>,
     current: Option<Current>,
     /// Between a comparison asked for and its answer.
     comparing: bool,
@@ -98,6 +117,7 @@ impl<F> CrcCompare<F> {
                 promote: options.word("without_unique") == "promote-first",
             },
             pending: None,
+            short_lived: ShortLived::new(options, site.geometry.pages()),
             current: None,
             comparing: false,
             undetermined: 0,
@@ -115,6 +135,14 @@ impl<F> CrcCompare<F> {
             if self.buckets.undetermined(bucket) == 1 {
                 self.enqueue(bucket);
             }
+        }
+    }
+
+    /// A page of which nothing is known but its tag.
+    fn enter_found(&mut self, ppn: u32, tag: u64) {
+        if tag != 0 {
+            let undetermined = self.buckets.has(tag as u32);
+            self.enter(tag as u32, ppn, undetermined);
         }
     }
 
@@ -203,34 +231,41 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
 
     fn decide(
         &mut self,
-        _lpn: u32,
+        lpn: u32,
         page: &Page,
         _prepared: Prepared,
         _look: &mut impl Look,
     ) -> Verdict {
         let crc = self.fingerprints.light(page);
         let apart = self.buckets.has(crc);
-        self.pending = Some((crc, apart));
+        let soon = self.short_lived.as_mut().is_some_and(|lives| lives.write(lpn));
+        self.pending = Some(Pending { undetermined: apart, held: apart && soon });
         // Above the 32 bits of the CRC, so that it is never 0.
         Verdict::Program { tag: u64::from(crc) | 1 << 32, apart }
     }
 
     fn stored(&mut self, ppn: u32, tag: u64) {
         let crc = tag as u32;
-        let apart = self.pending.take().is_some_and(|(_, apart)| apart);
+        let pending = self.pending.take();
+        if let Some(short_lived) = &mut self.short_lived
+            && pending.is_some_and(|pending| pending.held)
+        {
+            short_lived.hold(ppn);
+            return;
+        }
         // The page that made this one undetermined may have died while room was made.
-        self.enter(crc, ppn, apart);
+        self.enter(crc, ppn, pending.is_some_and(|pending| pending.undetermined));
     }
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
-        if tag != 0 {
-            let undetermined = self.buckets.has(tag as u32);
-            self.enter(tag as u32, ppn, undetermined);
-        }
+        self.enter_found(ppn, tag);
     }
 
     fn moved(&mut self, from: u32, to: u32, _tag: u64) {
         self.buckets.relocate(from, to);
+        if let Some(short_lived) = &mut self.short_lived {
+            short_lived.moved(from, to);
+        }
         if let Some(current) = &mut self.current {
             if current.duplicate == from {
                 current.duplicate = to;
@@ -242,6 +277,9 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
     }
 
     fn died(&mut self, ppn: u32) {
+        if let Some(short_lived) = &mut self.short_lived {
+            short_lived.died(ppn);
+        }
         if let Some(current) = self.current
             && (current.duplicate == ppn || current.unique == Some(ppn))
         {
@@ -260,7 +298,15 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
     fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
         let pair = self.next_pair(look);
         self.comparing = pair.is_some();
-        pair.map(Offline::Compare)
+        if let Some(pair) = pair {
+            return Some(Offline::Compare(pair));
+        }
+        let due = || self.short_lived.as_mut()?.next_due();
+        std::iter::from_fn(due).find(|&ppn| look.is_live(ppn)).map(|ppn| Offline::ReadTag { ppn })
+    }
+
+    fn tag_read(&mut self, ppn: u32, tag: u64) {
+        self.enter_found(ppn, tag);
     }
 
     fn scanned(&mut self, _ppn: u32, _page: &Page, _look: &mut impl Look) {}
@@ -292,10 +338,12 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
-        self.buckets.dram().to_vec()
+        let predicting = self.short_lived.iter().flat_map(ShortLived::dram);
+        self.buckets.dram().into_iter().chain(predicting).collect()
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
+        let counted = |of: fn(&ShortLived) -> u64| self.short_lived.as_ref().map_or(0, of);
         vec![
             ("table_entries", self.buckets.used()),
             ("table_evictions", self.buckets.evicted),
@@ -303,6 +351,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for CrcCompare<F> {
             ("undetermined_found_unique", self.found_unique),
             ("undetermined_promoted", self.promoted),
             ("undetermined_found_duplicate", self.found_duplicate),
+            ("held_pages", counted(|pages| pages.held)),
+            ("held_pages_overwritten", counted(|pages| pages.foreseen)),
         ]
     }
 }

@@ -22,6 +22,7 @@ mod registry;
 mod ses;
 mod ses_device;
 mod ses_host;
+mod short_lived;
 mod slots;
 mod store;
 mod verified;

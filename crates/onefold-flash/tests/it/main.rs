@@ -19,6 +19,7 @@ mod dedup_laws;
 mod dedup_memory;
 mod dedup_model;
 mod dedup_power;
+mod dedup_prediction;
 mod drive;
 mod drive_damage;
 mod drive_device;
