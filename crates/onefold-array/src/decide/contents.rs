@@ -7,6 +7,8 @@
 //! A content is a number: two chunks are equal if and only if their numbers are. At the start each
 //! address holds a content of its own, with the address as its number, and all of them are stored.
 
+use std::hint::black_box;
+
 use onefold_block::SplitMix64;
 
 /// The identity of a chunk's bytes.
@@ -47,6 +49,17 @@ impl Contents {
         let new = set(&mut self.stored, content);
         *(if new { &mut self.unique } else { &mut self.duplicates }) += 1;
         new
+    }
+
+    /// Reads what chunks with these addresses and contents will need, so that its memory is near.
+    /// It lies anywhere: a processor fetches many such lines at once in a loop that only reads, and
+    /// one at a time between work that depends on them.
+    pub fn touch(&self, chunks: impl Iterator<Item = (u32, Content)>) {
+        let word = |content: Content| self.stored.get(content as usize / 64).copied();
+        let read = chunks.fold(0, |all, (address, content)| {
+            all ^ word(content).unwrap_or(0) ^ u64::from(self.held[address as usize])
+        });
+        black_box(read);
     }
 
     /// Whether a chunk that is on its way will be the first with its content: what an oracle says,

@@ -5,6 +5,7 @@
 //! depends on the requests only.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
 
@@ -327,6 +328,14 @@ impl Machine {
     }
 
     // ---- requests out ---------------------------------------------------------------------
+
+    /// Reads the requests of chunks that are about to be finished. They lie anywhere: a processor
+    /// fetches many such lines at once in a loop that only reads, and one at a time between work
+    /// that depends on them.
+    pub(super) fn touch_requests(&self, chunks: &[Chunk]) {
+        let left = |chunk: &Chunk| self.requests[chunk.request as usize].left;
+        black_box(chunks.iter().fold(0, |all, chunk| all ^ left(chunk)));
+    }
 
     /// A chunk needs nothing more.
     pub(super) fn finish(&mut self, now: SimTime, chunk: &Chunk, queue: &mut EventQueue<Event>) {

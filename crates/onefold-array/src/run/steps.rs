@@ -175,6 +175,7 @@ impl Machine {
         if batch.kind != Kind::Write {
             return self.resources.on_a_core(now, &[(Task::Metadata, metadata), nic]);
         }
+        self.contents.touch(batch.chunks.iter().map(|chunk| (chunk.address, chunk.content)));
         let mut duplicates: u32 = 0;
         for chunk in &mut batch.chunks {
             let new = self.contents.claim(chunk.content);
@@ -229,6 +230,7 @@ impl Machine {
         let deadline_ns = now.ns() + self.spec.schedule.deadline_ns;
         let mut chunks = std::mem::take(&mut batch.chunks);
         let mut unused = batch.reserved;
+        self.touch_requests(&chunks);
         chunks.retain(|chunk| {
             if chunk.ahead && !chunk.unique {
                 self.tally.bytes.compressed_in_vain += chunk_bytes;
@@ -340,6 +342,7 @@ impl Machine {
         if batch.kind == Kind::Compress {
             self.delayed.release(batch.chunks.len());
         }
+        self.touch_requests(&batch.chunks);
         for at in 0..batch.chunks.len() {
             let chunk = batch.chunks[at];
             match batch.kind {

@@ -2,6 +2,7 @@
 
 use crate::{run, spec};
 use onefold_array::{Report, simulate};
+use onefold_sim::{RandomStreams, SimSpan, SimTime, Stations};
 
 fn write(report: &Report) -> f64 {
     let rows = report.latencies.iter().filter(|row| row.name != "read");
@@ -103,6 +104,40 @@ fn a_single_core_is_a_queue_with_equal_service() {
         let expected = 1_000.0 * load / (2.0 * (1.0 - load));
         assert!((waits - expected).abs() < 0.02 * (expected + 1_000.0), "{load}: {waits}");
     }
+}
+
+/// Mean wait in service times with `servers` servers, exponential gaps and times, and this load:
+/// the chance that all are busy (Erlang C), over the servers that are left.
+fn erlang_wait(servers: u32, load: f64) -> f64 {
+    let offered = load * f64::from(servers);
+    let blocked = (1..=servers)
+        .fold(1.0, |blocked, server| offered * blocked / (f64::from(server) + offered * blocked));
+    let all_busy = blocked / (1.0 - load * (1.0 - blocked));
+    all_busy / (f64::from(servers) * (1.0 - load))
+}
+
+#[test]
+fn servers_with_exponential_times_wait_as_erlang_says() {
+    let service = SimSpan::from_ns(1_000_000);
+    for (servers, load) in [(1, 0.5), (2, 0.7), (4, 0.8), (24, 0.9)] {
+        let gap = SimSpan::from_ns((1e6 / (load * f64::from(servers))).round() as u64);
+        let streams = RandomStreams::new(5);
+        let (mut gaps, mut times) = (streams.stream("gaps"), streams.stream("times"));
+        let mut stations = Stations::new(servers);
+        let (mut now, mut waited) = (SimTime::ZERO, 0.0);
+        let jobs = 2_000_000;
+        for _ in 0..jobs {
+            now += gaps.exponential(gap);
+            let time = times.exponential(service);
+            let served = stations.serve(now, time);
+            waited += (served.end.since(now).ns() - time.ns()) as f64;
+        }
+        let mean = waited / 1e6 / f64::from(jobs);
+        let expected = erlang_wait(servers, load);
+        assert!((mean / expected - 1.0).abs() < 0.02, "{servers} {load}: {mean} {expected}");
+    }
+    assert!((erlang_wait(1, 0.5) - 1.0).abs() < 1e-12);
+    assert!((erlang_wait(2, 0.5) - 1.0 / 3.0).abs() < 1e-12);
 }
 
 #[test]
