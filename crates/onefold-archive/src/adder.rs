@@ -510,9 +510,8 @@ impl Adder<'_> {
         for &id in self.resumed.iter().filter(|id| !used.contains(id)) {
             self.archive.store.remove(id)?;
         }
-        // They were written by a process that may not have come to make them durable.
         for &id in self.resumed.iter().filter(|id| used.contains(id)) {
-            self.archive.store.sync(id)?;
+            containers::write_again(&*self.archive.store, id)?;
         }
         // What came and went before: a name must not be lost, nor come back.
         if self.names_changed {

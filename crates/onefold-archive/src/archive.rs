@@ -237,10 +237,13 @@ impl Archive {
         let LogState { records: sequence, next_version, next_container, .. } = self.log;
         let pending =
             Pending { sequence, records, version: next_version, container: next_container };
-        // What was left by work that was cut short stays explained at every moment.
-        if self.log.pending.is_none() {
-            log::write_pending(&*self.folder, &pending, &self.identity.uuid)?;
-        }
+        // What was left by work that was cut short stays explained at every moment. Its own
+        // announcement is written again: it may be there and not be durable.
+        let announced = match self.log.pending {
+            Some(_) => log::read_pending(&*self.folder, &self.identity.uuid)?.unwrap_or(pending),
+            None => pending,
+        };
+        log::write_pending(&*self.folder, &announced, &self.identity.uuid)?;
         self.log.pending = Some(pending);
         Ok(())
     }

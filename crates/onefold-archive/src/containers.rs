@@ -176,6 +176,20 @@ pub fn check_chunks(
     Ok(())
 }
 
+/// Make a container durable that no version refers to yet and that another process wrote. A sync of
+/// its own is not enough: where one failed before, what that one was for can be read, may be lost
+/// with the power all the same, and is made durable by no later one. So it is written anew, under a
+/// new name.
+pub fn write_again(store: &dyn ContainerStore, id: ContainerId) -> Result<(), ArchiveError> {
+    let mut bytes = vec![0; store.len(id)? as usize];
+    store.read(id, 0, &mut bytes)?;
+    store.remove(id)?;
+    store.create(id, bytes.len() as u64)?;
+    store.append(id, 0, &bytes)?;
+    store.seal(id, bytes.len() as u64)?;
+    Ok(store.sync(id)?)
+}
+
 /// Turns stored bytes back into chunks, and checks them.
 pub struct ChunkDecoder {
     fingerprinter: Fingerprinter,

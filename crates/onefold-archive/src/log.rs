@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use onefold_block::{ContainerStore, Folder, Media, MediaError, data_end};
+use onefold_block::{ContainerStore, Folder, Media, MediaError, data_end, small_file};
 
 use crate::error::ArchiveError;
 use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, RECORD_BYTES, VersionInfo};
@@ -270,10 +270,7 @@ pub fn write_pending(
     pending: &Pending,
     uuid: &[u8; 16],
 ) -> Result<(), ArchiveError> {
-    let media = folder.create(PENDING_FILE)?;
-    media.write(0, &pending_file::encode(pending, uuid))?;
-    media.sync()?;
-    Ok(folder.sync_names()?)
+    Ok(small_file::replace(folder, PENDING_FILE, &pending_file::encode(pending, uuid))?)
 }
 
 /// The announced work is done, or undone.

@@ -159,28 +159,67 @@ fn a_failing_disk_leaves_the_archive_as_it_was() {
     ];
     let first = tree(&mut SplitMix64::new(1), 10, 60_000);
     let second = tree(&mut SplitMix64::new(2), 10, 60_000);
-    for (kind, fault) in faults {
+    let cases = faults.into_iter().flat_map(|fault| [(fault, false), (fault, true)]);
+    for ((kind, fault), at_once) in cases {
         let mut failures = 0;
         for nth in 1.. {
             let (folder, mut archive) = new_archive(&small());
             add(&mut archive, &first).unwrap();
             folder.fail_once(&[kind], nth, fault);
-            let context = format!("{kind:?} {nth} fails with {fault:?}");
+            let context = format!("{kind:?} {nth} fails with {fault:?}, again at once: {at_once}");
             let Err(error) = add(&mut archive, &second) else { break };
             failures += 1;
             if fault == FaultKind::Enospc {
                 assert!(matches!(error, ArchiveError::NoSpace(_)), "{context}: {error}");
             }
             // The same process may try again, unless the log is in doubt; the next one may.
-            let _ = add(&mut archive, &second);
+            if at_once {
+                let _ = add(&mut archive, &second);
+            }
             let mut archive = open(&folder);
             assert!(read(&archive, 1).unwrap() == first, "{context}");
             assert_sound(&archive, &context);
             let info = add(&mut archive, &second).unwrap_or_else(|e| panic!("{context}: {e}"));
             assert!(read(&archive, info.number).unwrap() == second, "{context}");
             assert_sound(&archive, &context);
+            // What a failed sync was for could be read until now, whether it was durable or not. A
+            // record may be back in one copy of the log alone, for the next addition to repair.
+            for (seed, mode) in [(0, CrashMode::KeepNothing), (nth, CrashMode::Random)] {
+                let context = format!("{context}, then the power goes: {mode:?}");
+                let archive = open(&folder.after_crash(seed, mode));
+                assert!(archive.damage().is_empty(), "{context}: {:?}", archive.damage());
+                assert!(read(&archive, 1).unwrap() == first, "{context}");
+                assert!(read(&archive, info.number).unwrap() == second, "{context}");
+            }
         }
         assert!(failures > 0, "{kind:?} was never reached");
+    }
+}
+
+#[test]
+fn after_a_failed_sync_the_power_may_go_at_every_step_of_the_next_addition() {
+    let first = tree(&mut SplitMix64::new(1), 3, 40_000);
+    let second = tree(&mut SplitMix64::new(2), 6, 60_000);
+    for kind in [OpKind::Sync, OpKind::SyncNames] {
+        let mut cuts = 0;
+        for (nth, step) in (1..8).flat_map(|nth| (0..40).map(move |step| (nth, 2 * step))) {
+            let context = format!("{kind:?} {nth} fails, then the power goes after {step}");
+            let (folder, mut archive) = new_archive(&small());
+            add(&mut archive, &first).unwrap();
+            folder.fail_once(&[kind], nth, FaultKind::Eio);
+            if add(&mut archive, &second).is_ok() {
+                break;
+            }
+            folder.crash_at(folder.op_count() + 1 + step);
+            let _ = add(&mut open(&folder), &second);
+            cuts += u32::from(folder.has_crashed());
+            let mut archive = open(&folder.after_crash(step, CrashMode::KeepNothing));
+            assert!(archive.damage().is_empty(), "{context}: {:?}", archive.damage());
+            assert!(read(&archive, 1).unwrap() == first, "{context}");
+            let info = add(&mut archive, &second).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert!(read(&archive, info.number).unwrap() == second, "{context}");
+        }
+        assert!(cuts > 20, "{kind:?}: {cuts}");
     }
 }
 

@@ -92,8 +92,12 @@ impl SimFile {
         }
         let end = offset + data.len() as u64;
         self.overlay(op, offset, data);
+        let in_doubt = self.pending_lens.last().is_some_and(|version| version.doubtful);
         if end > self.len() {
             self.push_len(op, end);
+        } else if in_doubt && end > self.durable_len {
+            // Else a sync that succeeds would not make durable what was written before it.
+            self.push_len(op, self.len());
         }
         self.space.insert(touched_pages(offset..end));
     }

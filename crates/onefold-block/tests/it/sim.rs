@@ -124,14 +124,27 @@ fn what_a_failed_sync_left_is_never_proved_durable_by_a_later_one() {
     assert_eq!(left(CrashMode::KeepNothing), [[1; 512], [3; 512]].concat());
     assert_eq!(left(CrashMode::KeepEverything), [[2; 512], [3; 512]].concat());
 
+    // Its length too, until somebody writes up to there.
+    let grown = file(&folder, "grown", &[1; 512]);
+    grown.write(512, &[2; 1024]).unwrap();
+    folder.fail_once(&[OpKind::Sync], 1, FaultKind::Eio);
+    grown.sync().expect_err("planned");
+    let len = || folder.after_crash(0, CrashMode::KeepNothing).open("grown").unwrap().len();
+    grown.write(0, &[3; 512]).unwrap();
+    grown.sync().unwrap();
+    assert_eq!(len().unwrap(), 512);
+    grown.write(512, &[4; 1024]).unwrap();
+    grown.sync().unwrap();
+    assert_eq!(len().unwrap(), 1536);
+
     folder.create("b").unwrap();
     folder.fail_once(&[OpKind::SyncNames], 1, FaultKind::Eio);
     folder.sync_names().expect_err("planned");
     folder.create("c").unwrap();
     folder.sync_names().unwrap();
     let names = |mode| folder.after_crash(0, mode).list().unwrap();
-    assert_eq!(names(CrashMode::KeepNothing), ["a", "c"]);
-    assert_eq!(names(CrashMode::KeepEverything), ["a", "b", "c"]);
+    assert_eq!(names(CrashMode::KeepNothing), ["a", "c", "grown"]);
+    assert_eq!(names(CrashMode::KeepEverything), ["a", "b", "c", "grown"]);
 }
 
 #[test]
