@@ -19,6 +19,7 @@ use crate::error::PoolError;
 use crate::format::superblock::{KIND_VOLUME, Superblock, ToFree, VolumeRecord};
 use crate::journal::Witness;
 use crate::map;
+use crate::open::SUPER_FILES;
 use crate::sync;
 
 /// The state of the pool at the moment of a checkpoint, as far as it is not durable yet.
@@ -128,6 +129,21 @@ impl Inner {
                 tracing::error!("no more writes until the pool is reopened: {error}");
             }
         })
+    }
+
+    /// Write the newest checkpoint over itself, as it can be read. If its sync failed, it may be
+    /// lost with the power however often it is synced after that; and the journal of the one before
+    /// must stay until this one is durable.
+    pub fn affirm_checkpoint(&self, sequence: u64) -> Result<(), PoolError> {
+        let at = sequence as usize % 2;
+        let media = &self.files.supers[at];
+        if let Some(newest) = Superblock::read(&**media, SUPER_FILES[at])? {
+            let mut bytes = vec![0; newest.len_bytes()];
+            media.read(0, &mut bytes)?;
+            media.write(0, &bytes)?;
+            media.sync()?;
+        }
+        Ok(())
     }
 
     /// Go on after a checkpoint was written, or could not be. Returns the containers that may be

@@ -51,8 +51,10 @@ impl Inner {
         if self.read_only {
             return Ok(());
         }
-        if replay.next_number == 1 && replay.torn_at.is_none() {
-            // A clean stop held space past its end.
+        let ends = self.files.journal.len()? == replay.end_bytes;
+        if replay.next_number == 1 && replay.torn_at.is_none() && ends {
+            // A clean stop cut it here, and held space past its end. Where it is longer there was
+            // none, and its only frame may not be durable: cut, it would seem to be damaged.
             flusher.journal.give_back()?;
         }
         drop(flusher);
@@ -63,7 +65,9 @@ impl Inner {
         self.begin_index_filling(self.newest(), engine.table.len());
         drop(engine);
         if replay.next_number == 0 {
-            // The power went before the epoch's first frame was written.
+            // The power went before the epoch's first frame was written, or it is in doubt whether
+            // the checkpoint is durable.
+            self.affirm_checkpoint(sequence)?;
             self.flusher().journal.restart(sequence, witness)?;
         }
         if replay.next_number != 1 || sealed {
@@ -181,18 +185,20 @@ impl Inner {
         // It may have been sealed after the checkpoint. A directory alone proves nothing: it may
         // have reached the media when a record before it did not.
         let what = |entry: &DirectoryEntry| (entry.fingerprint, entry.location);
-        if directories::load(&*self.plain, id, len)
-            .is_ok_and(|found| found.iter().map(what).eq(entries.iter().map(what)))
-        {
-            self.store.sync(id)?;
-            return Ok((len as usize, entries.len()));
+        let sealed = directories::load(&*self.plain, id, len)
+            .is_ok_and(|found| found.iter().map(what).eq(entries.iter().map(what)));
+        if !sealed {
+            let at =
+                entries.last().map_or(container::HEADER_BYTES, |entry| entry.location.end_bytes());
+            bytes.truncate(at);
+            bytes.extend(container::encode_directory(id, &entries, at));
         }
-        let at = entries.last().map_or(container::HEADER_BYTES, |entry| entry.location.end_bytes());
-        let tail = container::encode_directory(id, &entries, at);
-        self.store.append(id, at as u64, &tail)?;
-        self.store.seal(id, (at + tail.len()) as u64)?;
+        // All of it, as it was read: if its sync failed once, what the sync was for may be lost with
+        // the power, however often it is synced after that.
+        self.store.append(id, 0, &bytes)?;
+        self.store.seal(id, bytes.len() as u64)?;
         self.store.sync(id)?;
-        Ok((at + tail.len(), entries.len()))
+        Ok((bytes.len(), entries.len()))
     }
 
     /// All good records in a container's bytes.

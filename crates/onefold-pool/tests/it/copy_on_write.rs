@@ -1,7 +1,7 @@
 //! File systems on which even what is written over needs space: any write may be refused.
 
 use onefold_block::{BlockDevice, CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
-use onefold_pool::{Pool, Volume};
+use onefold_pool::Pool;
 
 use crate::model::{CHUNK, Model, main_volume, step};
 use crate::support::{assert_sound, content, new_pool, options, small};
@@ -30,23 +30,13 @@ fn live(folder: &SimFolder, pool: Pool, model: &mut Model, (seed, nth): (u64, u6
             }
             Err(error) => panic!("{context}: {error}"),
         }
-        hold_what_is_there(&volume, model, &context);
+        model.hold(&volume, &context);
         if !refused {
             left = random.below(12);
         }
         refused = true;
     }
     refused
-}
-
-/// Each block has one of its states; that is its newest one now, and none of them is durable.
-fn hold_what_is_there(volume: &Volume, model: &mut Model, context: &str) {
-    let mut found = vec![0; BLOCKS * CHUNK];
-    volume.read_at(0, &mut found).unwrap();
-    for (number, (states, now)) in model.blocks.iter().zip(found.chunks(CHUNK)).enumerate() {
-        assert!(states.iter().any(|state| state == now), "{context}: block {number}");
-    }
-    model.write(0, &found);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod copy_on_write;
 mod crash;
 mod damage;
 mod device;
+mod doubt;
 mod endless;
 mod faults;
 mod handover;

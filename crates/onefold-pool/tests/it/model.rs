@@ -62,6 +62,14 @@ impl Model {
         }
     }
 
+    /// The device holds one of the states of each block, which is its newest one from now on. None
+    /// of them is more durable for that.
+    pub fn hold(&mut self, device: &dyn BlockDevice, context: &str) {
+        let found = self.read_all(device);
+        self.clone().adopt(device, context);
+        self.write(0, &found);
+    }
+
     /// The device holds one of the states of each block; from now on only that one counts.
     pub fn adopt(&mut self, device: &dyn BlockDevice, context: &str) {
         let found = self.read_all(device);
