@@ -193,8 +193,8 @@ impl Inner {
             bytes.truncate(at);
             bytes.extend(container::encode_directory(id, &entries, at));
         }
-        // All of it, as it was read: if its sync failed once, what the sync was for may be lost with
-        // the power, however often it is synced after that.
+        // All of it, as it was read: if its sync failed once, what the sync was for may be lost
+        // with the power, however often it is synced after that.
         self.store.append(id, 0, &bytes)?;
         self.store.seal(id, bytes.len() as u64)?;
         self.store.sync(id)?;

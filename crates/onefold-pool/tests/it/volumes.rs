@@ -98,6 +98,59 @@ fn growing_keeps_data_and_shrinking_asks_first() {
 }
 
 #[test]
+fn a_shrink_within_a_block_asks_if_and_only_if_what_it_cuts_off_is_not_zero() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+    // The last byte that is not zero is number 40,999, in the middle of a block.
+    volume.write_at(36_864, &[7; 4_136], true).unwrap();
+    let shrink = |size: u64| pool.resize_volume("v", ByteSize(size), false);
+    for size in [40_999, 40_960, 36_864, 36_863, 512] {
+        let error = shrink(size).unwrap_err();
+        let blocks = if size < 40_960 { 2 } else { 1 };
+        let lost = ByteSize(blocks * 4096);
+        let told = matches!(&error, PoolError::ShrinkLosesData { lost: told, .. } if *told == lost);
+        assert!(told, "{size}: {error}");
+    }
+    for size in [45_056, 41_000] {
+        shrink(size).unwrap_or_else(|error| panic!("{size}: {error}"));
+    }
+    let mut found = [0; 4_136];
+    volume.read_at(36_864, &mut found).unwrap();
+    assert_eq!(found, [7; 4_136]);
+}
+
+#[test]
+fn a_pool_is_made_only_where_nothing_is_but_what_an_interrupted_creation_left() {
+    let refused = |folder: &SimFolder| match Pool::create(folder, &small(), IDENTITY) {
+        Err(PoolError::NotEmpty(name)) => Some(name),
+        made => made.map(|()| None).unwrap(),
+    };
+    for (name, bytes, goes) in [
+        ("notes", &b""[..], false),
+        ("notes", b"x", false),
+        ("super.0", b"", true),
+        ("super.1", b"", true),
+        ("super.0", b"x", false),
+        ("super.1", b"x", false),
+        ("super.1.new", b"x", true),
+        ("super.0.new", b"x", false),
+        ("journal", b"x", true),
+        ("map", b"x", true),
+    ] {
+        let folder = SimFolder::new();
+        folder.create(name).unwrap().write(0, bytes).unwrap();
+        let left = refused(&folder);
+        assert_eq!(left, (!goes).then(|| name.to_owned()), "{name}, {} bytes", bytes.len());
+    }
+    let (folder, pool) = new_pool(&small());
+    pool.close().unwrap();
+    assert!(refused(&folder).is_some_and(|name| name.starts_with("super")));
+    let folder = SimFolder::new();
+    folder.subfolder("containers").unwrap().create("00000001.container").unwrap();
+    assert_eq!(refused(&folder).unwrap(), "containers/00000001.container");
+}
+
+#[test]
 fn deleting_gives_back_what_only_that_volume_held() {
     let (folder, pool) = new_pool(&small());
     let data: Vec<u8> = (0..800).flat_map(|n| content(n, 4096)).collect();
