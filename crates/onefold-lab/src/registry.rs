@@ -121,6 +121,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ),
     experiment!("beyond/gleaner", "Every policy in the same memory", e::beyond_gleaner::run),
     experiment!(
+        "beyond/host-cost",
+        "The host's scrambler beside the drive's correction",
+        e::beyond_host_cost::run
+    ),
+    experiment!(
         "beyond/idle-hint",
         "Idle work by a timer and by the host's word",
         e::beyond_idle_hint::run

@@ -10,6 +10,8 @@ use crate::op::{Cause, OpKind};
 pub enum Share {
     /// Waiting for the drive to take it, for a buffer, or for other requests' operations.
     Queue,
+    /// On and waiting for the host's own cores.
+    Host,
     /// On the link to the host.
     Link,
     /// On and waiting for cores and engines.
@@ -24,13 +26,21 @@ pub enum Share {
 
 impl Share {
     /// Every share.
-    pub const ALL: [Self; 6] =
-        [Self::Queue, Self::Link, Self::Engine, Self::Bus, Self::Array, Self::Background];
+    pub const ALL: [Self; 7] = [
+        Self::Queue,
+        Self::Host,
+        Self::Link,
+        Self::Engine,
+        Self::Bus,
+        Self::Array,
+        Self::Background,
+    ];
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
+            Self::Host => "host",
             Self::Link => "link",
             Self::Engine => "engine",
             Self::Bus => "bus",
@@ -41,7 +51,7 @@ impl Share {
 }
 
 /// Nanoseconds by [`Share`].
-pub type Breakdown = [u64; 6];
+pub type Breakdown = [u64; Share::ALL.len()];
 
 /// A request under way.
 #[derive(Clone, Copy, Debug, Default)]

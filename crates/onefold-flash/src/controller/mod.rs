@@ -19,7 +19,7 @@ pub use chains::{Breakdown, Share};
 pub use onefold_sim::Histogram;
 pub use retries::RetryCounts;
 pub use timing::EngineKind;
-pub use usage::{ControllerUsage, UnitUsage};
+pub use usage::{ControllerUsage, ServerUsage, UnitUsage};
 
 pub(crate) use chains::Flight;
 pub(crate) use events::Event;
@@ -183,7 +183,7 @@ impl Controller {
     /// A new request, to which parts may be added.
     pub(crate) fn open_flight(&mut self) -> u32 {
         let flight = self.flights.take();
-        self.flights[flight] = Flight { parts_left: 1, breakdown: [0; 6] };
+        self.flights[flight] = Flight { parts_left: 1, breakdown: Breakdown::default() };
         flight
     }
 

@@ -1,7 +1,7 @@
 //! How the controller's parts spent their time, and what the flash consumed.
 //! Room: onefold-flash.
 
-use crate::controller::{Controller, EngineKind, RetryCounts};
+use crate::controller::{Controller, EngineKind, RetryCounts, Servers};
 use crate::op::OpKind;
 use crate::spec::EnergySpec;
 
@@ -37,6 +37,23 @@ pub struct ServerUsage {
     pub wait_ns_mean: f64,
 }
 
+impl ServerUsage {
+    /// The account of some servers together, of the time from 0 to `now`.
+    pub(crate) fn of(servers: &[&Servers], name: &'static str, now: u64) -> Self {
+        let count: usize = servers.iter().map(|one| one.count()).sum();
+        let busy: u64 = servers.iter().map(|one| one.busy_until(now)).sum();
+        let waited: u64 = servers.iter().map(|one| one.waited_ns()).sum();
+        let jobs = servers.iter().map(|one| one.jobs()).sum::<u64>();
+        Self {
+            name,
+            count: count as u32,
+            mean: busy as f64 / (count as f64 * (now as f64).max(1.0)),
+            jobs,
+            wait_ns_mean: waited as f64 / (jobs.max(1)) as f64,
+        }
+    }
+}
+
 /// What the controller counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ControllerUsage {
@@ -62,19 +79,7 @@ impl Controller {
     pub fn usage(&self, energy: &EnergySpec) -> ControllerUsage {
         let now = self.now;
         let elapsed = (now as f64).max(1.0);
-        let shares = |servers: &[&crate::controller::Servers], name| {
-            let count: usize = servers.iter().map(|one| one.count()).sum();
-            let busy: u64 = servers.iter().map(|one| one.busy_until(now)).sum();
-            let waited: u64 = servers.iter().map(|one| one.waited_ns()).sum();
-            let jobs = servers.iter().map(|one| one.jobs()).sum::<u64>();
-            ServerUsage {
-                name,
-                count: count as u32,
-                mean: busy as f64 / (count as f64 * elapsed),
-                jobs,
-                wait_ns_mean: waited as f64 / (jobs.max(1)) as f64,
-            }
-        };
+        let shares = |servers: &[&Servers], name| ServerUsage::of(servers, name, now);
         let mut servers = vec![shares(&self.channels.iter().collect::<Vec<_>>(), "channels")];
         servers.extend(
             EngineKind::ALL.map(|kind| shares(&[&self.engines[kind as usize]], kind.name())),

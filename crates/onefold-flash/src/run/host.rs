@@ -3,7 +3,10 @@
 
 use std::collections::VecDeque;
 
+use onefold_workload::Op;
+
 use crate::controller::{Servers, transfer_ns};
+use crate::run::host_scrambler::HostScrambler;
 use crate::run::request::HostRequest;
 use crate::run::simulation::Verdict;
 use crate::spec::{DriveSpec, WriteBuffer};
@@ -17,6 +20,8 @@ const TAKEN_PAGES_MAX: u64 = 1 << 23;
 pub(crate) enum Stage {
     /// Taken into the queue of the drive.
     Taken,
+    /// The host scrambles what it writes.
+    HostOut,
     /// Its command, and what it writes, is on the link.
     LinkIn,
     /// A core looks at it.
@@ -27,6 +32,8 @@ pub(crate) enum Stage {
     Flash,
     /// What it read is on the link.
     LinkOut,
+    /// The host undoes what it had scrambled.
+    HostIn,
 }
 
 /// A request under way, by the number of its flight.
@@ -53,6 +60,8 @@ pub(crate) struct Flush {
 /// The link, the queue and the buffer.
 #[derive(Debug)]
 pub(crate) struct Host {
+    /// The host's software scrambler, where it has one that takes time.
+    pub scrambler: Option<HostScrambler>,
     pub link_in: Servers,
     pub link_out: Servers,
     link_mb_per_s: u64,
@@ -77,8 +86,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(spec: &DriveSpec) -> Self {
+    pub(crate) fn new(spec: &DriveSpec, scrambler: Option<HostScrambler>) -> Self {
         Self {
+            scrambler,
             link_in: Servers::new(1),
             link_out: Servers::new(1),
             link_mb_per_s: spec.host.link_mb_per_s,
@@ -95,6 +105,24 @@ impl Host {
             for_buffer: VecDeque::new(),
             writes: 0,
             flushes: Vec::new(),
+        }
+    }
+
+    /// When what a request writes is scrambled by the host, and may cross the link.
+    pub(crate) fn scramble(&mut self, now: u64, request: &HostRequest, drive_pages: u32) -> u64 {
+        match &mut self.scrambler {
+            Some(cores) if request.op == Op::Write => {
+                cores.write(now, request.lpns(drive_pages), request.deduplicate)
+            }
+            _ => now,
+        }
+    }
+
+    /// When what a request has read is as the host wrote it.
+    pub(crate) fn undo(&mut self, now: u64, request: &HostRequest, drive_pages: u32) -> u64 {
+        match &mut self.scrambler {
+            Some(cores) if request.op == Op::Read => cores.read(now, request.lpns(drive_pages)),
+            _ => now,
         }
     }
 

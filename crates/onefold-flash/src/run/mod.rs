@@ -5,6 +5,7 @@ mod composed;
 mod contents;
 mod error;
 mod host;
+mod host_scrambler;
 mod parts;
 mod report;
 mod request;
@@ -33,6 +34,7 @@ use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site, check_policy};
 use crate::ftl::Ftl;
 use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
 use crate::spec::{ContentKind, DriveSpec, Precondition};
+use host_scrambler::HostScrambler;
 use request::Source;
 use simulation::Simulation;
 
@@ -122,7 +124,8 @@ where
         Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
     }
     let before = *ftl.counters();
-    let mut simulation = Simulation::new(spec, ftl, source, options.observer, options.progress);
+    let host = (source, HostScrambler::new(spec)?);
+    let mut simulation = Simulation::new(spec, ftl, host, options.observer, options.progress);
     if options.chrome_operations > 0 {
         simulation.controller.keep_trace(options.chrome_operations);
     }

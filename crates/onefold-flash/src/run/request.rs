@@ -39,6 +39,12 @@ pub struct HostRequest {
 }
 
 impl HostRequest {
+    /// Its pages, on a drive of so many; those beyond it begin again at the first.
+    pub fn lpns(self, drive_pages: u32) -> impl Iterator<Item = u32> {
+        let wrap = move |lpn: u32| if lpn < drive_pages { lpn } else { lpn - drive_pages };
+        (0..self.pages).map(move |index| wrap(self.lpn + index))
+    }
+
     /// What it writes of its page number `index`; `number` is fresh for every page.
     pub fn piece(&self, index: u32, page_bytes: u32, number: u64) -> Piece {
         let from = if index == 0 { self.first_byte } else { 0 };

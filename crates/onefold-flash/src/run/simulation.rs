@@ -18,6 +18,7 @@ use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::run::RunError;
 use crate::run::host::{Flush, Host, Stage, Underway};
+use crate::run::host_scrambler::HostScrambler;
 use crate::run::parts::{Part, Parts};
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::settled::Windows;
@@ -155,7 +156,7 @@ where
     pub(crate) fn new(
         spec: &DriveSpec,
         ftl: Ftl<N, P>,
-        source: Source,
+        (source, scrambler): (Source, Option<HostScrambler>),
         observer: Option<&'a mut Observer<'a>>,
         progress: Option<&'a AtomicU64>,
     ) -> Self {
@@ -165,7 +166,7 @@ where
             ftl,
             controller: Controller::new(spec),
             tally: Tally::default(),
-            host: Host::new(spec),
+            host: Host::new(spec, scrambler),
             parts: Parts::default(),
             source,
             soon: Vec::with_capacity(SOON_MAX),
@@ -391,6 +392,11 @@ where
             let Underway { request, stage, since, .. } = *self.underway(flight);
             let ends = match stage {
                 Stage::Taken => {
+                    self.underway(flight).stage = Stage::HostOut;
+                    self.host.scramble(now, &request, self.ftl.settings().logical_pages)
+                }
+                Stage::HostOut => {
+                    self.account(flight, Share::Host, now - since);
                     self.underway(flight).stage = Stage::LinkIn;
                     let pages = if request.op == Op::Write { request.pages } else { 0 };
                     let service = self.host.link_ns(pages, self.page_bytes);
@@ -414,6 +420,11 @@ where
                 }
                 Stage::LinkOut => {
                     self.account(flight, Share::Link, now - since);
+                    self.underway(flight).stage = Stage::HostIn;
+                    self.host.undo(now, &request, self.ftl.settings().logical_pages)
+                }
+                Stage::HostIn => {
+                    self.account(flight, Share::Host, now - since);
                     self.answer(flight)?;
                     self.close(flight);
                     return Ok(());
@@ -532,14 +543,15 @@ where
         }
         if request.op == Op::Read {
             let service = self.host.link_ns(request.pages, self.page_bytes);
-            if service > 0 {
-                let now = self.controller.time_ns();
-                let ends = self.host.link_out.serve(now, service);
-                let underway = self.underway(flight);
-                (underway.stage, underway.since) = (Stage::LinkOut, now);
-                self.controller.schedule(ends, Event::Stage(flight));
-                return Ok(());
+            let now = self.controller.time_ns();
+            let underway = self.underway(flight);
+            (underway.stage, underway.since) = (Stage::LinkOut, now);
+            if service == 0 {
+                return self.go_on(flight);
             }
+            let ends = self.host.link_out.serve(now, service);
+            self.controller.schedule(ends, Event::Stage(flight));
+            return Ok(());
         }
         self.answer(flight)?;
         self.close(flight);
@@ -653,7 +665,9 @@ where
 
     /// The accounts of the run so far.
     pub(crate) fn accounts(&self) -> AtEnd {
-        let usage = self.controller.usage(&self.energy);
+        let mut usage = self.controller.usage(&self.energy);
+        let now = self.controller.time_ns();
+        usage.servers.extend(self.host.scrambler.as_ref().map(|cores| cores.usage(now)));
         AtEnd { counters: *self.ftl.counters(), usage }
     }
 

@@ -4,7 +4,7 @@
 
 use onefold_workload::Op;
 
-use crate::controller::Histogram;
+use crate::controller::{Histogram, Share};
 use crate::run::simulation::Completion;
 
 /// Counts, latencies and the hash of a run.
@@ -27,12 +27,12 @@ pub struct OpTally {
     pub latency_ns: Histogram,
     /// Pages of them.
     pub pages: u64,
-    breakdown: [u128; 6],
+    breakdown: [u128; Share::ALL.len()],
 }
 
 impl OpTally {
     /// Where the time of a request went on average, in ns.
-    pub fn breakdown_mean(&self) -> [f64; 6] {
+    pub fn breakdown_mean(&self) -> [f64; Share::ALL.len()] {
         let count = self.latency_ns.count().max(1) as f64;
         self.breakdown.map(|sum| sum as f64 / count)
     }

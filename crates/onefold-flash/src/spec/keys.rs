@@ -308,6 +308,13 @@ pub const KEYS: &[Key] = &[
         "Rate of the link in each direction in 10^6 bytes a second; 0: no time",
     ),
     key("host.link_latency_ns", TIME, "Time of a command and its completion on the link"),
+    key("host.scrambler_cores", Whole(1, 1024), "ses-host: cores of the host that scramble pages"),
+    key(
+        "host.scrambler_mb_per_s",
+        Whole(0, 1_000_000),
+        "ses-host: what one of them scrambles in 10^6 bytes a second, as `onefold ssd calibrate` \
+         measures it; 0: no time",
+    ),
     // dedup
     key("dedup.policy", Text, "Policy; its options stand beside it in this table"),
     // workload

@@ -150,6 +150,8 @@ pub struct HostSpec {
     pub queue_entries: u32,
     pub link_mb_per_s: u64,
     pub link_latency_ns: u64,
+    pub scrambler_cores: u32,
+    pub scrambler_mb_per_s: u64,
 }
 
 /// `[dedup]`: the policy and whatever options it has, which the policy itself checks.

@@ -109,7 +109,13 @@ fn ses(name: &str, read_ns: u64, program_ns: u64, rated_pe_cycles: u64) -> Drive
         },
         ftl: ftl(0.07, BlockCount::Percent(5.0)),
         controller: controller(64 << 20, 226_500, 14_500),
-        host: HostSpec { queue_entries: 1024, link_mb_per_s: 0, link_latency_ns: 0 },
+        host: HostSpec {
+            queue_entries: 1024,
+            link_mb_per_s: 0,
+            link_latency_ns: 0,
+            scrambler_cores: 1,
+            scrambler_mb_per_s: 0,
+        },
         dedup: DedupSpec { policy: "none".to_owned(), options: toml::Table::new() },
         workload: workload(),
     }
@@ -233,7 +239,7 @@ fn tlc() -> DriveSpec {
     spec.controller.cpu_cores = 4;
     spec.controller.request_ns = 1_000;
     spec.controller.ecc_decode_ns = 0;
-    spec.host = HostSpec { queue_entries: 1024, link_mb_per_s: 7_000, link_latency_ns: 2_000 };
+    spec.host = HostSpec { link_mb_per_s: 7_000, link_latency_ns: 2_000, ..spec.host };
     spec
 }
 

@@ -40,6 +40,8 @@ const SMALL: &[(&str, &[&str])] = &[
     ("controller.write_buffer_pages", &["1", "3", "64", "5000"]),
     ("controller.idle_after_ns", &["0", "1", "10000", "1000000"]),
     ("controller.idle_hint", &["true", "false"]),
+    ("host.scrambler_cores", &["1", "3"]),
+    ("host.scrambler_mb_per_s", &["0", "50", "5000"]),
     ("controller.idle_steps", &["1", "8", "65536"]),
     ("host.queue_entries", &["1", "2", "64", "65536"]),
     ("dedup.policy", &["\"none\""]),

@@ -27,6 +27,7 @@ mod drive_faults;
 mod drive_host_side;
 mod drive_kill;
 mod drive_power;
+mod host_scrambler_time;
 mod idle_hint;
 mod issued;
 mod on_demand;

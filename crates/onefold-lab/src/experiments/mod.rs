@@ -3,6 +3,7 @@
 
 pub mod array;
 pub mod beyond_gleaner;
+pub mod beyond_host_cost;
 pub mod beyond_idle_hint;
 pub mod beyond_lifetime;
 pub mod beyond_policies;

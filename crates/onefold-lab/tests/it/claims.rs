@@ -127,3 +127,23 @@ fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
         assert!((both / mean(policy, "hint") - 1.0).abs() < 0.001, "{policy}");
     }
 }
+
+#[test]
+fn the_host_s_scrambler_costs_reads_and_saves_writes_from_the_drive_s_own_rate_on() {
+    let of = |quantity: &str, policy: &str, depth: u64, rate: u64| {
+        let under = format!("{depth} outstanding");
+        measured("beyond/host-cost", quantity, policy, &under, rate)
+    };
+    let beside = |quantity: &str, depth: u64| {
+        of(quantity, "ses-host", depth, 2340) / of(quantity, "ses-device", depth, 2340) - 1.0
+    };
+    let (writes, reads) = ("mean write latency", "mean read latency");
+    assert!((-0.06..-0.05).contains(&beside(writes, 1)), "{}", beside(writes, 1));
+    assert!((0.14..0.16).contains(&beside(reads, 1)), "{}", beside(reads, 1));
+    assert!(beside(writes, 16).abs() < 0.02 && beside(reads, 16).abs() < 0.02);
+    let busy = of("host's CPU time", "ses-host", 1, 2340);
+    assert!((busy - 1000.0 / 2340.0).abs() < 0.001, "{busy}");
+    let quantity = "rate from which on the host writes sooner";
+    let even = measured("beyond/host-cost", quantity, "ses-host", "1 outstanding", ());
+    assert!((even / (8192.0 / 14.5) - 1.0).abs() < 0.02, "{even}");
+}

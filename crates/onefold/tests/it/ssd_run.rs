@@ -161,3 +161,20 @@ fn what_is_wrong_is_named_and_nothing_is_run() {
         assert!(said.err.contains(part), "{args:?}: {}", said.err);
     }
 }
+
+#[test]
+fn the_host_s_scrambler_is_measured_and_its_rate_is_a_specification() {
+    let sandbox = Sandbox::new();
+    let text = sandbox.ok(&["ssd", "calibrate"]).text().to_owned();
+    let text = format!("{SMALL}{text}[dedup]\npolicy = 'ses-host'\n");
+    fs::write(sandbox.path("host.toml"), text).unwrap();
+    let json = sandbox.ok(&["ssd", "calibrate", "--preset", "ses-slc", "--json"]).json();
+    assert!(json["scrambler_mb_per_s"].as_u64().unwrap() > 0, "{json}");
+    assert_eq!((&json["scrambler"], &json["page_bytes"]), (&"lba-prbs31".into(), &8192.into()));
+    let run = ["ssd", "run", "host.toml", "--json"];
+    let json = sandbox.ok(&run).json();
+    let cores = &json["utilisation"]["servers"]["host_scrambler"];
+    assert!(cores["mean"].as_f64().unwrap() > 0.0, "{json}");
+    let said = sandbox.onefold(&["ssd", "calibrate", "--set", "media.scrambler='none'"]);
+    assert!(said.code != Some(0) && said.err.contains("scrambler"), "{}", said.err);
+}

@@ -22,7 +22,7 @@ pub use scrambler::{
 };
 pub use ssd::SsdCommand;
 pub use ssd_drive::{SsdIdleArgs, SsdServeArgs, SsdSmartArgs};
-pub use ssd_run::{DriveChoice, SsdRunArgs, SsdSpecArgs};
+pub use ssd_run::{DriveChoice, SsdCalibrateArgs, SsdRunArgs, SsdSpecArgs};
 
 /// What to simulate or to measure.
 #[derive(Debug, Subcommand)]

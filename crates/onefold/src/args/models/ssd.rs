@@ -3,7 +3,7 @@
 
 use clap::Subcommand;
 
-use super::{SsdIdleArgs, SsdRunArgs, SsdServeArgs, SsdSmartArgs, SsdSpecArgs};
+use super::{SsdCalibrateArgs, SsdIdleArgs, SsdRunArgs, SsdServeArgs, SsdSmartArgs, SsdSpecArgs};
 
 /// Run, emulate and inspect drives with deduplication inside.
 #[derive(Debug, Subcommand)]
@@ -16,6 +16,8 @@ pub enum SsdCommand {
     Serve(Box<SsdServeArgs>),
     /// Print a drive's health: the fields of the SMART log, wear and deduplication
     Smart(SsdSmartArgs),
+    /// Measure what the host's software scrambler takes on this machine
+    Calibrate(SsdCalibrateArgs),
     /// Tell a drive that is served that nothing will be asked of it for a while
     Idle(SsdIdleArgs),
 }

@@ -94,3 +94,16 @@ pub struct SsdSpecArgs {
     #[command(flatten)]
     pub drive: DriveChoice,
 }
+
+/// `onefold ssd calibrate`
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "The output is a part of a specification: host.scrambler_mb_per_s, which \
+    `ssd run` takes for\ndrives with dedup.policy = ses-host.")]
+pub struct SsdCalibrateArgs {
+    /// Which drive.
+    #[command(flatten)]
+    pub drive: DriveChoice,
+    /// Print one JSON object (docs/ssd.md)
+    #[arg(long)]
+    pub json: bool,
+}

@@ -15,6 +15,7 @@ mod scrambler_infer;
 mod scrambler_make;
 mod scrambler_presets;
 mod ssd_background;
+mod ssd_calibrate;
 mod ssd_idle;
 mod ssd_report;
 mod ssd_run;
@@ -35,6 +36,7 @@ pub fn run(command: &ModelCommand, printer: &Printer) -> Result<ExitCode> {
         ModelCommand::Cache(CacheCommand::Policies(args)) => cache::policies(*args, printer),
         ModelCommand::Cache(CacheCommand::Spec) => cache::spec(printer),
         ModelCommand::Ssd(SsdCommand::Run(args)) => ssd_run::run(args, printer),
+        ModelCommand::Ssd(SsdCommand::Calibrate(args)) => ssd_calibrate::run(args, printer),
         ModelCommand::Ssd(SsdCommand::Idle(args)) => ssd_idle::run(args, printer),
         ModelCommand::Ssd(SsdCommand::Spec(args)) => ssd_spec::run(args, printer),
         ModelCommand::Ssd(SsdCommand::Serve(args)) => return ssd_serve::run(args, printer),

@@ -163,9 +163,9 @@ fn latencies(report: &Report) -> Vec<String> {
 }
 
 fn breakdown(report: &Report) -> Vec<String> {
-    let shares = ["queue", "gc_interference", "link", "engine", "bus", "array"];
-    let mut table = Table::new(&[Align::Left; 7].map(|_| Align::Right));
-    table.row(["", "queue", "behind gc", "link", "engine", "bus", "array"]);
+    let shares = ["queue", "gc_interference", "host", "link", "engine", "bus", "array"];
+    let mut table = Table::new(&[Align::Left; 8].map(|_| Align::Right));
+    table.row(["", "queue", "behind gc", "host", "link", "engine", "bus", "array"]);
     for (name, parts) in &report.latency_breakdown_ns {
         let mut row = vec![(*name).to_owned()];
         row.extend(shares.map(|share| time(parts.get(share).copied().unwrap_or(0.0))));

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use onefold_flash::DriveSpec;
+use onefold_flash::controller::Share;
 use onefold_flash::run::{
     Completion, OpenTrace, Outcome, Report, RunError, RunOptions, TraceRequests, run as simulate,
     sweep,
@@ -316,7 +317,8 @@ impl Log {
     fn write(&mut self, done: &Completion) -> std::result::Result<(), RunError> {
         let Completion { request, answered_ns, breakdown, verdict } = done;
         // Waiting, with the background or without; all else is service.
-        let queue_wait_ns = breakdown[0] + breakdown[5];
+        let waits = [Share::Queue, Share::Background];
+        let queue_wait_ns = waits.map(|share| breakdown[share as usize]).iter().sum();
         let row = LoggedRequest {
             seq: request.number,
             submit_ns: request.arrival_ns,

@@ -27,7 +27,7 @@ pub fn cpu_ns(clock: ClockId) -> f64 {
 }
 
 /// ns for each of `count` of something that is done, the middle of some repetitions.
-fn each(count: usize, mut work: impl FnMut()) -> f64 {
+pub fn each(count: usize, mut work: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..REPEATS)
         .map(|_| {
             let begin = cpu_ns(ClockId::ThreadCPUTime);

@@ -8,7 +8,7 @@
 
 mod checks;
 mod costs;
-mod kernels;
+pub mod kernels;
 mod pool;
 
 use std::fmt::Write as _;
