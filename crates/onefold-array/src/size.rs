@@ -6,6 +6,8 @@
 //! Shares of resources in one run give the first estimate, since use grows with throughput; then
 //! parts are added where it stops, and taken away where it does not.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use thiserror::Error;
 
@@ -113,12 +115,16 @@ pub struct Sized {
     pub dram_gb: f64,
     /// Flash in 10^12 bytes.
     pub flash_tb: f64,
+    /// What crosses the host's memory at that throughput, 10^9 bytes a second.
+    pub memory_gb_per_s: f64,
     /// Power at that throughput, of assumed watts.
     pub watts: f64,
     /// Its cost.
     pub cost: Cost,
     /// All of it.
     pub cost_usd: f64,
+    /// What of it does not grow with the capacity.
+    pub once_usd: f64,
     /// Flash for the capacity without reduction, in dollars.
     pub without_usd: f64,
     /// Share of that which is saved; below 0 if it costs more.
@@ -127,6 +133,14 @@ pub struct Sized {
     pub break_even_reduction: Option<f64>,
     /// Capacity at which it does, in TB; none if no capacity does.
     pub break_even_capacity_tb: Option<f64>,
+}
+
+impl Sized {
+    /// Share that the same parts save at so many times the capacity.
+    pub fn saved_share_at(&self, times: f64) -> f64 {
+        let cost = self.once_usd + times * (self.cost_usd - self.once_usd);
+        1.0 - cost / (times * self.without_usd)
+    }
 }
 
 /// Names and keys of what is counted, the dearest first.
@@ -173,6 +187,8 @@ struct Search {
     used: [bool; PARTS.len()],
     runs: u32,
     doublings: u32,
+    /// GB/s of numbers of parts that were run under the load as it is.
+    reached: BTreeMap<[u32; PARTS.len()], f64>,
 }
 
 impl Search {
@@ -196,7 +212,7 @@ impl Search {
             || spec.place.compression == CompressionPlace::Engine;
         let used = [engines, true, true, true, true];
         let builder = with_load(builder, goal)?;
-        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0 })
+        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0, reached: BTreeMap::new() })
     }
 
     fn spec(&self, counts: &[u32]) -> Result<ServerSpec, SizeError> {
@@ -210,6 +226,16 @@ impl Search {
     fn run(&mut self, counts: &[u32]) -> Result<Report, SizeError> {
         self.runs += 1;
         Ok(simulate(&self.spec(counts)?)?)
+    }
+
+    /// GB/s of so many parts, run once.
+    fn reached(&mut self, counts: [u32; PARTS.len()]) -> Result<f64, SizeError> {
+        if let Some(reached) = self.reached.get(&counts) {
+            return Ok(*reached);
+        }
+        let reached = self.run(&counts)?.gb_per_s;
+        self.reached.insert(counts, reached);
+        Ok(reached)
     }
 
     /// As many of each part as its share in a run says.
@@ -267,6 +293,7 @@ impl Search {
             return Ok(false);
         }
         self.doublings += 1;
+        self.reached.clear();
         self.builder = with_outstanding(self.builder.clone(), &spec, outstanding)?;
         Ok(true)
     }
@@ -294,7 +321,7 @@ impl Search {
                 while step > 0 {
                     let mut fewer = self.counts;
                     fewer[part] = fewer[part].saturating_sub(step);
-                    if fewer[part] > 0 && self.run(&fewer)?.gb_per_s >= self.goal.gb_per_s {
+                    if fewer[part] > 0 && self.reached(fewer)? >= self.goal.gb_per_s {
                         self.counts = fewer;
                         taken = true;
                     } else {
@@ -316,7 +343,7 @@ impl Search {
             }
             let mut fewer = counts;
             fewer[part] -= 1;
-            let less = if fewer[part] == 0 { None } else { Some(self.run(&fewer)?.gb_per_s) };
+            let less = if fewer[part] == 0 { None } else { Some(self.reached(fewer)?) };
             parts.push(Part { name, key, count: counts[part], one_less_gb_per_s: less });
         }
         let spec = self.spec(&counts)?;
@@ -411,9 +438,11 @@ fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> S
         parts,
         dram_gb,
         flash_tb,
+        memory_gb_per_s: report.memory_bytes_per_client_byte * report.gb_per_s,
         watts: report.joules_per_gb * report.gb_per_s,
         cost,
         cost_usd,
+        once_usd: once,
         without_usd,
         saved_share: 1.0 - cost_usd / without_usd,
         break_even_reduction: Some(hardware / without_usd).filter(|share| *share < 1.0),

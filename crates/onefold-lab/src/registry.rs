@@ -130,6 +130,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Idle work by a timer and by the host's word",
         e::beyond_idle_hint::run
     ),
+    experiment!(
+        "beyond/software-today",
+        "The talk's throughputs without an engine",
+        e::array::software_today::run
+    ),
     experiment!("beyond/lifetime", "Life of the drive", e::beyond_lifetime::run),
     experiment!(
         "beyond/collisions",

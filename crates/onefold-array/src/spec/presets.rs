@@ -21,6 +21,8 @@ pub struct Preset {
 const CAL17: &str = "Overview of My Data Reduction Research: CAL'17 deduplicates only";
 const OFFLOAD: &str = "Our Solution for Scalable Deduplication: offload hash & metadata";
 const IDEAS: &str = "CIDR: Key Ideas";
+const MEASURED: &str = "`onefold array calibrate`, threads of an AMD EPYC (family 26), 2026-11-23";
+const EPYC: &str = "AMD EPYC 9555 data sheet";
 const SCALE: &str = "CIDR's High Throughput Scalability";
 const FIDR: &str = "Three Key Ideas of FIDR";
 
@@ -45,12 +47,40 @@ macro_rules! engines {
     };
 }
 
-const SINGLE: [Preset; 10] = [
+const SINGLE: [Preset; 11] = [
     Preset {
         name: "software",
         doc: "deduplication and compression on 24 cores",
         parent: None,
         values: &[],
+    },
+    Preset {
+        name: "software-today",
+        doc: "the pool of this project on a processor of today, at the costs measured of it",
+        parent: Some("software"),
+        values: &[
+            ("chunk_bytes", "4096", Assumed("the pool's default")),
+            ("workload.request_bytes", "4096", Assumed("a chunk")),
+            ("workload.outstanding", "32768", Assumed("enough to saturate")),
+            ("cpu.sockets", "1", Assumed("to be counted")),
+            ("cpu.cores_per_socket", "128", Outside("AMD EPYC 9555: 64 cores, 128 threads")),
+            ("cpu.nic_ns_per_byte", "0.0612", Derived(MEASURED)),
+            ("cpu.nic_ns_per_chunk", "2844.9", Derived(MEASURED)),
+            ("cpu.hash_ns_per_byte", "0.1342", Derived(MEASURED)),
+            ("cpu.compress_ns_per_byte", "0.2793", Derived(MEASURED)),
+            ("cpu.decompress_ns_per_byte", "0.118", Derived(MEASURED)),
+            ("cpu.index_ns_per_chunk", "0.0", Derived("counted with the metadata")),
+            ("cpu.metadata_ns_per_chunk", "118.7", Derived(MEASURED)),
+            ("cpu.store_ns_per_chunk", "0.0", Derived(MEASURED)),
+            ("cpu.duplicate_ns_per_chunk", "213.0", Derived(MEASURED)),
+            ("cpu.submit_ns_per_byte", "0.2929", Derived(MEASURED)),
+            ("memory.gb_per_s_per_socket", "576.0", Outside(EPYC)),
+            ("nic.count", "16", Assumed("not what stops it")),
+            ("ssd.count", "64", Assumed("not what stops it")),
+            ("table.entry_bytes", "16", Assumed("the least of a description; the pool's has 10")),
+            ("table.touched_bytes", "64", Derived("a line of the pool's index")),
+            ("price.core_usd", "77.0", Assumed("list price of the EPYC 9555 by thread, 2024")),
+        ],
     },
     Preset {
         name: "cal17-baseline",

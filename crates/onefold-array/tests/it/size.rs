@@ -1,7 +1,7 @@
 //! The least hardware for a goal, against runs of what it says.
 
-use onefold_array::size::{Goal, SizeError, Sized, size};
-use onefold_array::{SpecBuilder, simulate};
+use onefold_array::size::{Goal, Part, SizeError, Sized, size, with_load};
+use onefold_array::{ServerSpec, SpecBuilder, simulate};
 
 const GOAL: Goal = Goal { gb_per_s: 12.0, capacity_tb: 100.0, reduction: 0.75 };
 
@@ -9,6 +9,16 @@ fn sized(preset: &str, settings: &[&str], goal: Goal) -> Result<Sized, SizeError
     let builder = SpecBuilder::preset(preset).unwrap();
     let with = |builder: SpecBuilder, setting: &&str| builder.set(setting).unwrap();
     size(&settings.iter().fold(builder, with), goal)
+}
+
+/// A description with the parts that were found, under the goal's load.
+fn size_of(preset: &str, sized: &Sized) -> ServerSpec {
+    let builder = with_load(&SpecBuilder::preset(preset).unwrap(), GOAL).unwrap();
+    let parts = sized.parts.iter();
+    let set = |builder: SpecBuilder, part: &Part| {
+        builder.set(&format!("{}={}", part.key, part.count)).unwrap()
+    };
+    parts.fold(builder, set).build().unwrap()
 }
 
 #[test]
@@ -29,6 +39,12 @@ fn a_server_reaches_its_goal_and_with_any_part_less_it_does_not() {
             super::size::sized(preset, &[], Goal { capacity_tb: capacity, ..GOAL }).unwrap();
         assert!(there.saved_share.abs() < 1e-6, "{preset}: {capacity} TB {there:?}");
         assert_eq!(there.parts, sized.parts);
+        let times = capacity / GOAL.capacity_tb;
+        assert!(sized.saved_share_at(times).abs() < 1e-6, "{preset}: {sized:?}");
+        assert!((sized.saved_share_at(1.0) - sized.saved_share).abs() < 1e-12);
+        let run = simulate(&size_of(preset, &sized)).unwrap();
+        let crossing = run.memory_bytes_per_client_byte * run.gb_per_s;
+        assert!((sized.memory_gb_per_s / crossing - 1.0).abs() < 0.05, "{preset}: {crossing}");
     }
 }
 
@@ -66,7 +82,7 @@ fn a_goal_that_nothing_reaches_says_what_stops_it() {
 fn what_it_runs_reduces_by_what_was_asked() {
     for (preset, reduction) in [("cidr", 0.75), ("cidr", 0.3), ("cal17", 0.6)] {
         let goal = Goal { gb_per_s: 3.0, reduction, ..GOAL };
-        let spec = onefold_array::size::with_load(&SpecBuilder::preset(preset).unwrap(), goal);
+        let spec = with_load(&SpecBuilder::preset(preset).unwrap(), goal);
         let bytes = simulate(&spec.unwrap().build().unwrap()).unwrap().bytes;
         let kept = bytes.stored as f64 / bytes.client_in as f64;
         assert!((kept - (1.0 - reduction)).abs() < 0.02, "{preset} {reduction}: {kept}");

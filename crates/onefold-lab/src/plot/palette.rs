@@ -63,6 +63,7 @@ const LOOKS: &[(&str, Look)] = &[
     ("static", look("#777777", Square)),
     // Servers.
     ("software", look("#8c8c8c", Disc)),
+    ("software-today", look("#009e73", Square)),
     ("dedicated", look("#cc79a7", Triangle)),
     ("+ prediction", look("#56b4e9", Diamond)),
     ("+ scheduling", look("#f2b46b", Triangle)),

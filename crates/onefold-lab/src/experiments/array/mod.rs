@@ -13,6 +13,7 @@ pub mod intra_ssd;
 pub mod one_engine;
 pub mod profile;
 pub mod scaling;
+pub mod software_today;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
 

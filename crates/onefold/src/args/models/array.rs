@@ -58,8 +58,8 @@ pub enum ArrayCommand {
 /// Which server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerChoice {
-    /// Description to start from: software (the default), cal17-baseline, dedicated, cidr, cidr-1
-    /// to cidr-10, cidr+, fidr-index, fidr-nic, fidr-direct or fidr
+    /// Description to start from: software (the default), software-today, cal17-baseline, cal17,
+    /// dedicated, cidr, cidr-1 to cidr-10, cidr+, fidr-index, fidr-nic, fidr-direct or fidr
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Set a key of the description; may be given again, the last one wins
