@@ -80,6 +80,33 @@ fn failing_operations_below_are_errors_and_take_nothing_that_was_flushed() {
 }
 
 #[test]
+fn what_a_failed_sync_left_in_doubt_is_not_built_upon() {
+    for seed in 0..120 {
+        let policy = ["none", "caftl-online", "ses-device"][seed as usize % 3];
+        let (folder, drive, mut model) = made(policy);
+        let mut random = SplitMix64::new(seed);
+        let nth = 1 + random.below(30);
+        folder.fail_once(&[OpKind::Sync], nth, FaultKind::Eio);
+        let what = format!("{policy}, seed {seed}: sync {nth}");
+        assert!(work(&mut model, &drive, seed).is_some(), "{what}: it never came");
+        drop(drive);
+        // What that sync was for can be read until the power goes.
+        folder.crash_at(folder.op_count() + 1 + random.below(300));
+        if let Ok(drive) = open(&folder)
+            && !folder.has_crashed()
+        {
+            model.hold(&drive, &what);
+            let _ = work(&mut model, &drive, seed + 100);
+        }
+        let left = folder
+            .after_crash(seed, [CrashMode::KeepNothing, CrashMode::Random][seed as usize % 2]);
+        let drive = open(&left).unwrap_or_else(|error| panic!("{what}: {error}"));
+        model.check(&drive, &what);
+        drive.device().with_ftl(|ftl| ftl.check_invariants());
+    }
+}
+
+#[test]
 fn counters_that_cannot_be_read_begin_anew() {
     let (folder, drive, _) = made("none");
     drive.close().expect("closed");

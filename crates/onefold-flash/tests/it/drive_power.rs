@@ -117,6 +117,16 @@ impl Model {
         Ok(())
     }
 
+    /// Every page holds what was flushed last or something written later, which is its newest
+    /// content from now on, and no more durable for that.
+    pub fn hold(&mut self, drive: &OpenDrive, what: &str) {
+        let mut there = self.clone();
+        there.check(drive, what);
+        for (since, id) in self.since.iter_mut().zip(there.durable) {
+            since.push(id);
+        }
+    }
+
     /// Every page holds what was flushed last or something written later; that is durable now.
     pub fn check(&mut self, drive: &OpenDrive, what: &str) {
         for (lpn, (durable, since)) in self.durable.iter_mut().zip(&mut self.since).enumerate() {

@@ -79,16 +79,23 @@ impl<S: Store> ByteNand<S> {
         self.unproven.push(Unproven { ppn, erases: record.erases, record: *bytes, own });
     }
 
-    /// A page that was there when the array was opened, and was made durable then, is in hand and
-    /// whole.
+    /// A page that was there when the array was opened, and is not proven to be durable, is in hand
+    /// and whole: it is written again, and gets a second copy when that is durable.
     pub(super) fn note_found(&mut self, ppn: u32, record: &Record) -> Result<(), NandError> {
+        if self.store.copies().is_none() {
+            return Ok(());
+        }
         let mut bytes = [0; RECORD_BYTES];
         self.records.encode(record, &mut bytes);
         let parity = self.parity_bytes();
         self.oob[parity..parity + RECORD_BYTES].copy_from_slice(&bytes);
+        // If its sync failed, it may be lost with the power however often it is synced after that.
+        let written = self.store.write_page(ppn, &self.page, &self.oob);
+        self.stored(written)?;
+        self.dirty |= kind_bit(record.oob.key);
         self.note_unproven(ppn, record, &bytes);
-        if self.unproven.len() > UNPROVEN_MAX && self.dirty == 0 {
-            self.prove()?;
+        if self.unproven.len() > UNPROVEN_MAX {
+            self.sync_store()?;
         }
         Ok(())
     }
