@@ -78,7 +78,6 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Batch {
         assert!(writes.len() <= BATCH_CHUNKS);
-        self.fill_index_for_write();
         let zero: Vec<bool> = writes.iter().map(|write| is_zero(write.data)).collect();
         let blocks: Vec<&[u8]> =
             writes.iter().zip(&zero).filter(|&(_, zero)| !zero).map(|(w, _)| w.data).collect();

@@ -135,6 +135,8 @@ impl Inner {
         sharing: Sharing,
         scratch: &mut Scratch,
     ) -> Result<Vec<usize>, PoolError> {
+        // Here and not in the plan, which may be made under the engine's lock.
+        self.fill_index_for_write();
         self.with_space(|| {
             let batch = self.plan(writes, sharing, scratch);
             // Map pages are read now, so that the commit need not wait for the media.

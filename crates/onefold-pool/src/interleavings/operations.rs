@@ -144,7 +144,11 @@ impl Stage {
 
     /// Open the pool as `sim` has it, with its first volume.
     pub fn reopened(sim: &SimFolder) -> (Pool, Volume) {
-        let folder: &dyn Folder = sim;
+        Self::reopened_in(sim)
+    }
+
+    /// The same, in a folder over it.
+    pub fn reopened_in(folder: &dyn Folder) -> (Pool, Volume) {
         let pool = Pool::open(folder, &options()).unwrap();
         let volume = pool.volume("main").unwrap();
         (pool, volume)
