@@ -143,7 +143,8 @@ impl Recorder {
         Arc::new(RecordDevice::new(device, sink, clock, Some(self.hash)))
     }
 
-    /// What records the host's hints that it is idle, as of the first device.
+    /// What records the host's hints that it is idle, as of the first device. Pools take none.
+    #[cfg(feature = "models")]
     pub fn hints(&self) -> HintRecorder {
         HintRecorder { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
     }
@@ -263,11 +264,13 @@ impl Shared {
 }
 
 /// Records that the host said that it is idle.
+#[cfg(feature = "models")]
 pub struct HintRecorder {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
 }
 
+#[cfg(feature = "models")]
 impl HintRecorder {
     /// It says so now.
     pub fn hint(&self) {
