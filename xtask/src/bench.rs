@@ -5,6 +5,19 @@ use anyhow::{Context, Result};
 
 use crate::cargo;
 
+/// The smoke test: every benchmark once at tiny sizes, with the programs of the tests' build, of
+/// which nothing is built that is there. Returns whether it ran to its end.
+pub fn smoke() -> Result<bool> {
+    let build = ["build", "--quiet", "--workspace", "--bins", "--features", "parquet"];
+    let built = cargo::command(&build).status().context("cannot run cargo")?;
+    if !built.success() {
+        return Ok(false);
+    }
+    let here = std::env::current_exe().context("where is this program?")?;
+    let mut bench = std::process::Command::new(here.with_file_name("onefold-bench"));
+    Ok(bench.args(["all", "--quick"]).status().context("cannot run the bench")?.success())
+}
+
 /// Measure with optimisation. Returns whether it ran to its end.
 pub fn run(args: &[String]) -> Result<bool> {
     // The server that is measured is built, too: the bench finds it beside itself.

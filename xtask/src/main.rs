@@ -29,6 +29,7 @@ usage: cargo xtask COMMAND
   breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
   fuzz [TARGET] ...   inputs that nobody meant, for everything that reads bytes from outside
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
+  bench --smoke       every benchmark once, at tiny sizes, with the tests' build
 ";
 
 fn main() -> ExitCode {
@@ -59,6 +60,7 @@ fn run() -> Result<bool> {
         ("rtl", [flag]) if flag == "--check" => rtl::run(&root, true),
         ("mutants", rest) => mutants::run(rest),
         ("breakages", rest) => mutants::breakages::run(rest),
+        ("bench", [flag]) if flag == "--smoke" => bench::smoke(),
         ("bench", rest) => bench::run(rest),
         ("fuzz", rest) => fuzz::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
