@@ -48,6 +48,27 @@ fn what_nobody_takes_up_is_cleared_away() {
 }
 
 #[test]
+fn what_is_cleared_away_does_not_come_back_with_the_power() {
+    let (folder, mut archive) = new_archive(&small());
+    let first = tree(&mut SplitMix64::new(1), 5, 30_000);
+    add(&mut archive, &first).unwrap();
+    let known = names(&folder, "containers");
+    interrupt(&mut archive, &SplitMix64::new(2).bytes(2_000_000));
+    // The power goes, and what was stored by then has reached the disk.
+    let folder = folder.after_crash(1, CrashMode::KeepEverything);
+    assert!(names(&folder, "containers").len() > known.len() + 5);
+    let mut archive = open(&folder);
+    // Nothing of this is new, so that no container is made either.
+    add(&mut archive, &first).unwrap();
+    assert_eq!(names(&folder, "containers"), known);
+    let folder = folder.after_crash(2, CrashMode::KeepNothing);
+    let archive = open(&folder);
+    assert_eq!(names(&folder, "containers"), known);
+    assert_eq!(archive.versions().len(), 2);
+    assert_sound(&archive, "after another power cut");
+}
+
+#[test]
 fn a_removal_takes_along_what_an_earlier_one_left() {
     let (folder, mut archive) = new_archive(&small());
     let first = tree(&mut SplitMix64::new(1), 5, 30_000);
