@@ -162,6 +162,8 @@ pub(crate) struct Scratch {
     /// 64 bits of each, and what the index found for them.
     pub hashes: Vec<u64>,
     pub candidates: Vec<Candidates>,
+    /// The index was told of neighbours since it was asked.
+    pub learnt: bool,
     /// What the index is to be told.
     pub places: Vec<(u64, Place)>,
     /// Drafted records, one after another.
@@ -230,6 +232,7 @@ impl Inner {
             fingerprints: Vec::new(),
             hashes: Vec::new(),
             candidates: Vec::new(),
+            learnt: false,
             places: Vec::new(),
             records: Vec::new(),
             stored: Vec::new(),

@@ -1,6 +1,7 @@
 //! What the index learns of containers that were there before the pool was opened.
 //! Room: onefold-pool.
-//! In: directories, newest container first. Out: the index, until its memory is used.
+//! In: directories, newest container first. Out: the index, until its memory is used; of the others
+//! only hooks, until these have no room either.
 //! Opening reads none of them, and neither does a pool that nobody writes to. The first write has
 //! all of them read, unless the door has said that it does so beside its clients
 //! ([`Pool::fill_index_beside`]): what is written meanwhile may be stored although it was there.
@@ -12,7 +13,7 @@ use onefold_block::ContainerId;
 
 use crate::container::directories;
 use crate::engine::Inner;
-use crate::index::Place;
+use crate::index::{Place, is_hook};
 use crate::pool::Pool;
 use crate::sync;
 
@@ -91,7 +92,7 @@ impl Inner {
                 read_bytes += self.learn(id, len.into());
                 *below = Some(id);
                 filling.left.fetch_sub(1, Ordering::Relaxed);
-                if self.index.is_full() {
+                if self.index.is_full_of_hooks() {
                     filling.done.store(true, Ordering::Release);
                     break;
                 }
@@ -107,11 +108,13 @@ impl Inner {
     fn learn(&self, id: ContainerId, len: u64) -> u64 {
         match directories::load(&*self.plain, id, len) {
             Ok(entries) => {
+                // What is older pushes out nothing that is newer.
+                let all = !self.index.is_full();
                 let places: Vec<(u64, Place)> = (0..)
                     .zip(&entries)
-                    .filter_map(|(ordinal, entry)| {
-                        Some((entry.fingerprint.prefix64(), Place::new(id, ordinal)?))
-                    })
+                    .map(|(ordinal, entry)| (entry.fingerprint.prefix64(), ordinal))
+                    .filter(|&(hash, _)| all || is_hook(hash))
+                    .filter_map(|(hash, ordinal)| Some((hash, Place::new(id, ordinal)?)))
                     .collect();
                 self.index.insert_many(&places);
                 crate::format::container::directory_bytes(entries.len()) as u64

@@ -51,9 +51,11 @@ pub const CONTAINER_FOLDER: &str = "containers";
 
 const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 
-/// Share of the index memory that is for directories: an eighth. Those of some 450 containers fit
+/// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
 /// into the default; the system's page cache has the others at hand.
 const DIRECTORY_SHARE: u64 = 8;
+/// Memory for directories, at least: that of the fullest container.
+const DIRECTORY_BYTES_MIN: u64 = 256 << 10;
 
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -324,7 +326,7 @@ pub(crate) fn assemble(
 ) -> Inner {
     let (settings, identity) = (superblock.settings, superblock.identity);
     let budgets = options.budgets;
-    let directory_bytes = budgets.index_bytes / DIRECTORY_SHARE;
+    let directory_bytes = (budgets.index_bytes / DIRECTORY_SHARE).max(DIRECTORY_BYTES_MIN);
     let volumes: BTreeMap<u32, Arc<VolumeState>> =
         superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
     let engine = new_engine(superblock, maps.table, &files);

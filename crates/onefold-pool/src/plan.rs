@@ -89,6 +89,7 @@ impl Inner {
         }
 
         scratch.records.clear();
+        scratch.learnt = false;
         let mut batch = Batch {
             plans: Vec::with_capacity(writes.len()),
             drafts: Vec::with_capacity(blocks.len()),
@@ -116,14 +117,30 @@ impl Inner {
             let plan = if let Some(first) = seen.find_or_insert(fingerprint, number, same) {
                 Plan::SameAs(first)
             } else {
-                let named = Named { number, chunk: write.data, fingerprint };
-                self.plan_one(&named, found, &mut batch.drafts, scratch)
+                let named = Named { number, chunk: write.data, fingerprint, lba: write.lba };
+                let learnt = self.look_again(fingerprint, found, scratch);
+                self.plan_one(&named, learnt.as_ref().unwrap_or(found), &mut batch.drafts, scratch)
             };
             batch.plans.push(plan);
         }
         scratch.fingerprints = fingerprints;
         scratch.candidates = candidates;
         batch
+    }
+
+    /// What the index has for a chunk since it was told of neighbours, for one that was not found.
+    fn look_again(
+        &self,
+        fingerprint: &Fingerprint,
+        found: &Candidates,
+        scratch: &Scratch,
+    ) -> Option<Candidates> {
+        if !scratch.learnt || found.iter().next().is_some() {
+            return None;
+        }
+        let mut again = Vec::with_capacity(1);
+        self.index.lookup_many(&[fingerprint.prefix64()], &mut again);
+        again.pop()
     }
 
     fn plan_one(
@@ -133,8 +150,8 @@ impl Inner {
         drafts: &mut Vec<Draft>,
         scratch: &mut Scratch,
     ) -> Plan {
-        let &Named { number, chunk, fingerprint } = named;
-        if let Some(verified) = self.find_duplicate(found, chunk, fingerprint, scratch) {
+        let &Named { number, chunk, fingerprint, .. } = named;
+        if let Some(verified) = self.find_duplicate(found, named, scratch) {
             return Plan::Shared(verified);
         }
         let from = scratch.records.len();
@@ -149,10 +166,11 @@ impl Inner {
 }
 
 /// A chunk of a batch and its fingerprint.
-struct Named<'a> {
-    number: usize,
-    chunk: &'a [u8],
-    fingerprint: &'a Fingerprint,
+pub(crate) struct Named<'a> {
+    pub number: usize,
+    pub chunk: &'a [u8],
+    pub fingerprint: &'a Fingerprint,
+    pub lba: Lba,
 }
 
 /// The fingerprints of a batch so far: a table of twice the batch's size.

@@ -9,13 +9,18 @@ use std::sync::Arc;
 use onefold_block::ContainerId;
 use onefold_content::Fingerprint;
 
-use crate::container::directories::Looked;
+use crate::container::directories::{self, Known, Looked};
+use crate::container::misses::{Miss, Worth};
 use crate::container::table::ContainerTable;
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
-use crate::format::container::DirectoryEntry;
 use crate::index::{Candidates, Place};
 use crate::pba::Pba;
+use crate::plan::Named;
+
+/// Containers after one that is followed among which the next is looked for: those that are being
+/// filled, or were removed, are passed over.
+const NEXT_AMONG: usize = 4;
 
 /// The address of a chunk that was compared with the one at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,26 +39,27 @@ impl Verified {
 }
 
 impl Inner {
-    /// Find a stored chunk equal to `chunk`, whose fingerprint is `fingerprint`, among what the
-    /// index found for it.
+    /// Find a stored chunk equal to the one at hand among what the index found for it.
     pub fn find_duplicate(
         &self,
         found: &Candidates,
-        chunk: &[u8],
-        fingerprint: &Fingerprint,
+        wanted: &Named<'_>,
         scratch: &mut Scratch,
     ) -> Option<Verified> {
-        let hash = fingerprint.prefix64();
+        let hash = wanted.fingerprint.prefix64();
         for place in found.iter() {
-            match self.place_of(self.newest(), place, fingerprint) {
+            match self.place_of(self.newest(), place, wanted, scratch) {
                 Outcome::Stale => self.index.remove(hash, place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
                 Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
-                    self.directories.was_of_use(pba.container);
+                    self.was_found(pba.container, place, scratch);
                     return Some(Verified { pba, hash, place });
                 }
-                Outcome::Same(pba) => match self.holds(pba, chunk, scratch) {
-                    Some(true) => return Some(Verified { pba, hash, place }),
+                Outcome::Same(pba) => match self.holds(pba, wanted.chunk, scratch) {
+                    Some(true) => {
+                        self.was_found(pba.container, place, scratch);
+                        return Some(Verified { pba, hash, place });
+                    }
                     Some(false) => count(&self.counters.collisions, 1),
                     None => {}
                 },
@@ -77,13 +83,19 @@ impl Inner {
             let known = place.container(self.newest()).filter(|&id| table.is_shareable(id));
             let Some(id) = known else { continue };
             let entry = match self.live(id) {
-                Some(container) => container.entry(place.ordinal()),
-                None => self.directories.cached(id).and_then(|d| d.get(place.ordinal()).copied()),
+                Some(container) => container
+                    .entry(place.ordinal())
+                    .filter(|entry| entry.fingerprint == *fingerprint)
+                    .map(|entry| entry.location),
+                None => self
+                    .directories
+                    .cached(id)
+                    .and_then(|known| known.get(place.ordinal()).copied())
+                    .filter(|known| known.is(fingerprint))
+                    .map(|known| known.location),
             };
-            let Some(entry) = entry.filter(|entry| entry.fingerprint == *fingerprint) else {
-                continue;
-            };
-            let pba = Pba { container: id, location: entry.location };
+            let Some(location) = entry else { continue };
+            let pba = Pba { container: id, location };
             let is_same = self.settings.fingerprint.is_strong()
                 || (self.live(id).is_some() && self.holds(pba, chunk, scratch) == Some(true));
             if is_same {
@@ -102,30 +114,78 @@ impl Inner {
 
     /// Keep a directory that was read without any lock, if its container is still there. A
     /// container leaves the table before its directory leaves the memory, so that what is put there
-    /// under the table's lock never stays behind.
-    fn keep_directory(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
+    /// under the table's lock never stays behind. What is followed is what the next chunks will be
+    /// found with: the index is told of all of it.
+    fn keep_directory(
+        &self,
+        id: ContainerId,
+        entries: Arc<[Known]>,
+        worth: Worth,
+        scratch: &mut Scratch,
+    ) {
+        if worth == Worth::Followed {
+            scratch.places.clear();
+            scratch.places.extend(
+                (0..).zip(&*entries).filter_map(|(ordinal, known)| {
+                    Some((known.prefix64(), Place::new(id, ordinal)?))
+                }),
+            );
+            self.index.insert_ahead(&scratch.places);
+            scratch.learnt = true;
+        }
         let engine = self.engine();
         if engine.table.get(id).is_some() {
-            self.directories.insert(id, entries);
+            self.directories.insert(id, entries, worth);
+        }
+    }
+
+    /// A duplicate was found here. Where what is written follows the container to its end, the next
+    /// one is read ahead.
+    fn was_found(&self, id: ContainerId, place: Place, scratch: &mut Scratch) {
+        if !self.directories.was_of_use(id, place.ordinal()) {
+            return;
+        }
+        let next = {
+            let engine = self.engine();
+            let after = engine.table.after(id).take(NEXT_AMONG);
+            let mut sealed = after.filter(|(_, info)| info.len_bytes > 0 && info.punched == 0);
+            sealed.next().map(|(id, info)| (id, *info))
+        };
+        let Some((next, info)) = next else { return };
+        let there = self.live(next).is_some() || self.directories.cached(next).is_some();
+        if there || !self.directories.has_room_for(info.chunks as usize) {
+            return;
+        }
+        match directories::load(&*self.plain, next, info.len_bytes.into()) {
+            Ok(entries) => {
+                self.keep_directory(next, Known::all(&entries), Worth::Followed, scratch);
+            }
+            Err(error) => tracing::debug!("what may follow cannot be read: {error}"),
         }
     }
 
     /// What is at a candidate's place.
-    fn place_of(&self, newest: ContainerId, place: Place, fingerprint: &Fingerprint) -> Outcome {
+    fn place_of(
+        &self,
+        newest: ContainerId,
+        place: Place,
+        wanted: &Named<'_>,
+        scratch: &mut Scratch,
+    ) -> Outcome {
         let Some(id) = place.container(newest) else { return Outcome::Stale };
-        let entry = if let Some(entries) = self.directories.cached(id) {
+        let fingerprint = wanted.fingerprint;
+        let known = if let Some(entries) = self.directories.cached(id) {
             entries.get(place.ordinal()).copied()
         } else if let Some(container) = self.live(id) {
-            container.entry(place.ordinal())
+            container.entry(place.ordinal()).as_ref().map(Known::of)
         } else {
             let info = self.engine().table.get(id).copied();
             let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
-            let looked =
-                self.directories.entry(&*self.plain, (id, &info), place.ordinal(), fingerprint);
-            match looked {
+            let at = (place.ordinal(), Miss::new(id, place.ordinal(), wanted.lba));
+            match self.directories.entry(&*self.plain, (id, &info), at, fingerprint) {
                 Ok(Looked { entry, whole }) => {
-                    if let Some(whole) = whole {
-                        self.keep_directory(id, whole);
+                    if let Some((whole, worth)) = whole {
+                        self.keep_directory(id, whole, worth, scratch);
                     }
                     entry
                 }
@@ -138,9 +198,9 @@ impl Inner {
                 }
             }
         };
-        match entry {
-            Some(entry) if entry.fingerprint == *fingerprint => {
-                Outcome::Same(Pba { container: id, location: entry.location })
+        match known {
+            Some(known) if known.is(fingerprint) => {
+                Outcome::Same(Pba { container: id, location: known.location })
             }
             _ => Outcome::Other,
         }

@@ -1,12 +1,11 @@
 //! Container directories in memory, within a budget, for verifying index candidates.
 //! Room: onefold-pool.
 //! In: a candidate (container, ordinal). Out: its full fingerprint and location, or none.
-//! Cost: 56 bytes per chunk of each cached container. A whole directory is loaded at the second
-//! miss on a container in a short while, if the first found a duplicate; a lone miss reads one
-//! entry of 44 bytes. Duplicates that come in the order in which they were first written therefore
-//! cost one read per container, and scattered ones do not drag in what nobody asks for. Those of
-//! new containers are at hand without a read, but may never be of use: until a duplicate is found
-//! with one, they share an eighth of the budget.
+//! Cost: 28 bytes per chunk of each container whose directory is here. A whole directory is loaded
+//! where [`Misses`] say that it is worth it; otherwise one entry of 44 bytes is read. Those of new
+//! containers are at hand without a read, but may never be of use: until a duplicate is found with
+//! one, they share an eighth of the budget. What is written in the order of a container leads on to
+//! the next one's directory before it is asked for.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -15,15 +14,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use onefold_block::{ContainerId, ContainerStore};
 use onefold_content::Fingerprint;
 
+use super::misses::{Miss, Misses, Worth};
 use super::table::ContainerInfo;
 use crate::error::PoolError;
-use crate::format::container::{self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES};
+use crate::format::container::{
+    self, DirectoryEntry, ENTRY_BYTES, FINGERPRINT_BYTES, FOOTER_BYTES,
+};
 use crate::key_hasher::KeyHasher;
+use crate::pba::Location;
 
-/// Containers whose last lone miss that found a duplicate is remembered.
-const RECENT_MISSES: usize = 256;
 /// Directories of new containers that were of no use yet take at most the budget over this.
 const NEW_SHARE: usize = 8;
+/// What follows a container is read once so many eighths of it have been passed.
+const NEXT_EIGHTHS: usize = 6;
+
+/// What a directory says of a chunk, without its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    fingerprint: [u8; FINGERPRINT_BYTES],
+    /// Its record.
+    pub location: Location,
+}
+
+const _: () = assert!(size_of::<Known>() == FINGERPRINT_BYTES + 4);
+
+impl Known {
+    /// Of one entry of a directory.
+    pub fn of(entry: &DirectoryEntry) -> Self {
+        let mut fingerprint = [0; FINGERPRINT_BYTES];
+        fingerprint.copy_from_slice(&entry.fingerprint.as_bytes()[..FINGERPRINT_BYTES]);
+        Self { fingerprint, location: entry.location }
+    }
+
+    /// Of all entries of a directory.
+    pub fn all(entries: &[DirectoryEntry]) -> Arc<[Self]> {
+        entries.iter().map(Self::of).collect()
+    }
+
+    /// Whether it has this fingerprint, of which no more than the bytes that are kept is not zero.
+    pub fn is(&self, fingerprint: &Fingerprint) -> bool {
+        self.fingerprint == fingerprint.as_bytes()[..FINGERPRINT_BYTES]
+    }
+
+    /// The first 64 bits of its fingerprint, as the index has them.
+    pub fn prefix64(&self) -> u64 {
+        let mut bytes = [0; 32];
+        bytes[..FINGERPRINT_BYTES].copy_from_slice(&self.fingerprint);
+        Fingerprint::from_bytes(bytes).prefix64()
+    }
+}
 
 /// Directories by container.
 pub struct Directories {
@@ -41,21 +80,23 @@ struct State {
     bytes: usize,
     /// Of these, of those in `new`.
     new_bytes: usize,
-    recent_misses: [u32; RECENT_MISSES],
+    misses: Misses,
 }
 
 struct Cached {
-    entries: Arc<[DirectoryEntry]>,
+    entries: Arc<[Known]>,
     referenced: bool,
+    /// What is written follows it, and the next one was not asked for yet.
+    leads_on: bool,
 }
 
 /// What [`Directories::entry`] found.
 pub struct Looked {
     /// The entry, if there is one.
-    pub entry: Option<DirectoryEntry>,
+    pub entry: Option<Known>,
     /// The whole directory, if it was read and is worth keeping: it is for [`Directories::insert`],
     /// once the container is known to be there still.
-    pub whole: Option<Arc<[DirectoryEntry]>>,
+    pub whole: Option<(Arc<[Known]>, Worth)>,
 }
 
 impl Directories {
@@ -68,7 +109,7 @@ impl Directories {
             new: VecDeque::new(),
             bytes: 0,
             new_bytes: 0,
-            recent_misses: [0; RECENT_MISSES],
+            misses: Misses::default(),
         };
         Self { budget_bytes, state: Mutex::new(state) }
     }
@@ -89,15 +130,23 @@ impl Directories {
     }
 
     /// The directory of a container, if it is cached.
-    pub fn cached(&self, id: ContainerId) -> Option<Arc<[DirectoryEntry]>> {
+    pub fn cached(&self, id: ContainerId) -> Option<Arc<[Known]>> {
         self.state().cached.get(&id).map(|cached| Arc::clone(&cached.entries))
     }
 
-    /// The directory of this container helped to find a duplicate.
-    pub fn was_of_use(&self, id: ContainerId) {
-        if let Some(cached) = self.state().cached.get_mut(&id) {
-            cached.referenced = true;
-        }
+    /// The directory of this container helped to find a duplicate of its chunk `ordinal`. True if
+    /// the one after it should be read ahead: this is said once.
+    pub fn was_of_use(&self, id: ContainerId, ordinal: usize) -> bool {
+        let mut state = self.state();
+        let Some(cached) = state.cached.get_mut(&id) else { return false };
+        cached.referenced = true;
+        let far = ordinal >= cached.entries.len() * NEXT_EIGHTHS / 8;
+        far && std::mem::take(&mut cached.leads_on)
+    }
+
+    /// Whether a directory of so many chunks can be kept.
+    pub fn has_room_for(&self, chunks: usize) -> bool {
+        chunks * size_of::<Known>() <= self.budget_bytes
     }
 
     /// One entry of a sealed container, which is hoped to be `wanted`'s; `None` if it has no such
@@ -106,7 +155,7 @@ impl Directories {
         &self,
         store: &dyn ContainerStore,
         (id, info): (ContainerId, &ContainerInfo),
-        ordinal: usize,
+        (ordinal, miss): (usize, Miss),
         wanted: &Fingerprint,
     ) -> Result<Looked, PoolError> {
         if let Some(entries) = self.cached(id) {
@@ -115,11 +164,13 @@ impl Directories {
         if ordinal >= info.chunks as usize {
             return Ok(Looked { entry: None, whole: None });
         }
-        let slot = id.get() as usize % RECENT_MISSES;
-        let again = self.state().recent_misses[slot] == id.get();
-        if again && info.chunks as usize * size_of::<DirectoryEntry>() <= self.budget_bytes {
-            let entries: Arc<[DirectoryEntry]> = load(store, id, info.len_bytes.into())?.into();
-            return Ok(Looked { entry: entries.get(ordinal).copied(), whole: Some(entries) });
+        let worth = self.state().misses.worth(&miss);
+        if let Some(worth) = worth.filter(|_| self.has_room_for(info.chunks as usize)) {
+            let entries = Known::all(&load(store, id, info.len_bytes.into())?);
+            return Ok(Looked {
+                entry: entries.get(ordinal).copied(),
+                whole: Some((entries, worth)),
+            });
         }
         let directory_at =
             info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
@@ -127,26 +178,27 @@ impl Directories {
         store.read(id, (directory_at + ordinal * ENTRY_BYTES) as u64, &mut bytes)?;
         let entry = container::decode_entry(&bytes, id);
         if entry.is_some_and(|entry| entry.fingerprint == *wanted) {
-            self.state().recent_misses[slot] = id.get();
+            self.state().misses.note(miss);
         }
-        Ok(Looked { entry, whole: None })
+        Ok(Looked { entry: entry.as_ref().map(Known::of), whole: None })
     }
 
-    /// Keep a directory that was read because it was asked for. The caller sees to it that the
-    /// container is not removed meanwhile.
-    pub fn insert(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
+    /// Keep a directory that was read for this reason. The caller sees to it that the container is
+    /// not removed meanwhile.
+    pub fn insert(&self, id: ContainerId, entries: Arc<[Known]>, worth: Worth) {
         let mut state = self.state();
         if state.make_room(bytes_of(&entries), self.budget_bytes) && !state.cached.contains_key(&id)
         {
             state.bytes += bytes_of(&entries);
-            state.cached.insert(id, Cached { entries, referenced: false });
+            let leads_on = worth == Worth::Followed;
+            state.cached.insert(id, Cached { entries, referenced: false, leads_on });
             state.ring.push(id);
         }
     }
 
     /// Keep the directory of a new container, which is at hand anyway. The caller sees to it that
     /// the container is not removed meanwhile.
-    pub fn insert_new(&self, id: ContainerId, entries: Arc<[DirectoryEntry]>) {
+    pub fn insert_new(&self, id: ContainerId, entries: Arc<[Known]>) {
         let mut state = self.state();
         let bytes = bytes_of(&entries);
         if state.cached.contains_key(&id) || !state.make_room(bytes, self.budget_bytes) {
@@ -154,7 +206,7 @@ impl Directories {
         }
         state.bytes += bytes;
         state.new_bytes += bytes;
-        state.cached.insert(id, Cached { entries, referenced: false });
+        state.cached.insert(id, Cached { entries, referenced: false, leads_on: false });
         state.new.push_back(id);
         while state.new_bytes > (self.budget_bytes / NEW_SHARE).max(bytes) {
             state.settle_oldest_new();
@@ -176,7 +228,7 @@ impl Directories {
     }
 }
 
-fn bytes_of(entries: &[DirectoryEntry]) -> usize {
+fn bytes_of(entries: &[Known]) -> usize {
     size_of_val(entries)
 }
 
@@ -262,17 +314,15 @@ pub fn of(bytes: &[u8], id: ContainerId) -> Result<Vec<DirectoryEntry>, PoolErro
 mod tests {
     use super::*;
     use crate::format::container::Owner;
-    use crate::pba::Location;
+    const EACH: usize = 100 * size_of::<Known>();
 
-    const EACH: usize = 100 * size_of::<DirectoryEntry>();
-
-    fn directory() -> Arc<[DirectoryEntry]> {
+    fn directory() -> Arc<[Known]> {
         let entry = DirectoryEntry {
             fingerprint: Fingerprint::from_bytes([1; 32]),
             location: Location::new(2, 1),
             owner: Owner::UNKNOWN,
         };
-        vec![entry; 100].into()
+        Known::all(&vec![entry; 100])
     }
 
     #[test]
@@ -280,12 +330,12 @@ mod tests {
         let directories = Directories::new(80 * EACH);
         let id = ContainerId::new;
         for number in 1..=50 {
-            directories.insert(id(number), directory());
+            directories.insert(id(number), directory(), Worth::Popular);
         }
         for number in 101..=1000 {
             directories.insert_new(id(number), directory());
             if number == 500 {
-                directories.was_of_use(id(number));
+                assert!(!directories.was_of_use(id(number), 99), "nobody followed it");
             }
         }
         assert!((1..=50).all(|number| directories.cached(id(number)).is_some()));
@@ -304,13 +354,13 @@ mod tests {
         let directories = Directories::new(8 * EACH);
         for number in 1..=100 {
             directories.insert_new(ContainerId::new(2 * number), directory());
-            directories.was_of_use(ContainerId::new(2 * number));
-            directories.insert(ContainerId::new(2 * number + 1), directory());
+            directories.was_of_use(ContainerId::new(2 * number), 0);
+            directories.insert(ContainerId::new(2 * number + 1), directory(), Worth::Popular);
             assert!(directories.bytes() <= 8 * EACH);
             assert!(directories.cached(ContainerId::new(2 * number + 1)).is_some());
         }
         let none = Directories::new(EACH - 1);
-        none.insert(ContainerId::new(1), directory());
+        none.insert(ContainerId::new(1), directory(), Worth::Popular);
         none.insert_new(ContainerId::new(2), directory());
         assert_eq!(none.bytes(), 0);
     }

@@ -3,5 +3,6 @@
 
 pub mod buffer;
 pub mod directories;
+pub mod misses;
 pub mod open;
 pub mod table;

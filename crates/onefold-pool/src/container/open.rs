@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use onefold_block::{ContainerId, ContainerStore};
 
 use super::buffer::Buffer;
+use super::directories::Known;
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry, Owner};
 use crate::format::record;
@@ -186,10 +187,10 @@ impl OpenContainer {
     }
 
     /// The directory, once sealed and until its memory was released. What is sealed is not empty.
-    pub fn directory(&self) -> Option<Arc<[DirectoryEntry]>> {
+    pub fn directory(&self) -> Option<Arc<[Known]>> {
         let content = self.content();
         let here = content.directory_at.is_some() && !content.directory.is_empty();
-        here.then(|| content.directory.as_slice().into())
+        here.then(|| Known::all(&content.directory))
     }
 
     /// The store has everything: reads go there from now on. Gives the buffer up for the next one.

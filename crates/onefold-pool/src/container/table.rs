@@ -456,6 +456,18 @@ impl ContainerTable {
         here.skip_while(move |(found, _)| *found >= id)
     }
 
+    /// Those with higher numbers than `id`, in ascending order.
+    pub fn after(&self, id: ContainerId) -> impl Iterator<Item = (ContainerId, &ContainerInfo)> {
+        let (first, _) = place_of(id);
+        let pages = self.pages.iter().enumerate().skip(first);
+        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        let here = pages.flat_map(|(number, page)| {
+            let places = page.containers.iter().enumerate();
+            places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
+        });
+        here.skip_while(move |(found, _)| *found <= id)
+    }
+
     /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let page = size_of::<[Option<ContainerInfo>; RECORDS_PER_PAGE]>();

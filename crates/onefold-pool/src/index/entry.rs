@@ -25,6 +25,8 @@ pub const TAG_BITS: u32 = 64 - PLACE_BITS - AGE_BITS;
 pub const AGE_MAX: u64 = (1 << AGE_BITS) - 1;
 /// The age of an entry that is new.
 pub const AGE_NEW: u64 = 1;
+/// The age of an entry that is about to be asked for: its container may be an old one.
+pub const AGE_AHEAD: u64 = 2;
 
 /// A slot without an entry.
 pub const FREE: u64 = 0;
@@ -68,9 +70,9 @@ impl Place {
     }
 }
 
-/// A new entry.
-pub const fn entry(tag: u32, place: Place) -> u64 {
-    (tag as u64) << (64 - TAG_BITS) | AGE_NEW << PLACE_BITS | place.0
+/// A new entry of this age.
+pub const fn entry(tag: u32, place: Place, age: u64) -> u64 {
+    (tag as u64) << (64 - TAG_BITS) | age << PLACE_BITS | place.0
 }
 
 /// The tag of a hash: its high bits. The low bits choose the shard.
@@ -81,6 +83,15 @@ pub const fn tag_of_hash(hash: u64) -> u32 {
 /// An entry's tag.
 pub const fn tag_of(entry: u64) -> u32 {
     (entry >> (64 - TAG_BITS)) as u32
+}
+
+/// Bits of a tag that are zero in a hook's: one in 64.
+const HOOK_BITS: u32 = 6;
+
+/// Whether chunks with this tag are hooks: the low bits of it, as the high ones say in which bucket
+/// it is.
+pub const fn is_hook_tag(tag: u32) -> bool {
+    tag & ((1 << HOOK_BITS) - 1) == 0
 }
 
 /// An entry's place; `None` if the slot holds none.
@@ -115,10 +126,10 @@ mod tests {
                 for ordinal in [0, 8191] {
                     let place = Place::new(ContainerId::new(id), ordinal).unwrap();
                     for age in 0..=AGE_MAX {
-                        let aged = with_age(entry(tag, place), age);
+                        let aged = with_age(entry(tag, place, AGE_NEW), age);
                         assert_eq!((tag_of(aged), place_of(aged)), (tag, Some(place)));
                         assert_eq!((age_of(aged), place.ordinal()), (age, usize::from(ordinal)));
-                        assert!(same(aged, entry(tag, place)) && !same(aged, FREE));
+                        assert!(same(aged, entry(tag, place, AGE_NEW)) && !same(aged, FREE));
                     }
                 }
             }

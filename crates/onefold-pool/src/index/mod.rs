@@ -4,6 +4,8 @@
 //! Invariants: (1) memory never exceeds the budget; (2) below the budget nothing is let go;
 //! (3) an entry may be stale: it names a container that is gone, or another chunk.
 //! Cost: 8 bytes a chunk in buckets of one cache line, 74 to 92 % full: 9.1 to 10.7 bytes a chunk.
+//! One in 64 entries, by hash, is a hook. When there is no room for all, hooks are kept rather than
+//! others, up to half of the memory: by them the rest of what was stored with them is found.
 //! A search costs misses of the cache and of the TLB. Those of a batch are made at the same time,
 //! which at 4 million chunks takes 60 ns a chunk, where one search after another took 200.
 //!
@@ -19,7 +21,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use self::arena::{Arena, BLOCK_BUCKETS, BLOCK_BYTES, SLAB_BYTES};
 pub use self::entry::Place;
-use self::entry::tag_of_hash;
+use self::entry::{AGE_AHEAD, AGE_NEW, is_hook_tag, tag_of_hash};
 pub use self::shard::Candidates;
 use self::shard::{Inserted, Layout, Shard};
 
@@ -28,12 +30,19 @@ const SHARD_BYTES_MAX: u64 = 256 << 10;
 /// Hashes whose first slots are asked for at once.
 const AHEAD: usize = 64;
 
+/// Whether the chunk with this hash is a hook.
+pub const fn is_hook(hash: u64) -> bool {
+    is_hook_tag(tag_of_hash(hash))
+}
+
 /// The whole index.
 pub struct FingerprintIndex {
     tables: RwLock<Tables>,
     /// Held by the one thread that inserts.
     growth: Mutex<Layout>,
     let_go: AtomicU64,
+    /// Of these, hooks.
+    hooks_let_go: AtomicU64,
     buckets_per_shard: usize,
     budget_bytes: u64,
 }
@@ -75,6 +84,7 @@ impl FingerprintIndex {
             tables: RwLock::new(tables),
             growth: Mutex::default(),
             let_go: AtomicU64::new(0),
+            hooks_let_go: AtomicU64::new(0),
             buckets_per_shard: blocks * BLOCK_BUCKETS,
             budget_bytes,
         }
@@ -99,10 +109,19 @@ impl FingerprintIndex {
 
     /// Note where chunks are.
     pub fn insert_many(&self, entries: &[(u64, Place)]) {
+        self.insert_aged(entries, AGE_NEW);
+    }
+
+    /// Note where chunks are that will be asked for.
+    pub fn insert_ahead(&self, entries: &[(u64, Place)]) {
+        self.insert_aged(entries, AGE_AHEAD);
+    }
+
+    fn insert_aged(&self, entries: &[(u64, Place)], age: u64) {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = 0;
         while done < entries.len() {
-            let (now, full) = self.insert_until_full(&entries[done..]);
+            let (now, full) = self.insert_until_full(&entries[done..], age);
             done += now;
             if let Some(number) = full {
                 let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
@@ -118,17 +137,21 @@ impl FingerprintIndex {
 
     /// Insert up to the first entry whose shard must grow. Returns how many were inserted, and
     /// which shard that is.
-    fn insert_until_full(&self, entries: &[(u64, Place)]) -> (usize, Option<usize>) {
+    fn insert_until_full(&self, entries: &[(u64, Place)], age: u64) -> (usize, Option<usize>) {
         let tables = self.tables();
         for (number, &(hash, place)) in entries.iter().enumerate() {
             if number % AHEAD == 0 {
                 tables.ask_for(entries[number..].iter().take(AHEAD).map(|&(hash, _)| hash));
             }
             let (at, shard) = tables.shard(hash);
-            match shard.insert(&tables.arena, tag_of_hash(hash), place) {
+            match shard.insert(&tables.arena, tag_of_hash(hash), place, age) {
                 Inserted::Yes => {}
                 Inserted::InsteadOfAnother => {
                     self.let_go.fetch_add(1, Ordering::Relaxed);
+                }
+                Inserted::InsteadOfHook => {
+                    self.let_go.fetch_add(1, Ordering::Relaxed);
+                    self.hooks_let_go.fetch_add(1, Ordering::Relaxed);
                 }
                 Inserted::MustGrow => return (number, Some(at)),
             }
@@ -145,6 +168,11 @@ impl FingerprintIndex {
     /// Whether another entry might push one out.
     pub fn is_full(&self) -> bool {
         self.let_go.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether another hook might push one out.
+    pub fn is_full_of_hooks(&self) -> bool {
+        self.hooks_let_go.load(Ordering::Relaxed) > 0
     }
 
     /// What it holds now.
@@ -251,6 +279,29 @@ mod tests {
         assert!(used > 950, "{used} of the thousand in use");
         assert!(newest > 45_000, "{newest} of the newest 50,000");
         assert!(oldest < 10_000, "{oldest} of the old 200,000");
+    }
+
+    #[test]
+    fn past_the_budget_hooks_stay_and_others_go() {
+        let index = FingerprintIndex::new(1 << 20);
+        let count = 1_000_000;
+        insert(&index, 0..count);
+        let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
+        let hooks: Vec<u64> = (0..count).filter(|&n| is_hook(mix(n))).collect();
+        let per_hook = count as f64 / hooks.len() as f64;
+        assert!((60.0..68.0).contains(&per_hook), "one in {per_hook}");
+        let kept = hooks.iter().filter(|&&n| held(n)).count();
+        assert!(kept * 100 > hooks.len() * 99, "{kept} of {} hooks", hooks.len());
+        let newest = (count - 30_000..count).filter(|&n| held(n)).count();
+        assert!(newest > 27_000, "{newest} of the newest 30,000");
+        // More hooks than half of it holds: then the oldest of them go.
+        assert!(index.stats().let_go > 0 && !index.is_full_of_hooks());
+        let more: Vec<(u64, Place)> =
+            (count..20 * count).filter(|&n| is_hook(mix(n))).map(|n| (mix(n), place(n))).collect();
+        index.insert_many(&more);
+        assert!(index.is_full_of_hooks());
+        let newest = (count - 10_000..count).filter(|&n| held(n)).count();
+        assert!(newest > 4_000, "{newest} of the newest 10,000 that are no hooks");
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use onefold_block::memory;
 
 use super::arena::{Arena, BLOCK_BUCKETS, BlockNumber, Bucket, SLOTS};
-use super::entry::{self, AGE_MAX, FREE, Place, TAG_BITS, age_of, place_of, tag_of, with_age};
+use super::entry::{
+    self, AGE_MAX, AGE_NEW, FREE, Place, TAG_BITS, age_of, is_hook_tag, place_of, tag_of, with_age,
+};
 
 /// Buckets of a new shard, at least; its first block is used bit by bit.
 const BUCKETS_MIN: usize = 4;
@@ -21,6 +23,8 @@ const BUCKETS_SPREAD: usize = 4;
 /// A table that is fuller than this grows, in hundredths. Above it, two full buckets become so
 /// frequent that moving entries, which are in no cache, takes longer than growing.
 const LOAD_PERCENT_MAX: usize = 92;
+/// Hooks that a bucket keeps whatever else comes: half of it.
+const HOOKS_KEPT: usize = SLOTS / 2;
 
 /// Places that a lookup found, at most four: more equal tags than that are bad luck, and the
 /// chunk is then stored again.
@@ -63,6 +67,8 @@ pub enum Inserted {
     Yes,
     /// It is there in place of another.
     InsteadOfAnother,
+    /// It is there in place of a hook.
+    InsteadOfHook,
     /// The shard must grow first.
     MustGrow,
 }
@@ -132,12 +138,12 @@ impl Shard {
     }
 
     /// Put an entry where there is room. Only one thread inserts at a time.
-    pub fn insert(&self, arena: &Arena, tag: u32, place: Place) -> Inserted {
+    pub fn insert(&self, arena: &Arena, tag: u32, place: Place, age: u64) -> Inserted {
         let full = self.len() * 100 >= self.buckets * SLOTS * LOAD_PERCENT_MAX;
         if full && !self.grown {
             return Inserted::MustGrow;
         }
-        let entry = entry::entry(tag, place);
+        let entry = entry::entry(tag, place, age);
         let homes = self.homes_of(tag);
         let [first, second] = homes.map(|at| self.bucket(arena, at));
         let (in_first, in_second) = (first.look_for(entry), second.look_for(entry));
@@ -154,8 +160,9 @@ impl Shard {
         if !self.grown {
             return Inserted::MustGrow;
         }
-        replace_oldest(first, entry);
-        Inserted::InsteadOfAnother
+        let fewer = is_hook_tag(tag) && hooks_in(second) < hooks_in(first);
+        let went = replace_oldest(if fewer { second } else { first }, entry);
+        if is_hook_tag(tag_of(went)) { Inserted::InsteadOfHook } else { Inserted::InsteadOfAnother }
     }
 
     /// Put an entry into one of its buckets, which are full, by moving another to that one's other
@@ -182,7 +189,7 @@ impl Shard {
 
     /// Forget a place.
     pub fn remove(&self, arena: &Arena, tag: u32, place: Place) {
-        let entry = entry::entry(tag, place);
+        let entry = entry::entry(tag, place, AGE_NEW);
         if self.buckets > 0
             && self.homes_of(tag).iter().any(|&at| self.bucket(arena, at).remove(entry))
         {
@@ -312,23 +319,37 @@ impl Layout {
     }
 }
 
+/// Hooks in a bucket.
+fn hooks_in(bucket: &Bucket) -> usize {
+    bucket.slots().iter().filter(|&&slot| slot != FREE && is_hook_tag(tag_of(slot))).count()
+}
+
 /// Put an entry in place of the one that was of use least recently; of several, of the one in the
-/// oldest container. All others of the bucket grow older.
-fn replace_oldest(bucket: &Bucket, entry: u64) {
+/// oldest container. Hooks only go for hooks, unless they fill more than half of the bucket. All
+/// others of the bucket grow older. Returns the one that went.
+fn replace_oldest(bucket: &Bucket, entry: u64) -> u64 {
+    let is_hook = |entry: u64| is_hook_tag(tag_of(entry));
     loop {
         let slots = bucket.slots();
+        let hooks = slots.iter().filter(|&&slot| is_hook(slot)).count();
+        let hook_goes = hooks + usize::from(is_hook(entry)) > HOOKS_KEPT;
         let rank = |&slot: &usize| {
             let seniority = place_of(slots[slot]).map_or(0, Place::seniority);
             (age_of(slots[slot]), seniority)
         };
-        let oldest = (0..SLOTS).min_by_key(rank).expect("a bucket has slots");
+        let may_go = (0..SLOTS).filter(|&slot| is_hook(slots[slot]) == hook_goes);
+        let oldest = may_go.min_by_key(rank).expect("half of the slots at most have hooks");
         if !bucket.replace(oldest, slots[oldest], entry) {
             continue; // It was of use just now.
         }
         let by = age_of(slots[oldest]);
         for slot in (0..SLOTS).filter(|&slot| by > 0 && slot != oldest) {
-            bucket.replace(slot, slots[slot], with_age(slots[slot], age_of(slots[slot]) - by));
+            bucket.replace(
+                slot,
+                slots[slot],
+                with_age(slots[slot], age_of(slots[slot]).saturating_sub(by)),
+            );
         }
-        return;
+        return slots[oldest];
     }
 }
