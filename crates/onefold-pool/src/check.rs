@@ -19,6 +19,7 @@ use crate::map::ENTRIES_PER_PAGE;
 use crate::open::{self, OpenOptions};
 use crate::pba::{Location, MapEntry, Pba};
 use crate::pool::Pool;
+use crate::runs;
 use crate::slot_uses;
 
 /// Chunks whose places are held in memory at once.
@@ -120,6 +121,7 @@ impl Pool {
         }
         check_totals(&containers, &counted, &mut report);
         check_strangers(inner, &mut report);
+        check_runs(inner, &mut report);
         if let Some(problem) = inner.generation_problem() {
             report.found(problem);
         }
@@ -361,6 +363,24 @@ fn check_totals(
         if containers.binary_search_by_key(id, |(id, _)| *id).is_err() {
             report.found(format!("{count} map entries refer to {id}, which is unknown"));
         }
+    }
+}
+
+/// Fingerprint runs are hints: what is damaged costs no data, but a copy may be stored once more
+/// until they are made again.
+fn check_runs(inner: &Inner, report: &mut CheckReport) {
+    let Some(folder) = &inner.files.fingerprints else { return };
+    let (uuid, sequence) = (&inner.identity.uuid, inner.opened_at);
+    let problems = match runs::set::survey(&**folder, uuid, sequence) {
+        Ok(survey) => {
+            let mut problems = survey.problems;
+            problems.extend(survey.whole.iter().filter_map(|run| run.read_all(folder).err()));
+            problems
+        }
+        Err(error) => vec![error],
+    };
+    for problem in problems {
+        report.notes.push(format!("{problem}; it is made again from the containers"));
     }
 }
 

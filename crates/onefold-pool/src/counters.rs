@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub duplicate: AtomicU64,
     /// Of these: stored.
     pub stored: AtomicU64,
+    /// Of those: found to be stored already in the background, and stored once from then on.
+    pub found_later: AtomicU64,
     /// Of those: raw, because compression saved nothing.
     pub raw: AtomicU64,
     /// Index candidates that turned out to be another chunk.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use onefold_block::{ContainerId, ContainerStore, FolderLock, Media};
+use onefold_block::{ContainerId, ContainerStore, Folder, FolderLock, Media};
 use onefold_content::{Compressor, Decompressor, Fingerprint, Fingerprinter};
 
 use crate::container::buffer::Buffer;
@@ -16,6 +16,7 @@ use crate::container::directories::Directories;
 use crate::container::open::OpenContainer;
 use crate::container::table::ContainerTable;
 use crate::counters::Counters;
+use crate::deduplicate::{Deduplication, Seen};
 use crate::error::PoolError;
 use crate::format::frame::Entries;
 use crate::format::superblock::Features;
@@ -63,6 +64,14 @@ pub(crate) struct Inner {
     pub growth: Mutex<()>,
     pub engine: Mutex<Engine>,
     pub flusher: Mutex<Flusher>,
+    /// What deduplication in the background is at.
+    pub deduplication: Mutex<Deduplication>,
+    /// What was seen of it after its last step.
+    pub deduplication_seen: Mutex<Option<Seen>>,
+    /// The newest checkpoint that was found when the pool was opened.
+    pub opened_at: u64,
+    /// The newest checkpoint, and the number of the first container that it does not know.
+    pub settled: Mutex<(u64, u32)>,
     /// What winning space back is at.
     pub reclaim: Mutex<Reclaim>,
     /// Who does what has piled up.
@@ -94,6 +103,8 @@ pub(crate) struct Files {
     pub supers: [Arc<dyn Media>; 2],
     pub journal: Arc<dyn Media>,
     pub map: Arc<dyn Media>,
+    /// The folder of fingerprint runs; none where nothing is to be changed.
+    pub fingerprints: Option<Arc<dyn Folder>>,
 }
 
 /// What changes when a write commits.
@@ -193,6 +204,17 @@ impl Inner {
         &self,
     ) -> std::sync::RwLockWriteGuard<'_, HashMap<ContainerId, Arc<OpenContainer>>> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sequence number of the newest durable checkpoint, and the number of the first container that
+    /// it does not know: none below is ever given out again.
+    pub fn settled(&self) -> (u64, u32) {
+        *self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A checkpoint is durable.
+    pub fn settle_at(&self, sequence: u64, next_container: u32) {
+        *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = (sequence, next_container);
     }
 
     pub fn newest(&self) -> ContainerId {

@@ -2,6 +2,7 @@
 //! Room: onefold-pool.
 //! In: directories, newest container first. Out: the index, until its memory is used; of the others
 //! only hooks, until these have no room either.
+//! Hooks of containers whose fingerprints are in a run are read from there: its first 64th.
 //! Opening reads none of them, and neither does a pool that nobody writes to. The first write has
 //! all of them read, unless the door has said that it does so beside its clients
 //! ([`Pool::fill_index_beside`]): what is written meanwhile may be stored although it was there.
@@ -27,6 +28,8 @@ pub(crate) struct IndexFilling {
     below: Mutex<Option<ContainerId>>,
     /// How many of them there are, about.
     left: AtomicU64,
+    /// Hooks were read from the runs.
+    hooks_read: AtomicBool,
     /// Nothing is left to read, or has a place in memory.
     done: AtomicBool,
     /// The door sees to it.
@@ -89,9 +92,16 @@ impl Inner {
                 filling.done.store(true, Ordering::Release);
             }
             for (id, len) in next {
-                read_bytes += self.learn(id, len.into());
+                let known = self.index.is_full() && self.is_in_run(id);
+                read_bytes += if known { 0 } else { self.learn(id, len.into()) };
                 *below = Some(id);
                 filling.left.fetch_sub(1, Ordering::Relaxed);
+                let was_full = filling.hooks_read.load(Ordering::Acquire);
+                if self.index.is_full() && !was_full {
+                    // What the others have is known from the runs, as far as these go.
+                    filling.hooks_read.store(true, Ordering::Release);
+                    read_bytes += self.read_hooks_of_runs();
+                }
                 if self.index.is_full_of_hooks() {
                     filling.done.store(true, Ordering::Release);
                     break;
@@ -102,6 +112,31 @@ impl Inner {
             }
         }
         filling.done.load(Ordering::Acquire)
+    }
+
+    fn is_in_run(&self, id: ContainerId) -> bool {
+        let state = sync::lock(&self.deduplication);
+        state.runs().is_some_and(|runs| runs.covers(id))
+    }
+
+    /// Tell the index of the hooks in all runs. Returns the bytes read.
+    fn read_hooks_of_runs(&self) -> u64 {
+        let mut state = sync::lock(&self.deduplication);
+        let read = self.hooks_of_runs(&mut state, &mut |pairs| {
+            let places: Vec<(u64, Place)> = pairs
+                .iter()
+                .filter_map(|pair| {
+                    let place = Place::new(pair.container(), pair.ordinal() as u16)?;
+                    Some((pair.hash(), place))
+                })
+                .collect();
+            self.index.insert_many(&places);
+        });
+        read.unwrap_or_else(|error| {
+            // They are hints: the directories tell the same.
+            tracing::warn!("fingerprints are read from their containers: {error}");
+            0
+        })
     }
 
     /// Tell the index of what is in a container. Returns the bytes read, about.

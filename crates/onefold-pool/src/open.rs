@@ -48,6 +48,8 @@ pub const MAP_FILE: &str = "map";
 pub const SETTINGS_FILE: &str = "onefold.toml";
 /// The folder of containers.
 pub const CONTAINER_FOLDER: &str = "containers";
+/// The folder of fingerprint runs.
+pub const FINGERPRINT_FOLDER: &str = "fingerprints";
 
 const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 
@@ -114,9 +116,10 @@ pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
             return Err(PoolError::NotEmpty(name));
         }
     }
-    let containers = folder.subfolder(CONTAINER_FOLDER)?;
-    if let Some(name) = containers.list()?.into_iter().next() {
-        return Err(PoolError::NotEmpty(format!("{CONTAINER_FOLDER}/{name}")));
+    for inside in [CONTAINER_FOLDER, FINGERPRINT_FOLDER] {
+        if let Some(name) = folder.subfolder(inside)?.list()?.into_iter().next() {
+            return Err(PoolError::NotEmpty(format!("{inside}/{name}")));
+        }
     }
     Ok(())
 }
@@ -207,7 +210,23 @@ pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
         supers: [existing(folder, SUPER_FILES[0])?, existing(folder, SUPER_FILES[1])?],
         journal: existing(folder, JOURNAL_FILE)?,
         map: existing(folder, MAP_FILE)?,
+        fingerprints: None,
     })
+}
+
+/// The folder of fingerprint runs, which pools without background deduplication do not have. Who
+/// may change nothing does without it.
+fn fingerprints(
+    folder: &dyn Folder,
+    read_only: bool,
+) -> Result<Option<Arc<dyn Folder>>, PoolError> {
+    if !read_only {
+        return Ok(Some(folder.subfolder(FINGERPRINT_FOLDER)?));
+    }
+    match folder.existing_subfolder(FINGERPRINT_FOLDER) {
+        Err(MediaError::NotFound { .. }) => Ok(None),
+        found => Ok(Some(found?)),
+    }
 }
 
 /// Puts something before a pool's container store, such as a cache; [`Surroundings`].
@@ -237,7 +256,8 @@ pub(crate) fn open(
     around: Surroundings<'_>,
 ) -> Result<Arc<Inner>, PoolError> {
     options.budgets.check()?;
-    let files = files(folder)?;
+    let mut files = files(folder)?;
+    files.fingerprints = fingerprints(folder, options.read_only)?;
     let (superblock, damage) = read_supers(&files.supers)?;
     if let Some(error) = &damage {
         tracing::warn!("one checkpoint is unreadable, as after a power cut: {error}");
@@ -364,6 +384,10 @@ pub(crate) fn assemble(
         volumes: RwLock::new(volumes),
         counters: Counters::default(),
         features: superblock.features,
+        deduplication: Mutex::default(),
+        deduplication_seen: Mutex::default(),
+        opened_at: superblock.sequence,
+        settled: Mutex::new((superblock.sequence, superblock.next_container)),
         reclaim: Mutex::default(),
         relief: Relief::default(),
         space_target: AtomicU32::new(0),

@@ -90,6 +90,7 @@ fn rescue(
         supers: [media(folder, SUPER_FILES[0])?, media(folder, SUPER_FILES[1])?],
         journal: media(folder, JOURNAL_FILE)?,
         map: media(folder, MAP_FILE)?,
+        fingerprints: None,
     };
     let superblock = newest_super(&files.supers, &mut report)?;
     report.checkpoint = superblock.sequence;

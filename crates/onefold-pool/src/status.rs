@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use onefold_block::Generation;
 
 pub use crate::container::table::SpaceTotals;
+use crate::deduplicate::DeduplicationStatus;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container;
@@ -108,6 +109,8 @@ pub struct PoolStatus {
     /// Containers whose fingerprints the index has yet to learn since the pool was opened, about: a
     /// copy of what is in them is stored once more.
     pub index_containers_left: u64,
+    /// How far deduplication in the background is.
+    pub deduplication: DeduplicationStatus,
     /// Memory of the index in use, its directories included.
     pub index_memory_bytes: u64,
     /// Of this, memory of the directories that its candidates are verified with.
@@ -225,6 +228,7 @@ impl Pool {
             index_entries: index.entries,
             index_let_go: index.let_go,
             index_containers_left: inner.index_filling.containers_left(),
+            deduplication: inner.deduplication_status(),
             index_memory_bytes: index.bytes + inner.directories.bytes() as u64,
             directory_memory_bytes: inner.directories.bytes() as u64,
             index_memory_max_bytes: inner.budgets.index_bytes,

@@ -56,6 +56,11 @@ impl Known {
         self.fingerprint == fingerprint.as_bytes()[..FINGERPRINT_BYTES]
     }
 
+    /// The bytes of its fingerprint that are kept.
+    pub const fn fingerprint(&self) -> &[u8; FINGERPRINT_BYTES] {
+        &self.fingerprint
+    }
+
     /// The first 64 bits of its fingerprint, as the index has them.
     pub fn prefix64(&self) -> u64 {
         let mut bytes = [0; 32];
@@ -172,11 +177,7 @@ impl Directories {
                 whole: Some((entries, worth)),
             });
         }
-        let directory_at =
-            info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
-        let mut bytes = [0; ENTRY_BYTES];
-        store.read(id, (directory_at + ordinal * ENTRY_BYTES) as u64, &mut bytes)?;
-        let entry = container::decode_entry(&bytes, id);
+        let entry = read_entry(store, (id, info), ordinal)?;
         if entry.is_some_and(|entry| entry.fingerprint == *wanted) {
             self.state().misses.note(miss);
         }
@@ -277,6 +278,22 @@ impl State {
             return;
         }
     }
+}
+
+/// Read and verify one entry of a sealed container's directory; `None` if it has no such entry, or
+/// a damaged one.
+pub fn read_entry(
+    store: &dyn ContainerStore,
+    (id, info): (ContainerId, &ContainerInfo),
+    ordinal: usize,
+) -> Result<Option<DirectoryEntry>, PoolError> {
+    if ordinal >= info.chunks as usize {
+        return Ok(None);
+    }
+    let directory_at = info.len_bytes as usize - FOOTER_BYTES - info.chunks as usize * ENTRY_BYTES;
+    let mut bytes = [0; ENTRY_BYTES];
+    store.read(id, (directory_at + ordinal * ENTRY_BYTES) as u64, &mut bytes)?;
+    Ok(container::decode_entry(&bytes, id))
 }
 
 /// Read and verify the whole directory of a sealed container of `len_bytes`.

@@ -6,7 +6,9 @@
 pub mod container;
 pub mod container_table;
 pub mod frame;
+pub mod pair;
 pub mod record;
+pub mod run;
 pub mod superblock;
 pub mod witness;
 

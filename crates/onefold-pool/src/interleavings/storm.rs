@@ -3,7 +3,8 @@
 //! with what is left, and so on.
 //! Room: onefold-pool.
 //!
-//! Writers, readers, trims, flushes, checkpoints and reclaim are always among the operations. After
+//! Writers, readers, trims, flushes, checkpoints, reclaim and deduplication in the background are
+//! always among the operations. After
 //! each cut every block must hold one of the states that it had since it was last durable, and now
 //! and then a check of the whole pool must find nothing. A failure names the seed of its life:
 //! `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts there
@@ -17,7 +18,7 @@ use onefold_block::{
 use onefold_content::Compression;
 
 use crate::{Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings};
-use crate::{SpaceTarget, Volume};
+use crate::{SpaceTarget, Thoroughness, Volume};
 
 const CHUNK: usize = 16 << 10;
 const BLOCKS: u64 = 240;
@@ -47,6 +48,8 @@ enum Deed {
     Maintain,
     /// So many bytes of work, towards one of [`TARGETS`].
     Reclaim(u64, usize),
+    /// So many bytes of work to find what is stored twice.
+    Deduplicate(u64, Thoroughness),
 }
 
 impl Deed {
@@ -58,7 +61,7 @@ impl Deed {
         match random.below(20) {
             0..=8 => {
                 let mut content = |_| {
-                    if random.chance(1, 8) {
+                    if random.chance(1, 4) {
                         return random.below(SHARED);
                     }
                     *unique += 1;
@@ -71,6 +74,10 @@ impl Deed {
             12..=13 => Self::Flush,
             14 => Self::Checkpoint,
             15 => Self::Maintain,
+            16..=17 => {
+                let all = [Thoroughness::Levels, Thoroughness::Idle, Thoroughness::Whole];
+                Self::Deduplicate(1 + random.below(3_000_000), all[random.below(3) as usize])
+            }
             _ => Self::Reclaim(1 + random.below(800_000), random.below(2) as usize),
         }
     }
@@ -94,6 +101,9 @@ impl Deed {
             Self::Reclaim(budget, target) => {
                 let target = SpaceTarget::new(TARGETS[*target]).map_err(BlockError::from)?;
                 pool.background(*budget, target).map_err(BlockError::from)?;
+            }
+            Self::Deduplicate(budget, thoroughness) => {
+                pool.deduplicate(*budget, *thoroughness).map_err(BlockError::from)?;
             }
         }
         Ok(Vec::new())
@@ -184,6 +194,8 @@ struct Tally {
     moved: u64,
     /// Bytes given back where they lay.
     punched: u64,
+    /// Chunks found in the background.
+    found: u64,
 }
 
 impl Life {
@@ -286,6 +298,7 @@ impl Life {
         let activity = self.pool.activity();
         self.tally.moved += activity.moved_bytes;
         self.tally.punched += activity.punched_bytes;
+        self.tally.found += self.pool.inner.deduplication_status().found;
         self.tally.cuts += 1;
         let mut sim = self.sim.after_crash(seed ^ self.tally.cuts, mode);
         drop((self.volume, self.pool));
@@ -299,6 +312,10 @@ impl Life {
             assert_sound(&sim, &context);
         }
         let pool = open(&sim).unwrap_or_else(|error| panic!("{context}: {error}"));
+        if self.random.chance(1, 2) {
+            // Nobody fills the index: what is written again is stored again.
+            pool.fill_index_beside();
+        }
         let volume = pool.volume("main").unwrap_or_else(|error| panic!("{context}: {error}"));
         for (block, found) in read_all(&volume, &context).iter().enumerate() {
             let state = self.model.which(block, found, &context);
@@ -351,6 +368,7 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         all.refused += one.refused;
         all.moved += one.moved;
         all.punched += one.punched;
+        all.found += one.found;
         if all.cuts >= wanted {
             break;
         }
@@ -359,4 +377,5 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
     assert!(all.refused > 0, "no disk was ever full: {all:?}");
     assert!(all.moved > 0, "nothing was ever moved: {all:?}");
     assert!(all.punched > 0, "nothing was ever punched: {all:?}");
+    assert!(all.found > 0, "nothing was ever found in the background: {all:?}");
 }

@@ -2,9 +2,9 @@
 
 use onefold_block::{BlockDevice, ByteSize};
 use onefold_content::FingerprintKind;
-use onefold_pool::{Pool, PoolSettings};
+use onefold_pool::{Pool, PoolSettings, Thoroughness};
 
-use crate::support::{content, new_pool, options, small};
+use crate::support::{assert_sound, content, new_pool, options, small};
 
 /// A chunk with the same CRC-32 as `chunk`, other than it: some of the first 33 bits are flipped
 /// whose changes of the checksum cancel out.
@@ -86,4 +86,51 @@ fn every_fingerprint_finds_duplicates() {
         assert!(found == data);
         assert_eq!(pool.status().unwrap().chunks, 100, "{kind}");
     }
+}
+
+#[test]
+fn designed_crc_collisions_that_meet_in_a_merge_stay_apart() {
+    let settings = PoolSettings { fingerprint: FingerprintKind::Crc32, ..small() };
+    let (folder, pool) = new_pool(&settings);
+    let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
+    let dose = std::env::var("ONEFOLD_COLLISIONS").ok().and_then(|count| count.parse().ok());
+    let count: u64 = dose.unwrap_or(300);
+    let pairs: Vec<[Vec<u8>; 2]> =
+        (0..count).map(|n| content(n, 4096)).map(|one| [same_crc(&one), one]).collect();
+    for (n, pair) in (0..).zip(&pairs) {
+        volume.write_at(n * 8192, &pair.concat(), false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    // Once more, without the index: now each meets its double and its double's twin.
+    let pool = Pool::open(&folder, &options()).unwrap();
+    pool.fill_index_beside();
+    let volume = pool.volume("main").unwrap();
+    let again = 512 << 20;
+    for (n, pair) in (0..).zip(&pairs) {
+        volume.write_at(again + n * 8192, &pair.concat(), false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let mut found = 0;
+    loop {
+        let step = pool.deduplicate(1 << 20, Thoroughness::Whole).unwrap();
+        found += step.found;
+        if step.done {
+            break;
+        }
+    }
+    assert_eq!(found, 2 * count, "each is found");
+    let volume = pool.volume("main").unwrap();
+    let mut read = vec![0; 8192];
+    for (n, pair) in (0..).zip(&pairs) {
+        for at in [n * 8192, again + n * 8192] {
+            volume.read_at(at, &mut read).unwrap();
+            assert!(read == pair.concat(), "pair {n}");
+        }
+    }
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "after designed collisions");
 }

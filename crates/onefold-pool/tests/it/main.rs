@@ -7,6 +7,7 @@ mod collisions;
 mod copy_on_write;
 mod crash;
 mod damage;
+mod deduplication;
 mod device;
 mod doubt;
 mod endless;

@@ -1,7 +1,7 @@
 //! A volume's contents as a plain vector, with every state that a crash may leave.
 
 use onefold_block::{BlockDevice, ByteSize, SplitMix64, ZeroOptions};
-use onefold_pool::{Pool, PoolError, SpaceTarget};
+use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
 
 use crate::support::content;
 
@@ -167,6 +167,7 @@ pub fn step_of(
             let budget = range(300_000, 1).2 % 300_000;
             let target = SpaceTarget::new(1.05).unwrap();
             pool.background(budget, target).map_err(|e| e.to_string())?;
+            pool.deduplicate(budget, Thoroughness::Whole).map_err(|e| e.to_string())?;
         }
         _ => {
             pool.checkpoint().map_err(|e| e.to_string())?;

@@ -1,0 +1,536 @@
+//! Deduplication in the background: fingerprints are brought into sorted runs, runs are merged, and
+//! what meets there is stored once from then on.
+//! Room: onefold-pool.
+//! In: a budget of bytes. Out: runs, and blocks that refer to one record instead of several.
+//! Source: the exact offline pass of [park-shin], made incremental: every merge is a part of it.
+//! Invariants: (1) no clock: steps happen when a caller asks; (2) nothing is shared that was not
+//! compared ([`crate::twins`]); (3) containers come into runs only when a checkpoint knows them, so
+//! that their numbers are never given out again.
+//! Cost: 44 bytes read of each chunk's directory, 16 written; 32 for each of its merges, of which
+//! there are as many as there are levels: one for each eightfold of the index's memory.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use onefold_block::ContainerId;
+
+use crate::container::directories;
+use crate::container::table::ContainerInfo;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container::{DirectoryEntry, directory_bytes};
+use crate::format::pair::{HOOKS_END, Pair};
+use crate::pool::Pool;
+use crate::runs::container_set::ContainerSet;
+use crate::runs::merge::{Merge, MergeError, Output, Progress, SEGMENT_PAIRS};
+use crate::runs::reader::RunReader;
+use crate::runs::set::{Run, Runs, Thoroughness, survey};
+use crate::twins::{Meeting, Twins};
+
+/// Share of the index memory in which new pairs are sorted: those of a run of the lowest level.
+const SORTED_SHARE: u64 = 16;
+/// Pairs of a new run, at most: 16 MiB.
+const SORTED_MAX: u64 = 1 << 20;
+/// So many pairs that are in no run yet are worth one, as a part of a full one.
+const WORTH_SHARE: u64 = 16;
+/// Share of the index memory in which runs are read to be merged.
+const READ_SHARE: u64 = 32;
+/// Blocks of a run that are read at once, at most.
+const BLOCKS_AT_ONCE_MAX: u64 = 16;
+/// Hooks that are handed on together.
+const PAIRS_AT_ONCE: usize = 4096;
+/// Containers of a new run, at most.
+const CONTAINERS_MAX: usize = 1 << 14;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeduplicationStep {
+    /// Bytes read and written for it, about.
+    pub work_bytes: u64,
+    /// Chunks that are stored once less.
+    pub found: u64,
+    /// Whether nothing is left to do for now.
+    pub done: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeduplicationStatus {
+    /// Chunks found in the background since the pool was opened: stored twice and then once.
+    pub found: u64,
+    /// Chunks that have not met all others yet.
+    pub undetermined: u64,
+    /// Runs, and bytes of their files.
+    pub runs: u64,
+    /// Bytes of their files.
+    pub run_bytes: u64,
+    /// Pairs of the merge under way that are merged, and of all that it merges.
+    pub merging: Option<(u64, u64)>,
+}
+
+/// What it is at.
+#[derive(Default)]
+pub struct Deduplication {
+    runs: Option<Runs>,
+    work: Option<Work>,
+    meeting: Meeting,
+    twins: Twins,
+    /// Containers up to here are in a run, or cannot be read.
+    scanned: ContainerId,
+    unreadable: HashSet<ContainerId>,
+    /// No space was left when so many commits had been made.
+    blocked_at: Option<u64>,
+}
+
+enum Work {
+    /// Read directories for a new run.
+    Learn(Learning),
+    /// A new run is written, but for its end.
+    Written(Box<Output>),
+    /// Merge runs.
+    Merge(Box<Merge>),
+    /// The same, before the end of a segment.
+    SegmentFull(Box<Merge>),
+    /// The same, before its own end.
+    Merged(Box<Merge>),
+}
+
+impl Work {
+    /// It goes on once all that met is shared, and durably so: after that it never meets again.
+    const fn waits(&self) -> bool {
+        matches!(self, Self::Written(_) | Self::SegmentFull(_) | Self::Merged(_))
+    }
+}
+
+/// A new run.
+struct Learning {
+    /// Containers whose directories are to be read.
+    left: Vec<(ContainerId, ContainerInfo)>,
+    pairs: Vec<Pair>,
+    covered: Vec<ContainerId>,
+}
+
+impl Deduplication {
+    /// The runs, once they were read.
+    pub const fn runs(&self) -> Option<&Runs> {
+        self.runs.as_ref()
+    }
+}
+
+impl Pool {
+    /// Do about `budget_bytes` of work, reading and writing, to find what is stored more than once.
+    /// Cheap when there is nothing to do. Nothing is done while another thread is at it.
+    ///
+    /// # Errors
+    /// What the media refuse. A lack of space is none: it is done for now.
+    pub fn deduplicate(
+        &self,
+        budget_bytes: u64,
+        thoroughness: Thoroughness,
+    ) -> Result<DeduplicationStep, PoolError> {
+        let inner = &*self.inner;
+        if inner.read_only {
+            return Ok(DeduplicationStep { done: true, ..DeduplicationStep::default() });
+        }
+        inner.check_writable()?;
+        match inner.deduplication.try_lock() {
+            Ok(mut state) => inner.deduplicate(&mut state, budget_bytes, thoroughness),
+            Err(std::sync::TryLockError::Poisoned(state)) => {
+                inner.deduplicate(&mut state.into_inner(), budget_bytes, thoroughness)
+            }
+            Err(std::sync::TryLockError::WouldBlock) => Ok(DeduplicationStep::default()),
+        }
+    }
+}
+
+impl Inner {
+    fn deduplicate(
+        &self,
+        state: &mut Deduplication,
+        budget_bytes: u64,
+        thoroughness: Thoroughness,
+    ) -> Result<DeduplicationStep, PoolError> {
+        let mut step = DeduplicationStep::default();
+        let commits = self.engine().generation;
+        if state.blocked_at.take_if(|at| *at != commits).is_some() || state.blocked_at.is_none() {
+            let before = self.counters.found_later.load(Ordering::Relaxed);
+            let done = self.deduplicate_on(state, budget_bytes, thoroughness, &mut step);
+            step.found = self.counters.found_later.load(Ordering::Relaxed) - before;
+            match done {
+                Ok(done) => step.done = done,
+                Err(error) if error.is_no_space() => {
+                    // Until something else changes: this is no reason to press others.
+                    tracing::info!("deduplication waits for space: {error}");
+                    state.blocked_at = Some(self.engine().generation);
+                    step.done = true;
+                }
+                Err(error) => return Err(error),
+            }
+        } else {
+            step.done = true;
+        }
+        let runs = state.runs.as_ref().map_or(&[][..], Runs::whole);
+        let seen = Seen::of(runs, state.work.as_ref());
+        *self.deduplication_seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        Ok(step)
+    }
+
+    fn deduplicate_on(
+        &self,
+        state: &mut Deduplication,
+        budget_bytes: u64,
+        thoroughness: Thoroughness,
+        step: &mut DeduplicationStep,
+    ) -> Result<bool, PoolError> {
+        while step.work_bytes < budget_bytes {
+            // What met comes first, so that little of it is lost.
+            if state.twins.is_full(self.twins_max()) || state.twins.is_walking() {
+                step.work_bytes += self.share_twins(&mut state.twins)?;
+                continue;
+            }
+            let waits = state.work.as_ref().is_some_and(Work::waits);
+            if state.meeting.is_full() || waits && !state.meeting.is_empty() {
+                step.work_bytes += self.verify_meeting(&mut state.meeting, &mut state.twins)?;
+                continue;
+            }
+            if waits && !state.twins.is_empty() {
+                state.twins.begin_walk();
+                continue;
+            }
+            let Some(work) = state.work.take() else {
+                if self.choose_deduplication(state, thoroughness)? {
+                    continue;
+                }
+                return Ok(true);
+            };
+            if work.waits() {
+                self.flush()?;
+            }
+            match work {
+                Work::Learn(learning) => self.learn_pairs(state, learning, budget_bytes, step)?,
+                Work::Written(output) => {
+                    let runs = self.runs(&mut state.runs)?;
+                    let run = output.finish(runs)?;
+                    runs.install(run)?;
+                }
+                Work::Merge(merge) => self.merge_on(state, merge, budget_bytes, step)?,
+                Work::SegmentFull(mut merge) => match merge.end_segment() {
+                    Ok(()) => state.work = Some(Work::Merge(merge)),
+                    Err(failed) => self.merge_stopped(state, merge, failed)?,
+                },
+                Work::Merged(merge) => merge.finish(self.runs(&mut state.runs)?)?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// The runs, read when they are needed first.
+    fn runs<'a>(&self, runs: &'a mut Option<Runs>) -> Result<&'a mut Runs, PoolError> {
+        Ok(match runs {
+            Some(runs) => runs,
+            none => none.insert(self.open_runs()?),
+        })
+    }
+
+    fn open_runs(&self) -> Result<Runs, PoolError> {
+        let folder = self.files.fingerprints.clone().ok_or(PoolError::ReadOnly)?;
+        let (runs, problems) = Runs::open(folder, self.identity.uuid, self.opened_at)?;
+        for problem in problems {
+            tracing::warn!("fingerprints are read again from their containers: {problem}");
+        }
+        Ok(runs)
+    }
+
+    /// Visit the pairs of all hooks in the runs, some at a time. Returns the bytes read. A run that
+    /// cannot be read is dropped.
+    pub fn hooks_of_runs(
+        &self,
+        state: &mut Deduplication,
+        visit: &mut dyn FnMut(&[Pair]),
+    ) -> Result<u64, PoolError> {
+        let (_, blocks_at_once) = self.merge_limits();
+        let whole = self.runs(&mut state.runs)?.whole().to_vec();
+        let (mut bytes, mut pairs) = (0, Vec::with_capacity(PAIRS_AT_ONCE));
+        for run in whole {
+            let runs = self.runs(&mut state.runs)?;
+            let parts = Arc::clone(&run.parts);
+            let read =
+                RunReader::new(runs.folder(), parts, 0, blocks_at_once).and_then(|mut hooks| {
+                    while let Some(pair) = hooks.peek()?.filter(|pair| pair.key < HOOKS_END) {
+                        hooks.pass();
+                        bytes += hooks.take_read_bytes();
+                        pairs.push(pair);
+                        if pairs.len() == PAIRS_AT_ONCE {
+                            visit(&pairs);
+                            pairs.clear();
+                        }
+                    }
+                    Ok(())
+                });
+            if let Err(error) = read {
+                self.merge_failed(state, MergeError { run: Some(run.number), error })?;
+            }
+        }
+        visit(&pairs);
+        Ok(bytes)
+    }
+
+    /// What to do next; false if there is nothing for now.
+    fn choose_deduplication(
+        &self,
+        state: &mut Deduplication,
+        thoroughness: Thoroughness,
+    ) -> Result<bool, PoolError> {
+        let limits = self.merge_limits();
+        let alive = self.alive();
+        let runs = self.runs(&mut state.runs)?;
+        if let Some((done, inputs)) = runs.take_unfinished() {
+            let merge = Merge::resume(runs, (done, inputs), alive, limits);
+            return self.begin_merge(state, merge).map(|()| true);
+        }
+
+        let new = self.not_in_runs(state)?;
+        let pairs: u64 = new.iter().map(|(_, info)| u64::from(info.chunks)).sum();
+        let batch = thoroughness == Thoroughness::Levels;
+        let least = if batch { self.sorted_max() / WORTH_SHARE } else { 1 };
+        if pairs >= least {
+            let (pairs, covered) = (Vec::with_capacity(pairs as usize), Vec::new());
+            state.work = Some(Work::Learn(Learning { left: new, pairs, covered }));
+            return Ok(true);
+        }
+        let runs = self.runs(&mut state.runs)?;
+        let Some(inputs) = runs.to_merge(self.sorted_max(), thoroughness) else { return Ok(false) };
+        let merge = Merge::new(runs, inputs, alive, limits);
+        self.begin_merge(state, merge).map(|()| true)
+    }
+
+    fn begin_merge(
+        &self,
+        state: &mut Deduplication,
+        merge: Result<Merge, MergeError>,
+    ) -> Result<(), PoolError> {
+        match merge {
+            Ok(merge) => {
+                state.work = Some(Work::Merge(Box::new(merge)));
+                Ok(())
+            }
+            Err(error) => self.merge_failed(state, error),
+        }
+    }
+
+    fn merge_failed(&self, state: &mut Deduplication, failed: MergeError) -> Result<(), PoolError> {
+        let MergeError { run, error } = failed;
+        let Some(number) = run else { return Err(error) };
+        tracing::warn!("fingerprints are read again from their containers: {error}");
+        self.runs(&mut state.runs)?.drop_damaged(number)?;
+        state.scanned = ContainerId::default();
+        Ok(())
+    }
+
+    fn merge_on(
+        &self,
+        state: &mut Deduplication,
+        mut merge: Box<Merge>,
+        budget_bytes: u64,
+        step: &mut DeduplicationStep,
+    ) -> Result<(), PoolError> {
+        let runs = self.runs(&mut state.runs)?;
+        let mut group = Vec::new();
+        while step.work_bytes < budget_bytes {
+            match merge.next(runs, &mut group) {
+                Ok(Progress::Group(bytes)) => {
+                    step.work_bytes += bytes;
+                    state.meeting.add(&group);
+                    if state.meeting.is_full() {
+                        break;
+                    }
+                }
+                Ok(Progress::SegmentFull) => {
+                    state.work = Some(Work::SegmentFull(merge));
+                    return Ok(());
+                }
+                Ok(Progress::Ended) => {
+                    state.work = Some(Work::Merged(merge));
+                    return Ok(());
+                }
+                Err(failed) => return self.merge_stopped(state, merge, failed),
+            }
+        }
+        state.work = Some(Work::Merge(merge));
+        Ok(())
+    }
+
+    /// A merge cannot go on: what it has written goes.
+    fn merge_stopped(
+        &self,
+        state: &mut Deduplication,
+        merge: Box<Merge>,
+        failed: MergeError,
+    ) -> Result<(), PoolError> {
+        merge.abandon(self.runs(&mut state.runs)?)?;
+        self.merge_failed(state, failed)
+    }
+
+    /// Read the directories of containers that are in no run, and make a run of them.
+    fn learn_pairs(
+        &self,
+        state: &mut Deduplication,
+        mut learning: Learning,
+        budget_bytes: u64,
+        step: &mut DeduplicationStep,
+    ) -> Result<(), PoolError> {
+        while step.work_bytes < budget_bytes {
+            let Some((id, info)) = learning.left.pop() else {
+                return self.write_run(state, learning, step);
+            };
+            match directories::load(&*self.plain, id, info.len_bytes.into()) {
+                Ok(entries) => {
+                    let pair = |(ordinal, entry): (usize, &DirectoryEntry)| {
+                        Pair::new(&entry.fingerprint, id, ordinal)
+                    };
+                    learning.pairs.extend(entries.iter().enumerate().map(pair));
+                    learning.covered.push(id);
+                    step.work_bytes += directory_bytes(entries.len()) as u64;
+                }
+                Err(_) if self.engine().table.get(id).is_none() => {}
+                Err(error) if error.is_unreadable() => {
+                    tracing::error!("its chunks will not be shared: {error}");
+                    state.unreadable.insert(id);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        state.work = Some(Work::Learn(learning));
+        Ok(())
+    }
+
+    fn write_run(
+        &self,
+        state: &mut Deduplication,
+        learning: Learning,
+        step: &mut DeduplicationStep,
+    ) -> Result<(), PoolError> {
+        let Learning { mut pairs, mut covered, .. } = learning;
+        if covered.is_empty() {
+            return Ok(());
+        }
+        pairs.sort_unstable();
+        covered.sort_unstable();
+        let (sequence, _) = self.settled();
+        let runs = self.runs(&mut state.runs)?;
+        let number = runs.take_number();
+        let mut output = Output::new(number, sequence, Vec::new(), covered, SEGMENT_PAIRS);
+        for group in pairs.chunk_by(|a, b| a.may_equal(*b)) {
+            for &pair in group {
+                step.work_bytes += output.push(runs, pair)?;
+            }
+            state.meeting.add(group);
+        }
+        state.work = Some(Work::Written(Box::new(output)));
+        Ok(())
+    }
+
+    /// Containers that are in no run and may come into one: sealed, in the store, and known to a
+    /// checkpoint.
+    fn not_in_runs(
+        &self,
+        state: &mut Deduplication,
+    ) -> Result<Vec<(ContainerId, ContainerInfo)>, PoolError> {
+        let (_, below) = self.settled();
+        self.runs(&mut state.runs)?;
+        let Deduplication { runs: Some(runs), scanned, unreadable, .. } = state else {
+            return Ok(Vec::new());
+        };
+        let in_memory: HashSet<ContainerId> = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            live.keys().copied().collect()
+        };
+        let most = self.sorted_max();
+        let (mut new, mut pairs, mut waits) = (Vec::new(), 0, false);
+        let engine = self.engine();
+        for (id, info) in engine.table.after(*scanned) {
+            if id.get() >= below || pairs >= most || new.len() == CONTAINERS_MAX {
+                break;
+            }
+            let later = info.len_bytes == 0 || in_memory.contains(&id);
+            let never = info.punched > 0 || unreadable.contains(&id) || runs.covers(id);
+            if later {
+                waits = true;
+            } else if !never {
+                new.push((id, *info));
+                pairs += u64::from(info.chunks);
+            }
+            if new.is_empty() && !waits {
+                *scanned = id;
+            }
+        }
+        Ok(new)
+    }
+
+    /// The containers that are there.
+    fn alive(&self) -> ContainerSet {
+        self.engine().table.iter().map(|(id, _)| id).collect()
+    }
+
+    fn sorted_max(&self) -> u64 {
+        (self.budgets.index_bytes / SORTED_SHARE / size_of::<Pair>() as u64).min(SORTED_MAX)
+    }
+
+    /// Pairs of a segment, and blocks of a run that are read at once.
+    fn merge_limits(&self) -> (u64, usize) {
+        let blocks = self.budgets.index_bytes / READ_SHARE / 16 / 4096;
+        (SEGMENT_PAIRS, blocks.clamp(1, BLOCKS_AT_ONCE_MAX) as usize)
+    }
+
+    /// How far deduplication in the background is.
+    pub fn deduplication_status(&self) -> DeduplicationStatus {
+        let seen = *self.deduplication_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.or_else(|| self.look_at_runs()).unwrap_or_default();
+        let chunks: u64 = {
+            let engine = self.engine();
+            let sealed = engine.table.iter().filter(|(_, info)| info.len_bytes > 0);
+            sealed.map(|(_, info)| u64::from(info.chunks)).sum()
+        };
+        DeduplicationStatus {
+            found: self.counters.found_later.load(Ordering::Relaxed),
+            undetermined: chunks.saturating_sub(seen.met),
+            runs: seen.runs,
+            run_bytes: seen.run_bytes,
+            merging: seen.merging,
+        }
+    }
+
+    /// The runs of a pool that nobody has worked on yet.
+    fn look_at_runs(&self) -> Option<Seen> {
+        let folder = self.files.fingerprints.as_ref()?;
+        let found = survey(&**folder, &self.identity.uuid, self.opened_at);
+        found.ok().map(|found| Seen::of(&found.whole, None))
+    }
+}
+
+/// What `status` tells of it, as it was after the last step: it waits for none.
+#[derive(Clone, Copy, Default)]
+pub struct Seen {
+    met: u64,
+    runs: u64,
+    run_bytes: u64,
+    merging: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn of(runs: &[Run], work: Option<&Work>) -> Self {
+        let merging = match work {
+            Some(Work::Merge(merge) | Work::SegmentFull(merge) | Work::Merged(merge)) => {
+                Some(merge.progress())
+            }
+            _ => None,
+        };
+        Self {
+            met: runs.iter().map(Run::pairs).max().unwrap_or(0),
+            runs: runs.len() as u64,
+            run_bytes: runs.iter().map(Run::bytes).sum(),
+            merging,
+        }
+    }
+}
