@@ -59,9 +59,11 @@ pub struct DeduplicationStep {
 pub struct DeduplicationStatus {
     /// Chunks found in the background since the pool was opened: stored twice and then once.
     pub found: u64,
-    /// Chunks that have not met all others yet.
-    pub undetermined: u64,
-    /// Runs, and bytes of their files.
+    /// Chunks that are in no run yet.
+    pub new: u64,
+    /// Chunks in runs that have not met the largest one yet.
+    pub apart: u64,
+    /// Fingerprint runs.
     pub runs: u64,
     /// Bytes of their files.
     pub run_bytes: u64,
@@ -109,6 +111,13 @@ struct Learning {
     left: Vec<(ContainerId, ContainerInfo)>,
     pairs: Vec<Pair>,
     covered: Vec<ContainerId>,
+}
+
+impl DeduplicationStatus {
+    /// Chunks that have not met all others yet.
+    pub const fn undetermined(&self) -> u64 {
+        self.new + self.apart
+    }
 }
 
 impl Deduplication {
@@ -283,17 +292,21 @@ impl Inner {
         thoroughness: Thoroughness,
     ) -> Result<bool, PoolError> {
         let limits = self.merge_limits();
-        let alive = self.alive();
         let runs = self.runs(&mut state.runs)?;
         if let Some((done, inputs)) = runs.take_unfinished() {
-            let merge = Merge::resume(runs, (done, inputs), alive, limits);
+            let merge = Merge::resume(runs, (done, inputs), self.alive(), limits);
             return self.begin_merge(state, merge).map(|()| true);
         }
 
+        let runs_pairs: u64 = runs.whole().iter().map(Run::pairs).sum();
         let new = self.not_in_runs(state)?;
         let pairs: u64 = new.iter().map(|(_, info)| u64::from(info.chunks)).sum();
-        let batch = thoroughness == Thoroughness::Levels;
-        let least = if batch { self.sorted_max() / WORTH_SHARE } else { 1 };
+        let worth = self.sorted_max() / WORTH_SHARE;
+        let least = match thoroughness {
+            Thoroughness::Levels => worth,
+            Thoroughness::Idle => runs_pairs.div_ceil(WORTH_SHARE).clamp(1, worth),
+            Thoroughness::Whole => 1,
+        };
         if pairs >= least {
             let (pairs, covered) = (Vec::with_capacity(pairs as usize), Vec::new());
             state.work = Some(Work::Learn(Learning { left: new, pairs, covered }));
@@ -301,7 +314,7 @@ impl Inner {
         }
         let runs = self.runs(&mut state.runs)?;
         let Some(inputs) = runs.to_merge(self.sorted_max(), thoroughness) else { return Ok(false) };
-        let merge = Merge::new(runs, inputs, alive, limits);
+        let merge = Merge::new(runs, inputs, self.alive(), limits);
         self.begin_merge(state, merge).map(|()| true)
     }
 
@@ -494,7 +507,8 @@ impl Inner {
         };
         DeduplicationStatus {
             found: self.counters.found_later.load(Ordering::Relaxed),
-            undetermined: chunks.saturating_sub(seen.met),
+            new: chunks.saturating_sub(seen.pairs),
+            apart: seen.pairs - seen.met,
             runs: seen.runs,
             run_bytes: seen.run_bytes,
             merging: seen.merging,
@@ -512,6 +526,8 @@ impl Inner {
 /// What `status` tells of it, as it was after the last step: it waits for none.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
+    /// Pairs in all runs, and in the largest.
+    pairs: u64,
     met: u64,
     runs: u64,
     run_bytes: u64,
@@ -527,6 +543,7 @@ impl Seen {
             _ => None,
         };
         Self {
+            pairs: runs.iter().map(Run::pairs).sum(),
             met: runs.iter().map(Run::pairs).max().unwrap_or(0),
             runs: runs.len() as u64,
             run_bytes: runs.iter().map(Run::bytes).sum(),

@@ -72,6 +72,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Pool(PoolCommand::Status(args)) => c::pool_status::run(args, printer),
         Command::Pool(PoolCommand::Check(args)) => c::pool_check::run(args, printer),
         Command::Pool(PoolCommand::Reclaim(args)) => c::pool_reclaim::run(args, printer),
+        Command::Pool(PoolCommand::Deduplicate(args)) => c::pool_deduplicate::run(args, printer),
         Command::Volume(VolumeCommand::Create(args)) => c::volume_create::run(args, printer),
         Command::Volume(VolumeCommand::Resize(args)) => c::volume_resize::run(args, printer),
         Command::Volume(VolumeCommand::List(args)) => c::volume_list::run(args, printer),

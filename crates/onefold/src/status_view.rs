@@ -43,6 +43,11 @@ fn data_table(status: &PoolStatus) -> Table {
     table.row(["compressed", &size(status.compressed_bytes), &compression, "after compression"]);
     let dead = "overwritten or given up, and not yet won back";
     table.row(["dead", &size(status.dead_bytes), "", dead]);
+    let uncompared = status.deduplication.undetermined() * status.settings.chunk_size.bytes64();
+    if uncompared > 0 {
+        let about = "not yet compared with all the rest, in the background";
+        table.row(["uncompared", &size(uncompared), "", about]);
+    }
     let saved = 1.0 - 1.0 / status.total_ratio();
     let all = if status.logical_bytes == 0 {
         "all files of the pool".to_owned()
@@ -266,6 +271,7 @@ pub struct StatusJson {
     stored_chunks: u64,
     containers: ContainersJson,
     index: IndexJson,
+    deduplication: DeduplicationJson,
     memory: MemoryJson,
     journal_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -344,6 +350,34 @@ struct IndexJson {
 }
 
 #[derive(Serialize)]
+struct DeduplicationJson {
+    found_at_once: u64,
+    found_later: u64,
+    uncompared_new: u64,
+    uncompared_apart: u64,
+    runs: u64,
+    run_bytes: u64,
+    merged: Option<u64>,
+    to_merge: Option<u64>,
+}
+
+impl From<&PoolStatus> for DeduplicationJson {
+    fn from(status: &PoolStatus) -> Self {
+        let later = &status.deduplication;
+        Self {
+            found_at_once: status.activity.duplicate,
+            found_later: later.found,
+            uncompared_new: later.new,
+            uncompared_apart: later.apart,
+            runs: later.runs,
+            run_bytes: later.run_bytes,
+            merged: later.merging.map(|(merged, _)| merged),
+            to_merge: later.merging.map(|(_, all)| all),
+        }
+    }
+}
+
+#[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "units belong into the names of fields")]
 struct MemoryJson {
     index_bytes: u64,
@@ -403,6 +437,7 @@ impl StatusJson {
                 let_go: status.index_let_go,
                 containers_left: status.index_containers_left,
             },
+            deduplication: DeduplicationJson::from(status),
             memory: MemoryJson {
                 index_bytes: status.index_memory_bytes,
                 index_max_bytes: status.index_memory_max_bytes,

@@ -18,14 +18,17 @@ use crate::format::run::SegmentHeader;
 
 /// Runs of about the same size that become one.
 pub const FAN_IN: usize = 8;
+/// An idle pool merges all once what is new is one part in this of the largest run: each pair is
+/// then written five times for one that is new.
+const IDLE_SHARE: u64 = 4;
 
 /// How much of it is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
     /// What is cheap for what it may find: new fingerprints in batches, merges by levels.
     Levels,
-    /// The same, and until every fingerprint has met every other where that takes no more work than
-    /// eight times what is new.
+    /// The same, and until every fingerprint has met every other where what is new is a quarter of
+    /// the rest or more.
     Idle,
     /// Until every fingerprint has met every other.
     Whole,
@@ -152,7 +155,7 @@ impl Runs {
         let others = self.whole.iter().map(Run::pairs).sum::<u64>() - largest;
         let whole = match thoroughness {
             Thoroughness::Levels => false,
-            Thoroughness::Idle => others >= largest / FAN_IN as u64 || largest <= least,
+            Thoroughness::Idle => others >= largest / IDLE_SHARE,
             Thoroughness::Whole => true,
         };
         let level = |run: &Run| {

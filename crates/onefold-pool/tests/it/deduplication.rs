@@ -71,7 +71,7 @@ fn what_was_stored_again_is_stored_once_after_the_runs_were_merged() {
         let found = finish(&pool, Thoroughness::Whole);
         assert_eq!(found, 3000, "{fingerprint}");
         let after = pool.status().unwrap();
-        assert_eq!((after.deduplication.found, after.deduplication.undetermined), (3000, 0));
+        assert_eq!((after.deduplication.found, after.deduplication.undetermined()), (3000, 0));
         assert_eq!(after.deduplication.runs, 1);
         assert!(after.chunks <= 1700, "{} chunks", after.chunks);
         let target = SpaceTarget::new(1.1).unwrap();

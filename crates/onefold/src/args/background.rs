@@ -6,9 +6,9 @@ use onefold_pool::SpaceTarget;
 /// When a server does what can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Background {
-    /// Only when the disk is full
+    /// Only when the disk is full, and only to win space back
     Off,
-    /// While no client reads or writes, and as far as --space-target asks for it
+    /// While no client reads or writes; space only as far as --space-target asks for it
     Idle,
     /// All the time
     Always,
@@ -18,7 +18,7 @@ pub enum Background {
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Work in the background")]
 pub struct BackgroundArgs {
-    /// When space of overwritten data is won back
+    /// When space of overwritten data is won back, and found what is stored more than once
     #[arg(long, value_name = "WHEN", env = "ONEFOLD_BACKGROUND", hide_env = true)]
     #[arg(default_value = "idle")]
     pub background: Background,

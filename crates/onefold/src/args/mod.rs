@@ -30,7 +30,10 @@ pub use archive::{
 };
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
-pub use pool::{PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolReclaimArgs, PoolStatusArgs};
+pub use pool::{
+    PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolReclaimArgs,
+    PoolStatusArgs,
+};
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, ServeArgs};

@@ -23,6 +23,12 @@ pub enum PoolCommand {
     Check(PoolCheckArgs),
     /// Win the space of overwritten data back, now
     Reclaim(PoolReclaimArgs),
+    /// Find all that is stored more than once, now
+    #[command(
+        after_help = "A server does the same in the background. What is found is stored once \
+        from then on; `onefold pool reclaim` gives its space back."
+    )]
+    Deduplicate(PoolDeduplicateArgs),
 }
 
 /// `onefold pool create`
@@ -82,6 +88,17 @@ pub struct PoolReclaimArgs {
     /// How many bytes may be stored for each byte that is alive
     #[arg(long, value_name = "RATIO", default_value = "1.2", value_parser = space_target)]
     pub to: SpaceTarget,
+    /// What it may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// `onefold pool deduplicate`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolDeduplicateArgs {
+    /// Folder of the pool, which no server has open
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
     /// What it may use.
     #[command(flatten)]
     pub memory: MemoryArgs,

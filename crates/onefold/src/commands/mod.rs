@@ -14,6 +14,7 @@ pub mod man;
 pub mod models;
 pub mod pool_check;
 pub mod pool_create;
+pub mod pool_deduplicate;
 pub mod pool_reclaim;
 pub mod pool_status;
 pub mod serve;

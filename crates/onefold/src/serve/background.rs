@@ -1,14 +1,14 @@
-//! The thread that wins space back, and when it does.
+//! The thread that wins space back and finds what is stored more than once, and when it does.
 //! Room: onefold.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use onefold_pool::{Activity, Pool, SpaceTarget};
+use onefold_pool::{Activity, Pool, PoolError, SpaceTarget, Thoroughness};
 
 use crate::args::{Background, BackgroundArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Failure};
 
 /// How often it looks whether clients are busy, and for how long they must not be.
 const LOOK: Duration = Duration::from_millis(200);
@@ -16,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long it waits when there is nothing to do, or after trouble.
 const REST: Duration = Duration::from_secs(2);
+/// Once nobody has asked for anything for so long, everything is compared with everything.
+const LONG_IDLE: Duration = Duration::from_mins(10);
 /// Work in one step, in bytes read and written: what a client that comes back waits for, at most.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -27,7 +29,7 @@ pub struct Worker {
 
 impl Worker {
     /// Begin, if anything is to be done in the background.
-    pub fn start(pool: &Pool, args: BackgroundArgs) -> Result<Option<Self>> {
+    pub fn start(pool: &Pool, args: BackgroundArgs) -> failure::Result<Option<Self>> {
         if args.background == Background::Off {
             return Ok(None);
         }
@@ -36,15 +38,17 @@ impl Worker {
         let pool = pool.clone();
         let run = move || {
             let mut pause = LOOK;
-            let mut seen = pool.activity();
+            let (mut seen, mut idle_since) = (pool.activity(), Instant::now());
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
                 let now = pool.activity();
-                let idle = is_idle(&seen, &now);
-                seen = now;
-                pause = match args.background {
-                    Background::Idle if !idle => LOOK,
-                    how => step(&pool, args.space_target, how),
-                };
+                if !is_idle(&seen, &now) {
+                    idle_since = Instant::now();
+                    (seen, pause) = (now, LOOK);
+                    if args.background == Background::Idle {
+                        continue;
+                    }
+                }
+                pause = step(&pool, args, idle_since.elapsed());
             }
         };
         let thread = Builder::new().name("background".to_owned()).spawn(run);
@@ -67,16 +71,29 @@ fn is_idle(before: &Activity, now: &Activity) -> bool {
     (before.written, before.read, before.flushes) == (now.written, now.read, now.flushes)
 }
 
-/// One step; how long to wait for the next.
-fn step(pool: &Pool, target: SpaceTarget, how: Background) -> Duration {
-    match pool.background(STEP_BYTES, target) {
-        Ok(step) if step.done => REST,
-        Ok(_) if how == Background::Always => PAUSE,
-        Ok(_) => Duration::ZERO,
+/// One step; how long to wait for the next. `idle` is how long clients have asked for nothing.
+fn step(pool: &Pool, args: BackgroundArgs, idle: Duration) -> Duration {
+    match work(pool, args.space_target, idle) {
+        Ok(true) => REST,
+        Ok(false) if args.background == Background::Always => PAUSE,
+        Ok(false) => Duration::ZERO,
         // A full disk, or a failure that the next write is told of.
         Err(error) => {
             tracing::warn!("work in the background: {error}");
             REST
         }
     }
+}
+
+/// Space first, and then what is stored more than once. True if nothing is left to do for now.
+fn work(pool: &Pool, target: SpaceTarget, idle: Duration) -> Result<bool, PoolError> {
+    if !pool.background(STEP_BYTES, target)?.done {
+        return Ok(false);
+    }
+    let thoroughness = match idle {
+        short if short < LOOK => Thoroughness::Levels,
+        long if long < LONG_IDLE => Thoroughness::Idle,
+        _ => Thoroughness::Whole,
+    };
+    Ok(pool.deduplicate(STEP_BYTES, thoroughness)?.done)
 }

@@ -12,6 +12,7 @@ mod command_line;
 mod completion;
 mod crash;
 mod damage;
+mod deduplicate;
 mod estimate;
 mod file_system;
 mod harness;
