@@ -409,7 +409,7 @@ fn all_of(builder: SpecBuilder, settings: &[String]) -> Result<SpecBuilder, Size
 fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> Sized {
     let (price, table) = (&spec.price, &spec.table);
     // The cached share of the table is that of the description, of a table for all that is unique.
-    let table_bytes = spec.buckets() * table.bucket_bytes;
+    let table_bytes = table.pages() * table.bucket_bytes;
     let cached = (table.cache_bytes as f64 / table_bytes as f64).min(1.0);
     let unique = 1.0 - spec.workload.duplicate_share;
     let entries_per_tb = unique * 1e12 / spec.chunk_bytes as f64;

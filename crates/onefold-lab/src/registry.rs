@@ -135,6 +135,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "The talk's throughputs without an engine",
         e::array::software_today::run
     ),
+    experiment!(
+        "beyond/table-index",
+        "Hooks and directories beside a table of buckets",
+        e::array::table_index::run
+    ),
     experiment!("beyond/lifetime", "Life of the drive", e::beyond_lifetime::run),
     experiment!(
         "beyond/collisions",

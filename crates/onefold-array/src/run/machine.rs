@@ -2,7 +2,7 @@
 //! Room: onefold-array.   In: a checked [`ServerSpec`].   Out: the state that a report is made of.
 //! Invariants: (1) one event per batch and step, one per request  (2) a request is answered once,
 //! after all its chunks  (3) a full buffer holds requests back and loses none  (4) what is stored
-//! depends on the requests only.
+//! depends on the requests only, where the index finds all that is stored.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -18,9 +18,9 @@ use crate::decide::batch::BatchMaker;
 use crate::decide::budget::Budget;
 use crate::decide::contents::{Compressibility, Content, Contents};
 use crate::decide::delayed::DelayedBuffer;
+use crate::decide::index::Index;
 use crate::decide::mix::{Demand, Mix};
 use crate::decide::predictor::Predictor;
-use crate::decide::table_cache::TableCache;
 use crate::spec::{Acknowledge, CompressionPlace, DataPath, LoadKind, ServerSpec, Switch};
 
 /// Requests that wait outside before an open loop stops making more.
@@ -120,8 +120,8 @@ pub struct Machine {
     pub contents: Contents,
     /// The predictor and its score.
     pub predictor: Predictor,
-    /// The cache of the table.
-    pub table: TableCache,
+    /// The index of fingerprints.
+    pub table: Index,
     /// The client request buffer.
     pub client_buffer: Budget,
     pub(super) delayed: DelayedBuffer<Chunk>,
@@ -166,13 +166,8 @@ impl Machine {
         queue: &mut EventQueue<Event>,
     ) -> Result<Self, onefold_cache::OptionError> {
         let chunks = spec.batch.chunks as usize;
-        let table = TableCache::new(
-            &spec.table.policy,
-            spec.table.cache_bytes,
-            spec.table.bucket_bytes,
-            spec.buckets(),
-            spec.seed,
-        )?;
+        let addresses = spec.workload.addresses as Content;
+        let table = Index::new(&spec.table, addresses, spec.seed)?;
         let mut machine = Self {
             load: Load::new(spec),
             sizes: Compressibility {
@@ -182,7 +177,7 @@ impl Machine {
                 seed: spec.seed,
             },
             resources: Resources::new(spec),
-            contents: Contents::new(spec.workload.addresses as u32),
+            contents: Contents::new(addresses),
             predictor: Predictor::new(spec.predictor.kind, spec.predictor.entries),
             table,
             client_buffer: Budget::new(spec.buffer.client_bytes),

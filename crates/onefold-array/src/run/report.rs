@@ -93,7 +93,13 @@ pub struct Report {
     pub bytes_of_all: Bytes,
     /// Share of look-ups answered from memory, 0 to 1.
     pub table_hit_share: Option<f64>,
-    /// Share of written chunks that were duplicates, 0 to 1.
+    /// Pages of the table read for each look-up.
+    pub table_reads_a_look_up: f64,
+    /// Pages of the table written for each look-up.
+    pub table_writes_a_look_up: f64,
+    /// Share of duplicates that the index did not find, so that they were stored again, 0 to 1.
+    pub missed_share: Option<f64>,
+    /// Share of written chunks that were duplicates, found or not, 0 to 1.
     pub duplicate_share: Option<f64>,
     /// What the predictor said.
     pub predictor: Score,
@@ -149,7 +155,8 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
             .map(|(cause, &bytes)| (cause.name(), per_client(bytes as f64))),
     );
     let of = |part: u64, rest: u64| (part + rest > 0).then(|| part as f64 / (part + rest) as f64);
-    let (hits, misses) = machine.table.hits_and_misses();
+    let index = machine.table.counts();
+    let a_look_up = |pages: u64| pages as f64 / index.look_ups.max(1) as f64;
     let (unique, duplicate) = measured.found;
     let (offered, held_back) = measured.offered;
     Report {
@@ -164,7 +171,10 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         memory_by_cause,
         bytes: measured.bytes,
         bytes_of_all: tally.bytes,
-        table_hit_share: of(hits, misses),
+        table_hit_share: of(index.unread, index.look_ups - index.unread),
+        table_reads_a_look_up: a_look_up(index.reads),
+        table_writes_a_look_up: a_look_up(index.writes),
+        missed_share: of(index.missed, index.found),
         duplicate_share: of(duplicate, unique),
         predictor: measured.score,
         latencies: latencies(machine),

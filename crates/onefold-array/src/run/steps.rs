@@ -178,13 +178,14 @@ impl Machine {
         self.contents.touch(batch.chunks.iter().map(|chunk| (chunk.address, chunk.content)));
         let mut duplicates: u32 = 0;
         for chunk in &mut batch.chunks {
-            let new = self.contents.claim(chunk.content);
+            let stored = !self.contents.claim(chunk.content);
+            let cost = self.table.look_up(chunk.content, stored);
+            let new = !cost.found;
             let address = u64::from(chunk.address);
             self.contents.hold(address, chunk.content);
             self.predictor.learn(address, chunk.said_unique, new);
             chunk.unique = new;
             duplicates += u32::from(!new);
-            let cost = self.table.look_up(chunk.content, new);
             batch.table_reads += u64::from(cost.reads);
             batch.table_writes += u64::from(cost.writes);
         }

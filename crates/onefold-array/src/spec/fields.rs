@@ -14,6 +14,16 @@ macro_rules! words {
 }
 
 words! {
+    /// How fingerprints are found.
+    TableKind {
+        /// In the bucket that their bits say.
+        Buckets,
+        /// By a hook of their own, or in the directory that a neighbour's hook brought.
+        Hooks,
+    }
+}
+
+words! {
     /// When a write is answered.
     Acknowledge {
         /// Once its chunks are stored.
@@ -249,11 +259,15 @@ pub struct ScheduleSpec {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented in keys::KEYS, which a test holds complete")]
 pub struct TableSpec {
+    pub kind: TableKind,
     pub entries: u64,
     pub entry_bytes: u64,
     pub bucket_bytes: u64,
     pub cache_bytes: u64,
     pub touched_bytes: u64,
+    pub sample_one_in: u64,
+    pub follow_chunks: u64,
+    pub filter_bits: f64,
     pub policy: String,
     pub engine_lookups_per_s: f64,
     pub engine_latency_ns: u64,

@@ -489,6 +489,14 @@ pub const KEYS: &[Key] = &[
     ),
     // table
     key(
+        "table.kind",
+        Word(&["buckets", "hooks"]),
+        "\"buckets\"",
+        Published("CIDR+: As the New Baseline"),
+        "How fingerprints are found: in the bucket that their bits say, or, of one in so many, by \
+        a hook in memory that brings the directory of what was stored beside it",
+    ),
+    key(
         "table.entries",
         Whole(1, 1 << 40),
         "1000000",
@@ -522,6 +530,30 @@ pub const KEYS: &[Key] = &[
         "4096",
         Assumed("a bucket is read whole"),
         "Bytes of a cached bucket that a look-up reads",
+    ),
+    key(
+        "table.sample_one_in",
+        Whole(1, 65_536),
+        "1",
+        Assumed("every bucket that is not in memory is read"),
+        "hooks: one fingerprint in so many has a hook; buckets: of those that are not in memory, \
+        one fingerprint's in so many is read, and the others are taken for new",
+    ),
+    key(
+        "table.follow_chunks",
+        Whole(0, 4096),
+        "0",
+        Assumed("what was found says nothing of what comes"),
+        "hooks: a directory of which so many were found, one of them among its last so many, \
+        brings the next; buckets: after a chunk was found, all are read for so many look-ups",
+    ),
+    key(
+        "table.filter_bits",
+        Number(0.0, 64.0),
+        "0.0",
+        Assumed("not published"),
+        "buckets: bits of memory an entry for a Bloom filter that says which chunks are new, so \
+        that nothing is read for them",
     ),
     key(
         "table.policy",

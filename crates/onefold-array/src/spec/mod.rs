@@ -9,6 +9,7 @@ pub mod keys;
 mod parse;
 mod presets;
 mod print;
+mod table;
 
 pub use fields::*;
 pub use keys::Origin;
@@ -61,12 +62,6 @@ impl ServerSpec {
         self.cpu.sockets * self.cpu.cores_per_socket
     }
 
-    /// Buckets that the table is laid out in.
-    pub fn buckets(&self) -> u64 {
-        let entries = (self.table.bucket_bytes / self.table.entry_bytes).max(1);
-        self.table.entries.div_ceil(entries)
-    }
-
     /// What fits alone and not together.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.chunk_bytes.is_power_of_two() {
@@ -108,8 +103,7 @@ impl ServerSpec {
             ));
         }
         self.check_load()?;
-        onefold_cache::Choice::parse(&self.table.policy).map_err(|error| error.to_string())?;
-        Ok(())
+        self.table.check()
     }
 
     /// The same of the load, with its buffers.

@@ -71,6 +71,8 @@ const LOOKS: &[(&str, Look)] = &[
     ("cidr", look("#0072b2", Square)),
     ("cidr+", look("#e6760a", Diamond)),
     ("fidr", look("#b5202a", Disc)),
+    ("fidr, fewer reads", look("#b5202a", Square)),
+    ("hooks", look("#0072b2", Triangle)),
     // Kinds of flash.
     ("SLC", look("#0072b2", Disc)),
     ("MLC-1", look("#e6760a", Square)),

@@ -14,6 +14,8 @@ pub mod one_engine;
 pub mod profile;
 pub mod scaling;
 pub mod software_today;
+mod streams;
+pub mod table_index;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
 

@@ -1,0 +1,219 @@
+//! Beyond the papers: hooks and directories beside FIDR's table of buckets, in equal memory.
+//! Room: onefold-lab.   In: streams of chunks.   Out: pages read and duplicates found, without time.
+//! Source: ours; [ajdari-talk] for the table, [sparse-index-09] and [ddfs-08] for what hooks are
+//! made of.
+
+use onefold_array::SpecBuilder;
+use onefold_array::decide::index::{Counts, Index};
+use onefold_array::spec::TableSpec;
+
+use super::streams::Stream;
+use crate::error::Result;
+use crate::series::{Data, Line};
+use crate::settings::Settings;
+use crate::shape::all;
+
+/// On which both designs are tuned, and on which nothing is.
+const TRAINING: Stream = Stream::Copies;
+const RUNS: [Stream; 3] = [Stream::Versions, Stream::Clients, Stream::SmallFiles];
+const NO_RUNS: [Stream; 2] = [Stream::Scattered, Stream::DataSet];
+/// The names in tables and charts.
+const EXACT: &str = "fidr";
+const LIMITED: &str = "fidr, fewer reads";
+const HOOKS: &str = "hooks";
+
+/// An index, as `KEY=VALUE`s of its description.
+type Design = Vec<String>;
+
+/// Every setting of a table of buckets: which are read, for how long after one was found, with
+/// what filter and what policy.
+fn bucket_designs() -> Vec<Design> {
+    let mut all = Vec::new();
+    for policy in POLICIES {
+        for one_in in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+            for follow in [0, 16, 64, 256] {
+                for bits in [0, 8, 12] {
+                    all.push(design("buckets", one_in, follow, bits, policy));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Every setting of hooks.
+fn hook_designs() -> Vec<Design> {
+    let mut all = Vec::new();
+    for policy in POLICIES {
+        for one_in in [4, 8, 16, 32, 64, 128] {
+            for follow in [0, 4, 16] {
+                all.push(design("hooks", one_in, follow, 0, policy));
+            }
+        }
+    }
+    all
+}
+
+const POLICIES: [&str; 2] = ["lru", "sieve"];
+
+fn design(kind: &str, one_in: u64, follow: u64, bits: u64, policy: &str) -> Design {
+    vec![
+        format!("table.kind={kind}"),
+        format!("table.sample_one_in={one_in}"),
+        format!("table.follow_chunks={follow}"),
+        format!("table.filter_bits={bits}"),
+        format!("table.policy={policy}"),
+    ]
+}
+
+/// A design in so much memory, for so many chunks that differ.
+fn table(settings: &Settings<'_>, design: &Design, unique: u64) -> Result<TableSpec> {
+    let memory = unique as f64 * settings.real("memory_bytes_per_chunk")?;
+    let sized = [format!("table.entries={unique}"), format!("table.cache_bytes={}", memory as u64)];
+    let preset = SpecBuilder::preset("fidr").map_err(|error| settings.refused(error))?;
+    let builder = sized.iter().chain(design).try_fold(preset, |builder, assignment| {
+        builder.set(assignment).map_err(|error| settings.refused(error))
+    })?;
+    Ok(builder.build().map_err(|error| settings.refused(error))?.table)
+}
+
+/// What became of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    counts: Counts,
+}
+
+impl Took {
+    fn reads(&self) -> f64 {
+        self.counts.reads as f64 / self.counts.look_ups as f64
+    }
+
+    fn writes(&self) -> f64 {
+        self.counts.writes as f64 / self.counts.look_ups as f64
+    }
+
+    /// Of 100 duplicates.
+    fn found(&self) -> f64 {
+        let Counts { found, missed, .. } = self.counts;
+        100.0 * found as f64 / (found + missed).max(1) as f64
+    }
+}
+
+/// Chunks, and how many of them differ.
+struct Asked {
+    chunks: Vec<u32>,
+    unique: u64,
+}
+
+impl Asked {
+    fn new(settings: &Settings<'_>, stream: Stream) -> Result<Self> {
+        let length = settings.number("chunks")? as usize;
+        let chunks = stream.chunks(length, settings.number("seed")?)?;
+        let unique = chunks.iter().max().map_or(0, |most| u64::from(*most) + 1);
+        Ok(Self { chunks, unique })
+    }
+
+    fn replay(&self, settings: &Settings<'_>, design: &Design) -> Result<Took> {
+        let table = table(settings, design, self.unique)?;
+        let index = Index::new(&table, 0, settings.number("seed")?);
+        let mut index = index.map_err(|error| settings.refused(error))?;
+        let mut stored = vec![false; self.unique as usize];
+        for &chunk in &self.chunks {
+            index.look_up(chunk, std::mem::replace(&mut stored[chunk as usize], true));
+        }
+        Ok(Took { counts: index.counts() })
+    }
+
+    fn replay_all(&self, settings: &Settings<'_>, designs: &[Design]) -> Result<Vec<Took>> {
+        settings.sweep(designs, |design| self.replay(settings, design)).into_iter().collect()
+    }
+}
+
+/// The design that finds the most with at most so many reads a chunk.
+fn best(took: &[Took], reads: f64) -> Option<usize> {
+    let within = (0..took.len()).filter(|&at| took[at].reads() <= reads);
+    within.max_by(|&a, &b| {
+        let by_found = took[a].found().total_cmp(&took[b].found());
+        by_found.then(took[b].reads().total_cmp(&took[a].reads()))
+    })
+}
+
+/// Pages read and duplicates found by each design on each stream, and what was predicted of them.
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+    let (buckets, hooks) = (bucket_designs(), hook_designs());
+    let budget = settings.real("reads_a_chunk")?;
+    let training = Asked::new(settings, TRAINING)?;
+    let none = || settings.refused("no setting reads so little");
+    let tuned = best(&training.replay_all(settings, &hooks)?, budget).ok_or_else(none)?;
+    let limited = best(&training.replay_all(settings, &buckets)?, budget).ok_or_else(none)?;
+    let exact = design("buckets", 1, 0, 0, "lru");
+    let (mut tenth, mut more, mut less) = (Vec::new(), Vec::new(), Vec::new());
+    for stream in [TRAINING].into_iter().chain(RUNS).chain(NO_RUNS) {
+        let asked = Asked::new(settings, stream)?;
+        let all_buckets = asked.replay_all(settings, &buckets)?;
+        let all_hooks = asked.replay_all(settings, &hooks)?;
+        let (ours, exact) = (all_hooks[tuned], asked.replay(settings, &exact)?);
+        // What a table of buckets could do at best, had it been tuned on this very stream.
+        let rival = best(&all_buckets, ours.reads()).map(|at| all_buckets[at]);
+        let rival_found = rival.map_or(0.0, |rival| rival.found());
+        let words = |design: &Design| design.join(" ").replace("table.", "");
+        put(data, stream, EXACT, &exact).note("every bucket that is not in memory is read");
+        put(data, stream, LIMITED, &all_buckets[limited]).note(words(&buckets[limited]));
+        let line = Line::new("duplicates found", "%").over("stream", "");
+        data.put(
+            &line.of("fidr, tuned on it, no more reads than hooks"),
+            stream.name(),
+            rival_found,
+        );
+        put(data, stream, HOOKS, &ours).note(words(&hooks[tuned]));
+        frontier(data, settings, stream, &[(LIMITED, &all_buckets), (HOOKS, &all_hooks)])?;
+        if stream == TRAINING {
+            continue;
+        }
+        let name = || stream.name().to_owned();
+        let figure = format!("{:.4} against {:.4}", ours.reads(), exact.reads());
+        tenth.push((name(), (ours.reads() * 10.0 <= exact.reads(), figure)));
+        let figure = format!("{:.1} against {rival_found:.1} %", ours.found());
+        if RUNS.contains(&stream) {
+            more.push((name(), (ours.found() > rival_found, figure)));
+        } else {
+            less.push((name(), (ours.found() < 50.0, format!("{:.1} %", ours.found()))));
+        }
+    }
+    for (shape, answers) in [("hooks-miss", less), ("a-tenth", tenth), ("more-found", more)] {
+        let (holds, figure) = all(answers);
+        data.shows(shape, holds, figure)?;
+    }
+    Ok(())
+}
+
+fn put<'a>(
+    data: &'a mut Data,
+    stream: Stream,
+    of: &str,
+    took: &Took,
+) -> &'a mut crate::series::Point {
+    let line = |name: &str, unit: &str| Line::new(name, unit).over("stream", "").of(of);
+    data.put(&line("table pages read", "a chunk"), stream.name(), took.reads());
+    data.put(&line("table pages written", "a chunk"), stream.name(), took.writes());
+    data.put(&line("duplicates found", "%"), stream.name(), took.found())
+}
+
+/// The most that each design finds with at most so many reads, had it been tuned on this stream.
+fn frontier(
+    data: &mut Data,
+    settings: &Settings<'_>,
+    stream: Stream,
+    all: &[(&str, &Vec<Took>)],
+) -> Result<()> {
+    for (of, took) in all {
+        let line = Line::new("most found, tuned on the stream", "%");
+        let line = line.over("table pages read, in 10,000 chunks", "").of(of).under(stream.name());
+        for limit in settings.numbers("frontier_reads")? {
+            if let Some(at) = best(took, limit as f64 / 10_000.0) {
+                data.put(&line, limit, took[at].found());
+            }
+        }
+    }
+    Ok(())
+}
