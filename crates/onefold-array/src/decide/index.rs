@@ -94,12 +94,12 @@ impl Index {
 /// Whether a fingerprint is the one in `one_in` that is chosen by its own bits, so that equal
 /// chunks are chosen alike.
 pub(super) fn is_sampled(content: Content, one_in: u64) -> bool {
-    one_in <= 1 || mixed(content, 0x5a3b).is_multiple_of(one_in)
+    one_in <= 1 || mixed(content, 0x5a3b << 32).is_multiple_of(one_in)
 }
 
 /// Evenly distributed bits of a fingerprint.
 pub(super) fn mixed(content: Content, salt: u64) -> u64 {
-    SplitMix64::new(u64::from(content) ^ salt << 32).next_u64()
+    SplitMix64::new(u64::from(content) ^ salt).next_u64()
 }
 
 #[cfg(test)]

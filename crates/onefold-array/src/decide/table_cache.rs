@@ -93,7 +93,7 @@ impl TableCache {
         if self.one_in <= 1 && self.filter_errs.is_none() {
             return true;
         }
-        let says_stored = |errs| stored || mixed(content, 0xb100) < errs;
+        let says_stored = |errs| stored || mixed(content, 0xb100 << 32) < errs;
         let read = self.filter_errs.is_none_or(says_stored)
             && (self.followed > 0 || is_sampled(content, self.one_in));
         read || self.policy.contains(bucket)

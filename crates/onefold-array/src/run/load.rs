@@ -31,6 +31,9 @@ pub struct Load {
     gaps: RandomStream,
     recency: Zipf,
     next_content: Content,
+    run_chunks: u64,
+    run_left: u64,
+    run_next: Content,
     addresses: u64,
     chunks: u32,
     partial: bool,
@@ -61,6 +64,9 @@ impl Load {
             gaps: streams.stream("gaps"),
             recency: Zipf::new(workload.addresses, exponent).expect("checked with the keys"),
             next_content: workload.addresses as Content,
+            run_chunks: workload.run_chunks,
+            run_left: 0,
+            run_next: 0,
             addresses: workload.addresses,
             chunks: workload.request_bytes.div_ceil(spec.chunk_bytes) as u32,
             partial: workload.request_bytes < spec.chunk_bytes,
@@ -94,11 +100,29 @@ impl Load {
             self.contents.unit()
         };
         if draw <= self.duplicate_share {
-            let back = self.recency.sample(&mut self.contents) as Content;
-            return self.next_content - 1 - back;
+            return self.original();
         }
         let content = self.next_content;
         self.next_content += 1;
+        content
+    }
+
+    /// What the next duplicate is a copy of: what came behind the last one's original, or in a new
+    /// run anything. A run ends with what was written last.
+    fn original(&mut self) -> Content {
+        if self.run_left == 0 {
+            let back = self.recency.sample(&mut self.contents) as Content;
+            self.run_next = self.next_content - 1 - back;
+            let longer =
+                if self.run_chunks > 1 { self.contents.below(2 * self.run_chunks - 1) } else { 0 };
+            self.run_left = 1 + longer;
+        }
+        self.run_left -= 1;
+        let content = self.run_next;
+        self.run_next = content + 1;
+        if self.run_next == self.next_content {
+            self.run_left = 0;
+        }
         content
     }
 
@@ -119,5 +143,36 @@ impl Load {
             }
         };
         Some(now + self.gaps.exponential(SimSpan::from_ns(mean_ns.round() as u64)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::SpecBuilder;
+
+    /// Of the duplicates, those behind what they were written behind before; and all duplicates.
+    fn behind(run_chunks: u64) -> (f64, usize) {
+        let builder = SpecBuilder::preset("cidr+").unwrap();
+        let set = [format!("workload.run_chunks={run_chunks}"), "workload.addresses=5000".into()];
+        let builder = set.iter().fold(builder, |builder, set| builder.set(set).unwrap());
+        let mut load = Load::new(&builder.build().unwrap());
+        let (mut copies, mut new) = (Vec::new(), 5000);
+        for address in 0..40_000 {
+            let content = load.content(address * 64);
+            assert!(content <= new, "{content} of {new}");
+            if content == new { new += 1 } else { copies.push(content) }
+        }
+        let next = copies.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        (next as f64 / copies.len() as f64, copies.len())
+    }
+
+    #[test]
+    fn duplicates_come_in_runs_of_the_mean_length() {
+        let (next, copies) = behind(1);
+        assert!(next < 0.01 && (19_000..21_000).contains(&copies), "{next} {copies}");
+        let (next, copies) = behind(50);
+        assert!((0.96..0.985).contains(&next), "{next}");
+        assert!((19_000..21_000).contains(&copies), "{copies}");
     }
 }

@@ -335,5 +335,6 @@ pub struct WorkloadSpec {
     pub compressed_spread: f64,
     pub clustering: f64,
     pub locality: f64,
+    pub run_chunks: u64,
     pub addresses: u64,
 }

@@ -740,6 +740,13 @@ pub const KEYS: &[Key] = &[
         "Zipf exponent of how far back the original of a duplicate lies, in unique chunks",
     ),
     key(
+        "workload.run_chunks",
+        Whole(1, 65_536),
+        "1",
+        Assumed("the talk says nothing of what duplicates were stored with"),
+        "Mean length of runs of duplicates whose originals were written one after the other",
+    ),
+    key(
         "workload.addresses",
         Whole(1, 1 << 36),
         "1000000",

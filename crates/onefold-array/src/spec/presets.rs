@@ -25,6 +25,7 @@ const MEASURED: &str = "`onefold array calibrate`, threads of an AMD EPYC (famil
 const EPYC: &str = "AMD EPYC 9555 data sheet";
 const SCALE: &str = "CIDR's High Throughput Scalability";
 const FIDR: &str = "Three Key Ideas of FIDR";
+const HOOKS: &str = "calibrated on copied files, `onefold reproduce beyond/table-index`";
 
 macro_rules! engines {
     ($($name:literal = $count:literal),+ $(,)?) => {
@@ -47,7 +48,7 @@ macro_rules! engines {
     };
 }
 
-const SINGLE: [Preset; 11] = [
+const SINGLE: [Preset; 12] = [
     Preset {
         name: "software",
         doc: "deduplication and compression on 24 cores",
@@ -204,6 +205,17 @@ const SINGLE: [Preset; 11] = [
         doc: "FIDR: all three ideas",
         parent: Some("fidr-direct"),
         values: &[("place.index", "\"engine\"", Published(FIDR))],
+    },
+    Preset {
+        name: "fidr-hooks",
+        doc: "FIDR with hooks and directories, as nobody has published it, in the same memory",
+        parent: Some("fidr"),
+        values: &[
+            ("table.kind", "\"hooks\"", Assumed("ours")),
+            ("table.sample_one_in", "4", Derived(HOOKS)),
+            ("table.follow_chunks", "4", Derived(HOOKS)),
+            ("table.policy", "\"sieve\"", Derived(HOOKS)),
+        ],
     },
 ];
 

@@ -66,9 +66,9 @@ fn claims(outcomes: &[Outcome], text: &mut String) {
     let holds = all().filter(|claim| claim.holds).count();
     let _ = writeln!(
         text,
-        "\nWhat the pictures show where they print no numbers: {holds} of {} statements hold here. \
-         Each is decided by code, with its figures below.\n\n| experiment | statement | here |\n\
-         |---|---|---|",
+        "\nWhat the pictures show where they print no numbers, and what was predicted of our own: \
+         {holds} of {} statements hold here. Each is decided by code, with its figures below.\n\n\
+         | experiment | statement | here |\n|---|---|---|",
         all().count()
     );
     for outcome in outcomes {

@@ -147,3 +147,30 @@ fn the_host_s_scrambler_costs_reads_and_saves_writes_from_the_drive_s_own_rate_o
     let even = measured("beyond/host-cost", quantity, "ses-host", "1 outstanding", ());
     assert!((even / (8192.0 / 14.5) - 1.0).abs() < 0.02, "{even}");
 }
+
+#[test]
+fn hooks_read_a_twentieth_and_find_what_a_table_that_reads_as_little_does_not() {
+    let of = |quantity: &str, design: &str, stream: &str| {
+        measured("beyond/table-index", quantity, design, "", stream)
+    };
+    for (stream, found) in [
+        ("copied files", 99.4),
+        ("versions", 99.2),
+        ("16 clients", 83.8),
+        ("small files", 81.1),
+        ("scattered", 63.4),
+        ("data set", 51.4),
+    ] {
+        let reads = |design: &str| of("table pages read", design, stream);
+        assert!((0.8..0.91).contains(&reads("fidr")), "{stream}: {}", reads("fidr"));
+        assert!((0.004..0.045).contains(&reads("hooks")), "{stream}: {}", reads("hooks"));
+        let ours = of("duplicates found", "hooks", stream);
+        assert!((ours - found).abs() < 0.1, "{stream}: {ours}");
+        assert!((of("duplicates found", "fidr", stream) - 100.0).abs() < 1e-9);
+        let rival = "fidr, tuned on it, no more reads than hooks";
+        let rival = of("duplicates found", rival, stream);
+        assert!((10.9..20.0).contains(&rival), "{stream}: {rival}");
+        assert!(of("table pages written", "hooks", stream) < 0.01);
+        assert!((0.1..0.75).contains(&of("table pages written", "fidr", stream)));
+    }
+}

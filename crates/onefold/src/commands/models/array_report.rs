@@ -57,7 +57,13 @@ fn summary(report: &Report) -> Table {
     }
     table.row(["cores in use".to_owned(), format!("{:.1}", report.cores)]);
     table.row(["duplicates".to_owned(), share(report.duplicate_share)]);
+    if report.missed_share.is_some_and(|missed| missed > 0.0) {
+        table.row(["of them stored again".to_owned(), share(report.missed_share)]);
+    }
     table.row(["table hits".to_owned(), share(report.table_hit_share)]);
+    let (reads, writes) = (report.table_reads_a_look_up, report.table_writes_a_look_up);
+    let pages = format!("{reads:.3} read and {writes:.3} written for each look-up");
+    table.row(["table pages".to_owned(), pages]);
     table.row(["guessed right".to_owned(), share(report.predictor.right_share())]);
     let batch = format!("{:.1} chunks on average", report.batch_chunks_mean);
     table.row(["batches".to_owned(), batch]);
