@@ -1,5 +1,5 @@
 //! Beyond the papers: hooks and directories beside FIDR's table of buckets, in equal memory.
-//! Room: onefold-lab.   In: streams of chunks.   Out: pages read and duplicates found, without time.
+//! Room: onefold-lab.   In: streams of chunks.   Out: pages read and duplicates found, no times.
 //! Source: ours; [ajdari-talk] for the table, [sparse-index-09] and [ddfs-08] for what hooks are
 //! made of.
 
