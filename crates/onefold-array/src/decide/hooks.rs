@@ -34,10 +34,11 @@ pub struct Hooks {
     directories: Vec<Content>,
     /// Where in `directories` each content is, of what is in memory.
     known: Vec<u32>,
-    hooks: HashMap<Content, u32>,
+    /// The directory of each content that has a hook.
+    page_of: HashMap<Content, u32>,
     /// Hooks from the oldest on; the oldest makes room.
     oldest: VecDeque<Content>,
-    hooks_max: usize,
+    most: usize,
     /// Chunks found in each directory since it came into memory.
     found_in: Vec<u16>,
     gone: Vec<u64>,
@@ -62,9 +63,9 @@ impl Hooks {
             follow: table.follow_chunks as usize,
             directories: Vec::new(),
             known: vec![NOWHERE; stored as usize],
-            hooks: HashMap::new(),
+            page_of: HashMap::new(),
             oldest: VecDeque::new(),
-            hooks_max: table.hooks_max() as usize,
+            most: table.hooks_max() as usize,
             found_in: Vec::new(),
             gone: Vec::new(),
         };
@@ -87,7 +88,7 @@ impl Hooks {
         if at != NOWHERE {
             return LookUp { found: true, reads: self.found_at(at as usize), writes: 0 };
         }
-        let hook = if is_sampled(content, self.one_in) { self.hooks.get(&content) } else { None };
+        let hook = if is_sampled(content, self.one_in) { self.page_of.get(&content) } else { None };
         if let Some(&page) = hook {
             let reads = u32::from(!self.policy.contains(u64::from(page)));
             self.bring(page as usize);
@@ -138,13 +139,13 @@ impl Hooks {
         if !is_sampled(content, self.one_in) {
             return;
         }
-        if self.hooks.insert(content, (at / self.entries) as u32).is_none() {
+        if self.page_of.insert(content, (at / self.entries) as u32).is_none() {
             self.oldest.push_back(content);
         }
-        if self.oldest.len() > self.hooks_max
+        if self.oldest.len() > self.most
             && let Some(oldest) = self.oldest.pop_front()
         {
-            self.hooks.remove(&oldest);
+            self.page_of.remove(&oldest);
         }
     }
 
@@ -258,7 +259,7 @@ mod tests {
     fn hooks_take_no_more_memory_than_there_is_and_the_oldest_goes() {
         let mut hooks = index(1, 1, 0, 0);
         (0..1200).for_each(|content| _ = hooks.look_up(content));
-        assert_eq!((hooks.hooks.len(), hooks.oldest.len()), (1000, 1000));
+        assert_eq!((hooks.page_of.len(), hooks.oldest.len()), (1000, 1000));
         assert_eq!(hooks.look_up(205), found(1));
         assert_eq!(hooks.look_up(195), LookUp::default());
     }
