@@ -19,6 +19,8 @@ pub struct Lab {
     pub dir: PathBuf,
     /// Measure only what has this in its name.
     pub only: Option<String>,
+    /// Folders whose files are written.
+    pub trees: Vec<PathBuf>,
     /// The page of documentation that is written; pictures go beside it.
     pub page: Option<PathBuf>,
 }

@@ -1,12 +1,13 @@
 //! The project's benchmarks: every figure beside a reference measured in the same run.
 //! Room: onefold-bench.
 //!
-//! `cargo xtask bench [engine|nbd|stored|memory|space|estimate|all] [--quick] [--json FILE]`.
+//! `cargo xtask bench [engine|nbd|stored|memory|space|index|estimate|all] [--quick] [--json FILE]`.
 
 mod clock;
 mod data;
 mod engine;
 mod estimate;
+mod index;
 mod lab;
 mod measure;
 mod memory;
@@ -43,9 +44,12 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
-    /// `unique` or `tail`.
+    /// `unique` or `tail`; of `index`, only `copy`, `working set`, `directories` or `table`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Folders whose files `index` writes twice.
+    #[arg(long = "tree", value_name = "FOLDER", default_value = "/usr")]
+    trees: Vec<PathBuf>,
     /// Put the figures into docs/performance.md.
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     write_docs: bool,
@@ -68,6 +72,8 @@ enum Group {
     Memory,
     /// What is stored for what is alive as volumes are overwritten, and what that costs.
     Space,
+    /// Duplicates found with little memory for the index; takes as much disk as the files.
+    Index,
     /// The estimator, beside hashing and compressing alone.
     Estimate,
     /// All of them.
@@ -89,15 +95,17 @@ fn main() -> Result<()> {
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).max(1),
         dir,
         only: args.only,
+        trees: args.trees,
         page: args.write_docs.then(|| docs.to_owned()),
     };
     let machine = page::machine();
-    let groups: [(Group, Measure); 6] = [
+    let groups: [(Group, Measure); 7] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),
         (Group::Memory, memory::run),
         (Group::Space, space::run),
+        (Group::Index, index::run),
         (Group::Estimate, estimate::run),
     ];
     let mut rows: Vec<Row> = Vec::new();

@@ -2,7 +2,7 @@
 
 use onefold_block::{BlockDevice, ByteSize};
 use onefold_content::FingerprintKind;
-use onefold_pool::{Pool, PoolSettings, Thoroughness};
+use onefold_pool::{Pool, PoolSettings, Thoroughness, Volume};
 
 use crate::support::{assert_sound, content, new_pool, options, small};
 
@@ -88,28 +88,57 @@ fn every_fingerprint_finds_duplicates() {
     }
 }
 
-#[test]
-fn designed_crc_collisions_that_meet_in_a_merge_stay_apart() {
-    let settings = PoolSettings { fingerprint: FingerprintKind::Crc32, ..small() };
-    let (folder, pool) = new_pool(&settings);
+/// The published pair of SHA-1 ([sha1-17]): what both begin with, and where they differ.
+const SHA1_PREFIX: &str = "255044462d312e330a25e2e3cfd30a0a0a312030206f626a0a3c3c2f57696474682032\
+    203020522f4865696768742033203020522f547970652034203020522f537562747970652035203020522f46696c\
+    7465722036203020522f436f6c6f7253706163652037203020522f4c656e6774682038203020522f426974735065\
+    72436f6d706f6e656e7420383e3e0a73747265616d0affd8fffe00245348412d3120697320646561642121212121\
+    852fec092339759c39b1a1c63c4c97e1fffe01";
+const SHA1_PAIR: [&str; 2] = [
+    "7346dc9166b67e118f029ab621b2560ff9ca67cca8c7f85ba84c79030c2b3de218f86db3a90901d5df45c14f26fe\
+     dfb3dc38e96ac22fe7bd728f0e45bce046d23c570feb141398bb552ef5a0a82be331fea48037b8b5d71f0e332edf\
+     93ac3500eb4ddc0decc1a864790c782c76215660dd309791d06bd0af3f98cda4bc4629b1",
+    "7f46dc93a6b67e013b029aaa1db2560b45ca67d688c7f84b8c4c791fe02b3df614f86db1690901c56b45c1530afe\
+     dfb76038e972722fe7ad728f0e4904e046c230570fe9d41398abe12ef5bc942be33542a4802d98b5d70f2a332ec3\
+     7fac3514e74ddc0f2cc1a874cd0c78305a21566461309789606bd0bf3f98cda8044629a1",
+];
+
+fn hex(text: &str) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap() as u8;
+    text.as_bytes().chunks(2).map(|pair| digit(&pair[0]) << 4 | digit(&pair[1])).collect()
+}
+
+/// Two chunks of one SHA-1, other than those of another number: what follows is the same in both.
+fn same_sha1(number: u64) -> [Vec<u8>; 2] {
+    SHA1_PAIR.map(|middle| {
+        let mut chunk = [hex(SHA1_PREFIX), hex(middle)].concat();
+        chunk.extend(content(number, 4096 - chunk.len()));
+        chunk
+    })
+}
+
+/// Store each pair; once more, without the index; and let all of them meet.
+fn let_all_meet(kind: FingerprintKind, pairs: &[[Vec<u8>; 2]]) {
+    let (folder, pool) = new_pool(&PoolSettings { fingerprint: kind, ..small() });
+    let again = 512 << 20;
+    let write = |volume: &Volume, from: u64| {
+        for (n, [one, other]) in (0..).zip(pairs) {
+            volume.write_at(from + n * 8192, one, false).unwrap();
+            volume.write_at(from + n * 8192 + 4096, other, false).unwrap();
+        }
+    };
     let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
-    let dose = std::env::var("ONEFOLD_COLLISIONS").ok().and_then(|count| count.parse().ok());
-    let count: u64 = dose.unwrap_or(300);
-    let pairs: Vec<[Vec<u8>; 2]> =
-        (0..count).map(|n| content(n, 4096)).map(|one| [same_crc(&one), one]).collect();
-    for (n, pair) in (0..).zip(&pairs) {
-        volume.write_at(n * 8192, &pair.concat(), false).unwrap();
-    }
+    write(&volume, 0);
+    let chunks = 2 * pairs.len() as u64;
+    let status = pool.status().unwrap();
+    assert_eq!(status.chunks, chunks, "{kind}: each is stored once");
+    assert!(status.activity.collisions >= pairs.len() as u64, "{kind}: collisions were met");
     drop(volume);
     pool.close().unwrap();
-    // Once more, without the index: now each meets its double and its double's twin.
     let pool = Pool::open(&folder, &options()).unwrap();
     pool.fill_index_beside();
     let volume = pool.volume("main").unwrap();
-    let again = 512 << 20;
-    for (n, pair) in (0..).zip(&pairs) {
-        volume.write_at(again + n * 8192, &pair.concat(), false).unwrap();
-    }
+    write(&volume, again);
     drop(volume);
     pool.close().unwrap();
     let pool = Pool::open(&folder, &options()).unwrap();
@@ -121,16 +150,27 @@ fn designed_crc_collisions_that_meet_in_a_merge_stay_apart() {
             break;
         }
     }
-    assert_eq!(found, 2 * count, "each is found");
+    assert_eq!(found, chunks, "{kind}: each is found");
     let volume = pool.volume("main").unwrap();
     let mut read = vec![0; 8192];
-    for (n, pair) in (0..).zip(&pairs) {
+    for (n, pair) in (0..).zip(pairs) {
         for at in [n * 8192, again + n * 8192] {
             volume.read_at(at, &mut read).unwrap();
-            assert!(read == pair.concat(), "pair {n}");
+            assert!(read == pair.concat(), "{kind}: pair {n}");
         }
     }
     drop(volume);
     pool.close().unwrap();
     assert_sound(&folder, "after designed collisions");
+}
+
+#[test]
+fn designed_collisions_that_meet_in_a_merge_stay_apart() {
+    let dose = std::env::var("ONEFOLD_COLLISIONS").ok().and_then(|count| count.parse().ok());
+    let count: u64 = dose.unwrap_or(300);
+    let crc: Vec<[Vec<u8>; 2]> =
+        (0..count).map(|n| content(n, 4096)).map(|one| [same_crc(&one), one]).collect();
+    let_all_meet(FingerprintKind::Crc32, &crc);
+    let sha1: Vec<[Vec<u8>; 2]> = (0..count).map(same_sha1).collect();
+    let_all_meet(FingerprintKind::Sha1, &sha1);
 }
