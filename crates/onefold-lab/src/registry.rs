@@ -140,6 +140,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Hooks and directories beside a table of buckets",
         e::array::table_index::run
     ),
+    experiment!(
+        "beyond/where",
+        "Where to deduplicate: drives, server or cache",
+        e::array::whereabouts::run
+    ),
     experiment!("beyond/lifetime", "Life of the drive", e::beyond_lifetime::run),
     experiment!(
         "beyond/collisions",

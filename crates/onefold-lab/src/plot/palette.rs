@@ -73,6 +73,11 @@ const LOOKS: &[(&str, Look)] = &[
     ("fidr", look("#b5202a", Disc)),
     ("fidr, fewer reads", look("#b5202a", Square)),
     ("hooks", look("#0072b2", Triangle)),
+    // Where duplicates are found.
+    ("in the cache", look("#56b4e9", Diamond)),
+    ("in the drives", look("#e6760a", Square)),
+    ("in the server", look("#b5202a", Disc)),
+    ("in the server, hooks", look("#0072b2", Triangle)),
     // Kinds of flash.
     ("SLC", look("#0072b2", Disc)),
     ("MLC-1", look("#e6760a", Square)),

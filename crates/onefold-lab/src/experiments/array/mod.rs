@@ -16,6 +16,7 @@ pub mod scaling;
 pub mod software_today;
 mod streams;
 pub mod table_index;
+pub mod whereabouts;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
 
