@@ -174,3 +174,34 @@ fn hooks_read_a_twentieth_and_find_what_a_table_that_reads_as_little_does_not() 
         assert!((0.1..0.75).contains(&of("table pages written", "fidr", stream)));
     }
 }
+
+#[test]
+fn a_server_leaves_least_and_drives_still_get_all() {
+    let of = |work: &str, place: &str, stream: &str| {
+        measured("beyond/where", "left of what no deduplication takes", place, stream, work)
+    };
+    let mean = "mean of all streams";
+    for (place, sent, written, read) in [
+        ("in the cache", 100.0, 100.0, 67.0),
+        ("in the drives", 100.0, 80.5, 100.0),
+        ("in the server", 53.7, 53.7, 67.0),
+        ("in the server, hooks", 60.7, 60.7, 71.5),
+    ] {
+        let figures = ["sent to drives", "written in drives", "read from drives"];
+        let left = figures.map(|work| of(work, place, mean));
+        let near = left.iter().zip([sent, written, read]).all(|(a, b)| (a - b).abs() < 0.5);
+        assert!(near, "{place}: {left:?}");
+    }
+    let found = |place: &str, stream: &str| 100.0 - of("written in drives", place, stream);
+    for (stream, share) in [("copied files", 0.11), ("small files", 0.22), ("16 clients", 0.31)] {
+        let drives = found("in the drives", stream) / found("in the server", stream);
+        assert!((drives - share).abs() < 0.01, "{stream}: {drives}");
+    }
+    // A drive's part of versions is nearly a drive of versions.
+    assert!((30.0..31.5).contains(&of("written in drives", "in the drives", "versions")));
+    for stream in ["copied files", "small files", "16 clients", "versions", "data set"] {
+        let more = of("written in drives", "in the server, hooks", stream)
+            / of("written in drives", "in the server", stream);
+        assert!((1.0..1.22).contains(&more), "{stream}: {more}");
+    }
+}

@@ -59,7 +59,6 @@ struct Took {
     sent: f64,
     written: f64,
     read: f64,
-    filled: f64,
     table_reads: f64,
     memory_bytes: f64,
 }
@@ -148,9 +147,7 @@ fn replay(settings: &Settings<'_>, place: Place, chunks: &[u32], reads: &[u32]) 
             Place::Server | Place::Hooks => copy[content as usize],
         });
         let wanted = held[reads[address] as usize];
-        let decision = cache.access(u64::from(wanted), CHUNK_BYTES);
-        took.read += f64::from(!decision.hit);
-        took.filled += f64::from(!decision.hit && decision.admit);
+        took.read += f64::from(!cache.access(u64::from(wanted), CHUNK_BYTES).hit);
     }
     let count = chunks.len() as f64;
     let index = index.map(|index| index.counts());
@@ -161,13 +158,12 @@ fn replay(settings: &Settings<'_>, place: Place, chunks: &[u32], reads: &[u32]) 
         Place::Drives => DRIVE_ENTRY_BYTES * took.written,
         Place::Server | Place::Hooks => unique as f64 * settings.real("memory_bytes_per_chunk")?,
     };
-    let Took { sent, written, read, filled, table_reads, memory_bytes } = took;
+    let Took { sent, written, read, table_reads, memory_bytes } = took;
     let of = |all: f64| all / count;
     Ok(Took {
         sent: of(sent),
         written: of(written),
         read: of(read),
-        filled: of(filled),
         table_reads: of(table_reads),
         memory_bytes: of(memory_bytes),
     })
@@ -182,11 +178,10 @@ fn cache(settings: &Settings<'_>, chunks: usize) -> Result<Box<dyn Policy>> {
 /// A kind of work, and how much of it there was.
 type Work = (&'static str, fn(&Took) -> f64);
 
-const WORK: [Work; 4] = [
+const WORK: [Work; 3] = [
     ("sent to drives", |took| took.sent),
     ("written in drives", |took| took.written),
     ("read from drives", |took| took.read),
-    ("written to the cache", |took| took.filled),
 ];
 
 /// What each place leaves to be done on each stream.
@@ -211,7 +206,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         }
         if 1.0 - server.written > 1.0 / 3.0 {
             let (ours, theirs) = (cache.read / none.read, drives.read / none.read);
-            let figure = format!("{:.2} and {theirs:.2} times", ours);
+            let figure = format!("{ours:.2} and {theirs:.2} times");
             fewer.push((name(), (ours <= 0.9 && theirs >= 1.0, figure)));
         }
         if ![Stream::Scattered, Stream::DataSet].contains(&stream) {
