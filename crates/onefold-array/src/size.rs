@@ -265,12 +265,14 @@ impl Search {
             let stop = report.bottleneck.as_ref();
             // Nothing is busy: requests spend their time waiting for each other, so that more of
             // them are needed; where that does not help, the queues of parts are what is full.
-            let idle = stop.is_none_or(|stop| stop.utilisation < BUSY);
+            let busiest = report.resources.first();
+            let idle = busiest.is_none_or(|busiest| busiest.utilisation < BUSY);
             if idle && (self.more_requests()? || self.more_of_everything()) {
                 continue;
             }
             let by = stop.map_or("nothing", |stop| stop.name);
-            let part = part_of(by).filter(|&part| self.counts[part] < COUNT_MAX);
+            let part = busiest.and_then(|busiest| part_of(busiest.name));
+            let part = part.filter(|&part| self.counts[part] < COUNT_MAX);
             let Some(part) = part.filter(|_| self.runs < RUNS_MAX) else {
                 return Err(SizeError::Stopped {
                     name: report.name,

@@ -18,9 +18,9 @@ const WORTH_RECONFIGURING: f64 = 1.05;
 impl Machine {
     /// Begins batches until nothing can begin.
     pub(super) fn dispatch(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
-        while self.in_flight < self.slots && self.engine_is_there() {
+        while self.flight.has_room() && self.engine_is_there() {
             let Some((kind, reserved, chunks)) = self.next_batch(now) else { break };
-            self.in_flight += 1;
+            self.flight.begin(now);
             self.tally.batches += 1;
             self.tally.batch_chunks += chunks.len() as u64;
             let engine = self.choose_engine();

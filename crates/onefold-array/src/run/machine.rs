@@ -10,6 +10,7 @@ use std::hint::black_box;
 use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
 
 use super::batch::{Kind, Step};
+use super::flight::Flight;
 use super::follow::Follow;
 use super::load::{Asked, Load};
 use super::resources::{Cause, Resources};
@@ -135,8 +136,8 @@ pub struct Machine {
     /// Lists of batches that are over, to be used again.
     pub(super) spare_chunks: Vec<Vec<Chunk>>,
     held_back: VecDeque<Waiting>,
-    pub(super) in_flight: u32,
-    pub(super) slots: u32,
+    /// Batches on their way.
+    pub(super) flight: Flight,
     pub(super) turn: u32,
     pub(super) next_engine: usize,
     pub(super) next_drive: usize,
@@ -196,8 +197,7 @@ impl Machine {
             free_batches: Vec::new(),
             spare_chunks: Vec::new(),
             held_back: VecDeque::new(),
-            in_flight: 0,
-            slots: slots(spec),
+            flight: Flight::new(slots(spec)),
             turn: 0,
             next_engine: 0,
             next_drive: 0,
@@ -347,11 +347,13 @@ impl Machine {
         self.tally.answered(now.since(arrived), asked, unique, &self.spec);
         if self.tally.begins(&self.spec) {
             self.resources.restart_accounts(now);
+            self.flight.restart_account(now);
             self.table.restart_count();
             self.tally.begin(now, &self.contents, self.predictor.score());
         } else if self.tally.is_full(&self.spec) && !self.stopped {
             self.stopped = true;
             self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
+            self.tally.slots_taken(self.flight.share(now));
             self.held_back.clear();
         }
         while let Some(&(arrived, asked)) = self.held_back.front() {
@@ -411,8 +413,9 @@ impl Model for Machine {
             busy,
             waiting,
         };
+        let (slots, taken) = self.flight.slots();
         vec![
-            state("batches", self.slots, self.in_flight, self.writes.len() + self.reads.len()),
+            state("batches", slots, taken, self.writes.len() + self.reads.len()),
             state("delayed chunk buffer", 1, 1, self.delayed.len()),
             state("partial writes", 1, 1, self.completions.len()),
         ]

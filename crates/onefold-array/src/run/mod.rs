@@ -7,6 +7,7 @@
 
 mod batch;
 mod dispatch;
+mod flight;
 mod flow;
 mod follow;
 mod load;

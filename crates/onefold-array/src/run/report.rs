@@ -12,6 +12,11 @@ use super::tally::{Bytes, Measured};
 use crate::decide::predictor::Score;
 use crate::spec::ServerSpec;
 
+/// Busy share from which on something is what stops the rest.
+const FULL: f64 = 0.95;
+/// The name of what stops a server that may not have more batches on their way.
+const BATCHES: &str = "batches in flight";
+
 /// A resource and how it spent the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResourceRow {
@@ -28,7 +33,7 @@ pub struct ResourceRow {
 /// The resource that stops the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// The busiest resource.
+    /// The busiest resource, or `batches in flight`.
     pub name: &'static str,
     /// Its busy share, 0 to 1.
     pub utilisation: f64,
@@ -113,6 +118,8 @@ pub struct Report {
     pub client_buffer_peak: u64,
     /// Most bytes in the delayed chunk buffer.
     pub delayed_buffer_peak: u64,
+    /// Share of the batches that may be on their way at a time that were, on average, 0 to 1.
+    pub batches_in_flight_share: f64,
     /// Chunks of a batch, on average.
     pub batch_chunks_mean: f64,
     /// Times that an engine was reconfigured.
@@ -163,7 +170,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         name: spec.name.clone(),
         gb_per_s: if seconds > 0.0 { client / 1e9 / seconds } else { 0.0 },
         seconds,
-        bottleneck: bottleneck(&resources),
+        bottleneck: bottleneck(&resources, measured.slots_taken),
         resources,
         cores,
         cores_by_task: cores_by_task(measured, cores),
@@ -182,6 +189,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         held_back_share: if offered > 0 { held_back as f64 / offered as f64 } else { 0.0 },
         client_buffer_peak: machine.client_buffer.peak(),
         delayed_buffer_peak: machine.delayed.peak_bytes(),
+        batches_in_flight_share: measured.slots_taken,
         batch_chunks_mean: tally.batch_chunks as f64 / tally.batches.max(1) as f64,
         reconfigurations: tally.reconfigurations,
         joules_per_gb: if client > 0.0 {
@@ -219,8 +227,19 @@ fn watts(spec: &ServerSpec, cores: f64, measured: &Measured) -> f64 {
             * between(power.engine_idle_w, power.engine_busy_w, engine_busy)
 }
 
-fn bottleneck(resources: &[ResourceRow]) -> Option<Bottleneck> {
+/// What stops the rest: the busiest resource, or, while no resource is, that no more batches may be
+/// on their way.
+fn bottleneck(resources: &[ResourceRow], slots_taken: f64) -> Option<Bottleneck> {
     let first = resources.first()?;
+    if slots_taken >= FULL && first.utilisation < FULL {
+        let (next, factor) = (first.name, slots_taken / first.utilisation);
+        return Some(Bottleneck {
+            name: BATCHES,
+            utilisation: slots_taken,
+            next: Some(next),
+            factor_to_next: Some(factor),
+        });
+    }
     let next = resources.get(1).filter(|next| next.utilisation > 0.0);
     Some(Bottleneck {
         name: first.name,

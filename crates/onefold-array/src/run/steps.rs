@@ -333,7 +333,7 @@ impl Machine {
 
     /// A batch has gone its way.
     fn over(&mut self, now: SimTime, batch: &mut Batch, queue: &mut EventQueue<Event>) {
-        self.in_flight -= 1;
+        self.flight.end(now);
         if let Some(at) = batch.engine {
             self.resources.engines[at].in_flight -= 1;
             if self.spec.schedule.long_term == Switch::On {

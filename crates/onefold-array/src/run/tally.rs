@@ -77,6 +77,8 @@ pub struct Measured {
     pub drive_bytes: [u64; 2],
     /// Requests that were offered, and of those the ones held back.
     pub offered: (u64, u64),
+    /// Share of the batches that may be on their way at a time that were, 0 to 1.
+    pub slots_taken: f64,
 }
 
 /// Counters of a run.
@@ -203,9 +205,17 @@ impl Tally {
             },
             drive_bytes: resources.drive_bytes,
             offered: (self.offered - began.offered.0, self.held_back - began.offered.1),
+            slots_taken: 0.0,
         });
         debug_assert_eq!(resources.task_ns.len(), Task::ALL.len());
         debug_assert_eq!(resources.memory.bytes().len(), Cause::ALL.len());
+    }
+
+    /// How many of the batches that may be on their way were, in the stretch that has ended.
+    pub fn slots_taken(&mut self, share: f64) {
+        if let Some(measured) = &mut self.measured {
+            measured.slots_taken = share;
+        }
     }
 
     /// What was measured, once all is over.

@@ -168,3 +168,23 @@ fn more_than_it_can_do_runs_at_what_it_can_do() {
     assert!(report.client_buffer_peak <= 67_108_864);
     assert!(report.held_back_share > 0.4, "{}", report.held_back_share);
 }
+
+#[test]
+fn a_server_that_may_not_have_more_batches_on_their_way_is_stopped_by_that() {
+    // A batch takes a slow look-up at a time: cores and all else idle while the slots are taken.
+    let few = ["engine.queue_batches=1", "engine.count=1", "table.cache_bytes=4096"];
+    let slow = ["table_ssd.latency_ns=10000000", "workload.requests=20000"];
+    let report = run("cidr+", &[&few[..], &slow].concat());
+    let stop = report.bottleneck.as_ref().unwrap();
+    assert_eq!(stop.name, "batches in flight", "{stop:?}");
+    assert!(stop.utilisation > 0.99 && report.resources[0].utilisation < 0.5, "{report:?}");
+    assert_eq!(stop.next, Some(report.resources[0].name));
+    assert!((report.batches_in_flight_share - stop.utilisation).abs() < 1e-12);
+    // More of them, and it is faster: that was it.
+    let more = run("cidr+", &[&few[1..], &slow[..], &["engine.queue_batches=4"]].concat());
+    assert!(more.gb_per_s > 3.5 * report.gb_per_s, "{} {}", more.gb_per_s, report.gb_per_s);
+    // Where a resource is busy all the time, it is named, though as many wait for it as may.
+    let busy = run("software", &["workload.requests=20000"]);
+    assert!(busy.batches_in_flight_share > 0.99, "{}", busy.batches_in_flight_share);
+    assert_eq!(busy.bottleneck.unwrap().name, "cores");
+}

@@ -65,7 +65,11 @@ fn summary(report: &Report) -> Table {
     let pages = format!("{reads:.3} read and {writes:.3} written for each look-up");
     table.row(["table pages".to_owned(), pages]);
     table.row(["guessed right".to_owned(), share(report.predictor.right_share())]);
-    let batch = format!("{:.1} chunks on average", report.batch_chunks_mean);
+    let slots = percent(report.batches_in_flight_share);
+    let batch = format!(
+        "{:.1} chunks on average, {slots} of as many as may be on their way",
+        report.batch_chunks_mean
+    );
     table.row(["batches".to_owned(), batch]);
     table.row(["held back".to_owned(), percent(report.held_back_share)]);
     let energy = format!("{:.2} J a client GB", report.joules_per_gb);
