@@ -8,12 +8,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstatvfs, seek};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatvfs, seek};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::access::{Access, Group};
@@ -213,6 +214,11 @@ impl Media for FileMedia {
             }
         }
         Ok(())
+    }
+
+    fn will_read(&self, offset: u64, len: u64) {
+        // A hint: what it comes to shows when it is read.
+        let _ = fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {

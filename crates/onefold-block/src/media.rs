@@ -63,6 +63,11 @@ pub trait Media: Send + Sync {
     /// Fill `buf` from `offset`; [`MediaError::Truncated`] if it does not reach that far.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError>;
 
+    /// Bytes from here on will be read soon: media that can begin now do, and say nothing.
+    fn will_read(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+
     /// Store `data` at `offset`, growing the media where needed; a gap reads as zeroes.
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
 

@@ -21,15 +21,20 @@ use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container::{DirectoryEntry, directory_bytes};
 use crate::format::pair::{HOOKS_END, Pair};
+use crate::open::filter_bytes;
 use crate::pool::Pool;
+use crate::predictor::Predictions;
 use crate::runs::container_set::ContainerSet;
+use crate::runs::lookup::{Builder, Lookup};
 use crate::runs::merge::{Merge, MergeError, Output, Progress, SEGMENT_PAIRS};
 use crate::runs::reader::RunReader;
 use crate::runs::set::{Run, Runs, Thoroughness, survey};
+use crate::sync;
 use crate::twins::{Meeting, Twins};
 
-/// Share of the index memory in which new pairs are sorted: those of a run of the lowest level.
-const SORTED_SHARE: u64 = 16;
+/// Shares of the memory for the index and for maps of which the larger is for sorting new pairs:
+/// those of a run of the lowest level.
+const SORTED_SHARES: (u64, u64) = (16, 8);
 /// Pairs of a new run, at most: 16 MiB.
 const SORTED_MAX: u64 = 1 << 20;
 /// So many pairs that are in no run yet are worth one, as a part of a full one.
@@ -67,6 +72,8 @@ pub struct DeduplicationStatus {
     pub runs: u64,
     /// Bytes of their files.
     pub run_bytes: u64,
+    /// Look-ups on disk by writers.
+    pub predictions: Predictions,
     /// Pairs of the merge under way that are merged, and of all that it merges.
     pub merging: Option<(u64, u64)>,
 }
@@ -81,6 +88,8 @@ pub struct Deduplication {
     /// Containers up to here are in a run, or cannot be read.
     scanned: ContainerId,
     unreadable: HashSet<ContainerId>,
+    /// Numbers of the runs that writers can ask, as far as there is memory.
+    asked: Vec<u32>,
     /// No space was left when so many commits had been made.
     blocked_at: Option<u64>,
 }
@@ -96,6 +105,8 @@ enum Work {
     SegmentFull(Box<Merge>),
     /// The same, before its own end.
     Merged(Box<Merge>),
+    /// Make what writers ask of the runs that are there.
+    Filters(Box<Builder>),
 }
 
 impl Work {
@@ -199,7 +210,7 @@ impl Inner {
                 continue;
             }
             let waits = state.work.as_ref().is_some_and(Work::waits);
-            if state.meeting.is_full() || waits && !state.meeting.is_empty() {
+            if state.meeting.is_full(self.meeting_max()) || waits && !state.meeting.is_empty() {
                 step.work_bytes += self.verify_meeting(&mut state.meeting, &mut state.twins)?;
                 continue;
             }
@@ -229,6 +240,7 @@ impl Inner {
                     Err(failed) => self.merge_stopped(state, merge, failed)?,
                 },
                 Work::Merged(merge) => merge.finish(self.runs(&mut state.runs)?)?,
+                Work::Filters(builder) => self.build_on(state, builder, budget_bytes, step)?,
             }
         }
         Ok(false)
@@ -313,9 +325,71 @@ impl Inner {
             return Ok(true);
         }
         let runs = self.runs(&mut state.runs)?;
-        let Some(inputs) = runs.to_merge(self.sorted_max(), thoroughness) else { return Ok(false) };
+        let Some(inputs) = runs.to_merge(self.sorted_max(), thoroughness) else {
+            return self.choose_filters(state);
+        };
         let merge = Merge::new(runs, inputs, self.alive(), limits);
         self.begin_merge(state, merge).map(|()| true)
+    }
+
+    /// Where other runs are there than those that writers ask, these are next.
+    fn choose_filters(&self, state: &mut Deduplication) -> Result<bool, PoolError> {
+        let runs = self.runs(&mut state.runs)?;
+        let mut numbers: Vec<u32> = runs.whole().iter().map(|run| run.number).collect();
+        numbers.sort_unstable();
+        // An index that knows all has nothing to ask for.
+        let knows_all = !self.index.is_full() && self.index_filling.containers_left() == 0;
+        if numbers == state.asked || knows_all {
+            return Ok(false);
+        }
+        let limit = filter_bytes(&self.budgets);
+        let builder = Builder::new(runs.folder(), runs.whole(), limit);
+        state.asked = numbers;
+        state.work = Some(Work::Filters(Box::new(builder)));
+        Ok(true)
+    }
+
+    /// Right after the index was filled, and has no room for all: writers are to find the rest in
+    /// the runs, before deduplication goes on.
+    pub fn ready_filters(&self) {
+        let mut state = sync::lock(&self.deduplication);
+        let mut step = DeduplicationStep::default();
+        if state.work.is_some() || !self.choose_filters(&mut state).unwrap_or(false) {
+            return;
+        }
+        if let Some(Work::Filters(builder)) = state.work.take()
+            && let Err(error) = self.build_on(&mut state, builder, u64::MAX, &mut step)
+        {
+            tracing::warn!("writers do without fingerprints on disk: {error}");
+        }
+    }
+
+    fn build_on(
+        &self,
+        state: &mut Deduplication,
+        mut builder: Box<Builder>,
+        budget_bytes: u64,
+        step: &mut DeduplicationStep,
+    ) -> Result<(), PoolError> {
+        // While it is made, there is no room for the one before.
+        self.ask_runs.replace(Lookup::default());
+        while step.work_bytes < budget_bytes {
+            match builder.step() {
+                Ok(Some(bytes)) => step.work_bytes += bytes,
+                Ok(None) => {
+                    self.ask_runs.replace(builder.finish());
+                    return Ok(());
+                }
+                Err(error) if error.is_unreadable() => {
+                    // What is damaged goes when it is merged.
+                    tracing::warn!("writers do without fingerprints on disk: {error}");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        state.work = Some(Work::Filters(builder));
+        Ok(())
     }
 
     fn begin_merge(
@@ -355,7 +429,7 @@ impl Inner {
                 Ok(Progress::Group(bytes)) => {
                     step.work_bytes += bytes;
                     state.meeting.add(&group);
-                    if state.meeting.is_full() {
+                    if state.meeting.is_full(self.meeting_max()) {
                         break;
                     }
                 }
@@ -487,7 +561,9 @@ impl Inner {
     }
 
     fn sorted_max(&self) -> u64 {
-        (self.budgets.index_bytes / SORTED_SHARE / size_of::<Pair>() as u64).min(SORTED_MAX)
+        let (of_index, of_maps) = SORTED_SHARES;
+        let bytes = (self.budgets.index_bytes / of_index).max(self.budgets.map_bytes / of_maps);
+        (bytes / size_of::<Pair>() as u64).min(SORTED_MAX)
     }
 
     /// Pairs of a segment, and blocks of a run that are read at once.
@@ -511,6 +587,7 @@ impl Inner {
             apart: seen.pairs - seen.met,
             runs: seen.runs,
             run_bytes: seen.run_bytes,
+            predictions: self.ask_runs.predictor.predictions(),
             merging: seen.merging,
         }
     }

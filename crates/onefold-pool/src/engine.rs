@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use onefold_block::{ContainerId, ContainerStore, Folder, FolderLock, Media};
 use onefold_content::{Compressor, Decompressor, Fingerprint, Fingerprinter};
 
+use crate::ask_runs::AskRuns;
 use crate::container::buffer::Buffer;
 use crate::container::directories::Directories;
 use crate::container::open::OpenContainer;
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     pub flusher: Mutex<Flusher>,
     /// What deduplication in the background is at.
     pub deduplication: Mutex<Deduplication>,
+    /// Runs that writers ask.
+    pub ask_runs: AskRuns,
     /// What was seen of it after its last step.
     pub deduplication_seen: Mutex<Option<Seen>>,
     /// The newest checkpoint that was found when the pool was opened.

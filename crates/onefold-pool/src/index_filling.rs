@@ -111,7 +111,12 @@ impl Inner {
                 }
             }
         }
-        filling.done.load(Ordering::Acquire)
+        let done = filling.done.load(Ordering::Acquire);
+        drop(below);
+        if done && self.index.is_full() {
+            self.ready_filters();
+        }
+        done
     }
 
     fn is_in_run(&self, id: ContainerId) -> bool {

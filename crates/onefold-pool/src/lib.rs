@@ -9,6 +9,7 @@
 //! `format` below them all.
 
 mod absent;
+mod ask_runs;
 mod check;
 mod checkpoint;
 mod commit;
@@ -33,6 +34,7 @@ mod open;
 mod pba;
 mod plan;
 mod pool;
+mod predictor;
 mod provide;
 mod punch;
 mod read;
@@ -62,6 +64,7 @@ pub use error::PoolError;
 pub use handover::take_up::TakenUp;
 pub use open::{OpenOptions, SETTINGS_FILE, Surroundings, WrapStore};
 pub use pool::Pool;
+pub use predictor::Predictions;
 pub use reclaim::{BackgroundStep, SpaceTarget};
 pub use rescue::{RescuePoint, RescueReport};
 pub use runs::set::Thoroughness;

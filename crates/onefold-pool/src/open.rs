@@ -14,6 +14,7 @@ use onefold_block::{
 };
 use onefold_content::Fingerprinter;
 
+use crate::ask_runs::AskRuns;
 use crate::container::directories::Directories;
 use crate::container::table::ContainerTable;
 use crate::counters::Counters;
@@ -56,8 +57,15 @@ const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 /// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
 /// into the default; the system's page cache has the others at hand.
 const DIRECTORY_SHARE: u64 = 8;
+/// Share of the index memory that is for filters of what is in runs on disk: a quarter.
+const FILTER_SHARE: u64 = 4;
 /// Memory for directories, at least: that of the fullest container.
 const DIRECTORY_BYTES_MIN: u64 = 256 << 10;
+
+/// Memory for filters of what is in runs on disk, in bytes.
+pub const fn filter_bytes(budgets: &Budgets) -> u64 {
+    budgets.index_bytes / FILTER_SHARE
+}
 
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -370,7 +378,9 @@ pub(crate) fn assemble(
         store,
         plain,
         map: maps.map,
-        index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
+        index: FingerprintIndex::new(
+            budgets.index_bytes - directory_bytes - filter_bytes(&budgets),
+        ),
         index_filling: IndexFilling::default(),
         directories: Directories::new(directory_bytes as usize),
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
@@ -386,6 +396,7 @@ pub(crate) fn assemble(
         features: superblock.features,
         deduplication: Mutex::default(),
         deduplication_seen: Mutex::default(),
+        ask_runs: AskRuns::default(),
         opened_at: superblock.sequence,
         settled: Mutex::new((superblock.sequence, superblock.next_container)),
         reclaim: Mutex::default(),

@@ -100,7 +100,10 @@ impl Inner {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.clear();
         match sharing {
-            Sharing::Wanted => self.index.lookup_many(&scratch.hashes, &mut candidates),
+            Sharing::Wanted => {
+                self.index.lookup_many(&scratch.hashes, &mut candidates);
+                self.ask_runs(scratch, &mut candidates);
+            }
             Sharing::Off => candidates.resize(scratch.hashes.len(), Candidates::default()),
         }
         let mut seen = Seen::default();

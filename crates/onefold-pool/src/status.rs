@@ -229,7 +229,9 @@ impl Pool {
             index_let_go: index.let_go,
             index_containers_left: inner.index_filling.containers_left(),
             deduplication: inner.deduplication_status(),
-            index_memory_bytes: index.bytes + inner.directories.bytes() as u64,
+            index_memory_bytes: index.bytes
+                + inner.directories.bytes() as u64
+                + inner.ask_runs.lookup().bytes(),
             directory_memory_bytes: inner.directories.bytes() as u64,
             index_memory_max_bytes: inner.budgets.index_bytes,
             map_memory_bytes: map.bytes,

@@ -33,8 +33,9 @@ use crate::relocate::Reference;
 use crate::runs::container_set::ContainerSet;
 use crate::space::Purpose;
 
-/// Pairs that are compared together, about.
-const MEETING_MAX: usize = 1 << 16;
+/// Share of the memory for maps in which pairs are compared together: the more there are, the more
+/// are in one container, whose directory is read once for all of them.
+const MEETING_SHARE: u64 = 8;
 /// Pairs of one fingerprint that are compared with each other.
 const GROUP_MAX: usize = 64;
 /// So many pairs of one container are worth reading its whole directory.
@@ -69,8 +70,8 @@ impl Meeting {
     }
 
     /// There are enough.
-    pub const fn is_full(&self) -> bool {
-        self.pairs.len() >= MEETING_MAX
+    pub const fn is_full(&self, most: usize) -> bool {
+        self.pairs.len() >= most
     }
 }
 
@@ -140,6 +141,12 @@ impl Twins {
 }
 
 impl Inner {
+    /// Pairs that are compared together, about.
+    pub fn meeting_max(&self) -> usize {
+        let bytes = (size_of::<(u32, Pair)>() + size_of::<Met>()) as u64;
+        (self.budgets.map_bytes / MEETING_SHARE / bytes) as usize
+    }
+
     /// Twins that wait for one pass over the maps.
     pub fn twins_max(&self) -> usize {
         let bytes = size_of::<(Pba, Twin)>() as u64 * 2;

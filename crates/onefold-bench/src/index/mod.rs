@@ -16,7 +16,7 @@ use onefold_pool::{Budgets, Pool, Thoroughness, Volume};
 
 use crate::clock;
 use crate::data::BLOCK;
-use crate::lab::{Lab, new_pool};
+use crate::lab::{Lab, new_pool, open_pool};
 use crate::report::{Goal, Row, Unit};
 
 use source::{Source, Tree, WorkingSet, copies_of_random_blocks};
@@ -37,6 +37,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 struct Bench {
     pool: Pool,
     volume: Volume,
+    budgets: Budgets,
     buffer: Vec<u8>,
 }
 
@@ -61,7 +62,7 @@ impl Bench {
     fn new(path: &Path, index_bytes: u64) -> Result<Self> {
         let budgets = Budgets { index_bytes, cache_bytes: 0, ..Budgets::default() };
         let (pool, volume) = new_pool(path, budgets, ByteSize(VOLUME_BYTES))?;
-        Ok(Self { pool, volume, buffer: vec![0; REQUEST] })
+        Ok(Self { pool, volume, budgets, buffer: vec![0; REQUEST] })
     }
 
     /// Write all of a source, from this byte of the volume on.
@@ -87,19 +88,22 @@ impl Bench {
         })
     }
 
-    /// Find the rest.
-    fn deduplicate(&self) -> Result<Later> {
-        self.pool.checkpoint()?;
+    /// Find the rest, also of the container that was being filled: opened anew, it is sealed.
+    fn deduplicate(self, path: &Path) -> Result<Later> {
+        let budgets = self.budgets;
+        drop(self.volume);
+        self.pool.close()?;
+        let pool = open_pool(path, budgets)?;
         let (begun, mut work_bytes) = (clock::thread_cpu(), 0);
         loop {
-            let step = self.pool.deduplicate(STEP_BYTES, Thoroughness::Whole)?;
+            let step = pool.deduplicate(STEP_BYTES, Thoroughness::Whole)?;
             work_bytes += step.work_bytes;
             if step.done {
                 break;
             }
         }
         let cpu = clock::thread_cpu() - begun;
-        let found = self.pool.status()?.deduplication.found;
+        let found = pool.status()?.deduplication.found;
         Ok(Later { found, work_bytes, cpu })
     }
 }
@@ -158,7 +162,7 @@ fn second_copy(lab: &Lab) -> Result<Vec<Row>> {
         let mut bench = Bench::new(&path, index_bytes)?;
         let once = bench.write(&mut tree.read(), 0)?;
         let again = bench.write(&mut tree.read(), VOLUME_BYTES / 2)?;
-        let later = bench.deduplicate()?;
+        let later = bench.deduplicate(&path)?;
         let note = format!(
             "{} of files; of the first copy's own duplicates {:.1} %; index of {}",
             ByteSize(tree.bytes()),
@@ -171,7 +175,6 @@ fn second_copy(lab: &Lab) -> Result<Vec<Row>> {
         rows.push(Row { goal, note, ..Row::new(GROUP, name, found, Unit::Share) });
         let possible = again.blocks + first.found;
         rows.extend(background(lab, "files", percent, possible, &[once, again], later));
-        drop(bench);
         std::fs::remove_dir_all(&path).context("a scratch folder")?;
     }
     Ok(rows)
@@ -223,14 +226,13 @@ fn working_set(lab: &Lab) -> Result<Vec<Row>> {
         let path = scratch.path().join(format!("{percent}"));
         let mut bench = Bench::new(&path, index_bytes)?;
         let written = bench.write(&mut WorkingSet::new(blocks), 0)?;
-        let later = bench.deduplicate()?;
+        let later = bench.deduplicate(&path)?;
         let possible = blocks - unique;
         let name = format!("working set, index for {percent} %: found at once");
         let note = "61 % at 50 % before hooks and read-ahead".to_owned();
         let found = share(written.found, possible);
         rows.push(Row { note, ..Row::new(GROUP, name, found, Unit::Share) });
         rows.extend(background(lab, "working set", percent, possible, &[written], later));
-        drop(bench);
         std::fs::remove_dir_all(&path).context("a scratch folder")?;
     }
     Ok(rows)

@@ -15,6 +15,11 @@ const ROTATED: u32 = 17;
 /// Keys of hooks are below this.
 pub const HOOKS_END: u64 = 1 << 58;
 
+/// The key of what the index knows by this hash.
+pub const fn key_of(hash: u64) -> u64 {
+    hash.rotate_left(ROTATED)
+}
+
 /// A key and a place. Pairs are in the order of their keys, then of the other bits of their
 /// fingerprints, then of their containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +36,7 @@ impl Pair {
         let bytes = fingerprint.as_bytes();
         let more = u64::from(bytes[8]) | u64::from(bytes[9]) << 8 | u64::from(bytes[10] & 15) << 16;
         Self {
-            key: fingerprint.prefix64().rotate_left(ROTATED),
+            key: key_of(fingerprint.prefix64()),
             rest: more << MORE_AT | u64::from(id.get()) << ORDINAL_BITS | ordinal as u64,
         }
     }

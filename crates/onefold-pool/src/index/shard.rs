@@ -35,7 +35,8 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    fn push(&mut self, place: Place) {
+    /// Add one, if there is room.
+    pub fn push(&mut self, place: Place) {
         if let Some(slot) = self.places.get_mut(self.len) {
             *slot = place;
             self.len += 1;

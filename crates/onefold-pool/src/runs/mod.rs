@@ -6,6 +6,7 @@
 //! shared; what they lack is read from the containers' directories again.
 
 pub mod container_set;
+pub mod lookup;
 pub mod merge;
 pub mod reader;
 pub mod set;

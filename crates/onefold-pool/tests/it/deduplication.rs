@@ -235,3 +235,32 @@ fn after_opening_the_hooks_of_old_containers_come_from_the_runs() {
     let again = pool.activity().stored - 1;
     assert!(again < 400, "{again} of 20,000 are stored again");
 }
+
+#[test]
+fn what_only_the_runs_know_is_found_by_asking_them() {
+    let folder = stored_often(&small(), 1);
+    let (pool, volume) = opened_blind(&folder);
+    drop(volume);
+    assert_eq!(finish(&pool, Thoroughness::Whole), 0);
+    let volume = pool.volume("main").unwrap();
+    // All over the place, so that no container leads to the next chunk.
+    let scattered = || (0..3000).map(|n| n * 1789 % 3000);
+    for (n, seed) in (20_000..).zip(scattered()) {
+        volume.write_at(n * CHUNK, &content(seed, CHUNK as usize), false).unwrap();
+    }
+    write(&volume, 30_000, 10_000..13_000);
+    let status = pool.status().unwrap();
+    assert_eq!(status.activity.duplicate, 3000, "all are found, and nothing else");
+    let made = status.deduplication.predictions;
+    assert!(made.asked < 3300 && made.right <= 3000, "{made:?}");
+    // Each leads to a container, whose directory has the others.
+    assert!(made.right > 20, "{made:?}");
+    let mut found = vec![0; CHUNK as usize];
+    for (n, seed) in (20_000..).zip(scattered()) {
+        volume.read_at(n * CHUNK, &mut found).unwrap();
+        assert!(found == content(seed, CHUNK as usize), "block {n}");
+    }
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "asked");
+}
