@@ -338,8 +338,7 @@ impl Inner {
         let mut numbers: Vec<u32> = runs.whole().iter().map(|run| run.number).collect();
         numbers.sort_unstable();
         // An index that knows all has nothing to ask for.
-        let knows_all = !self.index.is_full() && self.index_filling.containers_left() == 0;
-        if numbers == state.asked || knows_all {
+        if numbers == state.asked || self.index_knows_all() {
             return Ok(false);
         }
         let limit = filter_bytes(&self.budgets);

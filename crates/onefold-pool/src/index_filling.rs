@@ -65,6 +65,11 @@ impl Inner {
         filling.left.store(containers as u64, Ordering::Relaxed);
     }
 
+    /// Whether the index has the fingerprints of all that is stored.
+    pub fn index_knows_all(&self) -> bool {
+        !self.index.is_full() && self.index_filling.containers_left() == 0
+    }
+
     /// Before a write looks for duplicates.
     pub fn fill_index_for_write(&self) {
         let filling = &self.index_filling;

@@ -123,7 +123,7 @@ impl Inner {
         worth: Worth,
         scratch: &mut Scratch,
     ) {
-        if worth == Worth::Followed {
+        if worth == Worth::Followed && !self.index_knows_all() {
             scratch.places.clear();
             scratch.places.extend(
                 (0..).zip(&*entries).filter_map(|(ordinal, known)| {

@@ -357,6 +357,9 @@ struct DeduplicationJson {
     uncompared_apart: u64,
     runs: u64,
     run_bytes: u64,
+    asked_on_disk: u64,
+    asked_in_vain: u64,
+    taken_for_unique: u64,
     merged: Option<u64>,
     to_merge: Option<u64>,
 }
@@ -371,6 +374,9 @@ impl From<&PoolStatus> for DeduplicationJson {
             uncompared_apart: later.apart,
             runs: later.runs,
             run_bytes: later.run_bytes,
+            asked_on_disk: later.predictions.asked,
+            asked_in_vain: later.predictions.asked - later.predictions.right,
+            taken_for_unique: later.predictions.passed,
             merged: later.merging.map(|(merged, _)| merged),
             to_merge: later.merging.map(|(_, all)| all),
         }

@@ -1,8 +1,8 @@
 //! What the last look-ups in directories that are not in memory say of those directories.
 //! Room: onefold-pool.
 //! In: duplicates that were verified by reading one entry each. Out: whether the whole directory is
-//! worth reading. It is if what is written follows the container (an earlier duplicate is exactly as
-//! far back in it as it is on the volume, or two are about as far), or if the container is popular.
+//! worth reading. It is if what is written follows the container (an earlier duplicate is exactly
+//! as far back in it as on the volume, or two are about as far), or if the container is popular.
 //! What is scattered over many containers is neither, at any size of the memory: one entry each
 //! costs less than directories that push each other out.
 
@@ -69,8 +69,8 @@ impl Misses {
         let (mut same, mut followed) = (0, 0);
         for miss in &self.last {
             same += usize::from(miss.container == now.container);
-            // Blocks that are zero or other containers' duplicates may lie between, and records that
-            // were written for something else.
+            // Blocks that are zero or other containers' duplicates may lie between, and records
+            // that were written for something else.
             if let Some((blocks, records)) = now.behind(miss) {
                 let about = blocks.abs_diff(records) <= OTHERS + blocks / OTHERS_SHARE;
                 followed += if blocks == records { 2 } else { u32::from(about) };
