@@ -1,6 +1,7 @@
 //! Hardware descriptions: lint, synthesis, cycles, and the figures that the model takes from them.
 //! Room: xtask.   In: `rtl/`.   Out: `rtl/results.toml`.
-//! Invariants: the figures carry a mark of the sources that they are of, a test compares it;
+//! Invariants: the figures carry marks of the sources that they are of, all and for each module, a
+//! test compares them; a module is synthesised anew only if its mark or the tools have changed;
 //! without the tools nothing is checked and that is said.
 
 mod area;
@@ -81,15 +82,23 @@ pub fn run(root: &Path, check: bool) -> Result<bool> {
         "# Written by `cargo xtask rtl`: figures of the hardware descriptions in this folder.\n\
          # LUTs include those that shift registers take; chips are of the UltraScale+ family.\n\n\
          sources = \"{:016x}\"\ntools = \"{tools}\"\n",
-        mark(root)?
+        mark(&sources(root, "rtl", "sv")?)?
     );
     for (module, parts) in MODULES {
-        let known =
-            if check && parts.len() > UNIT_PARTS { Area::written(&there, module) } else { None };
+        let sources = module_mark(root, module, parts)?;
+        let known = if check && parts.len() <= UNIT_PARTS {
+            None
+        } else {
+            written(&there, module, &sources, &tools)
+        };
+        if known.is_some() && !check {
+            println!("rtl: {module} has not changed, and keeps its figures");
+        }
         let area = known.map_or_else(|| area::area(root, module, parts), Ok)?;
         let _ = write!(
             text,
-            "\n[{module}]\nluts = {}\nflip_flops = {}\ncarry4 = {}\nblock_rams_18k = {}\n",
+            "\n[{module}]\nsources = \"{sources}\"\nluts = {}\nflip_flops = {}\ncarry4 = {}\n\
+             block_rams_18k = {}\n",
             area.luts, area.flip_flops, area.carry4, area.block_rams_18k
         );
         text.push_str(&more(root, module)?);
@@ -108,6 +117,14 @@ pub fn run(root: &Path, check: bool) -> Result<bool> {
     let stale = format!("rtl: {RESULTS} is stale; `cargo xtask rtl` writes it anew\n{text}");
     println!("{}", if same { "rtl: all is well" } else { stale.as_str() });
     Ok(same)
+}
+
+/// The area that was written of a module, if it was of these sources and by these tools.
+fn written(there: &toml::Table, module: &str, sources: &str, tools: &str) -> Option<Area> {
+    let is =
+        |value: Option<&toml::Value>, expected| value.and_then(|v| v.as_str()) == Some(expected);
+    let same = is(there.get(module)?.get("sources"), sources) && is(there.get("tools"), tools);
+    same.then(|| Area::written(there, module)).flatten()
 }
 
 /// What is measured of a module by running it.
@@ -180,12 +197,19 @@ fn sources(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The mark of a module and of what it is made of.
+fn module_mark(root: &Path, module: &str, parts: &[&str]) -> Result<String> {
+    let names = parts.iter().chain([&module]);
+    let paths: Vec<PathBuf> = names.map(|name| root.join(format!("rtl/{name}.sv"))).collect();
+    Ok(format!("{:016x}", mark(&paths)?))
+}
+
 /// FNV-1a of names and contents: enough to see that they have changed.
-fn mark(root: &Path) -> Result<u64> {
+fn mark(paths: &[PathBuf]) -> Result<u64> {
     let mut mark = 0xcbf2_9ce4_8422_2325_u64;
-    for path in sources(root, "rtl", "sv")? {
+    for path in paths {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         for byte in name.iter().chain(&[0]).chain(&text).chain(&[0]) {
             mark = (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -230,11 +254,46 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let text = fs::read_to_string(root.join(RESULTS)).unwrap();
         let table: toml::Table = text.parse().unwrap();
-        let expected = format!("{:016x}", mark(root).unwrap());
+        let all = sources(root, "rtl", "sv").unwrap();
+        let expected = format!("{:016x}", mark(&all).unwrap());
         let stale = "rtl/results.toml is stale: cargo xtask rtl writes it anew";
         assert_eq!(table["sources"].as_str(), Some(expected.as_str()), "{stale}");
-        for (module, _) in MODULES {
+        for (module, parts) in MODULES {
             assert!(table[module]["luts"].as_integer().unwrap() > 0, "{module}");
+            let expected = module_mark(root, module, parts).unwrap();
+            assert_eq!(table[module]["sources"].as_str(), Some(&*expected), "{module}: {stale}");
         }
+    }
+
+    #[test]
+    fn figures_of_other_sources_or_tools_are_not_kept() {
+        let text = "tools = 't 1'\n[buffer]\nsources = 'a'\nluts = 3\nflip_flops = 2\n\
+                    carry4 = 1\nblock_rams_18k = 0\n[xbar]\nluts = 3\n";
+        let there: toml::Table = text.parse().unwrap();
+        let luts =
+            |module, sources, tools| written(&there, module, sources, tools).map(|area| area.luts);
+        assert_eq!(luts("buffer", "a", "t 1"), Some(3));
+        assert_eq!(luts("buffer", "b", "t 1"), None);
+        assert_eq!(luts("buffer", "a", "t 2"), None);
+        assert_eq!(luts("xbar", "a", "t 1"), None);
+        assert_eq!(luts("lz4_enc", "a", "t 1"), None);
+    }
+
+    #[test]
+    fn a_module_s_mark_hangs_on_its_own_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            fs::write(folder.path().join(format!("rtl/{name}.sv")), text).unwrap();
+        };
+        fs::create_dir(folder.path().join("rtl")).unwrap();
+        for name in ["top", "part", "other"] {
+            write(name, "module");
+        }
+        let now = || module_mark(folder.path(), "top", &["part"]).unwrap();
+        let before = now();
+        write("other", "changed");
+        assert_eq!(now(), before);
+        write("part", "changed");
+        assert_ne!(now(), before);
     }
 }
