@@ -53,7 +53,7 @@ impl Machine {
     /// completed and writes in turn.
     fn next_batch(&mut self, now: SimTime) -> Option<(Kind, usize, Vec<Chunk>)> {
         let mut chunks = self.spare_chunks.pop().unwrap_or_default();
-        chunks.clear();
+        debug_assert!(chunks.is_empty(), "lists are put back empty");
         let delays = self.delays();
         let limit = self.spec.batch.chunks as usize;
         let room = |machine: &mut Self, wanted: usize| !delays || machine.delayed.reserve(wanted);

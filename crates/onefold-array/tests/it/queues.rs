@@ -188,3 +188,42 @@ fn a_server_that_may_not_have_more_batches_on_their_way_is_stopped_by_that() {
     assert!(busy.batches_in_flight_share > 0.99, "{}", busy.batches_in_flight_share);
     assert_eq!(busy.bottleneck.unwrap().name, "cores");
 }
+
+#[test]
+fn engines_take_turns_where_nobody_looks_which_is_free() {
+    let blind = |count: &str| {
+        let settings = ["workload.requests=60000", "link.generation=4", "cpu.sockets=8"];
+        let more = ["schedule.short_term=off", "nic.count=16", "ssd.count=64", count];
+        run("dedicated", &[&settings[..], &more].concat()).gb_per_s
+    };
+    let (one, two, three) =
+        (blind("engine.count=1"), blind("engine.count=2"), blind("engine.count=3"));
+    assert!((1.8..2.1).contains(&(two / one)), "{two} {one}");
+    assert!((2.6..3.1).contains(&(three / one)), "{three} {one}");
+}
+
+#[test]
+fn every_engine_whose_mix_is_wrong_is_changed_once() {
+    // Units for compression are missing, and nothing changes afterwards.
+    let wrong = ["engine.hash_units=150", "engine.compress_units=10", "schedule.long_term=on"];
+    let load =
+        ["workload.requests=60000", "workload.duplicate_share=0", "predictor.kind=all-unique"];
+    let often = ["schedule.window_ns=2000000", "schedule.downtime_ns=1000000"];
+    for (count, changes) in [("engine.count=1", 1), ("engine.count=3", 3)] {
+        let report = run("cidr", &[&wrong[..], &load, &often, &[count]].concat());
+        assert_eq!(report.reconfigurations, changes, "{count}");
+    }
+}
+
+#[test]
+fn energy_is_what_busy_and_idle_parts_draw_over_what_they_did() {
+    let settings = ["workload.requests=20000", "power.core_idle_w=2.0", "power.core_busy_w=5.0"];
+    let report = run("software", &settings);
+    let watts = 24.0 * 2.0 + report.cores * 3.0;
+    let expected = watts / report.gb_per_s;
+    assert!((report.joules_per_gb / expected - 1.0).abs() < 1e-9, "{report:?}");
+    let engine = ["power.engine_idle_w=30.0", "power.engine_busy_w=30.0"];
+    let report = run("cidr", &[&settings[..], &engine].concat());
+    let expected = (24.0 * 2.0 + report.cores * 3.0 + 30.0) / report.gb_per_s;
+    assert!((report.joules_per_gb / expected - 1.0).abs() < 1e-9, "{report:?}");
+}

@@ -88,3 +88,11 @@ fn what_it_runs_reduces_by_what_was_asked() {
         assert!((kept - (1.0 - reduction)).abs() < 0.02, "{preset} {reduction}: {kept}");
     }
 }
+
+#[test]
+fn parts_that_were_guessed_too_many_are_taken_away_one_by_one() {
+    let goal = Goal { gb_per_s: 9.0, ..GOAL };
+    for part in &sized("cidr", &[], goal).unwrap().parts {
+        assert!(part.one_less_gb_per_s.is_none_or(|less| less < 9.0), "{part:?}");
+    }
+}
