@@ -17,9 +17,10 @@ use onefold_pool::{Budgets, Pool, Thoroughness, Volume};
 use crate::clock;
 use crate::data::BLOCK;
 use crate::lab::{Lab, new_pool, open_pool};
+use crate::memory;
 use crate::report::{Goal, Row, Unit};
 
-use source::{Source, Tree, WorkingSet, copies_of_random_blocks};
+use source::{Small, Source, Tree, WorkingSet, copies_of_random_blocks};
 
 const GROUP: &str = "index";
 /// Bytes of a request.
@@ -31,6 +32,8 @@ const VOLUME_BYTES: u64 = 1 << 40;
 const INDEX_MIN: u64 = 1 << 20;
 /// Shares of what the index needs, and what is to be found at once of a second copy.
 const SHARES: [(u64, f64); 3] = [(5, 0.90), (15, 0.95), (50, 0.97)];
+/// Copies of parts of many blocks.
+const COPIES: u64 = 8;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// A pool of its own folder.
@@ -122,6 +125,9 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     }
     if lab.wants("table") {
         rows.push(larger_than_memory(lab)?);
+    }
+    if lab.wants("many") {
+        rows.extend(many_blocks(lab)?);
     }
     Ok(rows)
 }
@@ -295,4 +301,46 @@ fn larger_than_memory(lab: &Lab) -> Result<Row> {
             Unit::Share,
         )
     })
+}
+
+/// So many blocks that the hooks of all take a quarter of the index, and copies from anywhere.
+fn many_blocks(lab: &Lab) -> Result<[Row; 2]> {
+    let (blocks, index_bytes) = lab.pick((25_000_000, 16 << 20), (100_000, INDEX_MIN));
+    let scratch = lab.scratch()?;
+    eprintln!("index: {blocks} blocks, an index of {}", ByteSize(index_bytes));
+    let before = memory::resident()?;
+    let mut bench = Bench::new(&scratch.path().join("many"), index_bytes)?;
+    bench.write(&mut Small::new(0..blocks), 0)?;
+    let len = blocks / COPIES / 4;
+    let (mut copied, mut found) = (0, 0);
+    for copy in 0..COPIES {
+        let from = copy * (blocks / COPIES);
+        let at = VOLUME_BYTES / 2 + copy * (VOLUME_BYTES / 64);
+        let written = bench.write(&mut Small::new(from..from + len), at)?;
+        copied += written.blocks;
+        found += written.found;
+    }
+    let resident = memory::resident()?.saturating_sub(before);
+    let status = bench.pool.status()?;
+    let name = |what: &str| format!("{blocks} blocks, index of {}: {what}", ByteSize(index_bytes));
+    let row = |what: &str, value, unit, goal| Row {
+        goal: lab.pick(Some(goal), None),
+        ..Row::new(GROUP, name(what), value, unit)
+    };
+    let memory = status.index_memory_bytes as f64 / index_bytes as f64;
+    let beside = status.memory_bytes() - status.index_memory_bytes;
+    Ok([
+        Row {
+            note: format!("{COPIES} copies of {} each", ByteSize(len * BLOCK as u64)),
+            ..row("copies found at once", share(found, copied), Unit::Share, Goal::AtLeast(0.9))
+        },
+        Row {
+            note: format!(
+                "resident in all {}; maps, tables and buffers {}",
+                ByteSize(resident),
+                ByteSize(beside)
+            ),
+            ..row("memory of its limit", memory, Unit::Share, Goal::AtMost(1.1))
+        },
+    ])
 }

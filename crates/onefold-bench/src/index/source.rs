@@ -113,6 +113,28 @@ impl Source for Seeds {
     }
 }
 
+/// Blocks that are nearly nothing but their numbers.
+pub struct Small(std::ops::Range<u64>);
+
+impl Small {
+    /// Those with these numbers.
+    pub const fn new(numbers: std::ops::Range<u64>) -> Self {
+        Self(numbers)
+    }
+}
+
+impl Source for Small {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        for (block, number) in buffer.chunks_exact_mut(BLOCK).zip(&mut self.0) {
+            block.fill(0);
+            block[..8].copy_from_slice(&(number + 1).to_le_bytes());
+            filled += BLOCK;
+        }
+        Ok(filled)
+    }
+}
+
 /// Three of four blocks from a working set, as fio draws them.
 pub struct WorkingSet {
     seeds: Vec<u64>,
