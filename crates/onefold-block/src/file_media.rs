@@ -7,7 +7,7 @@
 //! Cost: one system call per verb; `sync` is `fdatasync` unless the length changed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatvfs, seek};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::access::{Access, Group};
 use crate::direct::Direct;
@@ -214,6 +214,12 @@ impl Media for FileMedia {
             }
         }
         Ok(())
+    }
+
+    fn read_at_hand(&self, offset: u64, buf: &mut [u8]) -> bool {
+        let wanted = buf.len();
+        let read = preadv2(&self.file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
+        read == Ok(wanted)
     }
 
     fn will_read(&self, offset: u64, len: u64) {

@@ -63,6 +63,13 @@ pub trait Media: Send + Sync {
     /// Fill `buf` from `offset`; [`MediaError::Truncated`] if it does not reach that far.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError>;
 
+    /// Fill `buf` from `offset` if that needs no wait for a device; false if it may, and then `buf`
+    /// holds anything.
+    fn read_at_hand(&self, offset: u64, buf: &mut [u8]) -> bool {
+        let _ = (offset, buf);
+        false
+    }
+
     /// Bytes from here on will be read soon: media that can begin now do, and say nothing.
     fn will_read(&self, offset: u64, len: u64) {
         let _ = (offset, len);

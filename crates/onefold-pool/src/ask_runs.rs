@@ -3,8 +3,7 @@
 //! In: a batch's chunks without a candidate. Out: candidates, to be verified like all others.
 //! Invariants: (1) no lock is held while anything is read; (2) what cannot be asked in time is
 //! stored, and left to the background: only so many batches ask at once.
-//! Cost: memory for filters; a block of 4 KiB for each chunk that a filter says may be there. The
-//! blocks of a batch are announced together before the first is read, so that reads overlap.
+//! Cost: memory for filters; a block of 4 KiB for each chunk that may be there. The blocks of a batch are announced together before the first is read, so that reads overlap.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::engine::{Inner, Scratch};
 use crate::format::pair::{Pair, key_of};
 use crate::index::{Candidates, Place};
-use crate::predictor::Predictor;
+use crate::predictor::{Predictions, Predictor};
 use crate::runs::lookup::{Lookup, Perhaps};
 
 /// Batches that ask at once: more would wait for each other's reads.
@@ -23,13 +22,24 @@ const ASKING_MAX: u32 = 8;
 pub struct AskRuns {
     lookup: RwLock<Arc<Lookup>>,
     asking: AtomicU32,
-    pub predictor: Predictor,
+    /// Of look-ups that a filter says may find something, and of those of which nothing is known.
+    predictors: [Predictor; 2],
 }
 
 impl AskRuns {
     /// What can be asked now.
     pub fn lookup(&self) -> Arc<Lookup> {
         Arc::clone(&self.lookup.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn predictor(&self, perhaps: &Perhaps) -> &Predictor {
+        &self.predictors[usize::from(!perhaps.filtered)]
+    }
+
+    /// What came of all.
+    pub fn predictions(&self) -> Predictions {
+        let [filtered, bare] = &self.predictors;
+        filtered.predictions() + bare.predictions()
     }
 
     /// Other runs are there.
@@ -61,7 +71,6 @@ impl Inner {
         if lookup.is_empty() {
             return;
         }
-        let predictor = &self.ask_runs.predictor;
         let mut wanted: Vec<(usize, Perhaps)> = Vec::new();
         let mut perhaps = Vec::new();
         for (number, (&hash, found)) in scratch.hashes.iter().zip(&*found).enumerate() {
@@ -70,37 +79,67 @@ impl Inner {
             }
             perhaps.clear();
             lookup.perhaps(key_of(hash), &mut perhaps);
-            if !perhaps.is_empty() && predictor.is_worth() {
-                wanted.extend(perhaps.iter().map(|&at| (number, at)));
-            }
+            let worth = perhaps.iter().filter(|at| self.ask_runs.predictor(at).is_worth());
+            wanted.extend(worth.map(|&at| (number, at)));
         }
         if wanted.is_empty() {
             return;
         }
         let Some(_leave) = Leave::take(&self.ask_runs.asking) else {
-            predictor.pass(wanted.len() as u64);
+            wanted.iter().for_each(|(_, at)| self.ask_runs.predictor(at).pass());
             return;
         };
-        for (_, at) in &wanted {
-            lookup.announce(*at);
+        // Blocks in the page cache are read at once; the others are asked for together.
+        let mut later = Vec::new();
+        for &(number, at) in &wanted {
+            if !self.ask(&lookup, (number, at), scratch, found, Wait::Never) {
+                lookup.announce(at);
+                later.push((number, at));
+            }
         }
-        let mut pairs: Vec<Pair> = Vec::new();
-        for of_one in wanted.chunk_by(|a, b| a.0 == b.0) {
-            let number = of_one[0].0;
-            pairs.clear();
-            for (_, at) in of_one {
-                if let Err(error) = lookup.read(*at, key_of(scratch.hashes[number]), &mut pairs) {
-                    // It is a hint: the background comes upon the damage, and names it.
-                    tracing::debug!("a run cannot be asked: {error}");
-                }
-            }
-            let newest = self.newest();
-            let place = |pair: &Pair| Place::new(pair.container(), pair.ordinal() as u16);
-            let there = |place: &Place| place.container(newest).is_some();
-            predictor.learn(!pairs.is_empty());
-            for place in pairs.iter().filter_map(place).filter(there) {
-                found[number].push(place);
-            }
+        for at in later {
+            self.ask(&lookup, at, scratch, found, Wait::IfNeeded);
         }
     }
+
+    /// Ask for the chunk with this number in the batch, if it was not found yet; false if that
+    /// would have to wait.
+    fn ask(
+        &self,
+        lookup: &Lookup,
+        (number, at): (usize, Perhaps),
+        scratch: &Scratch,
+        found: &mut [Candidates],
+        wait: Wait,
+    ) -> bool {
+        if found[number].iter().next().is_some() {
+            return true;
+        }
+        let (key, mut pairs) = (key_of(scratch.hashes[number]), Vec::new());
+        let read = match wait {
+            Wait::Never => lookup.read_at_hand(at, key, &mut pairs),
+            Wait::IfNeeded => lookup.read(at, key, &mut pairs).map(|()| true),
+        };
+        match read {
+            Ok(false) => return false,
+            Ok(true) => {}
+            // It is a hint: the background comes upon the damage, and names it.
+            Err(error) => tracing::debug!("a run cannot be asked: {error}"),
+        }
+        self.ask_runs.predictor(&at).learn(!pairs.is_empty());
+        let newest = self.newest();
+        let place = |pair: &Pair| Place::new(pair.container(), pair.ordinal() as u16);
+        let there = |place: &Place| place.container(newest).is_some();
+        for place in pairs.iter().filter_map(place).filter(there) {
+            found[number].push(place);
+        }
+        true
+    }
+}
+
+/// Whether a look-up may wait for the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Never,
+    IfNeeded,
 }

@@ -170,7 +170,7 @@ impl Inner {
         engine.space.journal_restarted();
         engine.space.journal_took(since);
         self.map.checkpoint_is_durable();
-        self.settle_at(flusher.sequence, frozen.superblock.next_container);
+        self.checkpoint_sequence.store(flusher.sequence, Ordering::Release);
         count(&self.counters.checkpoints, 1);
         frozen.dead.into_iter().map(|(id, _)| id).collect()
     }

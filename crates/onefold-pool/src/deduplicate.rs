@@ -4,8 +4,8 @@
 //! In: a budget of bytes. Out: runs, and blocks that refer to one record instead of several.
 //! Source: the exact offline pass of [park-shin], made incremental: every merge is a part of it.
 //! Invariants: (1) no clock: steps happen when a caller asks; (2) nothing is shared that was not
-//! compared ([`crate::twins`]); (3) containers come into runs only when a checkpoint knows them, so
-//! that their numbers are never given out again.
+//! compared ([`crate::twins`]); (3) containers come into runs only when it is durable that they are
+//! there, so that their numbers are never given out again.
 //! Cost: 44 bytes read of each chunk's directory, 16 written; 32 for each of its merges, of which
 //! there are as many as there are levels: one for each eightfold of the index's memory.
 
@@ -21,11 +21,10 @@ use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container::{DirectoryEntry, directory_bytes};
 use crate::format::pair::{HOOKS_END, Pair};
-use crate::open::filter_bytes;
 use crate::pool::Pool;
 use crate::predictor::Predictions;
 use crate::runs::container_set::ContainerSet;
-use crate::runs::lookup::{Builder, Lookup};
+use crate::runs::lookup_builder::{Builder, bytes_wanted};
 use crate::runs::merge::{Merge, MergeError, Output, Progress, SEGMENT_PAIRS};
 use crate::runs::reader::RunReader;
 use crate::runs::set::{Run, Runs, Thoroughness, survey};
@@ -43,6 +42,11 @@ const WORTH_SHARE: u64 = 16;
 const READ_SHARE: u64 = 32;
 /// Blocks of a run that are read at once, at most.
 const BLOCKS_AT_ONCE_MAX: u64 = 16;
+/// The index gives up to this share of its memory to filters of what is in runs on disk: half, as
+/// they tell of nine times as many fingerprints in the same memory.
+const FILTER_SHARE_MAX: u64 = 2;
+/// At first, and then always double as much: this share.
+const FILTER_SHARE_MIN: u64 = 16;
 /// Hooks that are handed on together.
 const PAIRS_AT_ONCE: usize = 4096;
 /// Containers of a new run, at most.
@@ -90,6 +94,8 @@ pub struct Deduplication {
     unreadable: HashSet<ContainerId>,
     /// Numbers of the runs that writers can ask, as far as there is memory.
     asked: Vec<u32>,
+    /// Memory that the index has given to them.
+    filter_bytes: u64,
     /// No space was left when so many commits had been made.
     blocked_at: Option<u64>,
 }
@@ -320,6 +326,8 @@ impl Inner {
             Thoroughness::Whole => 1,
         };
         if pairs >= least {
+            // What a run tells of is durable before it: no other containers get these numbers.
+            self.flush()?;
             let (pairs, covered) = (Vec::with_capacity(pairs as usize), Vec::new());
             state.work = Some(Work::Learn(Learning { left: new, pairs, covered }));
             return Ok(true);
@@ -341,11 +349,33 @@ impl Inner {
         if numbers == state.asked || self.index_knows_all() {
             return Ok(false);
         }
-        let limit = filter_bytes(&self.budgets);
-        let builder = Builder::new(runs.folder(), runs.whole(), limit);
+        let (folder, wanted) = (Arc::clone(runs.folder()), bytes_wanted(runs.whole()));
+        let limit = self.make_room_for_filters(&mut state.filter_bytes, wanted);
+        let runs = self.runs(&mut state.runs)?;
+        let before = self.ask_runs.lookup();
+        let builder = Builder::new(&folder, runs.whole(), limit, &before);
+        // While it is made, there is no room for what is of no use any more.
+        self.ask_runs.replace(builder.kept());
         state.asked = numbers;
         state.work = Some(Work::Filters(Box::new(builder)));
         Ok(true)
+    }
+
+    /// Have the index make room for filters of so many bytes, as far as it goes. Returns how many
+    /// they may be.
+    fn make_room_for_filters(&self, now: &mut u64, wanted_bytes: u64) -> u64 {
+        let all = self.budgets.index_bytes - self.directories.budget_bytes() as u64;
+        let most = all / FILTER_SHARE_MAX;
+        let mut given = (*now).max(all / FILTER_SHARE_MIN);
+        while given < wanted_bytes.min(most) {
+            given *= 2;
+        }
+        let given = given.min(most);
+        if given > *now {
+            self.index.shrink(all - given);
+            *now = given;
+        }
+        given
     }
 
     /// Right after the index was filled, and has no room for all: writers are to find the rest in
@@ -370,8 +400,6 @@ impl Inner {
         budget_bytes: u64,
         step: &mut DeduplicationStep,
     ) -> Result<(), PoolError> {
-        // While it is made, there is no room for the one before.
-        self.ask_runs.replace(Lookup::default());
         while step.work_bytes < budget_bytes {
             match builder.step() {
                 Ok(Some(bytes)) => step.work_bytes += bytes,
@@ -503,7 +531,7 @@ impl Inner {
         }
         pairs.sort_unstable();
         covered.sort_unstable();
-        let (sequence, _) = self.settled();
+        let sequence = self.checkpoint_sequence.load(Ordering::Acquire);
         let runs = self.runs(&mut state.runs)?;
         let number = runs.take_number();
         let mut output = Output::new(number, sequence, Vec::new(), covered, SEGMENT_PAIRS);
@@ -517,13 +545,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Containers that are in no run and may come into one: sealed, in the store, and known to a
-    /// checkpoint.
+    /// Containers that are in no run and may come into one: sealed and in the store.
     fn not_in_runs(
         &self,
         state: &mut Deduplication,
     ) -> Result<Vec<(ContainerId, ContainerInfo)>, PoolError> {
-        let (_, below) = self.settled();
         self.runs(&mut state.runs)?;
         let Deduplication { runs: Some(runs), scanned, unreadable, .. } = state else {
             return Ok(Vec::new());
@@ -536,7 +562,7 @@ impl Inner {
         let (mut new, mut pairs, mut waits) = (Vec::new(), 0, false);
         let engine = self.engine();
         for (id, info) in engine.table.after(*scanned) {
-            if id.get() >= below || pairs >= most || new.len() == CONTAINERS_MAX {
+            if pairs >= most || new.len() == CONTAINERS_MAX {
                 break;
             }
             let later = info.len_bytes == 0 || in_memory.contains(&id);
@@ -586,7 +612,7 @@ impl Inner {
             apart: seen.pairs - seen.met,
             runs: seen.runs,
             run_bytes: seen.run_bytes,
-            predictions: self.ask_runs.predictor.predictions(),
+            predictions: self.ask_runs.predictions(),
             merging: seen.merging,
         }
     }

@@ -73,8 +73,8 @@ pub(crate) struct Inner {
     pub deduplication_seen: Mutex<Option<Seen>>,
     /// The newest checkpoint that was found when the pool was opened.
     pub opened_at: u64,
-    /// The newest checkpoint, and the number of the first container that it does not know.
-    pub settled: Mutex<(u64, u32)>,
+    /// Sequence number of the newest durable checkpoint.
+    pub checkpoint_sequence: AtomicU64,
     /// What winning space back is at.
     pub reclaim: Mutex<Reclaim>,
     /// Who does what has piled up.
@@ -207,17 +207,6 @@ impl Inner {
         &self,
     ) -> std::sync::RwLockWriteGuard<'_, HashMap<ContainerId, Arc<OpenContainer>>> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sequence number of the newest durable checkpoint, and the number of the first container that
-    /// it does not know: none below is ever given out again.
-    pub fn settled(&self) -> (u64, u32) {
-        *self.settled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A checkpoint is durable.
-    pub fn settle_at(&self, sequence: u64, next_container: u32) {
-        *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = (sequence, next_container);
     }
 
     pub fn newest(&self) -> ContainerId {

@@ -57,15 +57,8 @@ const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 /// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
 /// into the default; the system's page cache has the others at hand.
 const DIRECTORY_SHARE: u64 = 8;
-/// Share of the index memory that is for filters of what is in runs on disk: a quarter.
-const FILTER_SHARE: u64 = 4;
 /// Memory for directories, at least: that of the fullest container.
 const DIRECTORY_BYTES_MIN: u64 = 256 << 10;
-
-/// Memory for filters of what is in runs on disk, in bytes.
-pub const fn filter_bytes(budgets: &Budgets) -> u64 {
-    budgets.index_bytes / FILTER_SHARE
-}
 
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -378,9 +371,7 @@ pub(crate) fn assemble(
         store,
         plain,
         map: maps.map,
-        index: FingerprintIndex::new(
-            budgets.index_bytes - directory_bytes - filter_bytes(&budgets),
-        ),
+        index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
         index_filling: IndexFilling::default(),
         directories: Directories::new(directory_bytes as usize),
         cache: ReadCache::new(budgets.cache_bytes, settings.chunk_size.bytes()),
@@ -398,7 +389,7 @@ pub(crate) fn assemble(
         deduplication_seen: Mutex::default(),
         ask_runs: AskRuns::default(),
         opened_at: superblock.sequence,
-        settled: Mutex::new((superblock.sequence, superblock.next_container)),
+        checkpoint_sequence: AtomicU64::new(superblock.sequence),
         reclaim: Mutex::default(),
         relief: Relief::default(),
         space_target: AtomicU32::new(0),

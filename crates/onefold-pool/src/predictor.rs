@@ -2,8 +2,8 @@
 //! Room: onefold-pool.
 //! In: what came of the last look-ups. Out: the unique-chunk predictor of [ajdari-talk]: a verdict
 //! before each look-up.
-//! A chunk for whose key a filter says "perhaps" is there or is one of 256 that are not; how many
-//! there are of each depends on what is written. While look-ups find little, one in 32 is made all
+//! A chunk for whose key a filter says "perhaps" is there or is one of 256 that are not; without a
+//! filter it may be any chunk. How many there are of each depends on what is written. While look-ups find little, one in 32 is made all
 //! the same, so that it is noticed when that changes.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -37,6 +37,18 @@ pub struct Predictions {
     pub passed: u64,
 }
 
+impl std::ops::Add for Predictions {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            asked: self.asked + other.asked,
+            right: self.right + other.right,
+            passed: self.passed + other.passed,
+        }
+    }
+}
+
 impl Default for Predictor {
     fn default() -> Self {
         let count = AtomicU64::default;
@@ -54,9 +66,9 @@ impl Predictor {
         passed % EXPLORED == EXPLORED - 1
     }
 
-    /// Many at once could not be looked for in time.
-    pub fn pass(&self, chunks: u64) {
-        self.passed.fetch_add(chunks, Ordering::Relaxed);
+    /// It could not be looked for in time.
+    pub fn pass(&self) {
+        self.passed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What came of a look-up.

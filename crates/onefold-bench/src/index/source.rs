@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use onefold_block::SplitMix64;
+use onefold_workload::Identity;
 
 use crate::data::{self, BLOCK};
 
@@ -129,6 +130,28 @@ impl Source for Small {
         for (block, number) in buffer.chunks_exact_mut(BLOCK).zip(&mut self.0) {
             block.fill(0);
             block[..8].copy_from_slice(&(number + 1).to_le_bytes());
+            filled += BLOCK;
+        }
+        Ok(filled)
+    }
+}
+
+/// Blocks that are nearly nothing but the identities of their contents.
+pub struct Identities<I>(I);
+
+impl<I: Iterator<Item = Identity>> Identities<I> {
+    /// Those of these contents.
+    pub const fn new(contents: I) -> Self {
+        Self(contents)
+    }
+}
+
+impl<I: Iterator<Item = Identity>> Source for Identities<I> {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        for (block, identity) in buffer.chunks_exact_mut(BLOCK).zip(&mut self.0) {
+            block.fill(0);
+            block[..16].copy_from_slice(identity.as_bytes());
             filled += BLOCK;
         }
         Ok(filled)

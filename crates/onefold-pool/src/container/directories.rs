@@ -105,6 +105,11 @@ pub struct Looked {
 }
 
 impl Directories {
+    /// Memory that it may use, in bytes.
+    pub const fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
     /// A cache of at most `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Self {
         let state = State {

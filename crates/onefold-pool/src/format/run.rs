@@ -177,12 +177,38 @@ pub fn decode_block(
     if found != Some(number) || count > PAIRS_PER_BLOCK {
         return Err(corrupt("its pairs are not those that belong here"));
     }
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    out.extend(pairs.chunks_exact(PAIR_BYTES).take(count).map(|pair| {
-        let (key, rest) = pair.split_at(8);
-        Pair { key: word(key), rest: word(rest) }
-    }));
+    out.extend(pairs.as_chunks().0.iter().take(count).map(decode_pair));
     Ok(())
+}
+
+/// Append the pairs of a block that have this key to `out`. Returns whether there may be more in
+/// the next block. Its checksum is not looked at: what damage leads to is a hint that turns out to
+/// be wrong, or is missing.
+pub fn search_block(
+    bytes: &[u8; BLOCK_BYTES],
+    (name, number): (&str, u32),
+    key: u64,
+    out: &mut Vec<Pair>,
+) -> Result<bool, PoolError> {
+    let (pairs, tail) = bytes.split_at(COUNT_AT);
+    let mut tail = Reader::new(tail);
+    let (count, found) = (tail.u32().unwrap_or(0) as usize, tail.u32());
+    if found != Some(number) || count > PAIRS_PER_BLOCK {
+        let at = (u64::from(number) + 1) * BLOCK_BYTES as u64;
+        return Err(PoolError::corrupt(name, at, "its pairs are not those that belong here"));
+    }
+    let (pairs, _) = pairs.as_chunks::<PAIR_BYTES>();
+    let pairs = &pairs[..count];
+    let first = pairs.partition_point(|pair| decode_pair(pair).key < key);
+    let same = pairs[first..].iter().map(decode_pair).take_while(|pair| pair.key == key);
+    out.extend(same);
+    Ok(pairs.last().is_none_or(|last| decode_pair(last).key <= key))
+}
+
+fn decode_pair(bytes: &[u8; PAIR_BYTES]) -> Pair {
+    let word =
+        |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, &b| word << 8 | u64::from(b));
+    Pair { key: word(0), rest: word(8) }
 }
 
 /// The list of containers, with its checksum.

@@ -98,16 +98,22 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockNumber(u32);
 
-/// Blocks, which are taken and never given back.
+/// Blocks.
 #[derive(Default)]
 pub struct Arena {
     slabs: Vec<Box<[Bucket]>>,
+    /// Blocks from the first on that were ever taken.
     taken: usize,
+    /// Of these, those that were given back, whose slots are free.
+    free: Vec<BlockNumber>,
 }
 
 impl Arena {
     /// A block of free slots; `None` if there is no memory for it.
     pub fn take(&mut self) -> Option<BlockNumber> {
+        if let Some(block) = self.free.pop() {
+            return Some(block);
+        }
         if self.taken == self.slabs.len() * SLAB_BLOCKS {
             let mut slab = Vec::new();
             if !memory::reserve(&mut slab, SLAB_BLOCKS * BLOCK_BUCKETS) {
@@ -120,6 +126,45 @@ impl Arena {
         Some(BlockNumber(self.taken as u32 - 1))
     }
 
+    /// Nobody needs this block any more.
+    pub fn give(&mut self, block: BlockNumber) {
+        (0..BLOCK_BUCKETS).for_each(|at| self.bucket(block, at).fill(&[FREE; SLOTS]));
+        self.free.push(block);
+    }
+
+    /// From now on, blocks that are to stay are below the number returned, or are moved there by
+    /// [`Arena::move_below`], until [`Arena::cut`] gives the memory past it back.
+    pub fn begin_cut(&mut self) -> usize {
+        let slabs = (self.taken - self.free.len()).div_ceil(SLAB_BLOCKS);
+        let end = slabs * SLAB_BLOCKS;
+        // What was never taken of the last slab that stays is free, too.
+        let never = (self.taken..end).map(|number| BlockNumber(number as u32));
+        self.free.retain(|block| (block.0 as usize) < end);
+        self.free.extend(never);
+        self.taken = self.taken.max(end);
+        end
+    }
+
+    /// The block with this content that is below `end`.
+    pub fn move_below(&mut self, block: BlockNumber, end: usize) -> BlockNumber {
+        if (block.0 as usize) < end {
+            return block;
+        }
+        let to = self.free.pop().expect("as many are free below the end as are in use past it");
+        for at in 0..BLOCK_BUCKETS {
+            self.bucket(to, at).fill(&self.bucket(block, at).slots());
+        }
+        to
+    }
+
+    /// Give back the memory of all blocks from `end` on.
+    pub fn cut(&mut self, end: usize) {
+        self.slabs.truncate(end / SLAB_BLOCKS);
+        self.slabs.shrink_to_fit();
+        self.free.shrink_to_fit();
+        self.taken = end;
+    }
+
     /// A bucket of a block.
     pub fn bucket(&self, block: BlockNumber, bucket: usize) -> &Bucket {
         let at = block.0 as usize;
@@ -130,6 +175,7 @@ impl Arena {
     pub fn bytes(&self) -> usize {
         self.slabs.iter().map(|slab| slab.len() * size_of::<Bucket>()).sum::<usize>()
             + self.slabs.capacity() * size_of::<Box<[Bucket]>>()
+            + self.free.capacity() * size_of::<BlockNumber>()
     }
 }
 
@@ -157,5 +203,35 @@ mod tests {
         }
         let slabs = 2 * SLAB_BLOCKS * BLOCK_BYTES;
         assert!((slabs..slabs + 128).contains(&arena.bytes()), "{}", arena.bytes());
+    }
+
+    #[test]
+    fn memory_past_the_blocks_in_use_is_given_back_and_their_content_stays() {
+        let mut arena = Arena::default();
+        let blocks: Vec<BlockNumber> =
+            (0..3 * SLAB_BLOCKS).map(|_| arena.take().unwrap()).collect();
+        for (number, &block) in blocks.iter().enumerate() {
+            assert!(arena.bucket(block, 3).put(number as u64 + 1));
+        }
+        // Every third stays.
+        for (number, &block) in blocks.iter().enumerate() {
+            if number % 3 != 0 {
+                arena.give(block);
+            }
+        }
+        let end = arena.begin_cut();
+        assert_eq!(end, SLAB_BLOCKS);
+        let mut kept: Vec<BlockNumber> = blocks.into_iter().step_by(3).collect();
+        for block in &mut kept {
+            *block = arena.move_below(*block, end);
+        }
+        arena.cut(end);
+        for (number, &block) in kept.iter().enumerate() {
+            assert_eq!(arena.bucket(block, 3).get(0), 3 * number as u64 + 1);
+        }
+        assert!(arena.bytes() < SLAB_BYTES + 2048, "{}", arena.bytes());
+        // The next one is of new memory, and empty.
+        let next = arena.take().unwrap();
+        assert_eq!(arena.bucket(next, 3).slots(), [FREE; SLOTS]);
     }
 }

@@ -41,10 +41,15 @@ pub const fn is_hook(hash: u64) -> bool {
 pub struct FingerprintIndex {
     tables: RwLock<Tables>,
     /// Held by the one thread that inserts.
-    growth: Mutex<Layout>,
+    growth: Mutex<Growth>,
     let_go: AtomicU64,
     /// Of these, hooks.
     hooks_let_go: AtomicU64,
+}
+
+/// What is there to grow with.
+struct Growth {
+    layout: Layout,
     buckets_per_shard: usize,
     budget_bytes: u64,
 }
@@ -71,25 +76,51 @@ impl FingerprintIndex {
     /// An empty index that will never use more than `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         let shards = (budget_bytes / SHARD_BYTES_MAX).clamp(16, 1 << 16).next_power_of_two();
-        // A block, with its number (room for twice as many) and its part of the arena's own.
-        let block_bytes = (BLOCK_BYTES + 16) as u64;
-        let beside = shards * size_of::<Shard>() as u64
-            + Layout::bytes_max(budget_bytes / shards)
-            + SLAB_BYTES as u64;
-        let blocks = budget_bytes.saturating_sub(beside) / block_bytes / shards;
-        let blocks = blocks.max(1) as usize;
+        let growth = Growth {
+            layout: Layout::default(),
+            buckets_per_shard: buckets_per_shard(budget_bytes, shards),
+            budget_bytes,
+        };
         let tables = Tables {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             arena: Arena::default(),
         };
         Self {
             tables: RwLock::new(tables),
-            growth: Mutex::default(),
+            growth: Mutex::new(growth),
             let_go: AtomicU64::new(0),
             hooks_let_go: AtomicU64::new(0),
-            buckets_per_shard: blocks * BLOCK_BUCKETS,
-            budget_bytes,
         }
+    }
+
+    /// Never use more than `budget_bytes` from now on: what does not fit is let go. Searches wait
+    /// for one shard at a time.
+    pub fn shrink(&self, budget_bytes: u64) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if budget_bytes >= growth.budget_bytes {
+            return;
+        }
+        let shards = self.tables().shards.len();
+        let most = buckets_per_shard(budget_bytes, shards as u64);
+        (growth.buckets_per_shard, growth.budget_bytes) = (most, budget_bytes);
+        let with = |step: &mut dyn FnMut(&mut Shard, &mut Arena)| {
+            for number in 0..shards {
+                let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+                let Tables { shards, arena } = &mut *tables;
+                step(&mut shards[number], arena);
+            }
+        };
+        with(&mut |shard, arena| {
+            // Without memory to do it in, that shard stays as it is.
+            let gone = shard.shrink(arena, most, &mut growth.layout).unwrap_or_default();
+            self.let_go.fetch_add(gone.0, Ordering::Relaxed);
+            self.hooks_let_go.fetch_add(gone.1, Ordering::Relaxed);
+        });
+        growth.layout = Layout::default();
+        let arena = || self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let end = arena().arena.begin_cut();
+        with(&mut |shard, arena| shard.move_below(arena, end));
+        arena().arena.cut(end);
     }
 
     fn tables(&self) -> RwLockReadGuard<'_, Tables> {
@@ -129,7 +160,8 @@ impl FingerprintIndex {
                 let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
                 let Tables { shards, arena } = &mut *tables;
                 let shard = &mut shards[number];
-                let let_go = shard.grow(arena, self.buckets_per_shard, number, &mut growth);
+                let most = growth.buckets_per_shard;
+                let let_go = shard.grow(arena, most, number, &mut growth.layout);
                 // Without memory this one is not noted: its chunk may be stored again.
                 done += usize::from(let_go.is_none());
                 self.let_go.fetch_add(let_go.unwrap_or(1), Ordering::Relaxed);
@@ -180,7 +212,10 @@ impl FingerprintIndex {
     /// What it holds now.
     pub fn stats(&self) -> IndexStats {
         // In the order in which an insertion takes them.
-        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let (growth, budget_bytes) = {
+            let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            (growth.layout.bytes(), growth.budget_bytes)
+        };
         let tables = self.tables();
         let beside: usize = tables.shards.iter().map(Shard::bytes).sum();
         let bytes = tables.arena.bytes() + size_of_val(&*tables.shards) + beside + growth;
@@ -188,9 +223,20 @@ impl FingerprintIndex {
             entries: tables.shards.iter().map(|shard| shard.len() as u64).sum(),
             let_go: self.let_go.load(Ordering::Relaxed),
             bytes: bytes as u64,
-            budget_bytes: self.budget_bytes,
+            budget_bytes,
         }
     }
+}
+
+/// Buckets that each of so many shards may have.
+fn buckets_per_shard(budget_bytes: u64, shards: u64) -> usize {
+    // A block, with its number (room for twice as many) and its part of the arena's own.
+    let block_bytes = (BLOCK_BYTES + 16) as u64;
+    let beside = shards * size_of::<Shard>() as u64
+        + Layout::bytes_max(budget_bytes / shards)
+        + SLAB_BYTES as u64;
+    let blocks = budget_bytes.saturating_sub(beside) / block_bytes / shards;
+    blocks.max(1) as usize * BLOCK_BUCKETS
 }
 
 impl Tables {
@@ -304,6 +350,33 @@ mod tests {
         assert!(index.is_full_of_hooks());
         let newest = (count - 10_000..count).filter(|&n| held(n)).count();
         assert!(newest > 4_000, "{newest} of the newest 10,000 that are no hooks");
+    }
+
+    #[test]
+    fn it_shrinks_to_its_hooks_and_what_was_of_use_and_goes_on() {
+        for (before, after) in [(8 << 20, 2 << 20), (8 << 20, 7 << 20), (1 << 20, 400 << 10)] {
+            let index = FingerprintIndex::new(before);
+            let count = before / 14;
+            insert(&index, 0..count);
+            let used: Vec<u64> = (0..1000).map(|n| n * 37).collect();
+            for &n in &used {
+                lookup(&index, mix(n));
+            }
+            index.shrink(after);
+            let stats = index.stats();
+            assert!(stats.bytes <= after, "{} bytes of {after}", stats.bytes);
+            assert_eq!((stats.entries + stats.let_go, stats.budget_bytes), (count, after));
+            assert!(stats.entries > after / 13 || after < 1 << 20, "{} entries", stats.entries);
+            let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
+            assert!(used.iter().all(|&n| held(n)));
+            assert!((0..count).filter(|&n| is_hook(mix(n))).all(held));
+            assert!(!index.is_full_of_hooks());
+            // As a smaller one that was always so small.
+            insert(&index, count..4 * count);
+            let newest = (4 * count - after / 40..4 * count).filter(|&n| held(n)).count() as u64;
+            assert!(newest > after / 45, "{newest} of the newest");
+            assert!(index.stats().bytes <= after, "{} of {after}", index.stats().bytes);
+        }
     }
 
     #[test]

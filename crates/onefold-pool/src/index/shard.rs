@@ -230,6 +230,53 @@ impl Shard {
         }
     }
 
+    /// At most so many buckets, and never more again. Hooks stay, as far as they fill half of the
+    /// slots, and of the others those that were of use last. Returns how many entries and how many
+    /// hooks were let go; or `None`, with nothing changed, if there is no memory.
+    pub fn shrink(
+        &mut self,
+        arena: &mut Arena,
+        buckets_max: usize,
+        layout: &mut Layout,
+    ) -> Option<(u64, u64)> {
+        if self.buckets <= buckets_max {
+            return Some((0, 0));
+        }
+        let mut entries = Vec::new();
+        if !layout.clear(buckets_max) || !memory::reserve(&mut entries, self.len()) {
+            return None;
+        }
+        let all = (0..self.buckets).flat_map(|at| self.bucket(arena, at).slots());
+        entries.extend(all.filter(|&entry| entry != FREE));
+        let rank = |&entry: &u64| (age_of(entry), place_of(entry).map_or(0, Place::seniority));
+        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(rank(entry)));
+        let is_hook = |entry: &u64| is_hook_tag(tag_of(*entry));
+        let hooks = entries.iter().copied().filter(is_hook);
+        let others = entries.iter().copied().filter(|entry| !is_hook(entry));
+        let (mut let_go, mut hooks_let_go) = (0, 0);
+        let kept = buckets_max * HOOKS_KEPT;
+        for entry in hooks.clone().take(kept).chain(others).chain(hooks.skip(kept)) {
+            if !layout.put(entry) {
+                let_go += 1;
+                hooks_let_go += u64::from(is_hook(&entry));
+            }
+        }
+        self.grown = true;
+        self.take_over(arena, layout);
+        for block in self.blocks.drain(buckets_max.div_ceil(BLOCK_BUCKETS)..) {
+            arena.give(block);
+        }
+        self.blocks.shrink_to_fit();
+        Some((let_go, hooks_let_go))
+    }
+
+    /// Have blocks from this number on moved below it.
+    pub fn move_below(&mut self, arena: &mut Arena, end: usize) {
+        for block in &mut self.blocks {
+            *block = arena.move_below(*block, end);
+        }
+    }
+
     /// See that it has the blocks for so many buckets; those that it got stay with it.
     fn take_blocks(&mut self, arena: &mut Arena, buckets: usize) -> bool {
         while self.blocks.len() * BLOCK_BUCKETS < buckets {

@@ -4,54 +4,49 @@
 //! Source: a table on disk behind a filter in memory, as [ajdari-talk] has it for FIDR; the filter
 //! is that of [binary-fuse-22].
 //! Invariant: what is told is a hint: it is verified like the index's.
-//! Cost: 1.15 bytes of memory a pair; a block of 4 KiB read for each key that is there, and for one
-//! in 256 that is not.
+//! Cost: 4 bytes of memory for each block of 255 pairs, and where there is room for filters 1.15
+//! bytes a pair. A block of 4 KiB is read for each key that is there; of those that are not, for
+//! one in 256 where there is a filter, and elsewhere for all.
 
 use std::sync::Arc;
 
-use onefold_block::{Folder, Media};
+use onefold_block::Media;
 use xorf::{BinaryFuse8, Filter};
 
-use super::set::Run;
-use super::writer::file_name;
 use crate::error::PoolError;
 use crate::format::pair::Pair;
-use crate::format::run::{BLOCK_BYTES, PAIRS_PER_BLOCK, decode_block};
+use crate::format::run::{BLOCK_BYTES, search_block};
 
-/// Blocks whose pairs share a filter: 1 MiB of a run.
-const BLOCKS_PER_PART: u64 = 256;
-/// Bytes of memory of one part.
-pub const PART_BYTES: u64 =
-    BLOCKS_PER_PART * PAIRS_PER_BLOCK as u64 * 115 / 100 + BLOCKS_PER_PART * 4;
-
-/// Blocks of a segment that follow each other, and what keys are in them.
-struct Part {
-    last: u64,
-    segment: usize,
-    first_block: u32,
+/// Blocks of a segment that follow each other.
+pub struct Part {
+    pub last: u64,
+    pub segment: usize,
+    pub first_block: u32,
     /// The high halves of the blocks' first keys.
-    fences: Box<[u32]>,
-    filter: BinaryFuse8,
+    pub fences: Box<[u32]>,
 }
 
-/// A run, as far as there is memory to know it.
-struct Asked {
-    segments: Vec<Segment>,
+/// A run.
+#[derive(Clone)]
+pub struct Asked {
+    pub number: u32,
+    pub segments: Arc<[Segment]>,
     /// In the order of their keys.
-    parts: Vec<Part>,
+    pub parts: Arc<[Part]>,
+    /// What keys are in the first parts, as far as there is memory.
+    pub filters: Vec<Arc<BinaryFuse8>>,
 }
 
-struct Segment {
-    media: Arc<dyn Media>,
-    name: String,
-    blocks: u32,
+pub struct Segment {
+    pub media: Arc<dyn Media>,
+    pub name: String,
+    pub blocks: u32,
 }
 
 /// Runs to be asked.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Lookup {
-    runs: Vec<Asked>,
-    bytes: u64,
+    pub runs: Vec<Asked>,
 }
 
 /// A block in which a key may be.
@@ -60,12 +55,29 @@ pub struct Perhaps {
     run: usize,
     segment: usize,
     block: u32,
+    /// A filter says so; otherwise nothing is known.
+    pub filtered: bool,
+}
+
+impl Part {
+    /// Memory in use, in bytes.
+    pub const fn bytes(&self) -> u64 {
+        (size_of::<Self>() + 4 * self.fences.len()) as u64
+    }
+}
+
+impl Asked {
+    /// Memory in use, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let filters = self.filters.iter().map(|filter| filter.fingerprints.len() as u64);
+        filters.sum::<u64>() + self.parts.iter().map(Part::bytes).sum::<u64>()
+    }
 }
 
 impl Lookup {
     /// Memory in use, in bytes.
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(Asked::bytes).sum()
     }
 
     /// Whether nothing can be asked.
@@ -73,190 +85,76 @@ impl Lookup {
         self.runs.is_empty()
     }
 
-    /// Where a key may be.
+    /// Where a key may be: where filters say so first.
     pub fn perhaps(&self, key: u64, out: &mut Vec<Perhaps>) {
+        let from = out.len();
         for (number, run) in self.runs.iter().enumerate() {
             let at = run.parts.partition_point(|part| part.last < key);
-            let Some(part) = run.parts.get(at).filter(|part| part.filter.contains(&key)) else {
+            let Some(part) = run.parts.get(at) else { continue };
+            let filter = run.filters.get(at);
+            if filter.is_some_and(|filter| !filter.contains(&key)) {
                 continue;
-            };
+            }
             let high = (key >> 32) as u32;
             // The first block that may have it is the one before the first that begins past it.
             let next = part.fences.partition_point(|&fence| fence < high);
             let block = part.first_block + next.saturating_sub(1) as u32;
-            out.push(Perhaps { run: number, segment: part.segment, block });
+            let filtered = filter.is_some();
+            out.push(Perhaps { run: number, segment: part.segment, block, filtered });
         }
+        out[from..].sort_by_key(|perhaps| !perhaps.filtered);
     }
 
     /// It will be read soon.
     pub fn announce(&self, at: Perhaps) {
         let segment = &self.runs[at.run].segments[at.segment];
-        segment.media.will_read((1 + u64::from(at.block)) * BLOCK_BYTES as u64, BLOCK_BYTES as u64);
+        segment.media.will_read(segment_offset(at.block), BLOCK_BYTES as u64);
     }
 
-    /// The pairs with this key that are there. Returns the bytes read.
-    pub fn read(&self, at: Perhaps, key: u64, out: &mut Vec<Pair>) -> Result<u64, PoolError> {
+    /// The pairs with this key that are there, if they can be had without a wait for the device;
+    /// false if not.
+    pub fn read_at_hand(
+        &self,
+        at: Perhaps,
+        key: u64,
+        out: &mut Vec<Pair>,
+    ) -> Result<bool, PoolError> {
         let segment = &self.runs[at.run].segments[at.segment];
-        let (mut bytes, mut pairs) = ([0; BLOCK_BYTES], Vec::with_capacity(PAIRS_PER_BLOCK));
-        let mut read = 0;
-        for block in at.block..segment.blocks {
-            segment.media.read((1 + u64::from(block)) * BLOCK_BYTES as u64, &mut bytes)?;
-            read += BLOCK_BYTES as u64;
-            pairs.clear();
-            decode_block(&bytes, (&segment.name, block), &mut pairs)?;
-            let from = pairs.partition_point(|pair| pair.key < key);
-            out.extend(pairs[from..].iter().take_while(|pair| pair.key == key));
-            // It may go on in the next block.
-            if pairs.last().is_some_and(|last| last.key > key) {
+        let mut bytes = [0; BLOCK_BYTES];
+        if !segment.media.read_at_hand(segment_offset(at.block), &mut bytes) {
+            return Ok(false);
+        }
+        if search_block(&bytes, (&segment.name, at.block), key, out)? {
+            self.read_from(at, at.block + 1, key, out)?;
+        }
+        Ok(true)
+    }
+
+    /// The pairs with this key that are there.
+    pub fn read(&self, at: Perhaps, key: u64, out: &mut Vec<Pair>) -> Result<(), PoolError> {
+        self.read_from(at, at.block, key, out)
+    }
+
+    fn read_from(
+        &self,
+        at: Perhaps,
+        block: u32,
+        key: u64,
+        out: &mut Vec<Pair>,
+    ) -> Result<(), PoolError> {
+        let segment = &self.runs[at.run].segments[at.segment];
+        let mut bytes = [0; BLOCK_BYTES];
+        for block in block..segment.blocks {
+            segment.media.read(segment_offset(block), &mut bytes)?;
+            if !search_block(&bytes, (&segment.name, block), key, out)? {
                 break;
             }
         }
-        Ok(read)
+        Ok(())
     }
 }
 
-/// Makes a [`Lookup`], a part at a time.
-pub struct Builder {
-    folder: Arc<dyn Folder>,
-    runs: Vec<Run>,
-    limit_bytes: u64,
-    made: Lookup,
-    /// The segment and block of the run at hand, which is the last, that are next.
-    segment: usize,
-    block: u64,
-}
-
-impl Builder {
-    /// Of these runs, the largest first, as far as the memory goes.
-    pub fn new(folder: &Arc<dyn Folder>, runs: &[Run], limit_bytes: u64) -> Self {
-        let mut runs = runs.to_vec();
-        runs.sort_by_key(Run::pairs);
-        let (segment, block) = (0, 0);
-        let folder = Arc::clone(folder);
-        Self { folder, runs, limit_bytes, made: Lookup::default(), segment, block }
-    }
-
-    /// Make the next part. Returns the bytes read; none if all is made.
-    pub fn step(&mut self) -> Result<Option<u64>, PoolError> {
-        let Some(run) = self.runs.last() else { return Ok(None) };
-        if self.made.bytes + PART_BYTES > self.limit_bytes {
-            return Ok(None);
-        }
-        let Some(header) = run.parts.get(self.segment) else {
-            self.runs.pop();
-            (self.segment, self.block) = (0, 0);
-            return Ok(Some(1));
-        };
-        if (self.segment, self.block) == (0, 0) {
-            self.made.runs.push(Asked { segments: Vec::new(), parts: Vec::new() });
-        }
-        let Some(asked) = self.made.runs.last_mut() else { return Ok(None) };
-        if self.block == 0 {
-            let name = file_name(header.run, header.part);
-            let media = self.folder.open(&name)?;
-            asked.segments.push(Segment { media, name, blocks: header.blocks() as u32 });
-        }
-        let count = BLOCKS_PER_PART.min(header.blocks() - self.block);
-        if count == 0 {
-            (self.segment, self.block) = (self.segment + 1, 0);
-            return Ok(Some(1));
-        }
-        let segment = &asked.segments[self.segment];
-        let mut bytes = vec![0; count as usize * BLOCK_BYTES];
-        segment.media.read((1 + self.block) * BLOCK_BYTES as u64, &mut bytes)?;
-        let (mut keys, mut fences) = (Vec::new(), Vec::with_capacity(count as usize));
-        let mut pairs = Vec::with_capacity(PAIRS_PER_BLOCK);
-        for (block, number) in bytes.chunks_exact(BLOCK_BYTES).zip(self.block as u32..) {
-            pairs.clear();
-            decode_block(block, (&segment.name, number), &mut pairs)?;
-            fences.push(pairs.first().map_or(0, |pair: &Pair| (pair.key >> 32) as u32));
-            keys.extend(pairs.iter().map(|pair| pair.key));
-        }
-        // A filter cannot be made of keys that are there twice.
-        keys.dedup();
-        let last = keys.last().copied().unwrap_or(0);
-        // It fails by bad luck once in many billions: these keys are not asked for then.
-        if let Ok(filter) = BinaryFuse8::try_from(&keys) {
-            let first_block = self.block as u32;
-            let (segment, fences) = (self.segment, fences.into_boxed_slice());
-            self.made.bytes += filter.fingerprints.len() as u64 + 4 * fences.len() as u64;
-            asked.parts.push(Part { last, segment, first_block, fences, filter });
-        }
-        self.block += count;
-        Ok(Some(bytes.len() as u64))
-    }
-
-    /// What was made.
-    pub fn finish(self) -> Lookup {
-        self.made
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use onefold_block::{ContainerId, SimFolder, SplitMix64};
-
-    use super::*;
-    use crate::runs::merge::Output;
-    use crate::runs::set::Runs;
-
-    fn built(runs: &Runs, limit_bytes: u64) -> Lookup {
-        let mut builder = Builder::new(runs.folder(), runs.whole(), limit_bytes);
-        while builder.step().unwrap().is_some() {}
-        builder.finish()
-    }
-
-    fn found(lookup: &Lookup, key: u64) -> Vec<Pair> {
-        let (mut perhaps, mut pairs) = (Vec::new(), Vec::new());
-        lookup.perhaps(key, &mut perhaps);
-        for at in perhaps {
-            lookup.announce(at);
-            lookup.read(at, key, &mut pairs).unwrap();
-        }
-        pairs
-    }
-
-    #[test]
-    fn what_is_in_runs_is_found_and_strangers_are_rarely_looked_for() {
-        let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
-        let (mut runs, _) = Runs::open(folder, [1; 16], 1).unwrap();
-        let mut random = SplitMix64::new(5);
-        let mut all = Vec::new();
-        for run in 1..=2u64 {
-            let mut pairs: Vec<Pair> = (0..100_000)
-                .map(|n| Pair { key: random.next_u64(), rest: (run << 13) | (n % 8000) })
-                .collect();
-            // One key fills more than a block, another is at the end of all.
-            pairs.extend((0..600).map(|n| Pair { key: 1 << 60, rest: (run << 13) | n }));
-            pairs.push(Pair { key: u64::MAX, rest: run << 13 });
-            pairs.sort_unstable();
-            let covered = vec![ContainerId::new(run as u32)];
-            let mut output = Output::new(runs.take_number(), 1, Vec::new(), covered, 40_000);
-            for &pair in &pairs {
-                output.push(&runs, pair).unwrap();
-            }
-            let run = output.finish(&runs).unwrap();
-            runs.install(run).unwrap();
-            all.extend(pairs);
-        }
-        let lookup = built(&runs, 1 << 30);
-        let per_pair = lookup.bytes() as f64 / all.len() as f64;
-        assert!((1.1..1.3).contains(&per_pair), "{per_pair} bytes a pair");
-        for pair in all.iter().step_by(17) {
-            assert!(found(&lookup, pair.key).contains(pair), "{pair:?}");
-        }
-        assert_eq!(found(&lookup, 1 << 60).len(), 1200);
-        assert_eq!(found(&lookup, u64::MAX).len(), 2);
-        let mut perhaps = Vec::new();
-        for _ in 0..100_000 {
-            lookup.perhaps(random.next_u64(), &mut perhaps);
-        }
-        assert!(perhaps.len() < 1200, "{} of 200,000 in vain", perhaps.len());
-        // With less memory, fewer are asked.
-        let half = built(&runs, lookup.bytes() / 2);
-        assert!(half.bytes() <= lookup.bytes() / 2 && !half.is_empty());
-        let known = all.iter().filter(|pair| !found(&half, pair.key).is_empty()).count();
-        assert!((60_000..140_000).contains(&known), "{known}");
-        assert!(built(&runs, 1000).is_empty());
-    }
+/// Where a block of pairs is in its segment.
+const fn segment_offset(block: u32) -> u64 {
+    (1 + block as u64) * BLOCK_BYTES as u64
 }

@@ -7,6 +7,7 @@
 
 pub mod container_set;
 pub mod lookup;
+pub mod lookup_builder;
 pub mod merge;
 pub mod reader;
 pub mod set;

@@ -1,0 +1,57 @@
+//! The data sets of [ses-dedup], with a part of their fingerprints in memory.
+//! Room: onefold-bench.
+//! Their duplicates are in no order, so that nothing but the memory and the runs on disk finds them.
+
+use anyhow::{Context, Result};
+use onefold_workload::content::PRESETS;
+
+use super::bench::{Bench, Beside, count};
+use super::source::Identities;
+use super::{GROUP, INDEX_MIN, needed, share};
+use crate::lab::Lab;
+use crate::report::{Goal, Row, Unit};
+
+/// Parts of what all fingerprints need, in percent.
+const PERCENTS: [u64; 4] = [1, 5, 15, 50];
+const SEED: u64 = 1;
+
+/// What is found at once in each, and of all of them the least that is found in the end.
+pub fn data_sets(lab: &Lab) -> Result<Vec<Row>> {
+    let pages: u64 = lab.pick(14_000_000, 50_000);
+    let scratch = lab.scratch()?;
+    let (mut rows, mut least) = (Vec::new(), 1.0_f64);
+    for preset in &PRESETS {
+        for percent in PERCENTS {
+            eprintln!("index: {}, {percent} %", preset.name);
+            let path = scratch.path().join(format!("{}-{percent}", preset.name));
+            let contents = || preset.profile.data_set(pages, SEED);
+            let unique = count(&mut Identities::new(contents()?))?.unique;
+            let index_bytes = (needed(unique) * percent / 100).max(INDEX_MIN);
+            let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
+            let written = bench.write(&mut Identities::new(contents()?), 0)?;
+            let duplicates = bench.counted().duplicates();
+            let later = bench.find_all(&path)?;
+            least = least.min(share(written.found + later.found, duplicates));
+            rows.push(Row {
+                note: format!(
+                    "{:.1} % of the blocks are duplicates; the background adds {:.1} % of them",
+                    100.0 * share(duplicates, written.blocks),
+                    100.0 * share(later.found, duplicates)
+                ),
+                ..Row::new(
+                    GROUP,
+                    format!("{}, memory for {percent} %: found at once", preset.name),
+                    share(written.found, duplicates),
+                    Unit::Share,
+                )
+            });
+            std::fs::remove_dir_all(&path).context("a scratch folder")?;
+        }
+    }
+    rows.push(Row {
+        goal: lab.pick(Some(Goal::AtLeast(1.0)), None),
+        note: "the least of the six data sets and four memories".to_owned(),
+        ..Row::new(GROUP, "data sets: found at once and later", least, Unit::Share)
+    });
+    Ok(rows)
+}

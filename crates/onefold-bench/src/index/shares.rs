@@ -1,0 +1,115 @@
+//! What is found at once, and in all, where the index knows a part of the fingerprints.
+//! Room: onefold-bench.
+
+use anyhow::{Context, Result};
+use onefold_block::ByteSize;
+
+use super::bench::{Bench, Beside, Counted, Later, VOLUME_BYTES, Written, count};
+use super::source::{Tree, WorkingSet};
+use super::{GIB, GROUP, INDEX_MIN, needed, share};
+use crate::data::BLOCK;
+use crate::lab::Lab;
+use crate::report::{Goal, Row, Unit};
+
+/// Shares of what the index needs, and what is to be found at once of a second copy.
+const SHARES: [(u64, f64); 3] = [(5, 0.90), (15, 0.95), (50, 0.97)];
+
+/// Budgets for parts of what is needed, where these are not less than the least; at tiny sizes the
+/// least for all.
+fn budgets(lab: &Lab, unique: u64) -> impl Iterator<Item = (u64, f64, u64)> {
+    // Directories have an eighth.
+    let of = move |(percent, goal)| (percent, goal, needed(unique) * percent / 100 * 8 / 7);
+    let least = lab.pick(0, INDEX_MIN);
+    let clipped = move |(percent, goal, bytes): (u64, f64, u64)| (percent, goal, bytes.max(least));
+    SHARES.into_iter().map(of).map(clipped).filter(|&(.., bytes)| bytes >= INDEX_MIN)
+}
+
+/// Trees of files, written twice.
+pub fn second_copy(lab: &Lab) -> Result<Vec<Row>> {
+    let tree = Tree::find(&lab.trees, lab.pick(16 << 30, 64 << 20))?;
+    let scratch = lab.scratch()?;
+    eprintln!("index: {} of files", ByteSize(tree.bytes()));
+    let own = count(&mut tree.read())?;
+    let mut rows = Vec::new();
+    for (percent, goal, index_bytes) in budgets(lab, own.unique) {
+        eprintln!("index: {} of files, index for {percent} %", ByteSize(tree.bytes()));
+        let path = scratch.path().join(format!("{percent}"));
+        let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
+        let once = bench.write(&mut tree.read(), 0)?;
+        let again = bench.write(&mut tree.read(), VOLUME_BYTES / 2)?;
+        let counted = bench.counted();
+        let later = bench.find_all(&path)?;
+        let note = format!(
+            "{} of files; of the first copy's own duplicates {:.1} %; index of {}",
+            ByteSize(tree.bytes()),
+            100.0 * share(once.found, own.duplicates()),
+            ByteSize(index_bytes)
+        );
+        let name = format!("second copy of files, index for {percent} %: found at once");
+        let found = share(again.found, again.blocks);
+        let goal = lab.pick(Some(Goal::AtLeast(goal)), None);
+        rows.push(Row { goal, note, ..Row::new(GROUP, name, found, Unit::Share) });
+        rows.extend(background(lab, "files", percent, counted, &[once, again], later));
+        std::fs::remove_dir_all(&path).context("a scratch folder")?;
+    }
+    Ok(rows)
+}
+
+/// Duplicates all over the place.
+pub fn working_set(lab: &Lab) -> Result<Vec<Row>> {
+    let blocks: u64 = lab.pick(12 << 30, 64 << 20) / BLOCK as u64;
+    let scratch = lab.scratch()?;
+    let unique = WorkingSet::new(blocks).unique();
+    let mut rows = Vec::new();
+    for (percent, _, index_bytes) in budgets(lab, unique) {
+        eprintln!("index: working set, index for {percent} %");
+        let path = scratch.path().join(format!("{percent}"));
+        let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
+        let written = bench.write(&mut WorkingSet::new(blocks), 0)?;
+        let counted = bench.counted();
+        let later = bench.find_all(&path)?;
+        let name = format!("working set, index for {percent} %: found at once");
+        let note = "61 % at 50 % with an index that knew neither hooks nor runs".to_owned();
+        let found = share(written.found, counted.duplicates());
+        let goal = (percent == 50).then_some(Goal::AtLeast(0.61)).filter(|_| lab.pick(true, false));
+        rows.push(Row { goal, note, ..Row::new(GROUP, name, found, Unit::Share) });
+        rows.extend(background(lab, "working set", percent, counted, &[written], later));
+        std::fs::remove_dir_all(&path).context("a scratch folder")?;
+    }
+    Ok(rows)
+}
+
+/// What was found in all, and what the background took for it.
+fn background(
+    lab: &Lab,
+    what: &str,
+    percent: u64,
+    counted: Counted,
+    written: &[Written],
+    later: Later,
+) -> [Row; 3] {
+    let at_once: u64 = written.iter().map(|written| written.found).sum();
+    let blocks: u64 = written.iter().map(|written| written.blocks).sum();
+    let stored_gib = ((blocks - at_once) * BLOCK as u64) as f64 / GIB;
+    let row = |name: &str, value, unit, goal| Row {
+        goal: lab.pick(Some(goal), None),
+        ..Row::new(GROUP, format!("{what}, index for {percent} %: {name}"), value, unit)
+    };
+    let all = share(at_once + later.found, counted.duplicates());
+    [
+        Row {
+            note: format!("{} blocks of {} in the background", later.found, counted.duplicates()),
+            ..row("found at once and later", all, Unit::Share, Goal::AtLeast(1.0))
+        },
+        Row {
+            note: "of blocks stored, before compression".to_owned(),
+            ..row("background pass", later.cpu / stored_gib, Unit::CpuPerGib, Goal::AtMost(0.3))
+        },
+        row(
+            "background pass, bytes read and written for each stored",
+            later.work_bytes as f64 / (stored_gib * GIB),
+            Unit::Share,
+            Goal::AtMost(0.05),
+        ),
+    ]
+}
