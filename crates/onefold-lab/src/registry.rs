@@ -131,6 +131,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         e::beyond_idle_hint::run
     ),
     experiment!(
+        "beyond/plain-patterns",
+        "Plain pages apart from their like",
+        e::beyond_plain_patterns::run
+    ),
+    experiment!(
         "beyond/software-today",
         "The talk's throughputs without an engine",
         e::array::software_today::run

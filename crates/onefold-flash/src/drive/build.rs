@@ -55,6 +55,7 @@ impl DriveSpec {
             rated_cycles: u32::try_from(self.media.rated_pe_cycles).unwrap_or(u32::MAX),
             fresh_rate: self.media.raw_bit_errors_ppb as f64 / 1e9,
             plain_factor: self.media.plain_raw_bit_errors_percent as f64 / 100.0,
+            similar_factor: self.media.similar_raw_bit_errors_percent as f64 / 100.0,
             factory_bad: self.media.factory_bad_blocks_ppm as f64 / 1e6,
             seed: self.seed,
             ..named

@@ -10,6 +10,7 @@ use crate::ftl::map::{Owners, PageMap};
 use crate::ftl::meta::Meta;
 use crate::ftl::settings::{FtlSettings, Pacing, Temperature};
 use crate::ftl::shared::VirtualTable;
+use crate::ftl::spread::Neighbours;
 use crate::ftl::{Counters, Ftl, FtlError, STREAMS};
 use crate::geometry::{Divider, Geometry};
 use crate::nand::Nand;
@@ -109,6 +110,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             meta,
             cache,
             hot_blocks,
+            neighbours: Neighbours::new(geometry.planes()),
             counters: Counters::default(),
             random: SplitMix64::new(settings.seed),
             seq: 0,

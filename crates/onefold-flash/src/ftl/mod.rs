@@ -20,6 +20,7 @@ mod meta;
 mod precondition;
 mod recover;
 mod share;
+mod spread;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ use cache::MapCache;
 use map::{Owner, Owners, PageMap, Place};
 use meta::Meta;
 use shared::VirtualTable;
+use spread::Neighbours;
 
 /// Why the FTL refused or failed a request.
 #[derive(Debug, Error)]
@@ -136,6 +138,7 @@ pub struct Ftl<N: Nand, P> {
     cache: MapCache,
     /// Blocks of the hot pool in each plane beyond which it is the one collected.
     hot_blocks: Option<u32>,
+    neighbours: Neighbours,
     counters: Counters,
     random: SplitMix64,
     seq: u64,

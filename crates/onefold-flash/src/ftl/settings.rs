@@ -87,6 +87,8 @@ pub struct FtlSettings {
     pub temperature: Temperature,
     /// Whether the policy keeps some pages in blocks apart.
     pub apart: bool,
+    /// Whether a page that is no noise in the cells goes to a plane whose last page is not like it.
+    pub spread_patterns: bool,
 }
 
 impl Default for FtlSettings {
@@ -104,6 +106,7 @@ impl Default for FtlSettings {
             checkpoint_pages: 0,
             temperature: Temperature::default(),
             apart: false,
+            spread_patterns: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::ftl::journal::Record;
 use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
 use crate::ftl::settings::Temperature;
 use crate::ftl::{Ftl, FtlError, Stream, view};
-use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
+use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
 
 /// Pages that are looked at together by [`Ftl::announce`].
@@ -278,7 +278,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let kept = matches!(owner, Owner::Kept(_));
         let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
         let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
-        let plane = self.choose_plane(d)?;
+        let pattern = self.pattern(page);
+        let plane = self.choose_plane(stream, pattern, d)?;
         // Collection gives what the old page's death changes time to come.
         self.expect_death(lpn);
         self.make_room(plane, d)?;
@@ -288,6 +289,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let oob = Oob { key, seq, seed: u64::from(lpn), tag };
             nand.program(ppn, Payload::Data(page), &oob)
         })?;
+        if self.settings.spread_patterns {
+            self.neighbours.note(plane, stream, pattern);
+        }
         self.issue(d, OpKind::Program, Cause::Host, ppn, true);
         self.settle(ppn, owner);
         let old = self.set_place(lpn, Place::Own(ppn));
@@ -328,11 +332,31 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// The plane that the next host page goes to: the driver's choice, or the next in turn that
-    /// is not so full of live pages that collecting it would free nothing.
-    fn choose_plane(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {
-        if let Some(plane) = d.preferred_plane().filter(|&plane| self.has_room(plane)) {
-            return Ok(plane);
-        }
+    /// is not so full of live pages that collecting it would free nothing. For a page with a
+    /// pattern it is the first, from there on, in which nothing like it was written last.
+    fn choose_plane(
+        &mut self,
+        stream: Stream,
+        pattern: Option<Pattern>,
+        d: &mut impl Driver,
+    ) -> Result<u32, FtlError> {
+        let first = match d.preferred_plane().filter(|&plane| self.has_room(plane)) {
+            Some(plane) => plane,
+            None => self.plane_in_turn()?,
+        };
+        let Some(pattern) = pattern else { return Ok(first) };
+        let planes = self.geometry.planes();
+        let from_there = (first..planes).chain(0..first).filter(|&plane| self.has_room(plane));
+        Ok(self.neighbours.least_alike(stream, pattern, from_there).unwrap_or(first))
+    }
+
+    /// What a page would look like in the cells, if that matters.
+    #[inline]
+    fn pattern(&self, page: &N::Page) -> Option<Pattern> {
+        if self.settings.spread_patterns { self.nand.pattern(page) } else { None }
+    }
+
+    fn plane_in_turn(&mut self) -> Result<u32, FtlError> {
         let planes = self.geometry.planes();
         let mut plane = self.next_plane;
         if self.meta.on {
@@ -379,6 +403,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if let Some(full) = self.open[plane as usize][stream as usize].take() {
             self.blocks.close(full, self.seq);
         }
+        self.neighbours.forget(plane, stream);
         // The last free block is for what collection moves; else there would be no way out.
         let from_host = matches!(stream, Stream::Host | Stream::Apart);
         if from_host && self.blocks.free_of(plane) < 2 {

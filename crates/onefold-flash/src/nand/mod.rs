@@ -8,12 +8,14 @@
 mod blank;
 pub mod bytes;
 mod identity;
+mod pattern;
 mod power_cut;
 pub mod wear;
 
 pub use blank::BlankNand;
 pub use bytes::{ByteNand, PageBytes};
 pub use identity::{Identity, IdentityNand};
+pub use pattern::{Pattern, likeness};
 pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
 pub use wear::WearModel;
 
@@ -160,6 +162,12 @@ pub trait Nand {
 
     /// Makes every operation so far durable.
     fn sync(&mut self) -> Result<(), NandError>;
+
+    /// What the cells of a page would look like; `None` for noise, as behind a scrambler, and
+    /// where pages are no bytes.
+    fn pattern(&self, _page: &Self::Page) -> Option<Pattern> {
+        None
+    }
 }
 
 impl<N: Nand> Nand for &mut N {
@@ -206,5 +214,9 @@ impl<N: Nand> Nand for &mut N {
 
     fn sync(&mut self) -> Result<(), NandError> {
         (**self).sync()
+    }
+
+    fn pattern(&self, page: &Self::Page) -> Option<Pattern> {
+        (**self).pattern(page)
     }
 }

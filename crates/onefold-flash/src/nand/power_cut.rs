@@ -6,7 +6,7 @@
 use onefold_block::SplitMix64;
 
 use crate::geometry::Geometry;
-use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
+use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload};
 
 /// An array that can be left in the states that a power cut or a worn block leaves.
 pub trait Interruptible: Nand {
@@ -204,6 +204,10 @@ impl<N: Interruptible> Nand for PowerCut<N> {
     fn sync(&mut self) -> Result<(), NandError> {
         self.check_power()?;
         self.inner.sync()
+    }
+
+    fn pattern(&self, page: &N::Page) -> Option<Pattern> {
+        self.inner.pattern(page)
     }
 }
 

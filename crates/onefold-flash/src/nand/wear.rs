@@ -36,6 +36,9 @@ pub struct WearModel {
     pub disturb_rate: f64,
     /// What plain data in the cells makes of all these rates, where the scrambler has been undone.
     pub plain_factor: f64,
+    /// What neighbours in the block that hold the same bits make of them; less alike ones add
+    /// their share.
+    pub similar_factor: f64,
     /// Share of the errors that are noise of one reading and not of the cells, 0 to 1.
     pub noise_share: f64,
     /// Readings with shifted thresholds after the first one failed.
@@ -67,6 +70,7 @@ impl WearModel {
             retention_exponent: 1.0,
             disturb_rate: 0.0,
             plain_factor: 1.0,
+            similar_factor: 1.0,
             noise_share: 0.0,
             retries: 0,
             retry_gain: 1.0,

@@ -156,6 +156,7 @@ impl DriveSpec {
             map_cache_bytes: self.ftl.map_cache_bytes,
             checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
+            spread_patterns: self.ftl.spread_patterns,
             apart: policy_info(&self.dedup.policy).is_ok_and(|policy| policy.apart),
         }
     }

@@ -168,6 +168,12 @@ pub const KEYS: &[Key] = &[
          percent of those of a scrambled one",
     ),
     key(
+        "media.similar_raw_bit_errors_percent",
+        Whole(100, 100_000),
+        "Raw bit errors of a page between two that hold the same bits (emulated drive), percent of \
+         those between noise; less alike neighbours add their share",
+    ),
+    key(
         "media.wear",
         Word(&["none", "slc", "mlc", "tlc"]),
         "How raw bit errors grow with erases, age and reads; emulated drive: how blocks fail",
@@ -251,6 +257,11 @@ pub const KEYS: &[Key] = &[
         "ftl.allocation",
         Word(&["round-robin", "idle-first"]),
         "Where the next host page goes: next unit in turn, or one that is idle",
+    ),
+    key(
+        "ftl.spread_patterns",
+        Switch,
+        "Whether a plain page goes to a unit whose last page is not like it (emulated drive)",
     ),
     // controller
     key("controller.cpu_cores", Whole(1, 1024), "Cores that handle requests"),

@@ -88,6 +88,7 @@ pub struct MediaSpec {
     pub factory_bad_blocks_ppm: u64,
     pub raw_bit_errors_ppb: u64,
     pub plain_raw_bit_errors_percent: u64,
+    pub similar_raw_bit_errors_percent: u64,
     pub wear: MediaWear,
     pub read_retries: bool,
     pub worn_cycles: u64,
@@ -114,6 +115,7 @@ pub struct FtlSpec {
     pub checkpoint_pages: u32,
     pub map_cache_bytes: u64,
     pub allocation: Allocation,
+    pub spread_patterns: bool,
 }
 
 /// `[controller]`: cores, engines, memory and buffers.

@@ -100,6 +100,7 @@ fn ses(name: &str, read_ns: u64, program_ns: u64, rated_pe_cycles: u64) -> Drive
             factory_bad_blocks_ppm: 0,
             raw_bit_errors_ppb: 0,
             plain_raw_bit_errors_percent: 100,
+            similar_raw_bit_errors_percent: 100,
             wear: if rated_pe_cycles > 10_000 { MediaWear::Slc } else { MediaWear::Mlc },
             read_retries: false,
             worn_cycles: 0,
@@ -136,6 +137,7 @@ fn ftl(over_provisioning: f64, gc_reserve_blocks: BlockCount) -> FtlSpec {
         checkpoint_pages: 0,
         map_cache_bytes: 0,
         allocation: Allocation::RoundRobin,
+        spread_patterns: false,
     }
 }
 

@@ -36,6 +36,7 @@ mod presets;
 mod same_decisions;
 mod shared_seeds;
 mod spec;
+mod spread;
 mod steady_state;
 mod timing;
 mod timing_budget;

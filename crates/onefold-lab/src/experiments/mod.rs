@@ -6,6 +6,7 @@ pub mod beyond_gleaner;
 pub mod beyond_host_cost;
 pub mod beyond_idle_hint;
 pub mod beyond_lifetime;
+pub mod beyond_plain_patterns;
 pub mod beyond_policies;
 pub mod cache_frontier;
 pub mod collisions;

@@ -38,7 +38,7 @@ use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
 
 use crate::geometry::Geometry;
 use crate::nand::wear::{RATE_MAX, Reading, WearModel};
-use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
+use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload, likeness};
 
 /// A NAND array that holds bytes.
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub struct ByteNand<S> {
     /// The page in hand: its bytes, then its out-of-band bytes.
     page: Vec<u8>,
     oob: Vec<u8>,
+    /// A page beside the one in hand, and its out-of-band bytes.
+    beside: (Vec<u8>, Vec<u8>),
     /// Seconds of whatever clock the owner keeps.
     now_s: u64,
     health: NandHealth,
@@ -262,11 +264,16 @@ impl<S: Store> ByteNand<S> {
         let (erases, reads) = (entry.erases, entry.reads);
         let age = self.now_s.saturating_sub(entry.filled_s);
         self.health.reads += 1;
+        let mut factor = None;
         for retry in 0..=self.wear.retries {
             let read = self.store.read_page(ppn, &mut self.page, &mut self.oob);
             self.stored(read)?;
             let rate = self.wear.rate(erases, age, reads, retry);
-            let rate = (rate * self.pattern_factor()).min(RATE_MAX);
+            let factor = match factor {
+                Some(factor) => factor,
+                None => *factor.insert(self.pattern_factor(ppn)?),
+            };
+            let rate = (rate * factor).min(RATE_MAX);
             let flipped = self.disturb(rate, &Reading { ppn, erases, reads });
             self.health.raw_bit_errors += flipped as u64;
             self.health.bits_read += self.used_bits();
@@ -287,13 +294,43 @@ impl<S: Store> ByteNand<S> {
         Err(NandError::Uncorrectable { ppn, retries: self.wear.retries })
     }
 
-    /// What the pattern in the cells of the page in hand, still without errors, makes of its rate.
-    fn pattern_factor(&self) -> f64 {
-        if Record::says_plain(&self.oob[self.parity_bytes()..]) {
-            self.wear.plain_factor
-        } else {
-            1.0
+    /// What the pattern in the cells of the page in hand, still without errors, and of those
+    /// beside it makes of its rate.
+    fn pattern_factor(&mut self, ppn: u32) -> Result<f64, NandError> {
+        let plain = Record::says_plain(&self.oob[self.parity_bytes()..]);
+        let own = if plain { self.wear.plain_factor } else { 1.0 };
+        let worse = self.wear.similar_factor - 1.0;
+        Ok(if worse > 0.0 { own * (1.0 + worse * self.likeness_in_hand(ppn)?) } else { own })
+    }
+
+    /// The mean likeness of the page in hand, as stored, to those programmed before and after it
+    /// in its block; a side where there is none counts as noise.
+    fn likeness_in_hand(&mut self, ppn: u32) -> Result<f64, NandError> {
+        let block = self.geometry.block_of(ppn);
+        let first = self.geometry.first_page(block);
+        let programmed = first..first + self.blocks[block as usize].programmed;
+        let mut sum = 0.0;
+        for at in [ppn.checked_sub(1), ppn.checked_add(1)].into_iter().flatten() {
+            if programmed.contains(&at) {
+                let (page, oob) = &mut self.beside;
+                let read = self.store.read_page(at, page, oob);
+                self.stored(read)?;
+                sum += likeness(&self.page, &self.beside.0);
+            }
         }
+        Ok(sum / 2.0)
+    }
+
+    /// The mean likeness of a page's cells to those of its neighbours in the block: see
+    /// [`WearModel::similar_factor`]. No reading of the flash.
+    ///
+    /// # Errors
+    /// [`NandError::Erased`], [`NandError::Io`].
+    pub fn likeness_of(&mut self, ppn: u32) -> Result<f64, NandError> {
+        self.check_programmed(ppn)?;
+        let read = self.store.read_page(ppn, &mut self.page, &mut self.oob);
+        self.stored(read)?;
+        self.likeness_in_hand(ppn)
     }
 
     /// What is known of a page whose bytes cannot be read.
@@ -588,5 +625,10 @@ impl<S: Store> Nand for ByteNand<S> {
             self.sync_store()?;
         }
         Ok(())
+    }
+
+    fn pattern(&self, page: &PageBytes) -> Option<Pattern> {
+        let plain = page.is_plain_on_flash() || self.channel.scrambler().is_none();
+        plain.then(|| Pattern::of(page))
     }
 }

@@ -155,6 +155,7 @@ impl<S: Store> ByteNand<S> {
             cleared: false,
             page: vec![0; geometry.page_bytes as usize],
             oob: vec![0; oob_bytes as usize],
+            beside: (vec![0; geometry.page_bytes as usize], vec![0; oob_bytes as usize]),
             now_s: 0,
             health: NandHealth::default(),
             broken: None,
