@@ -32,7 +32,8 @@ const SEGMENT_BYTES: usize = 24 << 20;
 /// How to add a version.
 #[derive(Clone, Debug)]
 pub struct AddOptions {
-    /// When, in seconds since 1970; kept, and used for nothing.
+    /// When, in seconds since 1970: before anything is looked at. Files that were not at rest then
+    /// are read again next time.
     pub time_s: i64,
     /// A name for people, at most 200 bytes; may be empty.
     pub label: String,

@@ -1,4 +1,5 @@
-//! Which versions to keep: so many of the last ones, and one for each of so many periods.
+//! Which versions to keep: so many of the last ones, those of the last time, and one for each of so
+//! many periods.
 //! Room: onefold-archive.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct Keep {
     pub monthly: u32,
     /// One a year.
     pub yearly: u32,
+    /// All that are at most so many seconds older than the newest one; none by this rule if 0.
+    pub within_s: i64,
 }
 
 impl Keep {
@@ -55,6 +58,12 @@ impl Keep {
         let mut kept: BTreeMap<u32, Vec<&'static str>> = BTreeMap::new();
         for &(_, number) in newest_first.iter().take(self.last as usize) {
             kept.entry(number).or_default().push("last");
+        }
+        if let (Some(&(newest, _)), 1..) = (newest_first.first(), self.within_s) {
+            let oldest = newest.saturating_sub(self.within_s);
+            for &(_, number) in newest_first.iter().take_while(|&&(time, _)| time >= oldest) {
+                kept.entry(number).or_default().push("within");
+            }
         }
         for (name, count, period) in rules {
             let mut seen = Vec::new();
@@ -116,6 +125,12 @@ mod tests {
         // From Thursday to Sunday, and from Monday to Saturday.
         assert_eq!(kept(Keep { weekly: 9, ..none }, &times), [12, 30]);
         assert_eq!(kept(Keep { last: 1, daily: 2, weekly: 2, ..none }, &times), [12, 27, 30]);
+        // The newest is of day 9, hour 2; the age counts from there.
+        assert_eq!(kept(Keep { within_s: DAY_S, ..none }, &times), [27, 28, 29, 30]);
+        assert_eq!(kept(Keep { within_s: DAY_S - 1, ..none }, &times), [28, 29, 30]);
+        assert_eq!(kept(Keep { within_s: i64::MAX, ..none }, &times).len(), 30);
+        assert!(!Keep { within_s: 1, ..none }.is_empty());
+        assert!(kept(Keep { within_s: 9, ..none }, &[]).is_empty());
         let reasons = Keep { last: 1, yearly: 1, ..none }.choose(versions(&times).iter());
         assert_eq!(reasons[&30], ["last", "yearly"]);
     }

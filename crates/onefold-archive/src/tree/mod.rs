@@ -1,6 +1,7 @@
 //! File trees of the system: read in order to be added, and written back.
 //! Room: onefold-archive.
 
+pub mod exclude;
 mod holes;
 mod other_name;
 pub mod restore;

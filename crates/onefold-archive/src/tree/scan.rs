@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use super::exclude::{CACHE_TAG, Excludes, is_cache};
 use super::holes::Holes;
 use crate::adder::Adder;
 use crate::chunk_stream::Source;
@@ -34,9 +35,10 @@ pub struct Root {
 pub struct ScanOptions {
     /// Do not descend into folders on other file systems than that of their root.
     pub one_file_system: bool,
-    /// Leave out what matches: patterns with `*` and `?`, for whole paths in the version if they
-    /// contain a `/`, else for names.
-    pub exclude: Vec<String>,
+    /// Leave out what matches.
+    pub exclude: Excludes,
+    /// Of folders that a program marked as its cache (`CACHEDIR.TAG`), keep the mark alone.
+    pub exclude_caches: bool,
     /// Device and inode of a folder to leave out: the archive's own.
     pub skip: Option<(u64, u64)>,
 }
@@ -166,7 +168,8 @@ fn walk(
     }
     let mut stack = Vec::new();
     if top.is_dir() && options.skip != Some((top.dev(), top.ino())) {
-        stack.push((root.path.clone(), root.stored.clone(), names(&root.path, trouble)));
+        let names = names(&root.path, options, trouble);
+        stack.push((root.path.clone(), root.stored.clone(), names));
     }
     while let Some((folder, folder_stored, rest)) = stack.last_mut() {
         let Some(name) = rest.next() else {
@@ -179,7 +182,7 @@ fn walk(
             stored.push(b'/');
         }
         stored.extend_from_slice(name.as_bytes());
-        if options.exclude.iter().any(|pattern| excludes(pattern, &stored, name.as_bytes())) {
+        if options.exclude.matches(&stored, name.as_bytes()) {
             continue;
         }
         let metadata = match fs::symlink_metadata(&path) {
@@ -194,15 +197,22 @@ fn walk(
         }
         visit(&path, &stored, &metadata)?;
         if metadata.is_dir() && (!options.one_file_system || metadata.dev() == top.dev()) {
-            let names = names(&path, trouble);
+            let names = names(&path, options, trouble);
             stack.push((path, stored, names));
         }
     }
     Ok(())
 }
 
-fn names(folder: &Path, trouble: &mut Trouble<'_>) -> std::vec::IntoIter<OsString> {
+fn names(
+    folder: &Path,
+    options: &ScanOptions,
+    trouble: &mut Trouble<'_>,
+) -> std::vec::IntoIter<OsString> {
     let mut names = Vec::new();
+    if options.exclude_caches && is_cache(folder) {
+        return vec![OsString::from(CACHE_TAG)].into_iter();
+    }
     let listed = fs::read_dir(folder).and_then(|entries| {
         for entry in entries {
             names.push(entry?.file_name());
@@ -214,40 +224,6 @@ fn names(folder: &Path, trouble: &mut Trouble<'_>) -> std::vec::IntoIter<OsStrin
     }
     names.sort_unstable();
     names.into_iter()
-}
-
-fn excludes(pattern: &str, stored: &[u8], name: &[u8]) -> bool {
-    let subject = if pattern.contains('/') { stored } else { name };
-    matches_pattern(pattern.trim_matches('/').as_bytes(), subject)
-}
-
-/// Whether all of `text` matches a pattern, in which `*` stands for any bytes but `/`, and `?`
-/// for any one byte but `/`.
-fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    // The last star seen, and where the text stood then.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(&byte) if byte == text[t] || byte == b'?' && text[t] != b'/' => {
-                p += 1;
-                t += 1;
-            }
-            _ => match star {
-                Some((at, from)) if text[from] != b'/' => {
-                    star = Some((at, from + 1));
-                    p = at + 1;
-                    t = from + 1;
-                }
-                _ => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
 type Links = std::collections::HashMap<(u64, u64), Vec<u8>>;
@@ -493,27 +469,5 @@ mod tests {
         for (a, b) in [("a", "a"), ("/a", "../a"), ("a/b", "a"), (".", "x")] {
             assert!(both(a, b).is_err(), "{a} and {b}");
         }
-    }
-
-    #[test]
-    fn patterns_match_like_a_shell_does() {
-        let cases = [
-            ("*.o", "a.o", true),
-            ("*.o", "a.oo", false),
-            ("a*b*c", "aXbYbZc", true),
-            ("a/*/c", "a/b/c", true),
-            ("a/*/c", "a/b/d/c", false),
-            ("?", "/", false),
-            ("??", "ab", true),
-            ("*", "", true),
-            ("", "", true),
-            ("a**", "a", true),
-        ];
-        for (pattern, text, expected) in cases {
-            let found = matches_pattern(pattern.as_bytes(), text.as_bytes());
-            assert_eq!(found, expected, "{pattern} {text}");
-        }
-        assert!(excludes("target", b"a/b/target", b"target"));
-        assert!(excludes("/a/b", b"a/b", b"b") && !excludes("a/b", b"c/a/b", b"b"));
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use onefold_archive::tree::exclude::Excludes;
 use onefold_archive::tree::restore::{RestoreOptions, RestoreReport, restore};
 use onefold_archive::tree::scan::{ScanOptions, ScanReport, add_trees, measure, roots};
 use onefold_archive::{AddOptions, Archive, ArchiveError, ArchiveSettings, LockKind};
@@ -225,10 +226,19 @@ fn options_leave_out_what_they_say() {
     archive_at(&store);
     let metadata = fs::metadata(&store).unwrap();
     let options = ScanOptions {
-        exclude: vec!["*.o".to_owned(), "target".to_owned()],
+        exclude: Excludes::new(["*.o", "target"]).unwrap(),
         skip: Some((metadata.dev(), metadata.ino())),
+        exclude_caches: true,
         one_file_system: true,
     };
+    for (folder, tag) in [
+        ("cache", "Signature: 8a477f597d28d172789f06886806bc55\n# made by a program\n"),
+        ("no cache", "Signature: 8a477f597d28d172789f06886806bc56\n"),
+    ] {
+        fs::create_dir_all(tree.join(folder).join("sub")).unwrap();
+        fs::write(tree.join(folder).join("CACHEDIR.TAG"), tag).unwrap();
+        fs::write(tree.join(folder).join("sub/data"), "x").unwrap();
+    }
     add_at(&store, std::slice::from_ref(&tree), &options);
     let archive = Archive::open_at(&store, LockKind::Read).unwrap();
     let version = archive.version(None).unwrap();
@@ -236,7 +246,18 @@ fn options_leave_out_what_they_say() {
         .map(|index| String::from_utf8(version.entry(index).unwrap().path).unwrap())
         .map(|path| path.trim_start_matches(&stored(&tree)).to_owned())
         .collect();
-    assert_eq!(names, ["", "/keep", "/keep/a.c"]);
+    let expected = [
+        "",
+        "/cache",
+        "/cache/CACHEDIR.TAG",
+        "/keep",
+        "/keep/a.c",
+        "/no cache",
+        "/no cache/CACHEDIR.TAG",
+        "/no cache/sub",
+        "/no cache/sub/data",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]

@@ -142,9 +142,17 @@ pub struct ArchiveAddArgs {
     /// A name for the version, for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub label: String,
-    /// Leave out what matches, with * and ?: a name, or a path in the version if it has a /
+    /// Leave out what matches: a name, or a path in the version if it has a /
+    ///
+    /// *, ? and characters in brackets do not stand for a /, ** does, {a,b} is either.
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
+    /// The same with the patterns of a file, one a line; empty lines and those with # are none
+    #[arg(long, value_name = "FILE")]
+    pub exclude_from: Vec<PathBuf>,
+    /// Of folders that a CACHEDIR.TAG marks as caches, keep the mark alone
+    #[arg(long)]
+    pub exclude_caches: bool,
     /// Make a version even if there is nothing to add but folders
     #[arg(long)]
     pub allow_empty: bool,
@@ -152,8 +160,8 @@ pub struct ArchiveAddArgs {
     ///
     /// A file is taken over unread if its size, inode and both times are as in the last version.
     /// --cap and --har read every file as well.
-    #[arg(long)]
-    pub force: bool,
+    #[arg(long, alias = "force")]
+    pub read_all: bool,
     /// Stay on the file systems of the inputs
     #[arg(long, short = 'x')]
     pub one_file_system: bool,
@@ -364,9 +372,18 @@ pub struct ArchivePruneArgs {
     /// Keep one version a year
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     pub keep_yearly: u32,
+    /// Keep all that are at most so much older than the newest one: 48h, 10d, 6w, 3m or 1y
+    ///
+    /// A month is 31 days here, a year 366.
+    #[arg(long, value_name = "TIME", default_value = "0h", hide_default_value = true)]
+    #[arg(value_parser = parse_age)]
+    pub keep_within: i64,
     /// Say which versions would go and stay, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Print one JSON object (docs/archive.md)
+    #[arg(long)]
+    pub json: bool,
     /// How much may stay of what no version refers to.
     #[command(flatten)]
     pub unused: UnusedArgs,
@@ -382,8 +399,26 @@ impl ArchivePruneArgs {
             weekly: self.keep_weekly,
             monthly: self.keep_monthly,
             yearly: self.keep_yearly,
+            within_s: self.keep_within,
         }
     }
+}
+
+/// A number with h, d, w, m or y, in seconds.
+fn parse_age(text: &str) -> std::result::Result<i64, String> {
+    let refused =
+        || format!("bad time `{text}`: expected a number with h, d, w, m or y, as in 10d");
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(refused)?;
+    let hours = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 7 * 24,
+        "m" => 31 * 24,
+        "y" => 366 * 24,
+        _ => return Err(refused()),
+    };
+    let number: u32 = number.parse().map_err(|_| refused())?;
+    Ok(i64::from(number) * hours * 3600)
 }
 
 /// `onefold archive trace`

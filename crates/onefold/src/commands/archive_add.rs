@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use onefold_archive::tree::exclude::{self, Excludes};
 use onefold_archive::tree::scan::{self, ScanOptions, ScanReport};
 use onefold_archive::{
     AddNotes, AddOptions, AddTotals, Archive, ArchiveError, LockKind, VersionInfo,
@@ -30,12 +31,14 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
     for path in &args.paths {
         std::fs::symlink_metadata(path).map_err(|e| Failure::unusable("read", path, e))?;
     }
+    let exclude = excludes(args)?;
     let mut archive = open(&args.store, LockKind::Add, printer)?;
     let store =
         std::fs::metadata(&args.store).map_err(|e| Failure::unusable("read", &args.store, e))?;
     let scan_options = ScanOptions {
         one_file_system: args.one_file_system,
-        exclude: args.exclude.clone(),
+        exclude,
+        exclude_caches: args.exclude_caches,
         skip: Some((store.dev(), store.ino())),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -45,7 +48,7 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         index_bytes: args.index_memory.bytes(),
         rewriting: args.rewriting(),
         allow_empty: args.allow_empty,
-        skip_unchanged: !args.force,
+        skip_unchanged: !args.read_all,
     };
     let added = add(&mut archive, options, &roots, &scan_options, printer);
     let (info, notes, report) = added.map_err(|error| match error {
@@ -61,6 +64,17 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         printer.note(&text(&info, &report));
     }
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The patterns that were given, and those of the files that were.
+fn excludes(args: &ArchiveAddArgs) -> Result<Excludes> {
+    let mut patterns = args.exclude.clone();
+    for path in &args.exclude_from {
+        let text = std::fs::read_to_string(path).map_err(|e| Failure::unusable("read", path, e))?;
+        patterns.extend(exclude::patterns_of(&text).map(str::to_owned));
+    }
+    let excludes = Excludes::new(patterns.iter().map(String::as_str));
+    excludes.map_err(|error| Failure::nothing_done(error.to_string()))
 }
 
 fn add(

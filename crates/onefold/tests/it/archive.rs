@@ -190,10 +190,40 @@ fn space_comes_back_by_rule_and_by_number() {
     assert_eq!(list["versions"].as_array().unwrap().len(), 1);
     sandbox.ok(&["archive", "verify", "store"]);
     assert_eq!(sandbox.ok(&["archive", "cat", "store", "data/sub/text"]).text(), "third");
+    let told = sandbox.ok(&["archive", "prune", "store", "--keep-within", "1h", "--json"]).json();
+    assert_eq!(told["versions"][0]["rules"], serde_json::json!(["within"]));
+    assert_eq!((&told["dry_run"], &told["containers"]), (&false.into(), &0.into()));
+    for bad in ["1", "h", "-1h", "1.5d", "1\u{e9}"] {
+        let refused = sandbox.onefold(&["archive", "prune", "store", "--keep-within", bad]);
+        assert_eq!(refused.code, Some(2), "{bad}");
+    }
     let all = sandbox.ok(&["archive", "prune", "store"]);
     assert!(all.err.contains("removed 0 versions"), "{}", all.err);
     let gone = sandbox.onefold(&["archive", "remove", "store", "9"]);
     assert_eq!(gone.code, Some(2), "{}", gone.err);
+}
+
+#[test]
+fn patterns_of_a_file_and_caches_are_left_out() {
+    let sandbox = two_versions();
+    fs::write(sandbox.path("data/a.o"), "x").unwrap();
+    fs::create_dir(sandbox.path("data/cache")).unwrap();
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55";
+    fs::write(sandbox.path("data/cache/CACHEDIR.TAG"), tag).unwrap();
+    fs::write(sandbox.path("data/cache/big"), "x").unwrap();
+    fs::write(sandbox.path("patterns"), "# objects\n*.o\n\ndata/{one,sub}\n").unwrap();
+    let add = ["archive", "add", "store", "data", "--exclude-from", "patterns"];
+    sandbox.ok(&[&add[..], &["--exclude-caches", "--exclude", "li*"]].concat());
+    let ls = sandbox.ok(&["archive", "ls", "store"]);
+    assert_eq!(ls.text(), "data\ndata/cache\ndata/cache/CACHEDIR.TAG\n");
+    let versions = sandbox.ok(&["archive", "list", "store", "--json"]).json()["versions"].clone();
+    for wrong in [["--exclude", "a["], ["--exclude-from", "nowhere"]] {
+        let refused = sandbox.onefold(&[&["archive", "add", "store", "data"], &wrong[..]].concat());
+        assert_eq!(refused.code, Some(2), "{wrong:?}: {}", refused.err);
+        assert!(refused.err.contains(wrong[1]), "{}", refused.err);
+    }
+    let now = sandbox.ok(&["archive", "list", "store", "--json"]).json()["versions"].clone();
+    assert_eq!(now, versions, "nothing was added");
 }
 
 #[test]
