@@ -15,9 +15,11 @@ use onefold_content::{FingerprintKind, Fingerprinter};
 use crate::error::ArchiveError;
 use crate::format::log_record::{LOG_FILES, LogEvent, LogRecord, VersionInfo};
 use crate::format::pending_file::Pending;
-use crate::format::settings_file::{self, SETTINGS_BYTES, SETTINGS_FILES};
+use crate::format::settings_file::{self, Found, SEALED_BYTES, SETTINGS_FILES};
 use crate::lock::{self, LockKind};
 use crate::log::{self, LogState, Versions};
+use crate::seal::protection::Keys;
+use crate::seal::{NewKey, Protection, SealedFolder, Secret, SecretKind};
 use crate::settings::{ArchiveIdentity, ArchiveSettings};
 use crate::version::Version;
 
@@ -35,6 +37,10 @@ pub struct Archive {
     pub(crate) store: Arc<dyn ContainerStore>,
     versions: Versions,
     pub(crate) log: LogState,
+    /// The settings as they are written, the wrapped key of an encrypted archive among them.
+    settings_bytes: Vec<u8>,
+    /// The keys of an encrypted archive.
+    keys: Option<Arc<Keys>>,
     /// Copies of the settings that are missing or damaged.
     pub(crate) bad_settings: Vec<&'static str>,
     lock: Option<FolderLock>,
@@ -46,11 +52,13 @@ impl Archive {
         SETTINGS_FILES.iter().chain(&LOG_FILES).any(|name| path.join(name).exists())
     }
 
-    /// Make an archive in the folder at `path`, which is empty or does not exist.
+    /// Make an archive in the folder at `path`, which is empty or does not exist. With a key it is
+    /// encrypted, and the key's secret needed whenever it is opened.
     pub fn create_at(
         path: &Path,
         settings: &ArchiveSettings,
         identity: ArchiveIdentity,
+        key: Option<&NewKey<'_>>,
     ) -> Result<(), ArchiveError> {
         let mut made = FileFolder::create(path)?;
         let io = |e| ArchiveError::io(format!("list {}", path.display()), e);
@@ -63,7 +71,7 @@ impl Archive {
         // A folder that was there already may have let others in.
         made.restrict(None)?;
         let lock = lock::acquire(path, LockKind::Remove)?;
-        Self::create(&made, settings, identity)?;
+        Self::create_with(&made, settings, identity, key)?;
         lock.keep();
         Ok(())
     }
@@ -74,11 +82,25 @@ impl Archive {
         settings: &ArchiveSettings,
         identity: ArchiveIdentity,
     ) -> Result<(), ArchiveError> {
+        Self::create_with(folder, settings, identity, None)
+    }
+
+    /// The same, encrypted if there is a key; the identity's own key is not used then.
+    pub fn create_with(
+        folder: &dyn Folder,
+        settings: &ArchiveSettings,
+        identity: ArchiveIdentity,
+        key: Option<&NewKey<'_>>,
+    ) -> Result<(), ArchiveError> {
         settings.check()?;
+        let bytes = match key {
+            None => settings_file::encode(settings, &identity),
+            Some(key) => protected(settings, &identity.uuid, key)?,
+        };
         if let Some(name) = folder.list()?.into_iter().find(|name| !is_trace(name)) {
             return Err(ArchiveError::NotEmpty(name));
         }
-        if read_settings(folder).is_ok() {
+        if any_settings(folder).is_ok() {
             return Err(ArchiveError::NotEmpty(SETTINGS_FILES[0].to_owned()));
         }
         // What an interrupted creation leaves is empty: anything else is of an archive that lost
@@ -106,18 +128,36 @@ impl Archive {
         folder.sync_names()?;
         // The settings make it an archive, so they come last.
         for name in SETTINGS_FILES {
-            write_settings(folder, name, settings, &identity)?;
+            write_settings(folder, name, &bytes)?;
         }
         Ok(())
     }
 
+    /// What opens the archive at `path`, if it is encrypted.
+    pub fn secret_kind_at(path: &Path) -> Result<Option<SecretKind>, ArchiveError> {
+        if !Self::exists_at(path) {
+            return Err(ArchiveError::NoArchive);
+        }
+        let (_, _, protection) = any_settings(&FileFolder::open(path)?)?;
+        Ok(protection.map(|protection| protection.kind()))
+    }
+
     /// Open the archive at `path` for what `kind` says, locked against what would disturb it.
     pub fn open_at(path: &Path, kind: LockKind) -> Result<Self, ArchiveError> {
+        Self::open_at_with(path, kind, None)
+    }
+
+    /// The same with what opens an encrypted one.
+    pub fn open_at_with(
+        path: &Path,
+        kind: LockKind,
+        secret: Option<&Secret>,
+    ) -> Result<Self, ArchiveError> {
         if !Self::exists_at(path) {
             return Err(ArchiveError::NoArchive);
         }
         let lock = lock::acquire(path, kind)?;
-        let mut archive = Self::open(Arc::new(FileFolder::open(path)?))?;
+        let mut archive = Self::open_with(Arc::new(FileFolder::open(path)?), secret)?;
         lock.keep();
         archive.lock = Some(lock);
         Ok(archive)
@@ -125,19 +165,23 @@ impl Archive {
 
     /// Open the archive in a folder that nobody else uses.
     pub fn open(folder: Arc<dyn Folder>) -> Result<Self, ArchiveError> {
-        let containers = folder_within(&*folder, CONTAINERS)?;
-        let store = Arc::new(FolderContainerStore::new(containers));
-        Self::open_with(folder, store)
+        Self::open_with(folder, None)
     }
 
-    /// The same with another way to the containers in its folder, such as a cache before them.
+    /// The same with what opens an encrypted one.
     pub fn open_with(
         folder: Arc<dyn Folder>,
-        store: Arc<dyn ContainerStore>,
+        secret: Option<&Secret>,
     ) -> Result<Self, ArchiveError> {
-        let (settings, identity) = read_settings(&*folder)?;
-        let is_bad = |name: &&str| read_settings_copy(&*folder, name).is_err();
+        let Unlocked { folder, settings, identity, settings_bytes, keys } = unlock(folder, secret)?;
+        // One that says something else is of a change of the secret that was cut short.
+        let is_bad = |name: &&str| {
+            let found = read_settings_bytes(&*folder, name).ok();
+            found.is_none_or(|bytes| !bytes.starts_with(&settings_bytes))
+        };
         let bad_settings = SETTINGS_FILES.into_iter().filter(is_bad).collect();
+        let containers = folder_within(&*folder, CONTAINERS)?;
+        let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
         let versions_folder = folder_within(&*folder, VERSIONS)?;
         let (log, versions) = log::read(&*folder, &*versions_folder, &*store, &identity.uuid)?;
         let lock = None;
@@ -149,6 +193,8 @@ impl Archive {
             store,
             versions,
             log,
+            settings_bytes,
+            keys,
             bad_settings,
             lock,
         })
@@ -157,6 +203,28 @@ impl Archive {
     /// How it stores.
     pub const fn settings(&self) -> &ArchiveSettings {
         &self.settings
+    }
+
+    /// Whether it is encrypted.
+    pub const fn is_encrypted(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Let another secret open an encrypted archive, and the old one no more. What was encrypted
+    /// stays as it is: who kept the settings as they were, and the old secret, still has the key.
+    /// The key's own `master` is not used.
+    pub fn change_secret(&mut self, key: &NewKey<'_>) -> Result<(), ArchiveError> {
+        self.complete_copies()?;
+        let keys = self.keys.as_ref().ok_or_else(|| {
+            ArchiveError::Setting("the archive is not encrypted: it has no secret".to_owned())
+        })?;
+        let key = NewKey { master: keys.master, ..*key };
+        let bytes = protected(&self.settings, &self.identity.uuid, &key)?;
+        for name in SETTINGS_FILES {
+            write_settings(&*self.folder, name, &bytes)?;
+        }
+        self.settings_bytes = bytes;
+        Ok(())
     }
 
     /// Its random identity.
@@ -202,7 +270,7 @@ impl Archive {
     pub(crate) fn complete_copies(&mut self) -> Result<(), ArchiveError> {
         self.log.must_be_whole()?;
         while let Some(name) = self.bad_settings.last() {
-            write_settings(&*self.folder, name, &self.settings, &self.identity)?;
+            write_settings(&*self.folder, name, &self.settings_bytes)?;
             self.folder.sync_names()?;
             self.bad_settings.pop();
         }
@@ -272,7 +340,64 @@ fn is_trace(name: &str) -> bool {
     SETTINGS_FILES.contains(&name) || LOG_FILES.contains(&name) || name == LOCK_FILE
 }
 
-fn read_settings(folder: &dyn Folder) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
+/// The settings of an encrypted archive with a key wrapped as `key` says.
+fn protected(
+    settings: &ArchiveSettings,
+    uuid: &[u8; 16],
+    key: &NewKey<'_>,
+) -> Result<Vec<u8>, ArchiveError> {
+    let protection = Protection::new(key, &settings_file::encode_open(settings, uuid))?;
+    Ok(settings_file::encode_sealed(settings, uuid, &protection))
+}
+
+/// A folder through which everything in an archive is read and written as if it were not encrypted.
+pub(crate) struct Unlocked {
+    pub folder: Arc<dyn Folder>,
+    pub settings: ArchiveSettings,
+    pub identity: ArchiveIdentity,
+    /// The settings as they are written.
+    pub settings_bytes: Vec<u8>,
+    pub keys: Option<Arc<Keys>>,
+}
+
+/// Read the settings of the archive in a folder, and open it if it is encrypted.
+fn unlock(folder: Arc<dyn Folder>, secret: Option<&Secret>) -> Result<Unlocked, ArchiveError> {
+    let found = any_settings(&*folder)?;
+    match unlock_with(Arc::clone(&folder), &found, secret) {
+        // The copies differ where a change of the secret was cut short.
+        Err(error @ ArchiveError::WrongKey { .. }) => {
+            let other = read_settings_copy(&*folder, SETTINGS_FILES[1]);
+            match other.ok().filter(|other| *other != found) {
+                Some(other) => unlock_with(folder, &other, secret),
+                None => Err(error),
+            }
+        }
+        unlocked => unlocked,
+    }
+}
+
+/// Open the archive that has these settings.
+pub(crate) fn unlock_with(
+    folder: Arc<dyn Folder>,
+    &(settings, identity, protection): &Found,
+    secret: Option<&Secret>,
+) -> Result<Unlocked, ArchiveError> {
+    let Some(protection) = protection else {
+        let settings_bytes = settings_file::encode(&settings, &identity);
+        return Ok(Unlocked { folder, settings, identity, settings_bytes, keys: None });
+    };
+    let kind = protection.kind();
+    let secret = secret.ok_or(ArchiveError::KeyNeeded { kind })?;
+    let authenticated = settings_file::encode_open(&settings, &identity.uuid);
+    let keys = Arc::new(protection.unlock(secret, &authenticated)?);
+    let identity = ArchiveIdentity { key: keys.names, ..identity };
+    let settings_bytes = settings_file::encode_sealed(&settings, &identity.uuid, &protection);
+    let folder = SealedFolder::new(folder, Arc::clone(&keys), settings_bytes.clone());
+    let folder = Arc::new(folder);
+    Ok(Unlocked { folder, settings, identity, settings_bytes, keys: Some(keys) })
+}
+
+fn any_settings(folder: &dyn Folder) -> Result<Found, ArchiveError> {
     let mut worst = None;
     for name in SETTINGS_FILES {
         match read_settings_copy(folder, name) {
@@ -288,21 +413,22 @@ fn read_settings(folder: &dyn Folder) -> Result<(ArchiveSettings, ArchiveIdentit
 }
 
 /// One of the two copies of the settings.
-pub(crate) fn read_settings_copy(
-    folder: &dyn Folder,
-    name: &str,
-) -> Result<(ArchiveSettings, ArchiveIdentity), ArchiveError> {
-    let mut bytes = vec![0; SETTINGS_BYTES];
-    folder.open(name)?.read(0, &mut bytes)?;
-    settings_file::decode(&bytes, name)
+pub(crate) fn read_settings_copy(folder: &dyn Folder, name: &str) -> Result<Found, ArchiveError> {
+    settings_file::decode_any(&read_settings_bytes(folder, name)?, name)
+}
+
+fn read_settings_bytes(folder: &dyn Folder, name: &str) -> Result<Vec<u8>, ArchiveError> {
+    let file = folder.open(name)?;
+    let mut bytes = vec![0; file.len()?.min(SEALED_BYTES as u64) as usize];
+    file.read(0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Write one of the two copies of the settings; its name is not durable yet.
 pub(crate) fn write_settings(
     folder: &dyn Folder,
     name: &str,
-    settings: &ArchiveSettings,
-    identity: &ArchiveIdentity,
+    bytes: &[u8],
 ) -> Result<(), ArchiveError> {
-    Ok(small_file::replace(folder, name, &settings_file::encode(settings, identity))?)
+    Ok(small_file::replace(folder, name, bytes)?)
 }

@@ -170,6 +170,13 @@ impl<'a, M> Assembly<'a, M> {
             self.store.read(id, start, &mut self.buffer)
         });
         self.totals.read_bytes += self.buffer.len() as u64;
+        // What cannot be read takes along no chunk that can.
+        if read.is_err() && run.len() > 1 {
+            for alone in run.chunks(1) {
+                self.fill_run(id, alone);
+            }
+            return;
+        }
         let failure = read.err().map(|error| ArchiveError::from(error).to_string());
         let mut last: Option<(ChunkRef, u64)> = None;
         for &(chunk, at) in run {

@@ -6,6 +6,8 @@ use std::io;
 use onefold_block::{Meaning, MediaError, StoreError};
 use thiserror::Error;
 
+use crate::seal::SecretKind;
+
 /// Why an archive operation failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -54,6 +56,18 @@ pub enum ArchiveError {
         offset: u64,
         /// What was found, and what was expected.
         problem: String,
+    },
+    /// The archive is encrypted, and this opens it.
+    #[error("the archive is encrypted: a {} opens it", kind.name())]
+    KeyNeeded {
+        /// What opens it.
+        kind: SecretKind,
+    },
+    /// What was given does not open the archive.
+    #[error("the {} is not the one that opens this archive", kind.name())]
+    WrongKey {
+        /// What was given.
+        kind: SecretKind,
     },
     /// No version with that number.
     #[error("there is no version {number}; there are: {known}")]

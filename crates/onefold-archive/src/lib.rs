@@ -8,6 +8,7 @@
 //! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
 //! - [`diff()`] compares two versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
+//! - [`seal`] encrypts what is on disk, below all others;
 //! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
 //!   what did not change, `prune` says which versions to keep, [`trace`] which containers are read.
 
@@ -29,6 +30,7 @@ mod prune;
 mod remove;
 mod repair;
 mod rewrite;
+pub mod seal;
 pub mod settings;
 pub mod trace;
 pub mod tree;
@@ -50,6 +52,7 @@ pub use prune::Keep;
 pub use remove::Removed;
 pub use repair::RepairReport;
 pub use rewrite::{Rewriting, SEGMENT_CHUNKS};
+pub use seal::{Argon2Cost, NewKey, Secret, SecretKind};
 pub use settings::{ArchiveIdentity, ArchiveSettings, Chunking, ParseChunkingError};
 pub use trace::{ContainerAccess, zipf_order};
 pub use verify::{Finding, VerifyReport};

@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use onefold_block::{ContainerStore as _, FileFolder, Folder, FolderContainerStore, MediaError};
 
-use crate::archive::{Archive, CONTAINERS, VERSIONS, read_settings_copy, write_settings};
+use crate::archive::{
+    self, Archive, CONTAINERS, Unlocked, VERSIONS, read_settings_copy, write_settings,
+};
 use crate::error::ArchiveError;
 use crate::format::log_record::{self, AddTotals, LOG_FILES, LogEvent, LogRecord, VersionInfo};
-use crate::format::settings_file::SETTINGS_FILES;
+use crate::format::settings_file::{self, Found, SETTINGS_FILES};
 use crate::format::version_file::{HEADER_BYTES, decode_header, file_name, parse_name};
 use crate::lock::{self, LockKind};
 use crate::log::{self, LogState, Versions};
-use crate::settings::{ArchiveIdentity, ArchiveSettings};
+use crate::seal::{Secret, folder};
 use crate::version::Version;
 
 /// The label of a version that is in a rebuilt log for its damaged file's sake.
@@ -42,7 +44,11 @@ impl RepairReport {
 impl Archive {
     /// Check settings, log and versions' files of the archive at `path`, and put right what can
     /// be if `repair` is set.
-    pub fn check_at(path: &Path, repair: bool) -> Result<RepairReport, ArchiveError> {
+    pub fn check_at(
+        path: &Path,
+        repair: bool,
+        secret: Option<&Secret>,
+    ) -> Result<RepairReport, ArchiveError> {
         let is_archive = Self::exists_at(path)
             || [CONTAINERS, VERSIONS].iter().all(|name| path.join(name).is_dir());
         if !is_archive {
@@ -51,11 +57,25 @@ impl Archive {
         let kind = if repair { LockKind::Remove } else { LockKind::Read };
         let lock = lock::acquire(path, kind)?;
         lock.keep();
-        Self::check(&FileFolder::open(path)?, repair)
+        Self::check_with(Arc::new(FileFolder::open(path)?), repair, secret)
     }
 
     /// The same in a folder that nobody else uses.
-    pub fn check(folder: &dyn Folder, repair: bool) -> Result<RepairReport, ArchiveError> {
+    pub fn check(folder: Arc<dyn Folder>, repair: bool) -> Result<RepairReport, ArchiveError> {
+        Self::check_with(folder, repair, None)
+    }
+
+    /// The same with what opens an encrypted archive.
+    pub fn check_with(
+        folder: Arc<dyn Folder>,
+        repair: bool,
+        secret: Option<&Secret>,
+    ) -> Result<RepairReport, ArchiveError> {
+        // Nothing is written for who cannot open it.
+        let found = check_settings(&*folder, false, &mut RepairReport::default())?;
+        let as_stored = Arc::clone(&folder);
+        let Unlocked { folder, identity, .. } = archive::unlock_with(folder, &found, secret)?;
+        let folder = &*folder;
         let mut report = RepairReport::default();
         for name in [CONTAINERS, VERSIONS] {
             if let Err(MediaError::NotFound { .. }) = folder.existing_subfolder(name) {
@@ -66,7 +86,7 @@ impl Archive {
                 }
             }
         }
-        let identity = check_settings(folder, repair, &mut report)?;
+        check_settings(&*as_stored, repair, &mut report)?;
         let versions = match folder.existing_subfolder(VERSIONS) {
             Err(MediaError::NotFound { .. }) => return Ok(report),
             versions => versions?,
@@ -132,7 +152,7 @@ fn check_settings(
     folder: &dyn Folder,
     repair: bool,
     report: &mut RepairReport,
-) -> Result<ArchiveIdentity, ArchiveError> {
+) -> Result<Found, ArchiveError> {
     let copies = SETTINGS_FILES.map(|name| (name, read_settings_copy(folder, name)));
     for (_, copy) in &copies {
         if let Err(error @ (ArchiveError::OlderFormat { .. } | ArchiveError::NewerFormat { .. })) =
@@ -143,42 +163,54 @@ fn check_settings(
     }
     let good = copies.iter().find_map(|(name, copy)| copy.as_ref().ok().map(|good| (*name, *good)));
     let from_version = if good.is_none() { settings_from_versions(folder)? } else { None };
-    let Some((source, (settings, identity))) =
-        good.map(|(name, good)| (name.to_owned(), good)).or(from_version)
+    let Some((source, found)) = good.map(|(name, good)| (name.to_owned(), good)).or(from_version)
     else {
         let [(_, first), _] = copies;
-        return first.map(|(_, identity)| identity).map_err(|error| match error {
+        return first.map_err(|error| match error {
             ArchiveError::Media(MediaError::NotFound { .. }) => ArchiveError::NoArchive,
             error => error,
         });
+    };
+    let (settings, identity, protection) = &found;
+    let bytes = match protection {
+        None => settings_file::encode(settings, identity),
+        Some(protection) => settings_file::encode_sealed(settings, &identity.uuid, protection),
     };
     for (name, copy) in copies {
         if copy.is_err() {
             report.steps.push(format!("{name} is missing or damaged: written from {source}"));
             if repair {
-                write_settings(folder, name, &settings, &identity)?;
+                write_settings(folder, name, &bytes)?;
                 folder.sync_names()?;
             }
         }
     }
-    Ok(identity)
+    Ok(found)
 }
 
-type Found = (String, (ArchiveSettings, ArchiveIdentity));
-
 /// The settings that the newest readable version's file begins with.
-fn settings_from_versions(folder: &dyn Folder) -> Result<Option<Found>, ArchiveError> {
+fn settings_from_versions(folder: &dyn Folder) -> Result<Option<(String, Found)>, ArchiveError> {
     let versions = match folder.existing_subfolder(VERSIONS) {
         Err(MediaError::NotFound { .. }) => return Ok(None),
         versions => versions?,
     };
     for name in versions.list()?.into_iter().rev().filter(|name| parse_name(name).is_some()) {
-        let mut bytes = [0; HEADER_BYTES];
-        let read = versions.open(&name)?.read(0, &mut bytes);
-        if let Ok(header) =
-            read.map_err(ArchiveError::from).and_then(|()| decode_header(&bytes, &name))
-        {
-            return Ok(Some((format!("{VERSIONS}/{name}"), (header.settings, header.identity))));
+        let file = versions.open(&name)?;
+        let mut bytes = [0; folder::HEADER_BYTES];
+        let bytes = match file.len()? {
+            len if len < HEADER_BYTES as u64 => continue,
+            len => &mut bytes[..len.min(folder::HEADER_BYTES as u64) as usize],
+        };
+        if file.read(0, bytes).is_err() {
+            continue;
+        }
+        let found = match folder::settings_in_header(bytes) {
+            Some(settings) => settings_file::decode_any(settings, &name),
+            None => decode_header(&bytes[..HEADER_BYTES], &name)
+                .map(|header| (header.settings, header.identity, None)),
+        };
+        if let Ok(found) = found {
+            return Ok(Some((format!("{VERSIONS}/{name}"), found)));
         }
     }
     Ok(None)

@@ -10,13 +10,13 @@ use crate::media::MediaError;
 pub enum Meaning {
     /// It passes once there is space; the error as text.
     NoSpace(String),
-    /// Bytes are missing that were stored: damage, to be named.
+    /// Bytes are missing that were stored, or are not what was stored: damage, to be named.
     CutShort {
         /// The file or container.
         name: String,
-        /// Its length in bytes.
+        /// Where in it: its length, if bytes are missing.
         len: u64,
-        /// What was expected past that.
+        /// What was expected, or found, there.
         problem: String,
     },
     /// A container is not there at all.
@@ -42,6 +42,9 @@ impl MediaError {
             Self::Truncated { name, len, offset, end } => {
                 cut_short(name.clone(), "file", *len, *offset, *end)
             }
+            Self::Damaged { name, offset, problem } => {
+                Meaning::CutShort { name: name.clone(), len: *offset, problem: problem.clone() }
+            }
             Self::NotFound { .. } | Self::Io { .. } => Meaning::Unreachable,
         }
     }
@@ -55,6 +58,9 @@ impl StoreError {
             | Self::Names(MediaError::NoSpace { .. }) => Meaning::NoSpace(self.to_string()),
             Self::Media { id, source: MediaError::Truncated { len, offset, end, .. } } => {
                 cut_short(id.to_string(), "container", *len, *offset, *end)
+            }
+            Self::Media { id, source: MediaError::Damaged { offset, problem, .. } } => {
+                Meaning::CutShort { name: id.to_string(), len: *offset, problem: problem.clone() }
             }
             Self::NotFound { id } => Meaning::Missing { name: id.to_string() },
             Self::Media { .. } | Self::Names(_) => Meaning::Unreachable,

@@ -38,6 +38,16 @@ pub enum MediaError {
         /// One past the last byte asked for.
         end: u64,
     },
+    /// Bytes are not what was stored, as far as media can tell that keep checksums of their own.
+    #[error("{name} is damaged at byte {offset}: {problem}")]
+    Damaged {
+        /// The file concerned.
+        name: String,
+        /// First byte concerned.
+        offset: u64,
+        /// What was found.
+        problem: String,
+    },
     /// The system reported an error.
     #[error("{action} {name}: {source}")]
     Io {

@@ -1,5 +1,6 @@
 //! `archive.0` and `archive.1`: identity and settings, twice the same; every version's file begins
-//! with them too.
+//! with them too. Of an encrypted archive, they have the wrapped key in the place of the key of the
+//! names, and every encrypted file has them in its header.
 //! Room: onefold-archive.
 
 use onefold_content::Compression;
@@ -7,14 +8,22 @@ use onefold_content::Compression;
 use super::bytes::{checked, checksum};
 use super::{FORMAT_VERSION, check_version};
 use crate::error::ArchiveError;
+use crate::seal::Protection;
+use crate::seal::protection::PROTECTION_BYTES;
 use crate::settings::{ArchiveIdentity, ArchiveSettings, Chunking};
 use onefold_block::bytes::{Reader, Writer};
 
 /// The two copies.
 pub const SETTINGS_FILES: [&str; 2] = ["archive.0", "archive.1"];
-/// Length of each in bytes.
+/// Length of each in bytes, and within versions' files.
 pub const SETTINGS_BYTES: usize = 86;
+/// The same where the archive is encrypted.
+pub const SEALED_BYTES: usize = OPEN_BYTES + PROTECTION_BYTES + 4;
+/// Format version of the settings of an encrypted archive. All else is in [`FORMAT_VERSION`].
+pub const SEALED_VERSION: u32 = 3;
 
+/// What comes before the protection, and is authenticated by it.
+const OPEN_BYTES: usize = 42;
 const MAGIC: &[u8; 8] = b"OFARCHV\n";
 
 /// The file's bytes.
@@ -37,6 +46,17 @@ pub fn encode(settings: &ArchiveSettings, identity: &ArchiveIdentity) -> Vec<u8>
     out.0
 }
 
+fn decode_settings(reader: &mut Reader<'_>) -> Option<ArchiveSettings> {
+    let chunking = *Chunking::ALL.get(usize::from(reader.u8()?))?;
+    let (chunk_bytes, container_bytes) = (reader.u32()?, reader.u32()?);
+    let (codec, level) = (reader.u8()?, i32::from_le_bytes(reader.array()?));
+    let compression = Compression::from_numbers(codec, level)?;
+    Some(ArchiveSettings { chunking, chunk_bytes, container_bytes, compression })
+}
+
+/// Settings, identity and protection.
+pub type Found = (ArchiveSettings, ArchiveIdentity, Option<Protection>);
+
 /// What a file's bytes say; `name` is for the error.
 pub fn decode(
     bytes: &[u8],
@@ -53,21 +73,98 @@ pub fn decode(
     let fields = (|| {
         reader.bytes(12)?;
         let identity = ArchiveIdentity { uuid: reader.array()?, key: reader.array()? };
-        let chunking = *Chunking::ALL.get(usize::from(reader.u8()?))?;
-        let (chunk_bytes, container_bytes) = (reader.u32()?, reader.u32()?);
-        let (codec, level) = (reader.u8()?, i32::from_le_bytes(reader.array()?));
-        let compression = Compression::from_numbers(codec, level)?;
-        let settings = ArchiveSettings { chunking, chunk_bytes, container_bytes, compression };
-        Some((settings, identity))
+        Some((decode_settings(&mut reader)?, identity))
     })();
     let (settings, identity) = fields.ok_or_else(|| corrupt("a field has no meaning"))?;
     settings.check().map_err(|error| corrupt(&error.to_string()))?;
     Ok((settings, identity))
 }
 
+/// What the settings of an encrypted archive begin with, and its wrapped key authenticates.
+pub fn encode_open(settings: &ArchiveSettings, uuid: &[u8; 16]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.bytes(MAGIC);
+    out.u32(SEALED_VERSION);
+    out.bytes(uuid);
+    out.u8(settings.chunking as u8);
+    out.u32(settings.chunk_bytes);
+    out.u32(settings.container_bytes);
+    let (codec, level) = settings.compression.numbers();
+    out.u8(codec);
+    out.bytes(&level.to_le_bytes());
+    out.0
+}
+
+/// The settings of an encrypted archive.
+pub fn encode_sealed(
+    settings: &ArchiveSettings,
+    uuid: &[u8; 16],
+    protection: &Protection,
+) -> Vec<u8> {
+    let mut out = Writer(encode_open(settings, uuid));
+    protection.encode(&mut out);
+    checksum(&mut out);
+    out.0
+}
+
+/// What the settings of any archive say that begin with `bytes`: the key of the names, which is
+/// zero where it is encrypted, and the protection.
+pub fn decode_any(bytes: &[u8], name: &str) -> Result<Found, ArchiveError> {
+    let corrupt = |problem: &str| ArchiveError::corrupt(name, 0, problem);
+    let mut start = Reader::new(bytes);
+    if start.array() != Some(*MAGIC) || start.u32() != Some(SEALED_VERSION) {
+        let plain = bytes.get(..SETTINGS_BYTES).unwrap_or(bytes);
+        let found = decode(plain, name).map(|(settings, identity)| (settings, identity, None));
+        return found.map_err(|error| match error {
+            ArchiveError::NewerFormat { what, found, .. } => {
+                ArchiveError::NewerFormat { what, found, supported: SEALED_VERSION }
+            }
+            error => error,
+        });
+    }
+    let bytes = bytes.get(..SEALED_BYTES).ok_or_else(|| corrupt("it ends too early"))?;
+    let mut reader = checked(bytes).ok_or_else(|| corrupt("its checksum is wrong"))?;
+    let fields = (|| {
+        reader.bytes(12)?;
+        let identity = ArchiveIdentity { uuid: reader.array()?, key: [0; 32] };
+        let settings = decode_settings(&mut reader)?;
+        Some((settings, identity, Some(Protection::decode(&mut reader)?)))
+    })();
+    let found = fields.ok_or_else(|| corrupt("a field has no meaning"))?;
+    found.0.check().map_err(|error| corrupt(&error.to_string()))?;
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::{Argon2Cost, NewKey, Secret};
+
+    #[test]
+    fn settings_of_an_encrypted_archive_come_back_and_damage_is_noticed() {
+        let settings = ArchiveSettings::default();
+        let secret = Secret::KeyFile(vec![4; 40]);
+        let cost = Argon2Cost::default();
+        let new = NewKey { secret: &secret, cost, salt: [1; 16], master: [2; 32] };
+        let open = encode_open(&settings, &[7; 16]);
+        assert_eq!(open.len(), OPEN_BYTES);
+        let made = Protection::new(&new, &open).unwrap();
+        let bytes = encode_sealed(&settings, &[7; 16], &made);
+        assert_eq!(bytes.len(), SEALED_BYTES);
+        let identity = ArchiveIdentity { uuid: [7; 16], key: [0; 32] };
+        assert_eq!(decode_any(&bytes, "x").unwrap(), (settings, identity, Some(made)));
+        let error = decode(&bytes[..SETTINGS_BYTES], "x").unwrap_err();
+        assert!(error.is_corruption(), "{error}");
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(decode_any(&damaged, "x").is_err(), "byte {at}");
+            assert!(decode_any(&bytes[..at], "x").is_err(), "cut at {at}");
+        }
+        let identity = ArchiveIdentity { uuid: [7; 16], key: [9; 32] };
+        let plain = encode(&settings, &identity);
+        assert_eq!(decode_any(&plain, "x").unwrap(), (settings, identity, None));
+    }
 
     #[test]
     fn settings_come_back_and_damage_is_noticed() {

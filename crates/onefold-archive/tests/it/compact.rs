@@ -2,13 +2,12 @@
 //! operation.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
 use onefold_block::{CrashMode, FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 
 use crate::support::{
-    Tree, add, assert_sound, damage, entry, names, new_archive, open, read, small,
+    Tree, add, assert_sound, create, damage, entry, names, new_archive, open, read, small, try_open,
 };
 
 /// Bytes of all containers.
@@ -34,7 +33,13 @@ fn three_trees(files: usize) -> [Tree; 3] {
 }
 
 fn three_versions(files: usize) -> (SimFolder, [Tree; 3]) {
-    let (folder, mut archive) = new_archive(&small());
+    three_versions_in(files, false)
+}
+
+fn three_versions_in(files: usize, encrypted: bool) -> (SimFolder, [Tree; 3]) {
+    let folder = SimFolder::new();
+    create(&folder, encrypted).unwrap();
+    let mut archive = open(&folder);
     let trees = three_trees(files);
     for tree in &trees {
         add(&mut archive, tree).unwrap();
@@ -139,7 +144,7 @@ fn cut_at(cut: u64, mode: CrashMode, pristine: &SimFolder, trees: &[Tree; 3]) ->
     let what = format!("cut at {cut}, {mode:?}");
     let folder = pristine.after_crash(1, CrashMode::KeepEverything);
     folder.crash_at(folder.op_count() + cut);
-    let done = Archive::open(Arc::new(folder.clone()))
+    let done = try_open(&folder)
         .and_then(|mut archive| {
             archive.remove_all(&[1])?;
             compact(&mut archive)
@@ -161,8 +166,7 @@ fn cut_at(cut: u64, mode: CrashMode, pristine: &SimFolder, trees: &[Tree; 3]) ->
     if cut.is_multiple_of(3) {
         let again = after.after_crash(1, CrashMode::KeepEverything);
         again.crash_at(again.op_count() + cut % 17);
-        let _ =
-            Archive::open(Arc::new(again.clone())).and_then(|mut archive| compact(&mut archive));
+        let _ = try_open(&again).and_then(|mut archive| compact(&mut archive));
         check(&open(&again.after_crash(cut, mode)));
     }
     let mut archive = open(&after);
@@ -182,8 +186,18 @@ fn cut_at(cut: u64, mode: CrashMode, pristine: &SimFolder, trees: &[Tree; 3]) ->
 
 #[test]
 fn power_cuts_at_every_operation_of_a_move_lose_no_version_and_leak_nothing() {
-    let (pristine, trees) = three_versions(12);
-    for mode in [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything] {
+    let all = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
+    cut_a_move(false, &all);
+}
+
+#[test]
+fn power_cuts_in_a_move_of_an_encrypted_archive_lose_nothing_either() {
+    cut_a_move(true, &[CrashMode::Random]);
+}
+
+fn cut_a_move(encrypted: bool, modes: &[CrashMode]) {
+    let (pristine, trees) = three_versions_in(12, encrypted);
+    for &mode in modes {
         let mut cut = 1;
         while cut_at(cut, mode, &pristine, &trees) {
             cut += 1;

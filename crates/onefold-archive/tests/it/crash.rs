@@ -2,14 +2,13 @@
 
 use onefold_archive::{Archive, ArchiveError};
 use onefold_block::{CrashMode, SimFolder, SplitMix64};
-use std::sync::Arc;
 
-use crate::support::{IDENTITY, Tree, add, assert_sound, next, open, read, small, tree};
+use crate::support::{Tree, add, assert_sound, create, next, open, read, tree, try_open};
 
 /// Make an archive, add three versions, remove one, add another, until the power goes at media
 /// operation `cut`; true if it went.
-fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
-    let context = format!("seed {seed}, cut at {cut}, {mode:?}");
+fn run(seed: u64, cut: u64, mode: CrashMode, encrypted: bool) -> bool {
+    let context = format!("seed {seed}, cut at {cut}, {mode:?}, encrypted: {encrypted}");
     let mut random = SplitMix64::new(seed);
     let mut trees: Vec<Tree> = vec![tree(&mut random, 6, 60_000)];
     for _ in 0..3 {
@@ -18,7 +17,7 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
     let folder = SimFolder::new();
     folder.crash_at(cut);
     let mut done = Vec::new();
-    let outcome = drive(&folder, &trees, &mut done);
+    let outcome = drive(&folder, &trees, encrypted, &mut done);
     if outcome.is_ok() {
         return false;
     }
@@ -26,17 +25,16 @@ fn run(seed: u64, cut: u64, mode: CrashMode) -> bool {
     if cut.is_multiple_of(3) {
         // Recovery, that is the next addition, loses power too.
         after.crash_at(after.op_count() + cut % 11);
-        if let Ok(mut archive) = Archive::open(Arc::new(after.clone())) {
+        if let Ok(mut archive) = try_open(&after) {
             let _ = add(&mut archive, &trees[0]);
         }
         after = after.after_crash(seed ^ cut << 16, mode);
     }
-    match Archive::open(Arc::new(after.clone())) {
+    match try_open(&after) {
         Ok(_) => {}
         Err(_) if done.is_empty() => {
             // The creation was cut short: it can be done again.
-            Archive::create(&after, &small(), IDENTITY)
-                .unwrap_or_else(|e| panic!("{context}: {e}"));
+            create(&after, encrypted).unwrap_or_else(|e| panic!("{context}: {e}"));
         }
         Err(error) => panic!("{context}: {error}"),
     }
@@ -65,12 +63,17 @@ enum Step {
     Removed(u32),
 }
 
-fn drive(folder: &SimFolder, trees: &[Tree], done: &mut Vec<Step>) -> Result<(), ArchiveError> {
-    Archive::create(folder, &small(), IDENTITY)?;
+fn drive(
+    folder: &SimFolder,
+    trees: &[Tree],
+    encrypted: bool,
+    done: &mut Vec<Step>,
+) -> Result<(), ArchiveError> {
+    create(folder, encrypted)?;
     done.push(Step::Made);
     for (number, tree) in trees.iter().enumerate() {
         // Each in a process of its own.
-        let mut archive = Archive::open(Arc::new(folder.clone()))?;
+        let mut archive = try_open(folder)?;
         let info = add(&mut archive, tree)?;
         done.push(Step::Added(info.number, number));
         if number == 2 {
@@ -104,8 +107,12 @@ fn check(archive: &Archive, trees: &[Tree], done: &[Step], context: &str) {
 }
 
 fn cut_everywhere(seed: u64, mode: CrashMode) {
+    cut_everywhere_in(seed, mode, false);
+}
+
+fn cut_everywhere_in(seed: u64, mode: CrashMode, encrypted: bool) {
     let mut cut = 1;
-    while run(seed, cut, mode) {
+    while run(seed, cut, mode, encrypted) {
         cut += 1;
     }
     assert!(cut > 60, "the workload has only {cut} operations");
@@ -126,4 +133,10 @@ fn power_cuts_that_keep_nothing_unsynced_lose_no_committed_version() {
 #[test]
 fn power_cuts_that_keep_everything_lose_no_committed_version() {
     cut_everywhere(4, CrashMode::KeepEverything);
+}
+
+#[test]
+fn power_cuts_lose_no_committed_version_of_an_encrypted_archive() {
+    cut_everywhere_in(6, CrashMode::Random, true);
+    cut_everywhere_in(7, CrashMode::KeepNothing, true);
 }

@@ -14,6 +14,7 @@ mod repair;
 mod replaced;
 mod rewriting;
 mod round_trip;
+mod sealed;
 mod support;
 mod system;
 mod traces;

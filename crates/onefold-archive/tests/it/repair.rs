@@ -7,7 +7,7 @@ use std::sync::Arc;
 use onefold_archive::{AddOptions, Archive, ArchiveError, Kind, RepairReport, VersionInfo};
 use onefold_block::{CrashMode, Folder, SimFolder, SplitMix64};
 
-use crate::support::{Tree, add, add_with, entry, new_archive, open, read, small, tree};
+use crate::support::{Tree, add, add_with, check, create, entry, open, read, small, tree};
 
 /// Every file, by its path.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -45,7 +45,13 @@ fn remove(folder: &SimFolder, path: &str) {
 
 /// Small versions: 1 was removed, 2 to 4 are there.
 fn history() -> (SimFolder, BTreeMap<u32, Tree>) {
-    let (folder, mut archive) = new_archive(&small());
+    history_in(false)
+}
+
+fn history_in(encrypted: bool) -> (SimFolder, BTreeMap<u32, Tree>) {
+    let folder = SimFolder::new();
+    create(&folder, encrypted).unwrap();
+    let mut archive = open(&folder);
     let mut random = SplitMix64::new(77);
     let mut trees = BTreeMap::new();
     for number in 1..=4_u32 {
@@ -72,16 +78,16 @@ fn infos(archive: &Archive) -> Vec<VersionInfo> {
 /// Repair says first what it would do, does it, and everything is as it was.
 fn repairs(folder: &SimFolder, trees: &BTreeMap<u32, Tree>, before: &[VersionInfo], what: &str) {
     let untouched = files(folder);
-    let told = Archive::check(folder, false).unwrap();
+    let told = check(folder, false).unwrap();
     assert!(!told.steps.is_empty() && told.lost.is_empty(), "{what}: {told:?}");
     assert!(files(folder) == untouched, "{what}: a check writes nothing");
-    let done = Archive::check(folder, true).unwrap();
+    let done = check(folder, true).unwrap();
     assert_eq!(done, told, "{what}");
     is_whole(folder, trees, before, what);
 }
 
 fn is_whole(folder: &SimFolder, trees: &BTreeMap<u32, Tree>, before: &[VersionInfo], what: &str) {
-    assert_eq!(Archive::check(folder, false).unwrap(), RepairReport::default(), "{what}");
+    assert_eq!(check(folder, false).unwrap(), RepairReport::default(), "{what}");
     let mut archive = open(folder);
     assert_eq!(infos(&archive), before, "{what}");
     let report = archive.verify(&mut |_, _| true).unwrap();
@@ -98,7 +104,16 @@ fn is_whole(folder: &SimFolder, trees: &BTreeMap<u32, Tree>, before: &[VersionIn
 
 #[test]
 fn lost_settings_and_logs_are_put_together_again() {
-    let (pristine, trees) = history();
+    lost_settings_and_logs(false);
+}
+
+#[test]
+fn lost_settings_and_logs_of_an_encrypted_archive_are_put_together_again() {
+    lost_settings_and_logs(true);
+}
+
+fn lost_settings_and_logs(encrypted: bool) {
+    let (pristine, trees) = history_in(encrypted);
     let before = infos(&open(&pristine));
     let both = |a: &'static str, b: &'static str| vec![a, b];
     let cases = [
@@ -120,14 +135,15 @@ fn lost_settings_and_logs_are_put_together_again() {
         let what = format!("{records} records");
         let folder = copy(&pristine);
         for name in ["log.0", "log.1"] {
-            folder.truncate(name, records * 512 + 100).unwrap();
+            let whole = if encrypted { 512 + records * 1024 } else { records * 512 };
+            folder.truncate(name, whole + 100).unwrap();
         }
         if records == 0 {
             repairs(&folder, &trees, &before, &what);
             continue;
         }
         // That version 1 was removed is forgotten: it is missed until it is removed again.
-        let report = Archive::check(&folder, true).unwrap();
+        let report = check(&folder, true).unwrap();
         assert_eq!(report.lost, ["version 1: its file is missing"], "{what}");
         let mut archive = open(&folder);
         assert!(archive.remove(2).is_err(), "{what}: what version 1 needs is not known");
@@ -135,8 +151,9 @@ fn lost_settings_and_logs_are_put_together_again() {
         is_whole(&folder, &trees, &before, &what);
     }
     let folder = copy(&pristine);
-    for (name, at) in [("log.0", 2 * 512 + 3), ("log.1", 2 * 512 + 400)] {
-        folder.flip_bit(name, at, 3).unwrap();
+    for (name, at) in [("log.0", 3), ("log.1", 400)] {
+        let third = if encrypted { 512 + 2 * 1024 } else { 2 * 512 };
+        folder.flip_bit(name, third + at, 3).unwrap();
     }
     repairs(&folder, &trees, &before, "a record damaged in both copies");
 }
@@ -154,7 +171,7 @@ fn a_repair_that_loses_power_at_any_operation_is_repeated() {
             folder.truncate("log.0", 300).unwrap();
             let folder = copy(&folder);
             folder.crash_at(folder.op_count() + cut);
-            let done = Archive::check(&folder, true).is_ok();
+            let done = check(&folder, true).is_ok();
             let what = format!("cut at {cut}, {mode:?}");
             let after = folder.after_crash(cut, mode);
             // Meanwhile nobody takes it for whole.
@@ -164,7 +181,7 @@ fn a_repair_that_loses_power_at_any_operation_is_repeated() {
                 let refused = add(&mut archive, &trees[&2]).unwrap_err();
                 assert!(refused.is_corruption(), "{what}: {refused}");
             }
-            Archive::check(&after, true).unwrap_or_else(|e| panic!("{what}: {e}"));
+            check(&after, true).unwrap_or_else(|e| panic!("{what}: {e}"));
             is_whole(&after, &trees, &before, &what);
             if done {
                 assert!(cut > 10, "a repair has only {cut} operations");
@@ -181,7 +198,7 @@ fn a_version_whose_file_is_damaged_keeps_what_it_may_refer_to_until_it_is_remove
         folder.remove(name).unwrap();
     }
     folder.truncate("versions/00000004.version", 300).unwrap();
-    let report = Archive::check(&folder, true).unwrap();
+    let report = check(&folder, true).unwrap();
     assert_eq!(report.lost.len(), 1, "{report:?}");
     assert!(report.lost[0].contains("version 4"), "{report:?}");
     let mut archive = open(&folder);
@@ -200,7 +217,7 @@ fn a_version_that_cannot_be_read_is_named_also_where_the_log_is_whole() {
     let (folder, _) = history();
     folder.truncate("versions/00000004.version", 300).unwrap();
     for repair in [false, true] {
-        let report = Archive::check(&folder, repair).unwrap();
+        let report = check(&folder, repair).unwrap();
         assert!(report.steps.is_empty(), "{report:?}");
         let [lost] = &report.lost[..] else { panic!("{report:?}") };
         assert!(lost.starts_with("version 4: "), "{lost}");
@@ -220,7 +237,7 @@ fn what_repair_takes_for_a_whole_version_tells_its_containers() {
             folder.remove(log).unwrap();
         }
         folder.flip_bit(name, at, 2).unwrap();
-        let report = Archive::check(&folder, true).unwrap();
+        let report = check(&folder, true).unwrap();
         if report.lost.iter().any(|lost| lost.contains("version 4")) {
             named += 1;
             continue;
@@ -236,7 +253,7 @@ fn what_repair_takes_for_a_whole_version_tells_its_containers() {
 #[test]
 fn an_archive_of_another_format_version_is_refused_by_name() {
     let (folder, _) = history();
-    for (version, expected) in [(1_u32, "not read any more"), (3, "reads up to version 2")] {
+    for (version, expected) in [(1_u32, "not read any more"), (4, "reads up to version 3")] {
         for name in ["archive.0", "archive.1"] {
             let file = folder.open(name).unwrap();
             let mut bytes = vec![0; file.len().unwrap() as usize];
@@ -249,7 +266,7 @@ fn an_archive_of_another_format_version_is_refused_by_name() {
         }
         let error = Archive::open(Arc::new(folder.clone())).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
-        assert!(Archive::check(&folder, true).is_err(), "and nothing is repaired");
+        assert!(check(&folder, true).is_err(), "and nothing is repaired");
         let made = Archive::create(&folder, &small(), crate::support::IDENTITY);
         assert!(matches!(made, Err(ArchiveError::NotEmpty(_))));
     }
@@ -302,7 +319,7 @@ fn is_safe(folder: &SimFolder, trees: &BTreeMap<u32, Tree>, may_add: &str, what:
         }
     }
     kept(folder, "after an addition");
-    if Archive::check(folder, true).is_ok() {
+    if check(folder, true).is_ok() {
         kept(folder, "after a repair");
         let then = readable(folder, "after a repair");
         let missing: Vec<_> = first.iter().filter(|number| !then.contains(number)).collect();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use onefold_archive::format::entry::compare_paths;
 use onefold_archive::tree::restore::read_file;
 use onefold_archive::{
-    AddOptions, Archive, ArchiveError, ArchiveIdentity, ArchiveSettings, Chunking, Entry, Kind,
-    Metadata, Recipe, Stamp, VersionInfo,
+    AddOptions, Archive, ArchiveError, ArchiveIdentity, ArchiveSettings, Argon2Cost, Chunking,
+    Entry, Kind, Metadata, NewKey, Recipe, RepairReport, Secret, Stamp, VersionInfo,
 };
 use onefold_block::{Folder, SimFolder, SplitMix64};
 use onefold_content::Compression;
@@ -35,7 +35,30 @@ pub fn new_archive(settings: &ArchiveSettings) -> (SimFolder, Archive) {
 }
 
 pub fn open(folder: &SimFolder) -> Archive {
-    Archive::open(Arc::new(folder.clone())).unwrap()
+    try_open(folder).unwrap()
+}
+
+/// Open an archive, whether it is encrypted or not.
+pub fn try_open(folder: &SimFolder) -> Result<Archive, ArchiveError> {
+    Archive::open_with(Arc::new(folder.clone()), Some(&secret()))
+}
+
+/// Check an archive, encrypted or not, and repair it if told to.
+pub fn check(folder: &SimFolder, repair: bool) -> Result<RepairReport, ArchiveError> {
+    Archive::check_with(Arc::new(folder.clone()), repair, Some(&secret()))
+}
+
+/// What opens the encrypted archives of tests.
+pub fn secret() -> Secret {
+    Secret::KeyFile(vec![0x5e; 32])
+}
+
+/// Make an archive of small containers, encrypted or not.
+pub fn create(folder: &SimFolder, encrypted: bool) -> Result<(), ArchiveError> {
+    let secret = secret();
+    let cost = Argon2Cost::default();
+    let key = NewKey { secret: &secret, cost, salt: [0x5a; 16], master: [0x3c; 32] };
+    Archive::create_with(folder, &small(), IDENTITY, encrypted.then_some(&key))
 }
 
 pub fn entry(path: &[u8], kind: Kind) -> Entry {

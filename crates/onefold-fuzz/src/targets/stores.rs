@@ -114,7 +114,7 @@ static STORED: LazyLock<Image> = LazyLock::new(|| {
 
 pub fn archive(input: &[u8]) {
     let folder = changed(&STORED, ARCHIVE, input);
-    let _ = Archive::check(&folder, false);
+    let _ = Archive::check(Arc::new(folder.clone()), false);
     let look = |folder: &SimFolder| {
         let Ok(archive) = Archive::open(Arc::new(folder.clone())) else { return };
         let _ = archive.verify(&mut |_, _| true);
@@ -137,7 +137,7 @@ pub fn archive(input: &[u8]) {
         }
     };
     look(&folder);
-    let _ = Archive::check(&folder, true);
+    let _ = Archive::check(Arc::new(folder.clone()), true);
     look(&folder);
 }
 

@@ -84,6 +84,12 @@ pub enum ArchiveCommand {
     /// that no version refers to, go all the same.
     #[command(after_help = PRUNE_EXAMPLE)]
     Prune(ArchivePruneArgs),
+    /// Let another passphrase or key file open an encrypted archive, and the old one no more
+    #[command(
+        after_help = "What is encrypted stays as it is: who has the old secret and a copy of the \
+        archive's settings from before can still read it."
+    )]
+    Key(ArchiveKeyArgs),
     /// Print which containers reads of its files touch, as a trace for `onefold cache`
     Trace(ArchiveTraceArgs),
 }
@@ -108,9 +114,49 @@ pub struct ArchiveCreateArgs {
     /// How chunks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
     #[arg(long, value_name = "KIND", default_value = "zstd")]
     pub compression: Compression,
+    /// Encrypt it: with the key file or the passphrase that is given, else one that is asked for
+    ///
+    /// With --key-file or --passphrase-file it is encrypted anyway. A key file that does not exist
+    /// is made. Without the passphrase or the key file, nothing in the archive can be read again:
+    /// keep a copy elsewhere.
+    #[arg(long)]
+    pub encrypt: bool,
+    /// What is going to open it.
+    #[command(flatten)]
+    pub key: KeyArgs,
     /// Who may use it.
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// What opens an encrypted archive.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct KeyArgs {
+    /// File whose first line is the passphrase of the archive, if it is encrypted
+    ///
+    /// Without it, a passphrase is asked for.
+    #[arg(long, value_name = "FILE", env = "ONEFOLD_PASSPHRASE_FILE", hide_env = true)]
+    pub passphrase_file: Option<PathBuf>,
+    /// File that is the key of the archive, if it is encrypted with one
+    #[arg(long, value_name = "FILE", env = "ONEFOLD_KEY_FILE", hide_env = true)]
+    pub key_file: Option<PathBuf>,
+}
+
+/// `onefold archive key`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveKeyArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// File whose first line is the new passphrase; without it, one is asked for
+    #[arg(long, value_name = "FILE", conflicts_with = "new_key_file")]
+    pub new_passphrase_file: Option<PathBuf>,
+    /// File that is the new key; made if it does not exist
+    #[arg(long, value_name = "FILE")]
+    pub new_key_file: Option<PathBuf>,
+    /// What opens it now.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 impl ArchiveCreateArgs {
@@ -180,6 +226,9 @@ pub struct ArchiveAddArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 impl ArchiveAddArgs {
@@ -198,6 +247,9 @@ pub struct ArchiveListArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// Which version is meant.
@@ -226,6 +278,9 @@ pub struct ArchiveLsArgs {
     /// Print one JSON object a line (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive diff`
@@ -249,6 +304,9 @@ pub struct ArchiveDiffArgs {
     /// Print one JSON object a line (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive cat`
@@ -263,6 +321,9 @@ pub struct ArchiveCatArgs {
     /// Which version.
     #[command(flatten)]
     pub which: WhichVersion,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive restore`
@@ -292,6 +353,9 @@ pub struct ArchiveRestoreArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive verify`
@@ -303,6 +367,9 @@ pub struct ArchiveVerifyArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive check`
@@ -320,6 +387,9 @@ pub struct ArchiveCheckArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// `onefold archive remove`
@@ -334,6 +404,9 @@ pub struct ArchiveRemoveArgs {
     /// How much may stay of what no version refers to.
     #[command(flatten)]
     pub unused: UnusedArgs,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// How much may stay of what no version refers to.
@@ -387,6 +460,9 @@ pub struct ArchivePruneArgs {
     /// How much may stay of what no version refers to.
     #[command(flatten)]
     pub unused: UnusedArgs,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 impl ArchivePruneArgs {
@@ -439,6 +515,9 @@ pub struct ArchiveTraceArgs {
     /// Seed of the order; the same seed gives the same trace
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
 }
 
 /// A decimal fraction such as 0.47 as a ratio of integers.

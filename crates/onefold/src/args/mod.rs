@@ -25,8 +25,8 @@ use clap::{Parser, Subcommand};
 pub use access::AccessArgs;
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
-    ArchiveDiffArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs, ArchiveRemoveArgs,
-    ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
+    ArchiveDiffArgs, ArchiveKeyArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs,
+    ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs, KeyArgs,
 };
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};

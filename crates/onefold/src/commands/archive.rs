@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind};
+use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind, SecretKind};
 use serde::Serialize;
 
-use super::{archive_add, archive_diff, archive_prune, archive_read, archive_restore};
-use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs};
+use super::{archive_add, archive_diff, archive_key, archive_prune, archive_read, archive_restore};
+use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs, KeyArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::make_pool;
@@ -30,13 +30,16 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
         ArchiveCommand::Check(args) => check(args, printer),
         ArchiveCommand::Remove(args) => archive_prune::remove(args, printer),
         ArchiveCommand::Prune(args) => archive_prune::prune(args, printer),
+        ArchiveCommand::Key(args) => archive_key::change(args, printer).map(done),
         ArchiveCommand::Trace(args) => archive_read::trace(args).map(done),
     }
 }
 
 /// Open an archive for what `kind` says.
-pub fn open(store: &Path, kind: LockKind, printer: &Printer) -> Result<Archive> {
-    let archive = Archive::open_at(store, kind).map_err(|error| failure(store, error))?;
+pub fn open(store: &Path, key: &KeyArgs, kind: LockKind, printer: &Printer) -> Result<Archive> {
+    let secret = archive_key::secret(store, key)?;
+    let archive = Archive::open_at_with(store, kind, secret.as_ref());
+    let archive = archive.map_err(|error| failure(store, error))?;
     for damage in archive.damage() {
         printer.warning(&format!("the log of archive '{}': {damage}", store.display()));
     }
@@ -72,6 +75,15 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
             Failure::nothing_done(format!("archive '{at}': {error}"))
                 .hint(format!("to see the paths: onefold archive ls {at}"))
         }
+        error @ ArchiveError::KeyNeeded { kind } => {
+            Failure::nothing_done(format!("archive '{at}': {error}")).hint(match kind {
+                SecretKind::Passphrase => "give --passphrase-file FILE",
+                SecretKind::KeyFile => "give --key-file FILE",
+            })
+        }
+        error @ ArchiveError::WrongKey { .. } => {
+            Failure::nothing_done(format!("archive '{at}': {error}"))
+        }
         error @ ArchiveError::Setting(_) => Failure::nothing_done(error.to_string()),
         error @ ArchiveError::Nothing => {
             Failure::nothing_done(error.to_string()).hint("to make such a version: --allow-empty")
@@ -95,12 +107,18 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     let settings = args.settings()?;
     let identity = make_pool::random_identity()?;
     let identity = ArchiveIdentity { uuid: identity.uuid, key: identity.key };
+    let secret = archive_key::secret_to_create(args)?;
+    let key = secret.as_ref().map(archive_key::new_key).transpose()?;
     store_folder::make(&args.store, args.access.group)?;
-    Archive::create_at(&args.store, &settings, identity)
+    Archive::create_at(&args.store, &settings, identity, key.as_ref())
         .map_err(|error| failure(&args.store, error))?;
     let at = args.store.display();
+    let encrypted = match &secret {
+        Some(secret) => format!(", encrypted: a {} opens it", secret.kind().name()),
+        None => String::new(),
+    };
     printer.note(&format!(
-        "made archive '{at}': {} chunks of about {}, containers of {}, {}",
+        "made archive '{at}': {} chunks of about {}, containers of {}, {}{encrypted}",
         settings.chunking, args.chunk_size, args.container_size, settings.compression
     ));
     printer.note(&format!("next: onefold archive add {at} PATH"));
@@ -117,8 +135,9 @@ struct CheckJson {
 }
 
 fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
-    let report =
-        Archive::check_at(&args.store, args.repair).map_err(|error| failure(&args.store, error))?;
+    let secret = archive_key::secret(&args.store, &args.key)?;
+    let report = Archive::check_at(&args.store, args.repair, secret.as_ref())
+        .map_err(|error| failure(&args.store, error))?;
     let repaired = args.repair && !report.steps.is_empty();
     let at = args.store.display();
     if args.json {

@@ -32,7 +32,7 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
         std::fs::symlink_metadata(path).map_err(|e| Failure::unusable("read", path, e))?;
     }
     let exclude = excludes(args)?;
-    let mut archive = open(&args.store, LockKind::Add, printer)?;
+    let mut archive = open(&args.store, &args.key, LockKind::Add, printer)?;
     let store =
         std::fs::metadata(&args.store).map_err(|e| Failure::unusable("read", &args.store, e))?;
     let scan_options = ScanOptions {

@@ -47,7 +47,7 @@ impl Sum {
 /// Print the list, and below it what it comes to.
 pub fn run(args: &ArchiveDiffArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
-    let archive = open(&args.store, LockKind::Read, printer)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let old = archive.version(Some(args.old)).map_err(refused)?;
     let new = archive.version(args.new).map_err(refused)?;
     let path = args.path.as_ref().map_or_else(Vec::new, |path| stored_path(path.as_bytes()));

@@ -18,7 +18,7 @@ use crate::table::plural;
 
 /// Remove versions by number.
 pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {
-    let mut archive = open(&args.store, LockKind::Remove, printer)?;
+    let mut archive = open(&args.store, &args.key, LockKind::Remove, printer)?;
     let max_unused = args.unused.max_unused;
     let given_back = remove_all(&mut archive, &args.store, &args.numbers, max_unused, printer)?;
     given_back.tell(args.numbers.len(), printer);
@@ -28,7 +28,7 @@ pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {
 /// Remove the versions that no rule keeps.
 pub fn prune(args: &ArchivePruneArgs, printer: &Printer) -> Result<ExitCode> {
     let kind = if args.dry_run { LockKind::Read } else { LockKind::Remove };
-    let mut archive = open(&args.store, kind, printer)?;
+    let mut archive = open(&args.store, &args.key, kind, printer)?;
     let keep = args.keep();
     let kept = keep.choose(archive.versions());
     let goes = |info: &&VersionInfo| !keep.is_empty() && !kept.contains_key(&info.number);

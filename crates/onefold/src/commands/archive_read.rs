@@ -50,7 +50,7 @@ struct VersionJson {
 
 /// Print the versions.
 pub fn list(args: &ArchiveListArgs, printer: &Printer) -> Result<()> {
-    let archive = open(&args.store, LockKind::Read, printer)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     if args.json {
         let settings = archive.settings();
         let version = |info: &VersionInfo| VersionJson {
@@ -160,7 +160,7 @@ fn target_of(entry: &Entry) -> Option<String> {
 /// Print the paths of a version.
 pub fn ls(args: &ArchiveLsArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
-    let archive = open(&args.store, LockKind::Read, printer)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let path = args.path.as_ref().map_or_else(Vec::new, |path| stored_path(path.as_bytes()));
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -271,7 +271,7 @@ struct VerifyJson {
 
 /// Read and check everything.
 pub fn verify(args: &ArchiveVerifyArgs, printer: &Printer) -> Result<ExitCode> {
-    let archive = open(&args.store, LockKind::Read, printer)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let bar = progress::bytes(printer, "reading", Some(0));
     let report = archive.verify(&mut |done, total| {
         bar.set_length(total);

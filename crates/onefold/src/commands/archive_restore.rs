@@ -21,7 +21,7 @@ use crate::table::plural;
 /// Restore.
 pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
     let refused = |error| failure(&args.store, error);
-    let archive = open(&args.store, LockKind::Read, printer)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| stored_path(path.as_bytes())).collect();
     let options = RestoreOptions {

@@ -4,6 +4,7 @@
 pub mod archive;
 mod archive_add;
 mod archive_diff;
+mod archive_key;
 mod archive_prune;
 mod archive_read;
 mod archive_restore;

@@ -227,6 +227,53 @@ fn patterns_of_a_file_and_caches_are_left_out() {
 }
 
 #[test]
+fn an_encrypted_archive_is_opened_by_its_secret_alone() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("data")).unwrap();
+    fs::write(sandbox.path("data/a name that tells"), noise(3, 100_000)).unwrap();
+    fs::write(sandbox.path("first"), "correct horse\nand no more\n").unwrap();
+    fs::write(sandbox.path("second"), "battery staple").unwrap();
+    let first = ["--passphrase-file", "first"];
+    let archive =
+        |args: &[&str], key: &[&str]| sandbox.onefold(&[&["archive"], args, key].concat());
+    let done = |args: &[&str], key: &[&str]| {
+        let said = archive(args, key);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+        said
+    };
+    assert!(done(&["create", "store"], &first).err.contains("a passphrase opens it"));
+    done(&["add", "store", "data"], &first);
+    assert!(done(&["ls", "store"], &first).text().contains("a name that tells"));
+    for (key, told) in [
+        (&["--passphrase-file", "second"][..], "not the one"),
+        (&["--key-file", "first"], "a passphrase opens it"),
+        (&[], "--passphrase-file"),
+    ] {
+        let said = archive(&["list", "store"], key);
+        assert_eq!(said.code, Some(2), "{key:?}: {}", said.err);
+        assert!(said.err.contains(told), "{key:?}: {}", said.err);
+    }
+    done(&["key", "store", "--new-key-file", "key"], &first);
+    assert_eq!(archive(&["list", "store"], &first).code, Some(2), "the old one opens it no more");
+    let key = ["--key-file", "key"];
+    done(&["restore", "store", "--target", "out"], &key);
+    let name = "data/a name that tells";
+    let restored = fs::read(sandbox.path("out").join(name)).unwrap();
+    assert!(restored == fs::read(sandbox.path(name)).unwrap());
+    for lost in ["archive.0", "archive.1"] {
+        fs::remove_file(sandbox.path("store").join(lost)).unwrap();
+    }
+    // What the versions' files know is what opened the archive when they were written.
+    assert_eq!(archive(&["check", "store", "--repair"], &key).code, Some(2));
+    done(&["check", "store", "--repair"], &first);
+    done(&["verify", "store"], &first);
+    assert_eq!(archive(&["create", "other", "--encrypt"], &[]).code, Some(2), "nobody to ask");
+    let plain = sandbox.ok(&["archive", "create", "plain"]);
+    assert!(!plain.err.contains("encrypted"), "{}", plain.err);
+    assert_eq!(archive(&["key", "plain", "--new-key-file", "key"], &[]).code, Some(2));
+}
+
+#[test]
 fn a_trace_is_one_that_other_commands_read() {
     let sandbox = two_versions();
     let args = ["archive", "trace", "store", "--zipf", "0.47", "--reads", "50"];

@@ -1,0 +1,181 @@
+//! What opens encrypted archives: read from files, asked for, made, and changed.
+//! Room: onefold.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use onefold_archive::{Archive, Argon2Cost, LockKind, NewKey, Secret, SecretKind};
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::archive::{failure, open};
+use crate::args::{ArchiveCreateArgs, ArchiveKeyArgs, KeyArgs};
+use crate::failure::{Failure, Result};
+use crate::output::Printer;
+
+/// Bytes of a key file that is made.
+const KEY_FILE_BYTES: usize = 64;
+/// Longest passphrase and key file that are read, in bytes.
+const SECRET_BYTES_MAX: u64 = 1 << 20;
+
+/// What opens the archive, if it is encrypted.
+pub fn secret(store: &Path, args: &KeyArgs) -> Result<Option<Secret>> {
+    match Archive::secret_kind_at(store) {
+        Ok(None) => Ok(None),
+        Ok(Some(SecretKind::KeyFile)) => args.key_file.as_deref().map(key_file).transpose(),
+        Ok(Some(SecretKind::Passphrase)) => match &args.passphrase_file {
+            Some(path) => passphrase_of(path).map(Some),
+            None => Terminal::open().map_or(Ok(None), |mut terminal| {
+                terminal.ask(&format!("passphrase of archive '{}': ", store.display())).map(Some)
+            }),
+        },
+        // Its settings are lost: what is given is for a repair, which says what is wrong.
+        Err(_) => match (&args.key_file, &args.passphrase_file) {
+            (Some(path), _) => key_file(path).map(Some),
+            (None, Some(path)) => passphrase_of(path).map(Some),
+            (None, None) => Ok(None),
+        },
+    }
+}
+
+/// What is going to open a new archive, if it is to be encrypted.
+pub fn secret_to_create(args: &ArchiveCreateArgs) -> Result<Option<Secret>> {
+    let KeyArgs { passphrase_file, key_file } = &args.key;
+    if passphrase_file.is_none() && key_file.is_none() && !args.encrypt {
+        return Ok(None);
+    }
+    new_secret(passphrase_file.as_deref(), key_file.as_deref()).map(Some)
+}
+
+fn new_secret(passphrase_file: Option<&Path>, new_key_file: Option<&Path>) -> Result<Secret> {
+    match (passphrase_file, new_key_file) {
+        (Some(_), Some(_)) => Err(Failure::nothing_done(
+            "give a passphrase or a key file, not both: one of them opens the archive",
+        )),
+        (Some(path), None) => passphrase_of(path),
+        (None, Some(path)) => {
+            if !path.exists() {
+                make_key_file(path)?;
+            }
+            key_file(path)
+        }
+        (None, None) => {
+            let mut terminal = Terminal::open().ok_or_else(|| {
+                Failure::nothing_done("there is no terminal to ask for a passphrase at")
+                    .hint("give --passphrase-file FILE or --key-file FILE")
+            })?;
+            let first = terminal.ask("new passphrase: ")?;
+            let second = terminal.ask("the same again: ")?;
+            match (&first, &second) {
+                (Secret::Passphrase(a), Secret::Passphrase(b)) if a == b => Ok(first),
+                _ => Err(Failure::nothing_done("the two passphrases differ")),
+            }
+        }
+    }
+}
+
+/// A random key for a new secret.
+pub fn new_key(secret: &Secret) -> Result<NewKey<'_>> {
+    let (mut salt, mut master) = ([0; 16], [0; 32]);
+    random(&mut salt)?;
+    random(&mut master)?;
+    Ok(NewKey { secret, cost: Argon2Cost::default(), salt, master })
+}
+
+/// Let another secret open an archive.
+pub fn change(args: &ArchiveKeyArgs, printer: &Printer) -> Result<()> {
+    let mut archive = open(&args.store, &args.key, LockKind::Remove, printer)?;
+    let at = args.store.display();
+    if !archive.is_encrypted() {
+        return Err(Failure::nothing_done(format!("archive '{at}' is not encrypted")));
+    }
+    let secret = new_secret(args.new_passphrase_file.as_deref(), args.new_key_file.as_deref())?;
+    archive.change_secret(&new_key(&secret)?).map_err(|error| failure(&args.store, error))?;
+    printer.note(&format!("another {} opens archive '{at}' now", secret.kind().name()));
+    Ok(())
+}
+
+fn random(bytes: &mut [u8]) -> Result<()> {
+    // Up to 256 bytes come at once or not at all.
+    getrandom(bytes, GetRandomFlags::empty())
+        .map(drop)
+        .map_err(|e| Failure::nothing_done(format!("cannot draw random numbers: {e}")))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let unusable = |e| Failure::unusable("read", path, e);
+    let file = File::open(path).map_err(unusable)?;
+    file.take(SECRET_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unusable)?;
+    Ok(bytes)
+}
+
+fn key_file(path: &Path) -> Result<Secret> {
+    read(path).map(Secret::KeyFile)
+}
+
+fn passphrase_of(path: &Path) -> Result<Secret> {
+    let mut bytes = read(path)?;
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    bytes.truncate(end);
+    if bytes.last() == Some(&b'\r') {
+        bytes.pop();
+    }
+    Ok(Secret::Passphrase(bytes))
+}
+
+/// A new random key, durable before anything is encrypted with it.
+fn make_key_file(path: &Path) -> Result<()> {
+    let mut bytes = [0; KEY_FILE_BYTES];
+    random(&mut bytes)?;
+    let unusable = |e| Failure::unusable("make the key file", path, e);
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(unusable)?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(unusable)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
+    folder.sync_all().map_err(unusable)
+}
+
+/// The terminal, where there is one, whatever stdin is.
+struct Terminal(BufReader<File>);
+
+impl Terminal {
+    fn open() -> Option<Self> {
+        let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        Some(Self(BufReader::new(file)))
+    }
+
+    /// A line that is not shown while it is typed.
+    fn ask(&mut self, question: &str) -> Result<Secret> {
+        let failed =
+            |e: std::io::Error| Failure::nothing_done(format!("cannot ask for a passphrase: {e}"));
+        let shown = tcgetattr(self.0.get_ref()).map_err(|e| failed(e.into()))?;
+        self.0.get_mut().write_all(question.as_bytes()).map_err(failed)?;
+        let mut line = Vec::new();
+        let read = {
+            let mut hidden = shown.clone();
+            hidden.local_modes.remove(LocalModes::ECHO);
+            hidden.local_modes.insert(LocalModes::ECHONL);
+            self.set(&hidden).map_err(failed)?;
+            let read = (&mut self.0).take(SECRET_BYTES_MAX).read_until(b'\n', &mut line);
+            self.set(&shown).map_err(failed)?;
+            read
+        };
+        read.map_err(failed)?;
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        Ok(Secret::Passphrase(line))
+    }
+
+    fn set(&self, modes: &Termios) -> std::io::Result<()> {
+        Ok(tcsetattr(self.0.get_ref(), OptionalActions::Flush, modes)?)
+    }
+}
