@@ -15,7 +15,8 @@ use crate::report::{Goal, Row, Unit};
 /// Copies of parts of many blocks.
 const COPIES: u64 = 8;
 
-/// Duplicates all over the place, with all fingerprints in memory, where directories of half the containers fit.
+/// Duplicates all over the place, with all fingerprints in memory, where directories of half the
+/// containers fit.
 pub fn directories(lab: &Lab) -> Result<Row> {
     let blocks: u64 = lab.pick(3 << 30, 64 << 20) / BLOCK as u64;
     let scratch = lab.scratch()?;
