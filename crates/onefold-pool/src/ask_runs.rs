@@ -3,7 +3,8 @@
 //! In: a batch's chunks without a candidate. Out: candidates, to be verified like all others.
 //! Invariants: (1) no lock is held while anything is read; (2) what cannot be asked in time is
 //! stored, and left to the background: only so many batches ask at once.
-//! Cost: memory for filters; a block of 4 KiB for each chunk that may be there. The blocks of a batch are announced together before the first is read, so that reads overlap.
+//! Cost: memory for filters; a block of 4 KiB for each chunk that may be there. The blocks of a
+//! batch are announced together before the first is read, so that reads overlap.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -86,7 +87,9 @@ impl Inner {
             return;
         }
         let Some(_leave) = Leave::take(&self.ask_runs.asking) else {
-            wanted.iter().for_each(|(_, at)| self.ask_runs.predictor(at).pass());
+            for (_, at) in &wanted {
+                self.ask_runs.predictor(at).pass();
+            }
             return;
         };
         // Blocks in the page cache are read at once; the others are asked for together.

@@ -47,6 +47,8 @@ pub struct CheckReport {
     pub containers: u64,
     /// Chunks read, decompressed and hashed.
     pub chunks: u64,
+    /// Of these, chunks that blocks refer to.
+    pub live: u64,
     /// Bytes of containers read.
     pub bytes: u64,
     /// References followed from the maps.
@@ -111,12 +113,14 @@ impl Pool {
             });
             let (group, later) = rest.split_at(group.count().max(1).min(rest.len()));
             rest = later;
-            let mut places: BTreeMap<ContainerId, Vec<Location>> = BTreeMap::new();
+            let mut places = Places::new();
             for (id, info) in group {
-                places.insert(*id, check_container(inner, *id, info, &mut report));
+                let good = check_container(inner, *id, info, &mut report);
+                places.insert(*id, good.into_iter().map(|location| (location, false)).collect());
                 progress(report.bytes, total);
             }
-            check_references(inner, &places, first_pass.then_some(&mut counted), &mut report);
+            check_references(inner, &mut places, first_pass.then_some(&mut counted), &mut report);
+            check_live(group, &places, &mut report);
             first_pass = false;
         }
         check_totals(&containers, &counted, &mut report);
@@ -128,6 +132,9 @@ impl Pool {
         report
     }
 }
+
+/// Good records of some containers, and whether any block refers to them.
+type Places = BTreeMap<ContainerId, Vec<(Location, bool)>>;
 
 /// A pool that cannot be opened because it is damaged has that one finding.
 fn check_opened(
@@ -270,7 +277,7 @@ fn check_records(
 /// Follow all map entries; those into `places` must lead to a good record.
 fn check_references(
     inner: &Inner,
-    places: &BTreeMap<ContainerId, Vec<Location>>,
+    places: &mut Places,
     mut counted: Option<&mut BTreeMap<ContainerId, u64>>,
     report: &mut CheckReport,
 ) {
@@ -288,14 +295,15 @@ fn check_references(
                 *counted.entry(pba.container).or_default() += 1;
                 report.references += 1;
             }
-            let Some(good) = places.get(&pba.container) else { return };
-            if good.binary_search(&pba.location).is_err() {
-                report.found(format!(
+            let Some(good) = places.get_mut(&pba.container) else { return };
+            match good.binary_search_by_key(&pba.location, |(location, _)| *location) {
+                Ok(at) => good[at].1 = true,
+                Err(_) => report.found(format!(
                     "volume '{}' {lba} refers to {} byte {}, where no good record is",
                     volume.name(),
                     pba.container,
                     pba.location.offset_bytes()
-                ));
+                )),
             }
         });
         let expected = volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed);
@@ -303,6 +311,24 @@ fn check_references(
             report.found(format!(
                 "volume '{}' maps {mapped} chunks, but {expected} were expected",
                 volume.name()
+            ));
+        }
+    }
+}
+
+/// No more records are alive than the container table says at most.
+fn check_live(
+    containers: &[(ContainerId, ContainerInfo)],
+    places: &Places,
+    report: &mut CheckReport,
+) {
+    for (id, info) in containers {
+        let live = places.get(id).map_or(0, |good| good.iter().filter(|(_, used)| *used).count());
+        report.live += live as u64;
+        if info.len_bytes > 0 && live as u64 > u64::from(info.live_max) {
+            let most = info.live_max;
+            report.found(format!(
+                "{live} records of {id} are referred to, but at most {most} were expected"
             ));
         }
     }

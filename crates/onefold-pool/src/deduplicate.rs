@@ -103,8 +103,6 @@ pub struct Deduplication {
 enum Work {
     /// Read directories for a new run.
     Learn(Learning),
-    /// A new run is written, but for its end.
-    Written(Box<Output>),
     /// Merge runs.
     Merge(Box<Merge>),
     /// The same, before the end of a segment.
@@ -118,7 +116,7 @@ enum Work {
 impl Work {
     /// It goes on once all that met is shared, and durably so: after that it never meets again.
     const fn waits(&self) -> bool {
-        matches!(self, Self::Written(_) | Self::SegmentFull(_) | Self::Merged(_))
+        matches!(self, Self::SegmentFull(_) | Self::Merged(_))
     }
 }
 
@@ -211,8 +209,12 @@ impl Inner {
     ) -> Result<bool, PoolError> {
         while step.work_bytes < budget_bytes {
             // What met comes first, so that little of it is lost.
-            if state.twins.is_full(self.twins_max()) || state.twins.is_walking() {
+            if state.twins.is_walking() {
                 step.work_bytes += self.share_twins(&mut state.twins)?;
+                continue;
+            }
+            if state.twins.is_full(self.twins_max()) {
+                state.twins.begin_walk(&self.engine().table);
                 continue;
             }
             let waits = state.work.as_ref().is_some_and(Work::waits);
@@ -221,7 +223,7 @@ impl Inner {
                 continue;
             }
             if waits && !state.twins.is_empty() {
-                state.twins.begin_walk();
+                state.twins.begin_walk(&self.engine().table);
                 continue;
             }
             let Some(work) = state.work.take() else {
@@ -235,11 +237,6 @@ impl Inner {
             }
             match work {
                 Work::Learn(learning) => self.learn_pairs(state, learning, budget_bytes, step)?,
-                Work::Written(output) => {
-                    let runs = self.runs(&mut state.runs)?;
-                    let run = output.finish(runs)?;
-                    runs.install(run)?;
-                }
                 Work::Merge(merge) => self.merge_on(state, merge, budget_bytes, step)?,
                 Work::SegmentFull(mut merge) => match merge.end_segment() {
                     Ok(()) => state.work = Some(Work::Merge(merge)),
@@ -535,14 +532,12 @@ impl Inner {
         let runs = self.runs(&mut state.runs)?;
         let number = runs.take_number();
         let mut output = Output::new(number, sequence, Vec::new(), covered, SEGMENT_PAIRS);
-        for group in pairs.chunk_by(|a, b| a.may_equal(*b)) {
-            for &pair in group {
-                step.work_bytes += output.push(runs, pair)?;
-            }
-            state.meeting.add(group);
+        for pair in pairs {
+            step.work_bytes += output.push(runs, pair)?;
         }
-        state.work = Some(Work::Written(Box::new(output)));
-        Ok(())
+        // Pairs of its own that are alike meet when it is merged.
+        let run = output.finish(runs)?;
+        runs.install(run)
     }
 
     /// Containers that are in no run and may come into one: sealed and in the store.
@@ -628,7 +623,7 @@ impl Inner {
 /// What `status` tells of it, as it was after the last step: it waits for none.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
-    /// Pairs in all runs, and in the largest.
+    /// Pairs in all runs, and in the largest that was merged.
     pairs: u64,
     met: u64,
     runs: u64,
@@ -646,7 +641,7 @@ impl Seen {
         };
         Self {
             pairs: runs.iter().map(Run::pairs).sum(),
-            met: runs.iter().map(Run::pairs).max().unwrap_or(0),
+            met: runs.iter().filter(|run| run.is_merged()).map(Run::pairs).max().unwrap_or(0),
             runs: runs.len() as u64,
             run_bytes: runs.iter().map(Run::bytes).sum(),
             merging,

@@ -10,13 +10,14 @@
 //! Cost: for each of a few pairs one directory entry, for many in one container all of it; the
 //! record that stays; one pass over the maps for up to a million twins.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba};
 
 use crate::container::directories::{self, Known};
+use crate::container::table::{ContainerTable, Watch};
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
 use crate::error::PoolError;
@@ -91,6 +92,8 @@ struct Twin {
     places: [Option<Place>; 2],
     /// Blocks were turned.
     shared: bool,
+    /// Others could not be.
+    kept: bool,
 }
 
 /// Twins that wait for a pass over the maps.
@@ -99,6 +102,8 @@ pub struct Twins {
     of: HashMap<Pba, Twin, BuildHasherDefault<KeyHasher>>,
     containers: ContainerSet,
     walk: Option<Cursor>,
+    /// What was known of the containers when the pass began.
+    watched: BTreeMap<ContainerId, Watch>,
 }
 
 impl Twins {
@@ -118,7 +123,9 @@ impl Twins {
     }
 
     /// Begin one.
-    pub fn begin_walk(&mut self) {
+    pub fn begin_walk(&mut self, table: &ContainerTable) {
+        let watch = |id| Some((id, table.watch(id)?));
+        self.watched = self.containers.iter().filter_map(watch).collect();
         self.walk = Some(Cursor::default());
     }
 
@@ -195,7 +202,7 @@ impl Inner {
             for (_, second) in of_one {
                 let places = [second.place, first.place];
                 let hash = first.known.prefix64();
-                let twin = Twin { first: first.pba, hash, places, shared: false };
+                let twin = Twin { first: first.pba, hash, places, shared: false, kept: false };
                 twins.insert(second.pba, twin);
             }
         }
@@ -328,11 +335,13 @@ impl Inner {
         self.pick(volume.number, &blocks, &mut now)?;
         let mut entries: Vec<Option<MapEntry>> = Vec::with_capacity(references.len());
         for (reference, now) in references.iter().zip(&now) {
-            let first = twins.first_of(reference.pba).filter(|first| {
-                *now == MapEntry::Stored(reference.pba)
-                    && engine.table.is_shareable(first.container)
-            });
-            entries.push(first.map(MapEntry::Stored));
+            let first = twins.first_of(reference.pba);
+            let first = first.filter(|_| *now == MapEntry::Stored(reference.pba));
+            let turned = first.filter(|first| engine.table.is_shareable(first.container));
+            if first.is_some() && turned.is_none() {
+                twins.of.entry(reference.pba).and_modify(|twin| twin.kept = true);
+            }
+            entries.push(turned.map(MapEntry::Stored));
         }
         let write = |&lba: &Lba| ChunkWrite { lba, data: &[], expected: None };
         let writes: Vec<ChunkWrite<'_>> = blocks.iter().map(write).collect();
@@ -348,11 +357,15 @@ impl Inner {
         Ok(())
     }
 
-    /// The index shall lead to the records that stay.
+    /// The index shall lead to the records that stay; the others are dead.
     fn conclude_twins(&self, twins: Twins) {
         let mut found = 0;
-        for twin in twins.of.into_values().filter(|twin| twin.shared) {
+        let mut dead: BTreeMap<ContainerId, u32> = BTreeMap::new();
+        for (second, twin) in twins.of.into_iter().filter(|(_, twin)| twin.shared) {
             found += 1;
+            if !twin.kept {
+                *dead.entry(second.container).or_default() += 1;
+            }
             let [second, first] = twin.places;
             if let Some(second) = second {
                 self.index.remove(twin.hash, second);
@@ -361,6 +374,13 @@ impl Inner {
                 self.index.insert_many(&[(twin.hash, first)]);
             }
         }
+        let mut engine = self.engine();
+        for (id, records) in dead {
+            if let Some(&then) = twins.watched.get(&id) {
+                engine.table.died(id, records, then);
+            }
+        }
+        drop(engine);
         count(&self.counters.found_later, found);
     }
 }

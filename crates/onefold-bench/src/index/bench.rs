@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use onefold_block::{BlockDevice, ByteSize};
 use onefold_content::{FingerprintKind, Fingerprinter, is_zero};
 use onefold_pool::{Budgets, Pool, Thoroughness, Volume};
@@ -58,6 +58,8 @@ pub struct Later {
     pub found: u64,
     pub work_bytes: u64,
     pub cpu: f64,
+    /// Blocks that are stored in the end.
+    pub stored: u64,
 }
 
 impl Bench {
@@ -127,7 +129,13 @@ impl Bench {
         let volume = pool.volume("main")?;
         let mut opened = Self { pool, volume, ..self };
         opened.deduplicate(Thoroughness::Whole)?;
-        Ok(opened.later)
+        let Self { pool, volume, mut later, .. } = opened;
+        drop(volume);
+        pool.close()?;
+        let report = Pool::check_at(path, &mut |_, _| {})?;
+        ensure!(report.is_sound(), "the pool is damaged: {:?}", report.findings);
+        later.stored = report.live;
+        Ok(later)
     }
 }
 

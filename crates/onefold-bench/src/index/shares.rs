@@ -95,11 +95,20 @@ fn background(
         goal: lab.pick(Some(goal), None),
         ..Row::new(GROUP, format!("{what}, index for {percent} %: {name}"), value, unit)
     };
-    let all = share(at_once + later.found, counted.duplicates());
+    // Neither less nor more is stored than what is different.
+    let all = share(counted.unique, later.stored);
     [
         Row {
-            note: format!("{} blocks of {} in the background", later.found, counted.duplicates()),
-            ..row("found at once and later", all, Unit::Share, Goal::AtLeast(1.0))
+            note: format!(
+                "{} different, {} stored; {} found in the background",
+                counted.unique, later.stored, later.found
+            ),
+            ..row(
+                "different blocks of those stored in the end",
+                all,
+                Unit::Share,
+                Goal::AtLeast(1.0),
+            )
         },
         Row {
             note: "of blocks stored, before compression".to_owned(),

@@ -74,6 +74,13 @@ impl ContainerInfo {
     }
 }
 
+/// What is known of a container's references at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    gained: u32,
+    counts: u64,
+}
+
 /// Sums over the sealed containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceTotals {
@@ -113,6 +120,8 @@ pub struct ContainerTable {
     /// References given up, since records were last counted, in containers where that may have left
     /// a record dead without anybody seeing it: one that others shared.
     unseen: u64,
+    /// Counts that have begun, and containers that were counted.
+    counts: u64,
 }
 
 /// The pages of the table that changed, as they were when it was frozen.
@@ -382,6 +391,7 @@ impl ContainerTable {
     /// A pass over the maps begins to count the records that are referred to.
     pub fn begin_count(&mut self) {
         self.unseen = 0;
+        self.counts += 1;
         for page in self.pages.iter_mut().flatten() {
             page.containers.iter_mut().flatten().for_each(|info| info.gained = 0);
         }
@@ -390,11 +400,33 @@ impl ContainerTable {
     /// That pass found so many records of `id` referred to. It may have missed what was referred to
     /// since it began.
     pub fn counted(&mut self, id: ContainerId, live: u32) {
+        self.counts += 1;
         self.change(id, |slot| {
             if let Some(info) = slot {
                 info.live_max = live.saturating_add(info.gained).min(info.chunks);
             }
         });
+    }
+
+    /// What must stay as it is for records of `id` to be dead once all references to them, as they
+    /// are now, were found and given up: nobody shares any, and nobody counts.
+    pub fn watch(&self, id: ContainerId) -> Option<Watch> {
+        let gained = self.get(id)?.gained;
+        (gained < u32::MAX).then_some(Watch { gained, counts: self.counts })
+    }
+
+    /// All references to so many records of `id` were given up since `then`, each record had some:
+    /// they are dead, unless that cannot be told.
+    pub fn died(&mut self, id: ContainerId, records: u32, then: Watch) {
+        if self.watch(id) != Some(then) {
+            return;
+        }
+        self.change(id, |slot| {
+            if let Some(info) = slot {
+                info.live_max = info.live_max.saturating_sub(records);
+            }
+        });
+        self.unseen = self.unseen.saturating_sub(records.into());
     }
 
     /// References given up that may have left records dead unseen, since the last count began.
@@ -566,5 +598,36 @@ mod tests {
         assert_eq!((table.dead(), table.totals().dead_bytes), (1, 38_560));
         table.remove(id);
         assert_eq!(table.totals(), SpaceTotals::default());
+    }
+
+    #[test]
+    fn what_was_given_up_is_dead_unless_somebody_shared_or_counted_meanwhile() {
+        let id = ContainerId::new(1);
+        let table = || {
+            let mut table = ContainerTable::default();
+            table.open(id);
+            assert!(table.reference(id, 12));
+            table.seal(id, 4096, 10);
+            table
+        };
+        type Meanwhile = fn(&mut ContainerTable, ContainerId);
+        let cases: [(Meanwhile, u32); 4] = [
+            (|_, _| {}, 7),
+            // The record that was shared may be one of those.
+            (|table, id| assert!(table.reference(id, 1)), 10),
+            (|table, id| table.counted(id, 9), 10),
+            (|table, _| table.begin_count(), 10),
+        ];
+        for (number, (meanwhile, live_max)) in cases.into_iter().enumerate() {
+            let mut table = table();
+            let then = table.watch(id).unwrap();
+            // Three records lose all of their references, of which there were five.
+            assert!(table.release(id, 5));
+            meanwhile(&mut table, id);
+            table.died(id, 3, then);
+            let info = table.get(id).unwrap();
+            assert_eq!(info.live_max, live_max, "case {number}");
+        }
+        assert!(table().watch(ContainerId::new(2)).is_none());
     }
 }

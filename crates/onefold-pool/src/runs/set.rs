@@ -51,6 +51,11 @@ impl Run {
         self.parts.iter().map(|part| part.pairs).sum()
     }
 
+    /// Whether all of its pairs have met, and what met was shared: a new run's have not.
+    pub fn is_merged(&self) -> bool {
+        !self.inputs().is_empty()
+    }
+
     /// Bytes of its files.
     pub fn bytes(&self) -> u64 {
         let pairs: u64 = self.parts.iter().map(SegmentHeader::list_at).sum();
@@ -151,12 +156,13 @@ impl Runs {
     /// is wanted, all of them. A level's runs have up to eight times the pairs of the one below, of
     /// which those of the lowest have `least`.
     pub fn to_merge(&self, least: u64, thoroughness: Thoroughness) -> Option<Vec<Run>> {
-        let largest = self.whole.iter().map(Run::pairs).max().unwrap_or(0);
+        let merged = self.whole.iter().filter(|run| run.is_merged());
+        let largest = merged.map(Run::pairs).max().unwrap_or(0);
         let others = self.whole.iter().map(Run::pairs).sum::<u64>() - largest;
         let whole = match thoroughness {
             Thoroughness::Levels => false,
-            Thoroughness::Idle => others >= largest / IDLE_SHARE,
-            Thoroughness::Whole => true,
+            Thoroughness::Idle => others > 0 && others >= largest / IDLE_SHARE,
+            Thoroughness::Whole => others > 0,
         };
         let level = |run: &Run| {
             let over = run.pairs().div_ceil(least.max(1)).next_power_of_two().trailing_zeros();
@@ -172,7 +178,7 @@ impl Runs {
                 runs.truncate(2 * FAN_IN);
                 runs
             }
-            None if whole && self.whole.len() > 1 => {
+            None if whole => {
                 let mut runs: Vec<&Run> = self.whole.iter().collect();
                 runs.sort_by_key(|run| run.pairs());
                 runs.truncate(2 * FAN_IN);
