@@ -3,8 +3,8 @@
 //! In: what came of the last look-ups. Out: the unique-chunk predictor of [ajdari-talk]: a verdict
 //! before each look-up.
 //! A chunk for whose key a filter says "perhaps" is there or is one of 256 that are not; without a
-//! filter it may be any chunk. How many there are of each depends on what is written. While look-ups
-//! find little, one in 32 is made all the same, so that it is noticed when that changes.
+//! filter it may be any chunk. How many there are of each depends on what is written. While
+//! look-ups find little, one in 32 is made all the same, so that it is noticed when that changes.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
