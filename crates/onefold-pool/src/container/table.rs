@@ -602,6 +602,7 @@ mod tests {
 
     #[test]
     fn what_was_given_up_is_dead_unless_somebody_shared_or_counted_meanwhile() {
+        type Meanwhile = fn(&mut ContainerTable, ContainerId);
         let id = ContainerId::new(1);
         let table = || {
             let mut table = ContainerTable::default();
@@ -610,7 +611,6 @@ mod tests {
             table.seal(id, 4096, 10);
             table
         };
-        type Meanwhile = fn(&mut ContainerTable, ContainerId);
         let cases: [(Meanwhile, u32); 4] = [
             (|_, _| {}, 7),
             // The record that was shared may be one of those.
