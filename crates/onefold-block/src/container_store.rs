@@ -68,6 +68,12 @@ pub trait ContainerStore: Send + Sync {
     /// Every container there is, in ascending order.
     fn list(&self) -> Result<Vec<ContainerId>, StoreError>;
 
+    /// So many references lead to each of these containers by now. A hint, told when a pool is
+    /// opened and at its checkpoints, for stores that ask what is worth keeping where.
+    fn tell_references(&self, totals: &[(ContainerId, u32)]) {
+        let _ = totals;
+    }
+
     /// Names in the store that are no containers, for a check to report.
     fn strangers(&self) -> Result<Vec<String>, StoreError>;
 

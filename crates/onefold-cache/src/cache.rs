@@ -148,6 +148,13 @@ impl<E: Eviction + Send, A: Admission + Send> Policy for Cache<E, A> {
         }
     }
 
+    fn pass(&mut self, key: u64, size: u32) {
+        let (hash, time) = (hash_of(key), self.counters.requests);
+        self.counters.requests += 1;
+        let full = self.objects.bytes() + u64::from(size) > self.capacity;
+        self.admission.miss(&mut Incoming { key, hash, size, time, full, count: 0 });
+    }
+
     fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(batch.len());

@@ -238,6 +238,10 @@ pub trait Policy: Send {
     /// Decides about one request.
     fn access(&mut self, key: u64, size: u32) -> Decision<'_>;
 
+    /// An object is asked for that is not cached and cannot be kept now, whatever the policy says:
+    /// it learns of the request and decides nothing.
+    fn pass(&mut self, key: u64, size: u32);
+
     /// Decides about many requests; `outcomes` gets one entry for each. Gives exactly what
     /// [`Policy::access`] gives one by one, and is faster.
     fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>);

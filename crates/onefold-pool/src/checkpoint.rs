@@ -38,6 +38,17 @@ impl Inner {
         self.checkpoint_if(|_| true)
     }
 
+    /// Tell the store how often each container is referred to.
+    pub fn tell_references(&self) {
+        let all = {
+            let engine = self.engine();
+            let all = engine.table.iter();
+            let total = |references| u32::try_from(references).unwrap_or(u32::MAX);
+            all.map(|(id, info)| (id, total(info.references))).collect::<Vec<_>>()
+        };
+        self.store.tell_references(&all);
+    }
+
     /// Write a checkpoint if there is a reason once no other is being written.
     pub fn checkpoint_if(&self, wanted: impl Fn(&Flusher) -> bool) -> Result<(), PoolError> {
         self.check_writable()?;
@@ -64,8 +75,11 @@ impl Inner {
                 Err(error)
             }
         };
+        let references = frozen.table.references();
         let dead = self.conclude_checkpoint(&flusher, frozen, written.is_ok());
         written?;
+        // Before what is dead goes, so that nothing is told of what is gone.
+        self.store.tell_references(&references);
         let removed = dead.iter().try_for_each(|&id| {
             self.directories.remove(id);
             self.store.remove(id)

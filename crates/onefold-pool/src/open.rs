@@ -299,6 +299,7 @@ pub(crate) fn open(
     });
     let inner = Arc::new(inner);
     inner.recover(superblock.sequence, damage)?;
+    inner.tell_references();
     if let Some(handover) = handover {
         inner.keep_in(handover);
     }

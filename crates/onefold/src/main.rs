@@ -5,6 +5,7 @@
 //! environment fill in what was not, `commands` do it, one file each, and `output` says so.
 
 mod args;
+mod cache_view;
 mod commands;
 mod completion;
 mod failure;

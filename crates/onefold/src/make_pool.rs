@@ -120,14 +120,20 @@ fn cache_settings(pool: &Path, cache: &PoolCacheArgs, access: AccessArgs) -> Res
         let at = folder.display();
         Failure::nothing_done(format!("the cache '{at}' cannot be kept: its path is not UTF-8"))
     })?;
+    let writes =
+        cache.cache_writes_per_day.map(|times| format!("cache-writes-per-day = {times}\n"));
+    let endurance =
+        cache.cache_endurance.map(|size| format!("cache-endurance = {}\n", size.bytes()));
     Ok(format!(
-        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n",
+        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n{}{}",
         toml::Value::from(text),
         match cache.cache_size {
             TierSize::Bytes(bytes) => bytes.to_string(),
             TierSize::Percent(percent) => format!("{percent}%"),
         },
-        toml::Value::from(cache.cache_policy.as_str())
+        toml::Value::from(cache.cache_policy.as_str()),
+        writes.unwrap_or_default(),
+        endurance.unwrap_or_default(),
     ))
 }
 

@@ -4,21 +4,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use onefold_block::{ContainerStore, FileFolder, FolderLock, Group, Hold};
+use onefold_block::{ByteSize, ContainerStore, FileFolder, FolderLock, Group, Hold};
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings};
 
-use crate::args::PoolCacheArgs;
+use crate::args::{PoolCacheArgs, Thousandths};
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::open_pool::{must_exist, refused};
 use crate::output::Printer;
 use crate::store_folder;
-
-/// Containers read last whose reads are one use: a reader that goes through one container in many
-/// small reads uses it once, and so do eight such readers at a time.
-const BURST: usize = 8;
 
 /// An open pool, and the cache before it.
 pub struct Cached {
@@ -26,6 +23,47 @@ pub struct Cached {
     pub pool: Pool,
     /// Its cache, if it has one and the folder can be used.
     pub tier: Option<Arc<TieredStore>>,
+    /// Why it cannot be used, if it has one.
+    pub problem: Option<String>,
+}
+
+/// What there is to be said of a pool's cache.
+pub struct CacheReport {
+    /// What it holds and did, if that is known.
+    pub status: Option<TierStatus>,
+    /// Why it is not used.
+    pub problem: Option<String>,
+    /// Bytes that its device can take in its life.
+    pub endurance: Option<ByteSize>,
+}
+
+impl CacheReport {
+    /// Of a pool that is served with this cache; `None` if it has none.
+    pub fn of(
+        tier: Option<&TieredStore>,
+        problem: Option<&str>,
+        args: &PoolCacheArgs,
+    ) -> Option<Self> {
+        args.cache.as_ref()?;
+        Some(Self {
+            status: tier.map(TieredStore::status),
+            problem: problem.map(ToOwned::to_owned),
+            endurance: args.cache_endurance,
+        })
+    }
+
+    /// Of a pool that nobody may be serving; `None` if it has no cache.
+    pub fn saved(args: &PoolCacheArgs, uuid: &[u8; 16]) -> Option<Self> {
+        let folder = args.cache.as_ref()?;
+        let opened = FileFolder::open(folder).map_err(TierError::from);
+        let examined =
+            opened.and_then(|opened| TieredStore::examine(&opened, uuid).map(|()| opened));
+        let (status, problem) = match examined {
+            Ok(opened) => (TieredStore::saved_status(&opened, uuid), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Some(Self { status, problem, endurance: args.cache_endurance })
+    }
 }
 
 /// Open a pool with its cache before it.
@@ -47,9 +85,9 @@ pub fn open(
             handover::tell_left(pool, &opened);
         }
         handover::tell(&opened, printer);
-        return Ok(Cached { pool: opened, tier: None });
+        return Ok(Cached { pool: opened, tier: None, problem: None });
     };
-    let mut tier = None;
+    let (mut tier, mut problem) = (None, None);
     let around = Surroundings {
         handover,
         wrap: Some(Box::new(|slow, settings, identity| {
@@ -58,16 +96,18 @@ pub fn open(
                 policy: cache.cache_policy.clone(),
                 size: cache.cache_size,
                 container_bytes: settings.container_bytes,
-                burst: BURST,
+                writes_per_day: cache.cache_writes_per_day.map(|Thousandths(times)| times),
             };
             match open_tier(folder, Arc::clone(&slow), options) {
                 Ok(store) => {
                     let store = Arc::new(store);
+                    tell_time(&store);
                     tier = Some(Arc::clone(&store));
                     store as Arc<dyn ContainerStore>
                 }
                 Err(error) => {
                     printer.warning(&format!("the pool works without its cache: {error}"));
+                    problem = Some(error.to_string());
                     slow
                 }
             }
@@ -78,7 +118,7 @@ pub fn open(
         handover::tell_left(pool, &opened);
     }
     handover::tell(&opened, printer);
-    Ok(Cached { pool: opened, tier })
+    Ok(Cached { pool: opened, tier, problem })
 }
 
 fn open_tier(
@@ -93,9 +133,10 @@ fn open_tier(
     TieredStore::open(slow, opened, options, Some(lock))
 }
 
-/// What the folder of a cache tells of it while no server has it open.
-pub fn saved_status(folder: &Path, uuid: &[u8; 16]) -> Option<TierStatus> {
-    TieredStore::saved_status(&FileFolder::open(folder).ok()?, uuid)
+/// Tell a cache what time it is, by which it keeps to its budget.
+pub fn tell_time(tier: &TieredStore) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    tier.tick(now.map_or(0, |now| now.as_secs()));
 }
 
 /// Make the cache's folder for a new pool, and say where it is, whatever the working folder.

@@ -22,8 +22,19 @@ use crate::text_file;
 pub use onefold_pool::SETTINGS_FILE as POOL_FILE;
 /// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
 /// owner's.
-const POOL_KEYS: [&str; 6] =
-    ["index-memory", "map-memory", "cache-memory", "cache", "cache-size", "cache-policy"];
+const POOL_KEYS: [&str; 8] = [
+    "index-memory",
+    "map-memory",
+    "cache-memory",
+    "cache",
+    "cache-size",
+    "cache-policy",
+    "cache-writes-per-day",
+    "cache-endurance",
+];
+/// Those that say how a cache is to be.
+const CACHE_KEYS: [&str; 4] =
+    ["cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
 
 /// The settled arguments.
 pub struct Parsed {
@@ -91,7 +102,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> std::result::Result<Parsed
 /// Refuse flags that say how a pool's cache is to be where it has none.
 fn refuse_settings_of_no_cache(leaf: &ArgMatches, written: &BTreeSet<String>) -> Result<()> {
     let Ok(None) = leaf.try_get_one::<PathBuf>("cache") else { return Ok(()) };
-    match ["cache-size", "cache-policy"].into_iter().find(|flag| written.contains(*flag)) {
+    match CACHE_KEYS.into_iter().find(|flag| written.contains(*flag)) {
         Some(flag) => Err(Failure::nothing_done(format!("--{flag} without a cache"))
             .hint("name its folder, on a fast device: --cache FOLDER")),
         None => Ok(()),
@@ -263,6 +274,7 @@ impl File<'_> {
         match value {
             DeValue::String(text) => Ok(vec![text.clone().into_owned()]),
             DeValue::Integer(number) => Ok(vec![number.to_string()]),
+            DeValue::Float(number) => Ok(vec![number.to_string()]),
             DeValue::Array(values) => {
                 let each = values.iter().map(|value| self.texts(name, value.get_ref(), at));
                 Ok(each.collect::<Result<Vec<_>>>()?.concat())

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use onefold_block::{ByteSize, Generation};
-use onefold_cache::tier::TierStatus;
 use onefold_pool::{PoolStatus, VolumeStatus};
 use serde::Serialize;
 
+use crate::cache_view::{CacheJson, cache_table};
 use crate::open_pool::uuid_text;
+use crate::pool_cache::CacheReport;
 use crate::table::{Align, Table, count, percent, plural};
 
 /// A table of volumes, with a head.
@@ -142,31 +143,6 @@ fn containers_line(status: &PoolStatus) -> String {
     format!("{}; journal {}", parts.join(", "), ByteSize(status.journal_bytes))
 }
 
-fn cache_table(tier: &TierStatus) -> Table {
-    let size = |bytes| ByteSize(bytes).to_string();
-    let totals = &tier.totals;
-    let share = |part: u64, of: u64| percent(part as f64 / of.max(1) as f64);
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
-    table.row(["CACHE", "", &format!("policy {}", tier.policy)]);
-    let (kept, limit) = (size(tier.cached_bytes), size(tier.capacity_bytes));
-    let containers = plural(tier.cached_containers, "container", "containers");
-    table.row(["copies", &kept, &format!("{containers}; at most {limit}")]);
-    let reads = plural(totals.requests, "read", "reads");
-    table.row(["hits", &share(totals.hits, totals.requests), &format!("of {reads}")]);
-    let bytes = format!("of {}", size(totals.bytes));
-    table.row(["hits by bytes", &share(totals.hit_bytes, totals.bytes), &bytes]);
-    let writes = plural(totals.writes, "container", "containers");
-    let fills = totals.written_bytes as f64 / tier.capacity_bytes.max(1) as f64;
-    let writes = format!("{writes}; {fills:.2} times its size");
-    table.row(["written", &size(totals.written_bytes), &writes]);
-    if totals.bad_copies + totals.failed_writes > 0 {
-        let bad = plural(totals.bad_copies, "bad copy", "bad copies");
-        let failed = plural(totals.failed_writes, "failed write", "failed writes");
-        table.row(["trouble", "", &format!("{bad}, {failed}: look at the fast device")]);
-    }
-    table
-}
-
 /// What is said of a generation, after something else.
 pub fn generation_text(generation: Option<Generation>) -> String {
     generation.map_or_else(String::new, |generation| {
@@ -180,7 +156,7 @@ pub fn generation_text(generation: Option<Generation>) -> String {
 pub fn status_text(
     pool: &Path,
     status: &PoolStatus,
-    tier: Option<&TierStatus>,
+    cache: Option<&CacheReport>,
     heading: impl Fn(&str) -> String,
 ) -> String {
     let settings = &status.settings;
@@ -204,8 +180,8 @@ pub fn status_text(
     section(&volume_table(&status.volumes));
     section(&data_table(status));
     section(&memory_table(status));
-    if let Some(tier) = tier {
-        section(&cache_table(tier));
+    if let Some(cache) = cache {
+        section(&cache_table(cache));
     }
     lines.push(String::new());
     lines.push(containers_line(status));
@@ -277,42 +253,6 @@ pub struct StatusJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<CacheJson>,
     failure: Option<String>,
-}
-
-#[derive(Serialize)]
-struct CacheJson {
-    policy: String,
-    capacity_bytes: u64,
-    cached_bytes: u64,
-    cached_containers: u64,
-    reads: u64,
-    hits: u64,
-    read_bytes: u64,
-    hit_bytes: u64,
-    written_containers: u64,
-    written_bytes: u64,
-    bad_copies: u64,
-    failed_writes: u64,
-}
-
-impl From<&TierStatus> for CacheJson {
-    fn from(tier: &TierStatus) -> Self {
-        let totals = &tier.totals;
-        Self {
-            policy: tier.policy.clone(),
-            capacity_bytes: tier.capacity_bytes,
-            cached_bytes: tier.cached_bytes,
-            cached_containers: tier.cached_containers,
-            reads: totals.requests,
-            hits: totals.hits,
-            read_bytes: totals.bytes,
-            hit_bytes: totals.hit_bytes,
-            written_containers: totals.writes,
-            written_bytes: totals.written_bytes,
-            bad_copies: totals.bad_copies,
-            failed_writes: totals.failed_writes,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -400,7 +340,7 @@ struct MemoryJson {
 
 impl StatusJson {
     /// Of a pool that a person named so.
-    pub fn new(pool: &Path, status: &PoolStatus, tier: Option<&TierStatus>) -> Self {
+    pub fn new(pool: &Path, status: &PoolStatus, cache: Option<&CacheReport>) -> Self {
         let settings = &status.settings;
         Self {
             schema_version: STATUS_SCHEMA_VERSION,
@@ -457,7 +397,7 @@ impl StatusJson {
                 other_bytes: other_memory(status),
             },
             journal_bytes: status.journal_bytes,
-            cache: tier.map(CacheJson::from),
+            cache: cache.map(CacheJson::from),
             failure: status.failure.clone(),
         }
     }

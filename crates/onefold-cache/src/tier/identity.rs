@@ -2,7 +2,7 @@
 //! Room: onefold-cache.
 //! Invariant: nothing is written into a folder that holds anything but a cache of this owner.
 
-use onefold_block::{Folder, MediaError, small_file};
+use onefold_block::{ContainerStore as _, Folder, FolderContainerStore, MediaError, small_file};
 
 use super::saved::{self, TierError};
 
@@ -10,8 +10,12 @@ use super::saved::{self, TierError};
 const IDENTITY_FILE: &str = "cache";
 const MAGIC: &[u8; 8] = b"1FCACHE\n";
 const BYTES: usize = 28;
+/// The log of extents.
+pub const LOG_FILE: &str = "extents";
+/// Folder of the copies of whole containers that caches were before there was a log.
+const COPIES: &str = "copies";
 /// Files that a cache's folder may hold besides.
-const OWN_FILES: [&str; 4] = [IDENTITY_FILE, saved::FILES[0], saved::FILES[1], "lock"];
+const OWN_FILES: [&str; 5] = [IDENTITY_FILE, LOG_FILE, saved::FILES[0], saved::FILES[1], "lock"];
 
 fn encode(owner: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
@@ -20,19 +24,30 @@ fn encode(owner: &[u8; 16]) -> Vec<u8> {
     bytes
 }
 
-/// Make sure that the folder is this owner's cache, or make it so if it is empty. `copies` is the
-/// name of the subfolder with the copies.
-pub fn claim(folder: &dyn Folder, copies: &str, owner: &[u8; 16]) -> Result<(), TierError> {
+/// Make sure that the folder is this owner's cache, or make it so if it is empty.
+pub fn claim(folder: &dyn Folder, owner: &[u8; 16]) -> Result<(), TierError> {
+    if !is_ours(folder, owner)? {
+        small_file::replace(folder, IDENTITY_FILE, &encode(owner))?;
+    }
+    Ok(())
+}
+
+/// Whether the folder is this owner's cache already; `false` if it can become that.
+///
+/// # Errors
+/// It holds anything else.
+pub fn is_ours(folder: &dyn Folder, owner: &[u8; 16]) -> Result<bool, TierError> {
     let names = folder.list()?;
     // What a power cut left of a small file is this room's too.
     let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
     if let Some(name) = names.iter().find(|name| !OWN_FILES.contains(&&*base(name))) {
         return Err(TierError::NotACache(format!("it holds '{name}'")));
     }
-    let is_in_use = match folder.existing_subfolder(copies) {
-        Err(MediaError::NotFound { .. }) => false,
-        copies => !copies?.list()?.is_empty(),
-    } || names.iter().any(|name| saved::FILES.contains(&name.as_str()));
+    let is_in_use =
+        match folder.existing_subfolder(COPIES) {
+            Err(MediaError::NotFound { .. }) => false,
+            copies => !copies?.list()?.is_empty(),
+        } || names.iter().any(|name| name == LOG_FILE || saved::FILES.contains(&name.as_str()));
     match folder.open(IDENTITY_FILE) {
         // A cache that was made before there was this file is known by its state.
         Err(MediaError::NotFound { .. }) if is_in_use && saved::read(folder, owner).is_none() => {
@@ -44,7 +59,7 @@ pub fn claim(folder: &dyn Folder, copies: &str, owner: &[u8; 16]) -> Result<(), 
             let mut found = vec![0; BYTES];
             let read = media.read(0, &mut found);
             if read.is_ok() && media.len()? == BYTES as u64 && found == encode(owner) {
-                return Ok(());
+                return Ok(true);
             }
             // Cut short while it was made, and nothing came after it.
             if is_in_use {
@@ -61,5 +76,22 @@ pub fn claim(folder: &dyn Folder, copies: &str, owner: &[u8; 16]) -> Result<(), 
             }
         }
     }
-    Ok(small_file::replace(folder, IDENTITY_FILE, &encode(owner))?)
+    Ok(false)
+}
+
+/// Remove copies of whole containers from a folder that was found to be this owner's cache: they
+/// are of no use to a log. How many there were.
+///
+/// # Errors
+/// Those of the folder; names that are no copy's are left alone.
+pub fn discard_copies(folder: &dyn Folder) -> Result<usize, TierError> {
+    let copies = match folder.existing_subfolder(COPIES) {
+        Err(MediaError::NotFound { .. }) => return Ok(0),
+        copies => FolderContainerStore::new(copies?),
+    };
+    let old = copies.list()?;
+    for &id in &old {
+        copies.remove(id)?;
+    }
+    Ok(old.len())
 }

@@ -11,7 +11,7 @@ use crate::options::OptionError;
 
 /// The file that is written often, and the one that is made durable.
 pub const FILES: [&str; 2] = ["state.0", "state.1"];
-const MAGIC: &[u8; 8] = b"1FTIER\x01\n";
+const MAGIC: &[u8; 8] = b"1FTIER\x02\n";
 /// Largest state that is read, in bytes: some 50 million containers.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -39,41 +39,56 @@ pub enum TierError {
     Store(#[from] onefold_block::StoreError),
 }
 
-/// What was counted, over all restarts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TierTotals {
-    /// Reads of containers that are not being filled.
-    pub requests: u64,
-    /// Of these, served by the fast tier or from memory.
-    pub hits: u64,
-    /// Bytes of all requests.
-    pub bytes: u64,
-    /// Bytes of hits.
-    pub hit_bytes: u64,
-    /// Copies written to the fast tier.
-    pub writes: u64,
-    /// Bytes of these, checksums included.
-    pub written_bytes: u64,
-    /// Copies that were damaged, stale or unreadable; the slow store served instead.
-    pub bad_copies: u64,
-    /// Copies that could not be written.
-    pub failed_writes: u64,
+macro_rules! totals {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// What was counted, over all restarts.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct TierTotals {
+            $($(#[$doc])+ pub $name: u64,)+
+        }
+
+        impl TierTotals {
+            fn numbers(&self) -> Vec<u64> {
+                vec![$(self.$name),+]
+            }
+
+            fn from_numbers(numbers: &[u64]) -> Self {
+                let mut numbers = numbers.iter().copied();
+                Self { $($name: numbers.next().unwrap_or(0)),+ }
+            }
+        }
+    };
 }
 
-impl TierTotals {
-    const COUNT: usize = 8;
-
-    fn numbers(&self) -> [u64; Self::COUNT] {
-        let Self { requests, hits, bytes, hit_bytes, .. } = *self;
-        let Self { writes, written_bytes, bad_copies, failed_writes, .. } = *self;
-        [requests, hits, bytes, hit_bytes, writes, written_bytes, bad_copies, failed_writes]
-    }
-
-    fn from_numbers(numbers: [u64; Self::COUNT]) -> Self {
-        let [requests, hits, bytes, hit_bytes, writes, written_bytes, bad_copies, failed_writes] =
-            numbers;
-        Self { requests, hits, bytes, hit_bytes, writes, written_bytes, bad_copies, failed_writes }
-    }
+totals! {
+    /// Reads of containers that are not being filled.
+    requests,
+    /// Of these, served by the fast tier or from memory as a whole.
+    hits,
+    /// Bytes of all requests.
+    bytes,
+    /// Of these, served by the fast tier or from memory.
+    hit_bytes,
+    /// Bytes read from the slow store, for requests and to tell containers apart.
+    slow_bytes,
+    /// Bytes read from the fast device for requests, checksums included.
+    fast_bytes,
+    /// Extents that were put on the fast tier.
+    writes,
+    /// Bytes of these, as they lie there.
+    admitted_bytes,
+    /// Bytes of extents that were written once more, for their segment was written over.
+    moved_bytes,
+    /// Bytes written to the fast device: extents, headers and tables.
+    written_bytes,
+    /// Extents that were let go because their segment was written over.
+    dropped,
+    /// Extents that were damaged, stale or unreadable; the slow store served instead.
+    bad_copies,
+    /// Segments that could not be written.
+    failed_writes,
+    /// Segments that were found torn when the cache was opened.
+    torn_segments,
 }
 
 /// A saved state.
@@ -86,6 +101,14 @@ pub struct Saved {
     pub totals: TierTotals,
     /// The policy's state.
     pub state: Vec<u8>,
+    /// How the log lies on its device: bytes of a segment, and how many there are.
+    pub shape: [u64; 2],
+    /// Bytes that may be written in a day; 0: no limit.
+    pub per_day: u64,
+    /// What else was known: see [`super::decide::Decider::numbers`].
+    pub known: Vec<u64>,
+    /// What is wrong with the fast device, for people.
+    pub problem: String,
 }
 
 /// Write a state, and make it durable if that is asked for.
@@ -97,12 +120,20 @@ pub fn write(
 ) -> Result<(), MediaError> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(owner);
-    bytes.extend(saved.sequence.to_le_bytes());
-    for number in saved.totals.numbers() {
-        bytes.extend(number.to_le_bytes());
+    let totals = saved.totals.numbers();
+    let [policy, problem] = [&saved.policy, &saved.problem].map(String::as_bytes);
+    let mut put = |number: u64| bytes.extend(number.to_le_bytes());
+    put(saved.sequence);
+    saved.shape.into_iter().for_each(&mut put);
+    put(saved.per_day);
+    for numbers in [&totals, &saved.known] {
+        put(numbers.len() as u64);
+        numbers.iter().copied().for_each(&mut put);
     }
-    bytes.extend((saved.policy.len() as u64).to_le_bytes());
-    bytes.extend(saved.policy.as_bytes());
+    for text in [policy, problem] {
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text);
+    }
     bytes.extend(&saved.state);
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
     if durable {
@@ -133,22 +164,41 @@ fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Saved> {
     if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
         return None;
     }
-    let mut rest = rest;
-    let mut number = || {
-        let (word, after) = rest.split_first_chunk::<8>()?;
-        rest = after;
+    let mut reader = Reader(rest);
+    let sequence = reader.number()?;
+    let shape = [reader.number()?, reader.number()?];
+    let per_day = reader.number()?;
+    let totals = TierTotals::from_numbers(&reader.numbers()?);
+    let known = reader.numbers()?;
+    let (policy, problem) = (reader.text()?, reader.text()?);
+    let state = reader.0.to_vec();
+    Some(Saved { sequence, policy, totals, state, shape, per_day, known, problem })
+}
+
+/// What is left of the bytes of a state. Counts are held against it before they are believed.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
         Some(u64::from_le_bytes(*word))
-    };
-    let sequence = number()?;
-    let mut numbers = [0; TierTotals::COUNT];
-    for slot in &mut numbers {
-        *slot = number()?;
     }
-    let policy_bytes = usize::try_from(number()?).ok()?;
-    let (policy, state) = rest.split_at_checked(policy_bytes)?;
-    let policy = String::from_utf8(policy.to_vec()).ok()?;
-    let totals = TierTotals::from_numbers(numbers);
-    Some(Saved { sequence, policy, totals, state: state.to_vec() })
+
+    fn numbers(&mut self) -> Option<Vec<u64>> {
+        let count = usize::try_from(self.number()?).ok()?;
+        if count > self.0.len() / 8 {
+            return None;
+        }
+        (0..count).map(|_| self.number()).collect()
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).ok()
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +211,16 @@ mod tests {
 
     fn saved(sequence: u64) -> Saved {
         let totals = TierTotals { requests: 5, hits: 4, failed_writes: 1, ..TierTotals::default() };
-        Saved { sequence, policy: "lru".to_owned(), totals, state: vec![1, 2, 3] }
+        Saved {
+            sequence,
+            policy: "lru".to_owned(),
+            totals,
+            state: vec![1, 2, 3],
+            shape: [1 << 20, 64],
+            per_day: 9,
+            known: vec![4, 5],
+            problem: "none".to_owned(),
+        }
     }
 
     #[test]
@@ -173,6 +232,8 @@ mod tests {
             let found = read(&folder, &OWNER).unwrap();
             assert_eq!((found.sequence, found.policy.as_str()), (5, "lru"));
             assert_eq!((found.totals, found.state), (saved(5).totals, vec![1, 2, 3]));
+            let expected = ([1 << 20, 64], 9, vec![4, 5], "none".to_owned());
+            assert_eq!((found.shape, found.per_day, found.known, found.problem), expected);
             assert!(read(&folder, &[4; 16]).is_none(), "another owner's");
         }
     }

@@ -1,48 +1,48 @@
-//! The container store over a slow and a fast one.
-//! Room: onefold-cache.   In: reads of containers.   Out: the same bytes, from the fast tier where
-//! the policy keeps a copy.
-//! Invariants: (1) the slow store holds everything; the fast tier may be lost, full or wrong at
-//! any time and no read gives other bytes or fails for it  (2) a copy is made only of a container
-//! that is not being filled, and goes when the container changes or goes  (3) the policy is asked
-//! once for every read of such a container, as in a simulation of the same requests.
+//! The container store over a slow one and a fast device.
+//! Room: onefold-cache.   In: reads of containers.   Out: the same bytes, from the fast device where
+//! an extent of them is kept.
+//! Invariants: (1) the slow store holds everything; the fast device may be lost, full or wrong at
+//! any time and no read gives other bytes or fails for it  (2) extents are kept only of a container
+//! that is not being filled, and go when the container changes or goes  (3) what is decided is what
+//! [`super::decide`] decides of the same reads without a byte of data.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use onefold_block::{
-    ContainerId, ContainerStore, Folder, FolderContainerStore, FolderLock, StoreError,
+    ContainerId, ContainerStore, Folder, FolderLock, Media, MediaError, StoreError,
 };
 
-use super::copy::{self, Checksums};
-use super::identity;
+use super::decide::Decider;
+use super::extent::CONTAINER_MAX;
+use super::identity::{self, LOG_FILE};
+use super::log::Shape;
+use super::recover;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
+use super::state::{FastRead, Known, SlowRead, State, TierStatus};
 use super::sync;
-use crate::cache::Capacity;
-use crate::policy::Policy;
-use crate::registry::{Choice, make_online};
+use super::wear::Wear;
+use crate::index::hash_of;
+use crate::registry::Choice;
 use crate::state::State as PolicyState;
 
-/// Folder of the copies.
-const COPIES: &str = "copies";
-/// Copies written between two durable saves of the state, and at most between any two: what a
-/// crash forgets.
-const WRITES_PER_SAVE: u64 = 64;
-/// In a small cache, the state is saved whenever this share of it is new.
-const SHARE_PER_SAVE: u64 = 8;
+/// Segments written between two durable saves of the state, and at most between any two.
+const WRITES_PER_SAVE: [u64; 2] = [1, 8];
 /// Bytes of state that [`TieredStore::save_changes`] writes per call, in the long run: every 5 s,
 /// these are 4 GiB a day.
 const BYTES_PER_CALL: u64 = 256 << 10;
-/// Reads of one burst after which the policy is asked again all the same: a container of 4 MiB in
-/// reads of 64 KiB.
-const BURST_READS: u32 = 64;
-/// Admissions that are skipped at most after writes that failed one after the other.
-const SKIP_MAX: u64 = 1024;
+/// Admissions that are passed by after a segment that could not be written, and at most after many
+/// such in a row.
+const SKIP: [u64; 2] = [16, 1 << 16];
+/// Bytes at a container's end by which it is told from another that once had its number: its
+/// directory and footer are there.
+const TAIL_BYTES: u64 = 4096;
 
 /// How to cache.
 #[derive(Clone, Debug)]
 pub struct TierOptions {
-    /// Marks copies as those of one slow store.
+    /// Marks a cache as that of one slow store.
     pub owner: [u8; 16],
     /// The policy, as [`Choice::parse`] reads it.
     pub policy: String,
@@ -50,33 +50,19 @@ pub struct TierOptions {
     pub size: TierSize,
     /// Largest container, in bytes.
     pub container_bytes: u32,
-    /// How many of the containers read last the policy is not asked about again: a reader that
-    /// goes through one in many small reads uses it once. 0 asks about every read.
-    pub burst: usize,
+    /// How often its size may be written in 24 hours, in thousandths; none: as the policy likes.
+    pub writes_per_day: Option<u32>,
 }
 
-/// What a tiered store holds and did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TierStatus {
-    /// The policy, as it was chosen.
-    pub policy: String,
-    /// Bytes that copies may take.
-    pub capacity_bytes: u64,
-    /// Bytes that they take.
-    pub cached_bytes: u64,
-    /// How many there are.
-    pub cached_containers: u64,
-    /// What was counted, over all restarts.
-    pub totals: TierTotals,
-}
-
-/// A slow store with copies of some of its containers on a fast one.
+/// A slow store with extents of its containers on a fast device.
 pub struct TieredStore {
     slow: Arc<dyn ContainerStore>,
-    fast: FolderContainerStore,
     folder: Arc<dyn Folder>,
+    media: Arc<dyn Media>,
     options: TierOptions,
     state: Mutex<State>,
+    /// Who writes full segments. Taken before `state`, never after it.
+    writer: Mutex<()>,
     /// The last saved state. Taken before `state`, never after it.
     saves: Mutex<Saves>,
     _lock: Option<FolderLock>,
@@ -91,53 +77,8 @@ struct Saves {
     wait: u64,
 }
 
-struct State {
-    policy: Box<dyn Policy>,
-    copies: HashMap<ContainerId, Arc<OnceLock<Option<Checksums>>>>,
-    /// Containers that the policy keeps in memory for now.
-    held: HashMap<ContainerId, Arc<Vec<u8>>>,
-    /// Copies that a thread is making.
-    making: HashSet<ContainerId>,
-    /// Of these, those that must not be used.
-    spoiled: HashSet<ContainerId>,
-    /// Containers that are being filled.
-    open: HashSet<ContainerId>,
-    /// Containers read last, the latest at the end, and their reads since the policy was asked.
-    recent: VecDeque<(ContainerId, u32)>,
-    slow_bytes: u64,
-    totals: TierTotals,
-    writes_since_save: u64,
-    writes_since_durable: u64,
-    /// Admissions to skip before the fast tier is written to again, and how many were last time.
-    skip: u64,
-    last_skip: u64,
-}
-
-/// Where a read is served.
-enum Way {
-    Slow,
-    Fast(Arc<OnceLock<Option<Checksums>>>),
-    Memory(Arc<Vec<u8>>),
-    /// Read all of it from the slow store and keep it: on the fast tier, or in memory.
-    Fetch(u64, Keep),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Fast,
-    Memory,
-}
-
-fn key(id: ContainerId) -> u64 {
-    id.get().into()
-}
-
-fn id_of(key: u64) -> ContainerId {
-    ContainerId::new(key as u32)
-}
-
 impl TieredStore {
-    /// A store over `slow` with copies in `folder`, warm if the folder was used for it before.
+    /// A store over `slow` with extents in `folder`, warm if the folder was used for it before.
     pub fn open(
         slow: Arc<dyn ContainerStore>,
         folder: Arc<dyn Folder>,
@@ -148,63 +89,69 @@ impl TieredStore {
         if choice.entry().offline {
             return Err(TierError::Offline(options.policy));
         }
-        identity::claim(&*folder, COPIES, &options.owner)?;
+        identity::claim(&*folder, &options.owner)?;
+        let copies = identity::discard_copies(&*folder)?;
+        if copies > 0 {
+            tracing::warn!(
+                "the cache begins empty: {copies} copies of whole containers, as earlier versions \
+                 kept them, are removed"
+            );
+        }
         let mut slow_bytes = 0;
-        let present: HashSet<ContainerId> = slow.list()?.into_iter().collect();
-        for &id in &present {
+        let mut present = HashSet::new();
+        for id in slow.list()? {
             slow_bytes += slow.len(id)?;
+            present.insert(id.get());
         }
         let bytes = options.size.bytes(slow_bytes, options.container_bytes.into());
-        let mut policy = make_policy(&options, bytes)?;
-        let fast = FolderContainerStore::new(folder.subfolder(COPIES)?);
-        let saved = saved::read(&*folder, &options.owner);
-        let sequence = saved.as_ref().map_or(0, |saved| saved.sequence);
-        let totals = saved.as_ref().map_or_else(TierTotals::default, |saved| saved.totals);
-        if let Some(saved) = saved.filter(|saved| saved.policy == options.policy) {
-            warm(&mut *policy, &saved, bytes);
-        }
-        let mut copies = HashMap::new();
-        for id in fast.list()? {
-            if policy.contains(key(id)) && present.contains(&id) {
-                copies.insert(id, Arc::default());
-            } else {
-                let _ = fast.remove(id);
-            }
-        }
-        for gone in policy.dump().into_iter().flatten() {
-            if !copies.contains_key(&id_of(gone)) {
-                policy.remove(gone);
-            }
-        }
-        let state = State {
-            policy,
-            copies,
-            held: HashMap::new(),
-            making: HashSet::new(),
-            spoiled: HashSet::new(),
-            open: HashSet::new(),
-            recent: VecDeque::new(),
-            slow_bytes,
-            totals,
-            writes_since_save: 0,
-            writes_since_durable: 0,
-            skip: 0,
-            last_skip: 0,
+        let media = match folder.open(LOG_FILE) {
+            Err(MediaError::NotFound { .. }) => folder.create(LOG_FILE)?,
+            media => media?,
         };
+        let saved = saved::read(&*folder, &options.owner);
+        let shape = shape_of(&*media, &options, saved.as_ref(), bytes);
+        if media.len()? > shape.bytes() {
+            media.set_len(shape.bytes())?;
+        }
+        // A device that cannot set it aside may still take some of it.
+        let problem = media.reserve(0, shape.bytes()).err().map(|error| error.to_string());
+        let per_day = options.writes_per_day.map(|share| shape.bytes() * u64::from(share) / 1000);
+        let mut decider = Decider::new(&options.policy, shape, Wear::new(per_day))?;
+        let found = recover::read_log(&*media, &options.owner, &mut decider, &present);
+        recover::warm(&mut decider, saved.as_ref());
+        let sequence = saved.as_ref().map_or(0, |saved| saved.sequence);
+        let totals = saved.map_or_else(TierTotals::default, |saved| saved.totals);
+        let mut state = State::new(options.owner, decider, found, totals);
+        (state.slow_bytes, state.write_problem) = (slow_bytes, problem);
         let saves = Mutex::new(Saves { sequence, totals, wait: 0 });
-        let state = Mutex::new(state);
-        Ok(Self { slow, fast, folder, options, state, saves, _lock: lock })
+        let (state, writer) = (Mutex::new(state), Mutex::new(()));
+        Ok(Self { slow, folder, media, options, state, writer, saves, _lock: lock })
+    }
+
+    /// Why a folder cannot be this owner's cache, if that is so. Changes nothing.
+    ///
+    /// # Errors
+    /// It holds anything else, or cannot be read.
+    pub fn examine(folder: &dyn Folder, owner: &[u8; 16]) -> Result<(), TierError> {
+        identity::is_ours(folder, owner).map(drop)
     }
 
     /// What the folder of a cache that nobody has open tells of it.
     pub fn saved_status(folder: &dyn Folder, owner: &[u8; 16]) -> Option<TierStatus> {
         let saved = saved::read(folder, owner)?;
         let state = PolicyState::from_bytes(&saved.state).ok()?;
+        let mut wear = Wear::new((saved.per_day > 0).then_some(saved.per_day));
+        wear.restore(saved.known.get(1..)?.get(..wear.numbers().len())?);
         Some(TierStatus {
             policy: saved.policy,
-            capacity_bytes: state.capacity,
+            capacity_bytes: saved.shape[0].saturating_mul(saved.shape[1]),
             cached_bytes: state.entries.iter().map(|entry| u64::from(entry.size)).sum(),
-            cached_containers: state.entries.len() as u64,
+            cached_extents: state.entries.len() as u64,
+            index_bytes: 0,
+            policy_bytes: 0,
+            writes_per_day: wear.per_day,
+            written_last_day: wear.last_day(),
+            problem: (!saved.problem.is_empty()).then_some(saved.problem),
             totals: saved.totals,
         })
     }
@@ -216,53 +163,62 @@ impl TieredStore {
     /// What it holds and did.
     pub fn status(&self) -> TierStatus {
         let state = self.state();
+        let [index_bytes, policy_bytes] = state.decider.memory_bytes().map(|bytes| bytes as u64);
         TierStatus {
             policy: self.options.policy.clone(),
-            capacity_bytes: state.policy.capacity(),
-            cached_bytes: state.policy.bytes(),
-            cached_containers: state.policy.len() as u64,
+            capacity_bytes: state.decider.log.shape().bytes(),
+            cached_bytes: state.decider.kept_bytes(),
+            cached_extents: state.decider.log.index.len() as u64,
+            index_bytes,
+            policy_bytes,
+            writes_per_day: state.decider.wear.per_day,
+            written_last_day: state.decider.wear.last_day(),
+            problem: state.problem(),
             totals: state.totals,
         }
     }
 
-    /// Containers that are kept in memory.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> Vec<ContainerId> {
-        self.state().held.keys().copied().collect()
+    /// It is so many seconds after 1970: what the wear budget is counted by.
+    pub fn tick(&self, seconds: u64) {
+        self.state().decider.wear.tick(seconds);
     }
 
-    /// What must hold whenever no operation is under way; `fast` is where the copies are.
+    /// What must hold whenever no operation is under way.
     #[cfg(test)]
-    pub(super) fn assert_consistent(&self, fast: &dyn Folder, context: &str) {
+    pub(super) fn assert_consistent(&self, context: &str) {
         let mut state = self.state();
         let state = &mut *state;
-        assert!(state.making.is_empty() && state.spoiled.is_empty(), "{context}: half made");
-        let mut copies: Vec<ContainerId> = state.copies.keys().copied().collect();
-        copies.sort_unstable();
-        let files = fast.subfolder(COPIES).map(FolderContainerStore::new);
-        let files = files.expect("a folder of copies").list().expect("a list of copies");
-        assert_eq!(files, copies, "{context}: files and copies");
-        let listed: Vec<u64> = state.policy.dump().into_iter().flatten().collect();
-        for key in listed.into_iter().filter(|&key| state.policy.contains(key)) {
-            let kept =
-                state.copies.contains_key(&id_of(key)) || state.held.contains_key(&id_of(key));
-            assert!(kept, "{context}: the policy counts {key}, which is nowhere");
+        assert!(state.is_idle(), "{context}: half made");
+        let keys: Vec<u64> = state.decider.policy().dump().into_iter().flatten().collect();
+        for key in keys {
+            if !state.decider.policy().contains(key) {
+                continue;
+            }
+            let kept = state.decider.log.index.by_key(key);
+            assert!(kept.is_some(), "{context}: the policy counts {key}, which is nowhere");
         }
-        for id in state.copies.keys().chain(state.held.keys()) {
-            assert!(state.policy.contains(key(*id)), "{context}: {id} is kept unasked");
-            assert!(self.slow.len(*id).is_ok(), "{context}: {id} is gone and its copy is kept");
+        let all: Vec<_> = state.decider.log.index.iter().collect();
+        for kept in all {
+            let (key, id) = (kept.extent.key(), kept.extent.id());
+            assert!(state.decider.policy().contains(key), "{context}: {kept:?} is kept unasked");
+            assert!(self.slow.len(id).is_ok(), "{context}: {id} is gone and {kept:?} is kept");
+            let held = kept.place == super::index::Place::HELD;
+            assert_eq!(held, state.is_held(key), "{context}: {kept:?}");
         }
-        assert!(state.policy.bytes() <= state.policy.capacity(), "{context}");
+        assert!(state.decider.kept_bytes() <= state.decider.capacity(), "{context}");
     }
 
-    /// Keep the policy's state for the next opening. Done now and then, and when the store is
-    /// dropped; a failure costs warmth and is told of in the log.
+    /// Write what is still in memory, and keep the policy's state for the next opening. Done now
+    /// and then, and when the store is dropped; a failure costs warmth and is told of in the log.
     pub fn save(&self) {
+        self.state().seal_now();
+        self.write_sealed();
         self.save_as(true);
     }
 
     /// Save what was decided since the last time, for callers that do this every few seconds: what
-    /// a kill takes is what happened since. A large state is saved at fewer of the calls.
+    /// a kill takes is the segment that is being filled. A large state is saved at fewer of the
+    /// calls.
     pub fn save_changes(&self) {
         {
             let mut saves = sync::lock(&self.saves);
@@ -277,15 +233,15 @@ impl TieredStore {
         self.save_as(false);
     }
 
-    /// Save the state if much has changed since the last time.
+    /// Save the state if segments were written since the last time.
     fn save_sometimes(&self) {
         let durable = {
             let state = self.state();
-            let share = state.policy.len() as u64 / SHARE_PER_SAVE;
-            if state.writes_since_save < share.clamp(1, WRITES_PER_SAVE) {
+            let [since, since_durable] = state.written_since;
+            if since < WRITES_PER_SAVE[0] {
                 return;
             }
-            state.writes_since_durable >= WRITES_PER_SAVE
+            since_durable >= WRITES_PER_SAVE[1]
         };
         self.save_as(durable);
     }
@@ -294,20 +250,28 @@ impl TieredStore {
         let mut saves = sync::lock(&self.saves);
         let saved = {
             let mut state = self.state();
-            state.writes_since_save = 0;
+            state.written_since[0] = 0;
             if durable {
-                state.writes_since_durable = 0;
+                state.written_since[1] = 0;
             }
             // What is in memory only is gone after a restart.
-            let mut kept = state.policy.export();
-            kept.entries.retain(|entry| !state.held.contains_key(&id_of(entry.key)));
+            let mut kept = state.decider.policy().export();
+            kept.entries.retain(|entry| !state.is_held(entry.key));
+            let shape = state.decider.log.shape();
             Saved {
                 sequence: saves.sequence + 1,
                 policy: self.options.policy.clone(),
                 totals: state.totals,
                 state: kept.to_bytes(),
+                shape: [shape.segment_bytes.into(), shape.segments.into()],
+                per_day: state.decider.wear.per_day.unwrap_or(0),
+                known: state.decider.numbers(),
+                problem: state.problem().unwrap_or_default(),
             }
         };
+        if durable && let Err(error) = self.media.sync() {
+            tracing::warn!("the cache's extents are not made durable: {error}");
+        }
         match saved::write(&*self.folder, &self.options.owner, &saved, durable) {
             Ok(()) => {
                 let wait = saved.state.len() as u64 / BYTES_PER_CALL;
@@ -317,198 +281,148 @@ impl TieredStore {
         }
     }
 
-    /// Ask the policy about one read.
-    fn decide(&self, id: ContainerId, wanted: u64) -> Way {
-        let known = {
-            let mut state = self.state();
+    /// The lock, with what a container is known by; `None` if nothing of it may be kept.
+    fn look_up(&self, id: ContainerId) -> Option<(MutexGuard<'_, State>, Known)> {
+        let changes = {
+            let state = self.state();
             if state.open.contains(&id) {
-                return Way::Slow;
+                return None;
             }
-            if state.is_burst(id, self.options.burst) {
-                state.totals.requests += 1;
-                state.totals.bytes += wanted;
-                return state.where_kept(id);
+            if let Some(&known) = state.known.get(&id.get()) {
+                return Some((state, known));
             }
-            state.policy.contains(key(id))
+            state.changes
         };
-        // Asked without the lock: it may have to open a file.
-        let len = if known { 0 } else { self.slow.len(id).unwrap_or(0) };
-        let size = copy::copy_bytes(len);
+        // Without the lock: it reads the slow store.
+        let (known, read) = self.look_at(id)?;
         let mut state = self.state();
-        let state = &mut *state;
-        if !known && (len == 0 || size > u64::from(u32::MAX)) || state.open.contains(&id) {
-            return Way::Slow;
+        state.totals.slow_bytes += read;
+        if state.changes != changes || state.open.contains(&id) {
+            return None;
         }
-        if known && !state.policy.contains(key(id)) {
-            // It went meanwhile; one read of it is not counted.
-            return Way::Slow;
-        }
-        let decision = state.policy.access(key(id), size as u32);
-        let (hit, admit, promoted) = (decision.hit, decision.admit, decision.promoted);
-        let evicted: Vec<ContainerId> = decision.evicted.iter().copied().map(id_of).collect();
-        for gone in evicted {
-            self.drop_copy(state, gone);
-        }
-        if let Some(other) = promoted.map(id_of) {
-            self.promote(state, other);
-        }
-        state.totals.requests += 1;
-        state.totals.bytes += wanted;
-        if hit {
-            return state.where_kept(id);
-        }
-        let keep = if admit {
-            Keep::Fast
-        } else if state.policy.contains(key(id)) {
-            Keep::Memory
-        } else {
-            return Way::Slow;
-        };
-        if keep == Keep::Fast && state.skip > 0 {
-            state.skip -= 1;
-            state.policy.remove(key(id));
-            return Way::Slow;
-        }
-        if !state.making.insert(id) {
-            return Way::Slow;
-        }
-        Way::Fetch(len, keep)
+        state.learn(id.get(), known);
+        Some((state, known))
     }
 
-    /// The policy moves a container from memory to the fast tier.
-    fn promote(&self, state: &mut State, id: ContainerId) {
-        let Some(bytes) = state.held.remove(&id) else {
-            state.policy.remove(key(id));
-            return;
-        };
-        // Under the lock: what is promoted was asked for a moment ago and is in memory.
-        match self.write_copy(id, &bytes) {
-            Ok(()) => written(state, id, &bytes),
-            Err(error) => self.write_failed(state, id, &error),
-        }
+    fn look_at(&self, id: ContainerId) -> Option<(Known, u64)> {
+        let len = self.slow.len(id).ok().filter(|&len| len > 0 && len <= CONTAINER_MAX)?;
+        let mut tail = vec![0; TAIL_BYTES.min(len) as usize];
+        self.slow.read(id, len - tail.len() as u64, &mut tail).ok()?;
+        let words = tail.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        let stamp = words.fold(hash_of(len), |hash, word| hash_of(hash ^ word));
+        Some((Known { len: len as u32, stamp }, tail.len() as u64))
     }
 
-    fn drop_copy(&self, state: &mut State, id: ContainerId) {
-        state.held.remove(&id);
-        if state.copies.remove(&id).is_some()
-            && let Err(error) = self.fast.remove(id)
-        {
-            tracing::warn!("a copy stays on the fast tier until it is reopened: {error}");
-        }
-        if state.making.contains(&id) {
-            state.spoiled.insert(id);
-        }
-    }
-
-    /// The container changes or goes: no copy of it may be used.
-    fn invalidate(&self, id: ContainerId, forget: bool) {
+    /// An extent is not what it should be: it goes, and the slow store serves.
+    fn distrust(&self, read: &FastRead, problem: &str) {
         let mut state = self.state();
-        if forget {
-            state.policy.forget(key(id));
-            state.open.remove(&id);
-        } else {
-            state.policy.remove(key(id));
-            state.open.insert(id);
+        let key = read.kept.extent.key();
+        let now = state.decider.log.index.by_key(key);
+        // It may have left, and its place may have been written over, while it was read.
+        let same = now.is_some_and(|now| {
+            now.extent == read.kept.extent
+                && now.place == read.kept.place
+                && state.decider.log.sequence_at(now.place) == read.seal.sequence
+        });
+        if same {
+            state.decider.lost(key);
+            state.totals.bad_copies += 1;
+            let id = read.kept.extent.id();
+            let what = format!("an extent of {id} on the fast tier is not used: {problem}");
+            tracing::warn!("{what}");
+            state.read_problem = Some(what);
         }
-        self.drop_copy(&mut state, id);
     }
 
-    fn write_copy(&self, id: ContainerId, data: &[u8]) -> Result<(), StoreError> {
-        let tail = copy::encode_tail(id, &self.options.owner, data);
-        self.fast.create(id, copy::copy_bytes(data.len() as u64))?;
-        self.fast.append(id, 0, data)?;
-        self.fast.append(id, data.len() as u64, &tail)?;
-        self.fast.seal(id, copy::copy_bytes(data.len() as u64))
-    }
-
-    fn write_failed(&self, state: &mut State, id: ContainerId, error: &StoreError) {
-        let _ = self.fast.remove(id);
-        state.policy.remove(key(id));
-        state.totals.failed_writes += 1;
-        state.last_skip = (state.last_skip * 2).clamp(1, SKIP_MAX);
-        state.skip = state.last_skip;
-        tracing::warn!(
-            "the fast tier cannot be written, reads go to the slow one: {error}; the next {} \
-             containers are not kept",
-            state.skip
-        );
-    }
-
-    /// Read all of a container, hand out what was asked for, and keep the rest.
+    /// Read part of a container from the slow store, hand out what was asked for, and keep what is
+    /// to be kept.
     fn fetch(
         &self,
         id: ContainerId,
-        len: u64,
-        keep: Keep,
-        offset: u64,
+        known: Known,
+        read: &SlowRead,
         buf: &mut [u8],
-    ) -> Result<(), StoreError> {
-        let mut data = vec![0; len as usize];
-        let read = self.slow.read(id, 0, &mut data);
-        let wanted = usize::try_from(offset)
-            .ok()
-            .and_then(|start| data.get(start..start.checked_add(buf.len())?));
-        let served = match (&read, wanted) {
-            (Ok(()), Some(bytes)) => {
-                buf.copy_from_slice(bytes);
-                Ok(())
-            }
-            // Part of it may be readable, and a read past the end has its own error.
-            _ => self.slow.read(id, offset, buf),
+    ) -> Result<u64, StoreError> {
+        let (Some((first, _)), Some((last, _))) = (read.keep.first(), read.keep.last()) else {
+            self.slow.read(id, read.from.into(), buf)?;
+            return Ok(buf.len() as u64);
         };
-        let stored = match keep {
-            Keep::Fast if read.is_ok() => Some(self.write_copy(id, &data)),
-            _ => None,
+        let (start, end) = (first.start.min(read.from), last.end().max(read.upto));
+        let mut data = vec![0; (end - start) as usize];
+        let there = (end.min(known.len) - start) as usize;
+        let fetched = self.slow.read(id, start.into(), &mut data[..there]);
+        let served = if fetched.is_ok() {
+            let skip = (read.from - start) as usize;
+            buf.copy_from_slice(&data[skip..skip + buf.len()]);
+            Ok(there as u64)
+        } else {
+            // Part of it may be readable.
+            self.slow.read(id, read.from.into(), buf).map(|()| buf.len() as u64)
         };
         let mut state = self.state();
-        let state = &mut *state;
-        state.making.remove(&id);
-        let usable = !state.spoiled.remove(&id) && state.policy.contains(key(id));
-        match stored {
-            Some(Ok(())) if usable => written(state, id, &data),
-            Some(Err(error)) => self.write_failed(state, id, &error),
-            None if read.is_ok() && usable => {
-                state.held.insert(id, Arc::new(data));
-            }
-            Some(Ok(())) => {
-                let _ = self.fast.remove(id);
-                state.policy.remove(key(id));
-            }
-            None => {
-                state.policy.remove(key(id));
+        for &(extent, keep) in &read.keep {
+            if fetched.is_ok() {
+                let at = (extent.start - start) as usize;
+                let bytes = &data[at..at + extent.len as usize];
+                state.fetched(&*self.media, extent, keep, bytes);
+            } else {
+                state.decider.not_fetched(extent);
             }
         }
         served
     }
 
-    /// A copy is not what it should be: it goes, and the slow store serves.
-    fn distrust(&self, id: ContainerId, copy: &Arc<OnceLock<Option<Checksums>>>, problem: &str) {
-        let mut state = self.state();
-        let state = &mut *state;
-        // Another thread may have come first, and a new copy may be there by now.
-        if state.copies.get(&id).is_some_and(|now| Arc::ptr_eq(now, copy)) {
-            state.policy.remove(key(id));
-            self.drop_copy(state, id);
-            state.totals.bad_copies += 1;
-            tracing::warn!("the copy of {id} on the fast tier is not used: {problem}");
+    /// Write full segments, in the order in which they became full.
+    fn write_sealed(&self) {
+        loop {
+            let _writer = sync::lock(&self.writer);
+            let (sealed, shape) = {
+                let state = self.state();
+                let Some(sealed) = state.sealed.front().map(Arc::clone) else { return };
+                (sealed, state.decider.log.shape())
+            };
+            let base = u64::from(sealed.slot) * u64::from(shape.segment_bytes);
+            let written = self.media.write(base, &sealed.bytes);
+            let mut state = self.state();
+            state.sealed.pop_front();
+            match written {
+                Ok(()) => {
+                    state.totals.written_bytes += sealed.bytes.len() as u64;
+                    state.written_since = state.written_since.map(|segments| segments + 1);
+                    state.last_skip = 0;
+                    state.write_problem = None;
+                }
+                Err(error) => {
+                    let lost = state.decider.log.lost(sealed.slot, sealed.sequence);
+                    for kept in &lost {
+                        state.decider.lost(kept.extent.key());
+                    }
+                    state.totals.failed_writes += 1;
+                    let skip = (state.last_skip * 2).clamp(SKIP[0], SKIP[1]);
+                    state.last_skip = skip;
+                    state.decider.set_skip(skip);
+                    state.write_problem = Some(format!("it cannot be written: {error}"));
+                    tracing::warn!(
+                        "the fast tier cannot be written, reads go to the slow one: {error}; the \
+                         next {skip} extents are not kept"
+                    );
+                }
+            }
         }
     }
 
-    fn read_copy(
-        &self,
-        id: ContainerId,
-        copy: &OnceLock<Option<Checksums>>,
-        offset: u64,
-        buf: &mut [u8],
-    ) -> Result<(), String> {
-        let mut problem = String::from("it was found wrong before");
-        let sums = copy.get_or_init(|| {
-            let opened = copy::open(&self.fast, &*self.slow, id, &self.options.owner);
-            opened.map_err(|error| problem = error).ok()
-        });
-        match sums {
-            Some(sums) => sums.read(&self.fast, id, offset, buf),
-            None => Err(problem),
+    /// The container changes or goes: nothing of it may be used.
+    fn invalidate(&self, id: ContainerId, forget: bool) {
+        let mut state = self.state();
+        state.invalidate(id, forget);
+        if forget {
+            state.open.remove(&id);
+        } else {
+            state.open.insert(id);
         }
     }
 
@@ -518,79 +432,31 @@ impl TieredStore {
         state.slow_bytes += sealed_bytes;
         let container_bytes = self.options.container_bytes.into();
         let bytes = self.options.size.bytes(state.slow_bytes, container_bytes);
-        if bytes / 5 * 4 <= state.policy.capacity() {
-            return;
-        }
-        let mut kept = state.policy.export();
-        kept.capacity = bytes;
-        let larger = make_policy(&self.options, bytes).ok();
-        // A policy whose state does not fit another capacity stays as large as it is.
-        if let Some(mut policy) = larger
-            && policy.import(&kept).is_ok()
-        {
-            state.policy = policy;
+        let shape = state.decider.log.shape();
+        if bytes / 5 * 4 > shape.bytes() {
+            let larger = shape.resized(bytes);
+            if let Err(error) = self.media.reserve(0, larger.bytes()) {
+                tracing::warn!("the cache stays as large as it is: {error}");
+                return;
+            }
+            state.decider.grow(larger);
+            state.decider.wear.per_day =
+                self.options.writes_per_day.map(|share| larger.bytes() * u64::from(share) / 1000);
         }
     }
 }
 
-impl State {
-    /// Whether a read goes on with what the policy was asked about a moment ago.
-    fn is_burst(&mut self, id: ContainerId, burst: usize) -> bool {
-        let known = self.recent.iter().rposition(|(recent, _)| *recent == id);
-        let reads = known.and_then(|at| self.recent.remove(at)).map_or(0, |(_, reads)| reads + 1);
-        let goes_on = known.is_some() && reads < BURST_READS;
-        self.recent.push_back((id, if goes_on { reads } else { 0 }));
-        while self.recent.len() > burst {
-            self.recent.pop_front();
+/// How the log lies on the device: as it did before, but for its length.
+fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, bytes: u64) -> Shape {
+    let before = saved.map(|saved| saved.shape[0] as u32);
+    let before = recover::segment_bytes(media, &options.owner).or(before);
+    let fresh = Shape::of(bytes);
+    match before {
+        // A log that would have too few segments of that size begins anew.
+        Some(segment_bytes) if bytes / u64::from(segment_bytes.max(1)) >= 32 => {
+            Shape { segment_bytes, segments: 0 }.resized(bytes)
         }
-        goes_on
-    }
-
-    /// Where a container is kept. Without a copy that the policy knows of, a thread is making it.
-    fn where_kept(&self, id: ContainerId) -> Way {
-        if let Some(bytes) = self.held.get(&id) {
-            return Way::Memory(Arc::clone(bytes));
-        }
-        self.copies.get(&id).map_or(Way::Slow, |copy| Way::Fast(Arc::clone(copy)))
-    }
-}
-
-/// A copy was written.
-fn written(state: &mut State, id: ContainerId, data: &[u8]) {
-    let copy = Arc::new(OnceLock::from(Some(Checksums::of(data))));
-    state.copies.insert(id, copy);
-    state.totals.writes += 1;
-    state.totals.written_bytes += copy::copy_bytes(data.len() as u64);
-    state.writes_since_save += 1;
-    state.writes_since_durable += 1;
-    state.last_skip = 0;
-}
-
-fn make_policy(options: &TierOptions, bytes: u64) -> Result<Box<dyn Policy>, TierError> {
-    let objects = (bytes / u64::from(options.container_bytes).max(1)) as usize;
-    Ok(make_online(&options.policy, Capacity { bytes, objects: objects.max(1) }, 0)?)
-}
-
-/// Take over what was saved, as far as it fits.
-fn warm(policy: &mut dyn Policy, saved: &Saved, bytes: u64) {
-    let state = PolicyState::from_bytes(&saved.state).map(|mut state| {
-        let mut total: u64 = state.entries.iter().map(|entry| u64::from(entry.size)).sum();
-        // The oldest of the lists come first.
-        let too_many = state.entries.iter().take_while(|entry| {
-            let over = total > bytes;
-            total -= u64::from(entry.size);
-            over
-        });
-        let too_many = too_many.count();
-        state.entries.drain(..too_many);
-        state
-    });
-    let taken = state.and_then(|state| policy.import(&state));
-    if let Err(error) = taken {
-        tracing::warn!("the cache begins empty: {error}");
-        for key in policy.dump().into_iter().flatten() {
-            policy.remove(key);
-        }
+        _ => fresh,
     }
 }
 
@@ -614,49 +480,66 @@ impl ContainerStore for TieredStore {
     }
 
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let wanted = buf.len() as u64;
-        let hit = match self.decide(id, wanted) {
-            Way::Slow => return self.slow.read(id, offset, buf),
-            Way::Fetch(len, keep) => {
-                let served = self.fetch(id, len, keep, offset, buf);
-                self.save_sometimes();
-                return served;
-            }
-            Way::Memory(data) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let end = start.checked_add(buf.len());
-                let bytes = end.and_then(|end| data.get(start..end));
-                bytes.is_some_and(|bytes| {
-                    buf.copy_from_slice(bytes);
-                    true
-                })
-            }
-            Way::Fast(copy) => match self.read_copy(id, &copy, offset, buf) {
-                Ok(()) => true,
-                Err(problem) => {
-                    let inside = self
-                        .slow
-                        .len(id)
-                        .is_ok_and(|len| offset.checked_add(wanted).is_some_and(|end| end <= len));
-                    // A read past the end says nothing about the copy.
-                    if inside {
-                        self.distrust(id, &copy, &problem);
-                    }
-                    false
-                }
-            },
+        let Some((mut state, known)) = self.look_up(id) else {
+            return self.slow.read(id, offset, buf);
         };
-        if !hit {
+        let end = offset.saturating_add(buf.len() as u64);
+        // What lies past the end is the slow store's to refuse.
+        if buf.is_empty() || end > known.len.into() {
+            drop(state);
             return self.slow.read(id, offset, buf);
         }
-        let mut state = self.state();
-        state.totals.hits += 1;
-        state.totals.hit_bytes += wanted;
-        Ok(())
+        let (from, upto) = (offset as u32, end as u32);
+        let shape = state.decider.log.shape();
+        let mut rest = state.read(&*self.media, id.get(), known, (from, upto), buf);
+        drop(state);
+        let (mut fast_bytes, mut slow_bytes, mut missed) = (0, 0, 0);
+        for read in &rest.fast {
+            let out = &mut buf[(read.from - from) as usize..(read.upto - from) as usize];
+            fast_bytes += read.flash_bytes();
+            if let Err(problem) = read.read(&*self.media, shape, out) {
+                self.distrust(read, &problem);
+                let (from, upto) = (read.from, read.upto);
+                rest.slow.push(SlowRead { from, upto, keep: Vec::new() });
+            }
+        }
+        let mut served = Ok(());
+        for read in &rest.slow {
+            let out = &mut buf[(read.from - from) as usize..(read.upto - from) as usize];
+            missed += out.len() as u64;
+            // After an error the rest is fetched all the same: it is on its way.
+            match self.fetch(id, known, read, out) {
+                Ok(bytes) => slow_bytes += bytes,
+                Err(error) => served = Err(error),
+            }
+        }
+        {
+            let mut state = self.state();
+            let totals = &mut state.totals;
+            totals.hits += u64::from(missed == 0);
+            totals.hit_bytes += buf.len() as u64 - missed;
+            (totals.fast_bytes, totals.slow_bytes) =
+                (totals.fast_bytes + fast_bytes, totals.slow_bytes + slow_bytes);
+            if state.sealed.is_empty() {
+                return served;
+            }
+        }
+        self.write_sealed();
+        self.save_sometimes();
+        served
     }
 
     fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
         self.slow.len(id)
+    }
+
+    fn tell_references(&self, totals: &[(ContainerId, u32)]) {
+        let mut state = self.state();
+        for &(id, total) in totals {
+            state.decider.set_references(id.get(), total);
+        }
+        drop(state);
+        self.slow.tell_references(totals);
     }
 
     fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
@@ -673,13 +556,13 @@ impl ContainerStore for TieredStore {
         Ok(())
     }
 
-    /// A copy may keep what is punched: nobody reads that.
+    /// What is kept may be what is punched: nobody reads that.
     fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
         self.slow.punch(id, offset, len)
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        // While it goes it is like one that is being filled: no read makes a copy.
+        // While it goes it is like one that is being filled: nothing of it is kept.
         self.invalidate(id, false);
         let removed = self.slow.remove(id);
         if removed.is_ok() {

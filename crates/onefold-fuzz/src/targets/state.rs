@@ -63,9 +63,9 @@ fn tiered(folder: &SimFolder) -> Option<TieredStore> {
     let options = TierOptions {
         owner: OWNER,
         policy: "lru".to_owned(),
-        size: TierSize::Bytes(30_000),
+        size: TierSize::Bytes(2 << 20),
         container_bytes: BYTES as u32,
-        burst: 0,
+        writes_per_day: None,
     };
     TieredStore::open(slow(), Arc::new(folder.clone()), options, None).ok()
 }
@@ -81,12 +81,12 @@ fn read_all(store: &TieredStore) {
 static TIER: LazyLock<Image> = LazyLock::new(|| {
     let folder = SimFolder::new();
     read_all(&tiered(&folder).expect("nothing fails here"));
-    image(&folder, &["copies"])
+    image(&folder, &[])
 });
 
 /// The folder of a cache of which any bytes are replaced: reads are right whatever it says.
 pub fn tier(input: &[u8]) {
-    let folder = changed(&TIER, &["copies"], input);
+    let folder = changed(&TIER, &[], input);
     let _ = TieredStore::saved_status(&folder, &OWNER);
     if let Some(store) = tiered(&folder) {
         read_all(&store);

@@ -132,6 +132,14 @@ pub struct FrozenTable {
 }
 
 impl FrozenTable {
+    /// The references of the containers in the pages that changed.
+    pub fn references(&self) -> Vec<(ContainerId, u32)> {
+        let pages = self.pages.iter();
+        pages
+            .flat_map(|(number, words)| container_table::references(words, id_at(*number, 0)))
+            .collect()
+    }
+
     /// Write them to the map file, for checkpoint `birth`. Returns the root.
     pub fn write(
         &self,

@@ -103,6 +103,16 @@ pub fn decode(
     Ok(records)
 }
 
+/// How often each container of a page that begins with number `first` is referred to.
+pub fn references(
+    page: &RecordPage,
+    first: ContainerId,
+) -> impl Iterator<Item = (ContainerId, u32)> {
+    let numbers = (first.get()..).map(ContainerId::new);
+    let there = numbers.zip(page.chunks_exact(2)).filter(|(_, words)| *words != [0, 0]);
+    there.map(|(id, words)| (id, u32::try_from(words[1] & REFERENCES_MAX).unwrap_or(u32::MAX)))
+}
+
 fn is_plausible(record: &ContainerRecord) -> bool {
     let &ContainerRecord { id, len_bytes, chunks, live_max, punched, .. } = record;
     let around = container::HEADER_BYTES + container::directory_bytes(chunks as usize);

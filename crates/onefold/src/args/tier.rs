@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use onefold_block::ByteSize;
 use onefold_cache::Choice;
 use onefold_cache::tier::TierSize;
 
@@ -10,13 +11,13 @@ use onefold_cache::tier::TierSize;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
 pub struct PoolCacheArgs {
-    /// Folder on a fast device for copies of containers that are read often
+    /// Folder on a fast device for what is read often
     ///
     /// It may fill up, fail or be lost at any time: reads then go to the pool. One folder serves
     /// one pool.
     #[arg(long, value_name = "FOLDER", env = "ONEFOLD_CACHE", hide_env = true)]
     pub cache: Option<PathBuf>,
-    /// Most that the copies take: a size such as 100G, or a share of the pool such as 20%
+    /// Most that it takes there: a size such as 100G, or a share of the pool such as 20%
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_SIZE", hide_env = true)]
     #[arg(default_value = "20%", allow_negative_numbers = true)]
     pub cache_size: TierSize,
@@ -24,6 +25,32 @@ pub struct PoolCacheArgs {
     #[arg(long, value_name = "POLICY", env = "ONEFOLD_CACHE_POLICY", hide_env = true)]
     #[arg(default_value = "toll", value_parser = parse_policy)]
     pub cache_policy: String,
+    /// How often the cache's size may be written in a day, such as 0.3: its budget of wear
+    ///
+    /// No 24 hours take more, whatever is read; without it the policy writes as it likes.
+    #[arg(long, value_name = "TIMES", env = "ONEFOLD_CACHE_WRITES_PER_DAY", hide_env = true)]
+    #[arg(value_parser = parse_times, allow_negative_numbers = true)]
+    pub cache_writes_per_day: Option<Thousandths>,
+    /// Bytes that the fast device can take in its life (TBW), such as 600T, for `pool status`
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_ENDURANCE", hide_env = true)]
+    pub cache_endurance: Option<ByteSize>,
+}
+
+/// A number of times, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thousandths(pub u32);
+
+impl std::fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", f64::from(self.0) / 1000.0)
+    }
+}
+
+fn parse_times(text: &str) -> Result<Thousandths, String> {
+    let times: Option<f64> = text.parse().ok();
+    let times = times.filter(|times| (0.001..=1000.0).contains(times));
+    let times = times.ok_or("expected a number of times from 0.001 to 1000, such as 0.3")?;
+    Ok(Thousandths((times * 1000.0).round() as u32))
 }
 
 fn parse_policy(text: &str) -> Result<String, String> {

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::open_pool;
 use crate::output::Printer;
-use crate::pool_cache::{self, Cached};
+use crate::pool_cache::{self, CacheReport, Cached};
 use crate::serve::background::Worker;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
@@ -55,7 +55,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
     let Ready { cached, names: volumes, recorder, filler } = ready;
-    let Cached { pool, tier } = cached;
+    let Cached { pool, tier, problem } = cached;
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -69,7 +69,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         let _ = to.send(Event::Relieve);
     }));
     let worker = if args.read_only { None } else { Worker::start(&pool, args.background)? };
-    let ended = wait(&events, &pool, tier.as_deref(), args, printer);
+    let ended = wait(&events, &pool, (tier.as_deref(), problem.as_deref()), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if let Some(worker) = worker {
         worker.stop();
@@ -211,7 +211,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     if args.rescue.rescue.is_some() {
         let (pool, _) = open_pool::to_read_or_rescue(path, budgets, args.rescue, printer)?;
         must_match(parsed, args, &pool)?;
-        return Ok(Cached { pool, tier: None });
+        return Ok(Cached { pool, tier: None, problem: None });
     }
     let open = || pool_cache::open(path, args.read_only, budgets, &args.cache, printer);
     if args.read_only || Pool::exists_at(path) {
@@ -356,7 +356,7 @@ fn introduce(
 fn wait(
     events: &Events,
     pool: &Pool,
-    tier: Option<&TieredStore>,
+    (tier, problem): (Option<&TieredStore>, Option<&str>),
     args: &ServeArgs,
     printer: &Printer,
 ) -> Option<std::process::ExitStatus> {
@@ -367,8 +367,8 @@ fn wait(
             Event::CommandEnded(status) => return Some(status),
             Event::ShowStatus => match pool.status() {
                 Ok(status) => {
-                    let tier = tier.map(TieredStore::status);
-                    let text = status_text(&args.pool, &status, tier.as_ref(), str::to_owned);
+                    let cache = CacheReport::of(tier, problem, &args.cache);
+                    let text = status_text(&args.pool, &status, cache.as_ref(), str::to_owned);
                     printer.always(&text);
                 }
                 Err(error) => tracing::error!("no status: {error}"),
@@ -376,6 +376,7 @@ fn wait(
             Event::Relieve => tell_once(pool.relieve(), &mut told),
             Event::Tick => {
                 if let Some(tier) = tier {
+                    pool_cache::tell_time(tier);
                     tier.save_changes();
                 }
                 tell_once(pool.maintain(), &mut told);

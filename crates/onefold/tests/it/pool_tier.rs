@@ -2,10 +2,14 @@
 //! get wrong. Containers are made, cached, emptied and removed, and both disks lose power.
 //! Room: onefold.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use onefold_block::handover::{Handover, SimHandover};
-use onefold_block::{BlockDevice as _, ByteSize, ContainerStore, CrashMode, SimFolder, SplitMix64};
+use onefold_block::{
+    BlockDevice as _, ByteSize, ContainerId, ContainerStore, CrashMode, SimFolder, SplitMix64,
+    StoreError,
+};
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
 use onefold_pool::{
     Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings, Surroundings,
@@ -34,9 +38,9 @@ fn open_in(
             let options = TierOptions {
                 owner: identity.uuid,
                 policy: "lru".to_owned(),
-                size: TierSize::Bytes(1 << 20),
+                size: TierSize::Bytes(2 << 20),
                 container_bytes: settings.container_bytes,
-                burst: 0,
+                writes_per_day: None,
             };
             match TieredStore::open(Arc::clone(&store), Arc::new(fast.clone()), options, None) {
                 Ok(opened) => Arc::clone(tier.insert(Arc::new(opened))) as Arc<dyn ContainerStore>,
@@ -198,6 +202,90 @@ fn a_killed_pool_reads_what_was_acknowledged_through_its_cache() {
         memory = memory.after_kill();
     }
     assert!(hits > 100, "only {hits} reads were hits in all lives together");
+}
+
+/// A store that keeps what it is told of references.
+struct Listening {
+    store: Arc<dyn ContainerStore>,
+    heard: Mutex<BTreeMap<ContainerId, u32>>,
+}
+
+impl ContainerStore for Listening {
+    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
+        self.store.create(id, capacity_bytes)
+    }
+    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.store.append(id, offset, data)
+    }
+    fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read(id, offset, buf)
+    }
+    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.store.len(id)
+    }
+    fn tell_references(&self, totals: &[(ContainerId, u32)]) {
+        self.heard.lock().unwrap().extend(totals.iter().copied());
+    }
+    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
+        self.store.sync(id)
+    }
+    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
+        self.store.seal(id, len)
+    }
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.store.punch(id, offset, len)
+    }
+    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
+        self.heard.lock().unwrap().remove(&id);
+        self.store.remove(id)
+    }
+    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
+        self.store.list()
+    }
+    fn strangers(&self) -> Result<Vec<String>, StoreError> {
+        self.store.strangers()
+    }
+    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.store.allocated_bytes(id)
+    }
+}
+
+/// What a cache weighs containers by is what the pool counts: at checkpoints, and from the start.
+#[test]
+fn the_store_is_told_how_often_each_container_is_referred_to() {
+    let slow = create();
+    let open = || {
+        let mut listening = None;
+        let around = Surroundings {
+            handover: None,
+            wrap: Some(Box::new(|store, _, _| {
+                let made = Arc::new(Listening { store, heard: Mutex::default() });
+                Arc::clone(listening.insert(made)) as Arc<dyn ContainerStore>
+            })),
+        };
+        let pool = Pool::open_in(&slow, &OpenOptions::default(), around).unwrap();
+        (pool, listening.unwrap())
+    };
+    let (pool, listening) = open();
+    let volume = pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    let mut random = SplitMix64::new(7);
+    let unique = random.bytes(300 * CHUNK);
+    volume.write_at(0, &unique, true).unwrap();
+    pool.checkpoint().unwrap();
+    let sum = || listening.heard.lock().unwrap().values().map(|&n| u64::from(n)).sum::<u64>();
+    assert_eq!(sum(), 300);
+    // Duplicates of some of it: the containers that have these are referred to more often.
+    volume.write_at(300 * CHUNK as u64, &unique[..200 * CHUNK], true).unwrap();
+    pool.checkpoint().unwrap();
+    assert_eq!(sum(), 500);
+    let heard = listening.heard.lock().unwrap().clone();
+    let (least, most) = (heard.values().min(), heard.values().max());
+    assert!(heard.len() > 2 && most > least, "{heard:?}");
+    drop(volume);
+    pool.close().unwrap();
+    drop(listening);
+    let (_pool, listening) = open();
+    assert_eq!(*listening.heard.lock().unwrap(), heard, "from the start");
 }
 
 fn contents(pool: &Pool) -> Vec<u8> {

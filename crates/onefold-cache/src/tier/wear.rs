@@ -1,0 +1,125 @@
+//! How much may be written to the fast device: a budget per day, and what was written in the last.
+//! Room: onefold-cache.
+//! Invariant: in no 24 hours more is written than a day's budget, and in no hour more than a sixth
+//! of it, so that one busy hour does not leave the rest of the day without.
+//! Time is handed in, in seconds; without it all is one hour.
+
+const HOURS: usize = 24;
+const SECONDS_PER_HOUR: u64 = 3600;
+/// Hours in which a day's budget may be spent.
+const BUSY_HOURS: u64 = 6;
+
+/// Bytes written in the last hours, and how many may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wear {
+    /// Bytes that may be written in 24 hours; none: as many as the policy likes.
+    pub per_day: Option<u64>,
+    /// Hours since 1970 of the latest of `written`.
+    hour: u64,
+    /// By hour, the latest first; one more than a day has, as the first is not over.
+    written: [u64; HOURS + 1],
+}
+
+impl Wear {
+    /// Nothing was written yet.
+    pub const fn new(per_day: Option<u64>) -> Self {
+        Self { per_day, hour: 0, written: [0; HOURS + 1] }
+    }
+
+    /// It is so many seconds after 1970. A clock that goes back is not followed.
+    pub fn tick(&mut self, seconds: u64) {
+        let hour = seconds / SECONDS_PER_HOUR;
+        let passed = hour.saturating_sub(self.hour);
+        if passed == 0 {
+            return;
+        }
+        // What was counted before there was a clock was written just now.
+        let passed = if self.hour == 0 { 0 } else { passed.min(HOURS as u64 + 1) as usize };
+        self.written.rotate_right(passed % (HOURS + 1));
+        self.written[..passed].fill(0);
+        self.hour = hour;
+    }
+
+    /// Bytes that may be written now.
+    pub fn left(&self) -> u64 {
+        self.per_day.map_or(u64::MAX, |per_day| {
+            let day = per_day.saturating_sub(self.last_day());
+            day.min((per_day / BUSY_HOURS).saturating_sub(self.written[0]))
+        })
+    }
+
+    /// So many bytes are written.
+    pub fn spend(&mut self, bytes: u64) {
+        self.written[0] += bytes;
+    }
+
+    /// Bytes written in the last 24 hours, and at most 25.
+    pub fn last_day(&self) -> u64 {
+        self.written.iter().sum()
+    }
+
+    /// Everything that has to survive a restart.
+    pub fn numbers(&self) -> Vec<u64> {
+        let hour = std::iter::once(self.hour);
+        hour.chain(self.written).collect()
+    }
+
+    /// Take over what was kept.
+    pub fn restore(&mut self, numbers: &[u64]) {
+        if let Some((&hour, written)) = numbers.split_first()
+            && let Ok(written) = written.try_into()
+        {
+            (self.hour, self.written) = (hour, written);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is asked for, a sum over any 24 hours that is kept elsewhere stays within.
+    #[test]
+    fn no_day_and_no_hour_takes_more_than_it_may() {
+        let mut random = onefold_block::SplitMix64::new(3);
+        let mut wear = Wear::new(Some(24_000));
+        let (mut now, mut spent) = (1_800_000_000, Vec::<(u64, u64)>::new());
+        wear.tick(now);
+        for step in 0..20_000 {
+            let busy = (step / 2_000) % 2 == 0;
+            now += random.below(if busy { 60 } else { 40_000 });
+            wear.tick(now);
+            let wanted = 1 + random.below(500);
+            if wear.left() >= wanted {
+                wear.spend(wanted);
+                spent.push((now, wanted));
+            }
+            let within = |seconds: u64| -> u64 {
+                let last = spent.iter().rev().take_while(|(at, _)| now - at < seconds);
+                last.map(|(_, bytes)| bytes).sum()
+            };
+            assert!(within(86_400) <= 24_000, "step {step}");
+            assert!(within(now % 3600 + 1) <= 4_000, "step {step}");
+        }
+        let all: u64 = spent.iter().map(|(_, bytes)| bytes).sum();
+        assert!(all > 24_000 * 10, "the budget is made use of: {all}");
+    }
+
+    #[test]
+    fn it_survives_a_restart_and_a_clock_that_goes_back() {
+        let mut wear = Wear::new(Some(6_000));
+        wear.spend(500);
+        wear.tick(1_800_000_000);
+        assert_eq!(wear.last_day(), 500, "what was written before there was a clock counts");
+        let mut again = Wear::new(Some(6_000));
+        again.restore(&wear.numbers());
+        assert_eq!(again, wear);
+        again.tick(1_700_000_000);
+        assert_eq!(again, wear);
+        again.tick(1_800_000_000 + 26 * 3600);
+        assert_eq!((again.last_day(), again.left()), (0, 1_000));
+        assert_eq!(Wear::new(None).left(), u64::MAX);
+        again.restore(&[1, 2]);
+        assert_eq!(again.last_day(), 0);
+    }
+}

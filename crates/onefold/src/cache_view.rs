@@ -1,0 +1,136 @@
+//! How the cache before a pool looks to people, and to programs.
+//! Room: onefold.
+
+use onefold_block::ByteSize;
+use serde::Serialize;
+
+use crate::pool_cache::CacheReport;
+use crate::table::{Align, Table, percent, plural};
+
+const DAYS_PER_YEAR: f64 = 365.25;
+
+/// Years that a device lasts which takes `endurance` bytes in its life and so many a day.
+fn years(endurance: ByteSize, per_day: u64) -> f64 {
+    endurance.bytes() as f64 / (per_day.max(1) as f64 * DAYS_PER_YEAR)
+}
+
+/// The table, with a head.
+pub fn cache_table(report: &CacheReport) -> Table {
+    let size = |bytes| ByteSize(bytes).to_string();
+    let share = |part: u64, of: u64| percent(part as f64 / of.max(1) as f64);
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+    let Some(tier) = &report.status else {
+        table.row(["CACHE", "", ""]);
+        let nothing = "it tells nothing of itself yet";
+        let problem = report.problem.as_deref().unwrap_or(nothing);
+        let row = if report.problem.is_some() { "not used" } else { "" };
+        table.row([row, "", problem]);
+        return table;
+    };
+    let totals = &tier.totals;
+    table.row(["CACHE", "", &format!("policy {}", tier.policy)]);
+    let (kept, limit) = (size(tier.cached_bytes), size(tier.capacity_bytes));
+    let extents = plural(tier.cached_extents, "extent", "extents");
+    table.row(["kept", &kept, &format!("{extents}; at most {limit} of the fast device")]);
+    let reads = plural(totals.requests, "read", "reads");
+    table.row(["hits", &share(totals.hits, totals.requests), &format!("of {reads}")]);
+    let bytes =
+        format!("of {}; {} read from the pool", size(totals.bytes), size(totals.slow_bytes));
+    table.row(["hits by bytes", &share(totals.hit_bytes, totals.bytes), &bytes]);
+    let fills = totals.written_bytes as f64 / tier.capacity_bytes.max(1) as f64;
+    let extents = plural(totals.writes, "extent", "extents");
+    let writes = format!("{extents}; {fills:.2} times its size");
+    table.row(["written", &size(totals.written_bytes), &writes]);
+    let lasts = |per_day| {
+        let years = report.endurance.map(|endurance| years(endurance, per_day));
+        years.map_or_else(String::new, |years| format!("; the device lasts {years:.1} years so"))
+    };
+    if let Some(per_day) = tier.writes_per_day {
+        let budget = format!("of {} a day{}", size(per_day), lasts(per_day));
+        table.row(["last day", &size(tier.written_last_day), &budget]);
+    } else {
+        let budget = format!("no limit{}", lasts(tier.written_last_day));
+        table.row(["last day", &size(tier.written_last_day), &budget]);
+    }
+    if tier.index_bytes > 0 {
+        let memory = format!("index; policy {}", size(tier.policy_bytes));
+        table.row(["memory", &size(tier.index_bytes), &memory]);
+    }
+    if totals.bad_copies + totals.failed_writes + totals.torn_segments > 0 {
+        let bad = plural(totals.bad_copies, "bad extent", "bad extents");
+        let torn = plural(totals.torn_segments, "torn segment", "torn segments");
+        let failed = plural(totals.failed_writes, "failed write", "failed writes");
+        table.row(["trouble", "", &format!("{bad}, {torn}, {failed}")]);
+    }
+    for problem in [&report.problem, &tier.problem].into_iter().flatten() {
+        table.row(["PROBLEM", "", problem]);
+    }
+    table
+}
+
+/// For programs; docs/json.md.
+#[derive(Serialize)]
+pub struct CacheJson {
+    problem: Option<String>,
+    #[serde(flatten)]
+    known: Option<Known>,
+}
+
+#[derive(Serialize)]
+struct Known {
+    policy: String,
+    capacity_bytes: u64,
+    cached_bytes: u64,
+    cached_extents: u64,
+    reads: u64,
+    hits: u64,
+    read_bytes: u64,
+    hit_bytes: u64,
+    slow_bytes: u64,
+    fast_bytes: u64,
+    written_extents: u64,
+    admitted_bytes: u64,
+    moved_bytes: u64,
+    written_bytes: u64,
+    dropped_extents: u64,
+    writes_per_day_bytes: Option<u64>,
+    written_last_day_bytes: u64,
+    years: Option<f64>,
+    bad_extents: u64,
+    torn_segments: u64,
+    failed_writes: u64,
+}
+
+impl From<&CacheReport> for CacheJson {
+    fn from(report: &CacheReport) -> Self {
+        let known = report.status.as_ref().map(|tier| {
+            let totals = &tier.totals;
+            let per_day = tier.writes_per_day.unwrap_or(tier.written_last_day);
+            Known {
+                policy: tier.policy.clone(),
+                capacity_bytes: tier.capacity_bytes,
+                cached_bytes: tier.cached_bytes,
+                cached_extents: tier.cached_extents,
+                reads: totals.requests,
+                hits: totals.hits,
+                read_bytes: totals.bytes,
+                hit_bytes: totals.hit_bytes,
+                slow_bytes: totals.slow_bytes,
+                fast_bytes: totals.fast_bytes,
+                written_extents: totals.writes,
+                admitted_bytes: totals.admitted_bytes,
+                moved_bytes: totals.moved_bytes,
+                written_bytes: totals.written_bytes,
+                dropped_extents: totals.dropped,
+                writes_per_day_bytes: tier.writes_per_day,
+                written_last_day_bytes: tier.written_last_day,
+                years: report.endurance.map(|endurance| years(endurance, per_day)),
+                bad_extents: totals.bad_copies,
+                torn_segments: totals.torn_segments,
+                failed_writes: totals.failed_writes,
+            }
+        });
+        let of_tier = report.status.as_ref().and_then(|tier| tier.problem.clone());
+        Self { problem: report.problem.clone().or(of_tier), known }
+    }
+}
