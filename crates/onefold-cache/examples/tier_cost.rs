@@ -1,4 +1,4 @@
-//! What the tiered store adds to a hit: extents read through it, beside the same file read directly.
+//! What the tiered store adds to a hit: reads through it, beside the same file read directly.
 //! Room: onefold-cache.
 //! Run: `cargo run --release -p onefold-cache --example tier_cost -- FOLDER`, FOLDER on the fast
 //! device. Both read 64 containers of 4 MiB at random, from the page cache, so that the processor's

@@ -17,6 +17,8 @@ use crate::tier::TierSize;
 
 const OLD: u32 = 4;
 const BYTES: usize = 300_000;
+/// What is read of a container as one extent.
+const PART: usize = 15_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -198,7 +200,7 @@ fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
         let mut to_second = 1;
         loop {
             let (_fast, store) = stage(policy);
-            let mut found = vec![0; BYTES];
+            let mut found = vec![0; PART];
             let ran = run(
                 Switches { to_second, back: None },
                 || store.read(id(3), 0, &mut found),
@@ -207,18 +209,19 @@ fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
                     store.create(id(3), BYTES as u64)?;
                     store.append(id(3), 0, &content(99))?;
                     store.seal(id(3), BYTES as u64)?;
-                    store.read(id(3), 0, &mut [0; BYTES])
+                    store.read(id(3), 0, &mut [0; PART])
                 },
             );
             let at = ran.points.get(to_second - 1);
             let context = format!("{policy}, at point {to_second} ({at:?})");
             ran.second.unwrap_or_else(|error| panic!("{context}: {error}"));
-            let either = ran.first.is_err() || found == content(3) || found == content(99);
+            let either = ran.first.is_err()
+                || [3, 99].iter().any(|&number| found == content(number)[..PART]);
             assert!(either, "{context}: what was read meanwhile is neither");
             store.assert_consistent(&context);
             for _ in 0..2 {
                 store.read(id(3), 0, &mut found).unwrap();
-                assert!(found == content(99), "{context}: the old container's bytes");
+                assert!(found == content(99)[..PART], "{context}: the old container's bytes");
             }
             if to_second > ran.points.len() {
                 assert!(to_second > 4, "{context}: a fetch has points");

@@ -1,8 +1,8 @@
 //! The fast device as a log of segments: where extents go, which segment is written over next, and
 //! which of its extents are worth being written once more. Decides; moves no byte.
 //! Room: onefold-cache.
-//! Source: [ripq-15] and [cachelib-20]: segments are written from end to end and let go as a whole,
-//! and what was used since it was written goes to the new end.
+//! Source: [cachelib-20]: segments are written from end to end and let go as a whole, and what was
+//! used since it was written goes to the new end.
 //! Invariant: what is moved is at most [`MOVED_PER_MILLE`] of what is put there.
 
 use super::extent::{ALIGN, EXTENT_MAX, Extent};
@@ -296,8 +296,8 @@ impl Log {
         Some(Place(place))
     }
 
-    /// The segment to be filled next: an empty one, or one of the oldest quarter. Of these, what was
-    /// used is worth most, then what is left at all; the newer ones had no time to be used.
+    /// The segment to be filled next: an empty one, or one of the oldest quarter. Of these, what
+    /// was used is worth most, then what is left at all; newer ones had no time to be used.
     fn next_slot(&self) -> usize {
         let mut slots: Vec<usize> = (0..self.segments.len()).collect();
         slots.sort_unstable_by_key(|&slot| self.segments[slot].sequence);

@@ -1,6 +1,6 @@
 //! The container store over a slow one and a fast device.
-//! Room: onefold-cache.   In: reads of containers.   Out: the same bytes, from the fast device where
-//! an extent of them is kept.
+//! Room: onefold-cache.   In: reads of containers.   Out: the same bytes, from the fast device
+//! where an extent of them is kept.
 //! Invariants: (1) the slow store holds everything; the fast device may be lost, full or wrong at
 //! any time and no read gives other bytes or fails for it  (2) extents are kept only of a container
 //! that is not being filled, and go when the container changes or goes  (3) what is decided is what
