@@ -35,19 +35,19 @@ const STEPS: [Step; 13] = [
             "--workspace",
             "--all-targets",
             "--features",
-            "parquet",
+            "mount,parquet",
             "--",
             "--deny",
             "warnings",
         ],
     ),
-    step(TESTS, &["test", "--workspace", "--no-fail-fast", "--features", "parquet"]),
+    step(TESTS, &["test", "--workspace", "--no-fail-fast", "--features", "mount,parquet"]),
     Step {
         name: "docs",
-        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", "parquet"],
+        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", "mount,parquet"],
         env: &[("RUSTDOCFLAGS", "--deny warnings")],
     },
-    step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", "parquet"]),
+    step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", "mount,parquet"]),
     step("default features", &["check", "--quiet", "--package", "onefold", "--all-targets"]),
     step(
         "without models",
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             docs.line(),
             "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps \
-             --features parquet"
+             --features mount,parquet"
         );
     }
 

@@ -8,6 +8,7 @@
 //! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
 //! - [`diff()`] compares two versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
+//! - [`browse`] walks about in all versions and reads any byte, for whoever mounts an archive;
 //! - [`seal`] encrypts what is on disk, below all others;
 //! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
 //!   what did not change, `prune` says which versions to keep, [`trace`] which containers are read.
@@ -15,6 +16,7 @@
 pub mod adder;
 pub mod archive;
 pub mod assembly;
+pub mod browse;
 mod chunk_stream;
 mod compact;
 mod containers;
@@ -40,6 +42,7 @@ pub mod version;
 pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::Archive;
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
+pub use browse::{BrowseMemory, Browser, Found, FoundKind, Listed, Node, OpenFile};
 pub use chunk_stream::Source;
 pub use compact::Compacted;
 pub use diff::{Changed, Difference, diff};

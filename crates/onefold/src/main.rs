@@ -12,6 +12,8 @@ mod failure;
 mod handover;
 mod interrupt;
 mod make_pool;
+#[cfg(feature = "mount")]
+mod mount;
 mod open_pool;
 mod out_file;
 mod output;

@@ -37,6 +37,15 @@ Examples:
   onefold archive diff /backup/store 3
   onefold archive diff /backup/store 3 7 srv/ann";
 
+const MOUNT_NOTES: &str = "\
+It is unmounted by fusermount3 -u DIR, by Ctrl-C, or when the command of --run has ended.
+Exit status: 0 unmounted, or that of the command; 1 something that was read is damaged, and was
+named; 2 nothing was mounted.
+
+Examples:
+  onefold archive mount /backup/store /mnt
+  onefold archive mount /backup/store /mnt --run 'diff -r $mount/1 $mount/newest'";
+
 const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \
     and is named; 2 nothing was done.";
 
@@ -61,6 +70,12 @@ pub enum ArchiveCommand {
     /// Write a version, or parts of it, back as files
     #[command(after_help = EXIT)]
     Restore(ArchiveRestoreArgs),
+    /// Show all versions as folders, to be looked at and copied from, until it is unmounted
+    ///
+    /// Each version is a folder with its number as name; newest is a link to the newest one. What
+    /// is added while it is mounted is not shown, and nothing can be removed meanwhile.
+    #[command(after_help = MOUNT_NOTES)]
+    Mount(ArchiveMountArgs),
     /// Read everything, and name what is damaged
     #[command(
         after_help = "Exit status: 0 the archive is sound; 1 something is wrong, and named; \
@@ -353,6 +368,35 @@ pub struct ArchiveRestoreArgs {
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
     pub json: bool,
+    /// What opens it.
+    #[command(flatten)]
+    pub key: KeyArgs,
+}
+
+/// `onefold archive mount`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArchiveMountArgs {
+    /// Folder of the archive
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Empty folder to show it in
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Run a command in a shell, with DIR as $mount, and unmount when it has ended
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Let other users look as well, each at what owners and rights of the files allow
+    ///
+    /// Without it only you can look, whatever the rights. Who is not root needs
+    /// `user_allow_other` in /etc/fuse.conf for it.
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Memory for chunks that were read lately; a quarter more for what is read ahead
+    #[arg(long, value_name = "SIZE", default_value = "64M", allow_negative_numbers = true)]
+    pub read_memory: ByteSize,
+    /// Memory for tables of paths: 12 bytes a path of the versions that are looked at
+    #[arg(long, value_name = "SIZE", default_value = "64M", allow_negative_numbers = true)]
+    pub metadata_memory: ByteSize,
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,

@@ -23,6 +23,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use access::AccessArgs;
+#[cfg(feature = "mount")]
+pub use archive::ArchiveMountArgs;
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
     ArchiveDiffArgs, ArchiveKeyArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs,
@@ -154,6 +156,8 @@ impl Command {
     pub fn serves(&self) -> bool {
         match self {
             Self::Serve(_) => true,
+            // Without the feature it only says so.
+            Self::Archive(ArchiveCommand::Mount(_)) => cfg!(feature = "mount"),
             #[cfg(feature = "models")]
             Self::Model(models::ModelCommand::Ssd(models::SsdCommand::Serve(_))) => true,
             _ => false,

@@ -23,15 +23,22 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
         ArchiveCommand::Add(args) => archive_add::run(args, printer),
         ArchiveCommand::List(args) => archive_read::list(args, printer).map(done),
         ArchiveCommand::Ls(args) => archive_read::ls(args, printer).map(done),
-        ArchiveCommand::Cat(args) => archive_read::cat(args).map(done),
+        ArchiveCommand::Cat(args) => archive_read::cat(args, printer).map(done),
         ArchiveCommand::Diff(args) => archive_diff::run(args, printer).map(done),
         ArchiveCommand::Restore(args) => archive_restore::run(args, printer),
+        #[cfg(feature = "mount")]
+        ArchiveCommand::Mount(args) => super::archive_mount::run(args, printer),
+        #[cfg(not(feature = "mount"))]
+        ArchiveCommand::Mount(_) => {
+            Err(Failure::nothing_done("this onefold was built without mounting")
+                .hint("build it with: cargo build --release --features mount"))
+        }
         ArchiveCommand::Verify(args) => archive_read::verify(args, printer),
         ArchiveCommand::Check(args) => check(args, printer),
         ArchiveCommand::Remove(args) => archive_prune::remove(args, printer),
         ArchiveCommand::Prune(args) => archive_prune::prune(args, printer),
         ArchiveCommand::Key(args) => archive_key::change(args, printer).map(done),
-        ArchiveCommand::Trace(args) => archive_read::trace(args).map(done),
+        ArchiveCommand::Trace(args) => archive_read::trace(args, printer).map(done),
     }
 }
 

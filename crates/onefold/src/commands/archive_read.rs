@@ -221,9 +221,9 @@ pub fn goes_on(written: std::io::Result<()>) -> Result<bool> {
 }
 
 /// Write a file's content to stdout.
-pub fn cat(args: &ArchiveCatArgs) -> Result<()> {
+pub fn cat(args: &ArchiveCatArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
-    let archive = Archive::open_at(&args.store, LockKind::Read).map_err(refused)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let entry = version.find(&stored_path(args.path.as_bytes())).map_err(refused)?;
     if !entry.kind.has_content() {
@@ -334,9 +334,9 @@ fn verify_text(store: &Path, report: &VerifyReport) -> String {
 }
 
 /// Print which containers Zipf reads of a version's files touch.
-pub fn trace(args: &ArchiveTraceArgs) -> Result<()> {
+pub fn trace(args: &ArchiveTraceArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
-    let archive = Archive::open_at(&args.store, LockKind::Read).map_err(refused)?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let files = version.files_with_content().map_err(refused)?;
     if files.is_empty() {

@@ -5,6 +5,8 @@ pub mod archive;
 mod archive_add;
 mod archive_diff;
 mod archive_key;
+#[cfg(feature = "mount")]
+mod archive_mount;
 mod archive_prune;
 mod archive_read;
 mod archive_restore;

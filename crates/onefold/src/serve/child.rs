@@ -1,6 +1,7 @@
 //! The command of `--run`: a shell with the server's address in its environment.
 //! Room: onefold.
 
+use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -31,14 +32,27 @@ impl Child {
         events: Sender<Event>,
     ) -> Result<Self> {
         let uri = ListenAddr::Unix(socket.to_owned()).uri(export, false);
+        let nbd = format!("nbd:unix:{}:exportname={export}", socket.display());
+        let env = [
+            ("uri", OsStr::new(&uri)),
+            ("unixsocket", socket.as_os_str()),
+            ("exportname", OsStr::new(export)),
+            ("nbd", OsStr::new(&nbd)),
+            (served.0, served.1.as_os_str()),
+        ];
+        Self::start_with(command, &env, events)
+    }
+
+    /// Start it with these in its environment; `events` hears of its end.
+    pub fn start_with(
+        command: &str,
+        env: &[(&str, &OsStr)],
+        events: Sender<Event>,
+    ) -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot run '{command}': {e}"));
         let mut child = Command::new("sh")
             .args(["-c", command])
-            .env("uri", uri)
-            .env("unixsocket", socket)
-            .env("exportname", export)
-            .env("nbd", format!("nbd:unix:{}:exportname={export}", socket.display()))
-            .env(served.0, served.1)
+            .envs(env.iter().copied())
             .spawn()
             .map_err(failed)?;
         let pid = Pid::from_raw(child.id().cast_signed());

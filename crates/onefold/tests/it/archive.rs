@@ -260,6 +260,8 @@ fn an_encrypted_archive_is_opened_by_its_secret_alone() {
     let name = "data/a name that tells";
     let restored = fs::read(sandbox.path("out").join(name)).unwrap();
     assert!(restored == fs::read(sandbox.path(name)).unwrap());
+    assert!(done(&["cat", "store", name], &key).out == restored);
+    assert!(done(&["trace", "store", "--reads", "5"], &key).text().lines().count() > 5);
     for lost in ["archive.0", "archive.1"] {
         fs::remove_file(sandbox.path("store").join(lost)).unwrap();
     }

@@ -19,6 +19,8 @@ mod harness;
 mod images;
 mod interrupted;
 mod memory;
+#[cfg(feature = "mount")]
+mod mount;
 mod pool_cache;
 mod pool_tier;
 mod private;

@@ -1,0 +1,510 @@
+//! Finding and listing what is in an archive.
+//! Room: onefold-archive.
+//! Invariants: (1) a damaged entry is an error wherever it may be what was asked for, and nowhere
+//! else; (2) listing only goes forward, so it ends, whatever a version says.
+//! Cost: 12 bytes of memory per entry of the versions that are kept open, and 16 per hard link. A
+//! search reads as many entries as their number has bits. The first file that is looked at in a
+//! version costs one pass over its entries, which counts hard links.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::cache::Cache;
+use super::content::{Content, OpenFile};
+use super::node::{COMPONENTS_MAX, ENTRIES_MAX, Node, VERSIONS_MAX};
+use crate::archive::Archive;
+use crate::error::ArchiveError;
+use crate::format::entry::{Entry, Kind, Metadata, compare_paths, is_within};
+use crate::format::log_record::VersionInfo;
+use crate::format::version_file::ROW_BYTES;
+use crate::version::Version;
+
+/// The name of the link to the newest version.
+pub const NEWEST: &[u8] = b"newest";
+/// Bytes of the longest name that is shown.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// In a place in a listing: an entry before it was damaged.
+const DAMAGED: u64 = 1 << 62;
+/// What a version that is kept open counts for apart from its entries.
+const VERSION_BYTES: u64 = 4096;
+/// What a hard link counts for.
+const LINK_BYTES: u64 = 16;
+
+/// How much memory looking about may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrowseMemory {
+    /// For tables of entries of versions.
+    pub metadata_bytes: u64,
+    /// For chunks of content, decompressed, and as much as a quarter of it for what was read ahead.
+    pub content_bytes: u64,
+}
+
+impl Default for BrowseMemory {
+    fn default() -> Self {
+        Self { metadata_bytes: 64 << 20, content_bytes: 64 << 20 }
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    /// A folder that the archive makes: of versions, a version, or one without an entry.
+    Folder,
+    /// What an entry says; never a hard link.
+    Entry(Kind),
+    /// The link to the newest version.
+    Newest(u32),
+}
+
+/// A node, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its node.
+    pub node: Node,
+    /// What it is.
+    pub kind: FoundKind,
+    /// Whose it is, and since when.
+    pub metadata: Metadata,
+    /// Bytes of content.
+    pub size: u64,
+    /// Names that it has.
+    pub links: u32,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Where a listing goes on after it.
+    pub next: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What has it.
+    pub found: Found,
+}
+
+/// A version that is open.
+pub(super) struct Opened {
+    pub(super) version: Version,
+    /// How many hard links go to an entry, of those to which any go.
+    links: OnceLock<HashMap<usize, u32>>,
+}
+
+/// A folder of a version.
+struct Place {
+    slot: usize,
+    opened: Arc<Opened>,
+    path: Vec<u8>,
+    /// The first entry that may lie in it.
+    first: usize,
+}
+
+/// An archive to walk about in, as it was when this was made.
+pub struct Browser {
+    pub(super) archive: Archive,
+    versions: Vec<VersionInfo>,
+    open: Mutex<Cache<usize, Arc<Opened>>>,
+    pub(super) content: Content,
+}
+
+impl Browser {
+    /// Look about in an archive.
+    pub fn new(archive: Archive, memory: BrowseMemory) -> Result<Self, ArchiveError> {
+        let versions: Vec<VersionInfo> = archive.versions().cloned().collect();
+        if versions.len() > VERSIONS_MAX {
+            let problem = format!("an archive of {VERSIONS_MAX} versions is too large to browse");
+            return Err(ArchiveError::Setting(problem));
+        }
+        let open = Mutex::new(Cache::new(memory.metadata_bytes));
+        let content = Content::new(&archive, memory.content_bytes);
+        Ok(Self { archive, versions, open, content })
+    }
+
+    /// The versions, oldest first.
+    pub fn versions(&self) -> &[VersionInfo] {
+        &self.versions
+    }
+
+    pub(super) fn opened(&self, slot: usize) -> Result<Arc<Opened>, ArchiveError> {
+        let info = self.versions.get(slot).ok_or_else(no_node)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = open.get(&slot) {
+            return Ok(opened);
+        }
+        let version = self.archive.version(Some(info.number))?;
+        if version.len() > ENTRIES_MAX {
+            let problem = format!("version {} has too many entries to browse", info.number);
+            return Err(ArchiveError::Setting(problem));
+        }
+        let bytes = VERSION_BYTES + (version.len() * ROW_BYTES) as u64;
+        let opened = Arc::new(Opened { version, links: OnceLock::new() });
+        open.put(slot, Arc::clone(&opened), bytes);
+        Ok(opened)
+    }
+
+    /// How many hard links go to an entry.
+    fn links(&self, slot: usize, opened: &Arc<Opened>, entry: usize) -> u32 {
+        let is_new = opened.links.get().is_none();
+        let links = opened.links.get_or_init(|| opened.count_links());
+        if is_new {
+            let bytes = VERSION_BYTES
+                + (opened.version.len() * ROW_BYTES) as u64
+                + links.len() as u64 * LINK_BYTES;
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.put(slot, Arc::clone(opened), bytes);
+        }
+        links.get(&entry).copied().unwrap_or(0)
+    }
+
+    /// What a node is.
+    pub fn node(&self, node: Node) -> Result<Found, ArchiveError> {
+        match node {
+            Node::Root => {
+                let time_s = self.versions.last().map_or(0, |info| info.time_s);
+                Ok(folder(node, time_s))
+            }
+            Node::Newest => self.newest().ok_or_else(no_node),
+            Node::Version(slot) => {
+                let info = self.versions.get(slot).ok_or_else(no_node)?;
+                Ok(folder(node, info.time_s))
+            }
+            Node::Implied(slot, entry, components) => {
+                let opened = self.opened(slot)?;
+                opened.prefix(entry, components)?;
+                Ok(folder(node, opened.version.info().time_s))
+            }
+            Node::Entry(slot, index) => {
+                let opened = self.opened(slot)?;
+                let entry = opened.entry(index)?;
+                self.found(slot, &opened, index, entry)
+            }
+        }
+    }
+
+    fn newest(&self) -> Option<Found> {
+        let info = self.versions.last()?;
+        let mut found = folder(Node::Newest, info.time_s);
+        found.metadata.mode = 0o777;
+        found.size = info.number.to_string().len() as u64;
+        (found.kind, found.links) = (FoundKind::Newest(info.number), 1);
+        Some(found)
+    }
+
+    /// An entry as it is shown: a hard link as the file that it is another name of.
+    fn found(
+        &self,
+        slot: usize,
+        opened: &Arc<Opened>,
+        index: usize,
+        entry: Entry,
+    ) -> Result<Found, ArchiveError> {
+        let (index, entry) = match &entry.kind {
+            Kind::HardLink { target } => match opened.position(target)? {
+                (index, Some(first)) if !matches!(first.kind, Kind::HardLink { .. }) => {
+                    (index, first)
+                }
+                _ => {
+                    let target = String::from_utf8_lossy(target);
+                    let problem = format!("it is another name of '{target}', which is not there");
+                    return Err(opened.corrupt(&entry.path, &problem));
+                }
+            },
+            _ => (index, entry),
+        };
+        let (size, links) = match &entry.kind {
+            Kind::Directory => (0, 2),
+            Kind::Symlink { target } => (target.len() as u64, 1 + self.links(slot, opened, index)),
+            _ => (entry.recipe.size, 1 + self.links(slot, opened, index)),
+        };
+        let (node, kind) = (Node::Entry(slot, index), FoundKind::Entry(entry.kind));
+        Ok(Found { node, kind, metadata: entry.metadata, size, links })
+    }
+
+    /// What has a name in a folder.
+    pub fn find(&self, parent: Node, name: &[u8]) -> Result<Option<Found>, ArchiveError> {
+        let Place { slot, opened, mut path, .. } = match parent {
+            Node::Root if name == NEWEST => return Ok(self.newest()),
+            Node::Root => {
+                // As it is listed and in no other way: without zeroes in front, or a sign.
+                let wanted = |info: &VersionInfo| info.number.to_string().as_bytes() == name;
+                return match self.versions.iter().position(wanted) {
+                    Some(slot) => self.node(Node::Version(slot)).map(Some),
+                    None => Ok(None),
+                };
+            }
+            Node::Newest => return Ok(None),
+            _ => self.place(parent)?,
+        };
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        match opened.position(&path)? {
+            (index, Some(entry)) => self.found(slot, &opened, index, entry).map(Some),
+            (index, None) if index < opened.version.len() => {
+                let entry = opened.entry(index)?;
+                let components = components(&path);
+                let is_folder = is_within(&entry.path, &path) && components <= COMPONENTS_MAX;
+                let node = Node::Implied(slot, index, components);
+                Ok(is_folder.then(|| folder(node, opened.version.info().time_s)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Where a folder of a version is.
+    fn place(&self, folder: Node) -> Result<Place, ArchiveError> {
+        let (slot, (path, first), opened) = match folder {
+            Node::Root | Node::Newest => return Err(no_node()),
+            Node::Version(slot) => (slot, (Vec::new(), 0), self.opened(slot)?),
+            Node::Entry(slot, entry) => {
+                let opened = self.opened(slot)?;
+                (slot, (opened.entry(entry)?.path, entry + 1), opened)
+            }
+            Node::Implied(slot, entry, components) => {
+                let opened = self.opened(slot)?;
+                (slot, (opened.prefix(entry, components)?, entry), opened)
+            }
+        };
+        Ok(Place { slot, opened, path, first })
+    }
+
+    /// The names in a folder from `from` on, 0 for all of them, until `take` wants no more. A
+    /// damaged entry, and one whose name is too long, is told to `damaged` and passed over; if
+    /// there was one, a listing that comes to its end and that no name was taken of is an error.
+    pub fn list(
+        &self,
+        parent: Node,
+        from: u64,
+        damaged: &mut dyn FnMut(&ArchiveError),
+        take: &mut dyn FnMut(Listed) -> bool,
+    ) -> Result<(), ArchiveError> {
+        if parent == Node::Root {
+            return self.list_versions(from, take);
+        }
+        let Place { slot, opened, path, first } = self.place(parent)?;
+        let mut was_damaged = from & DAMAGED;
+        let mut index = first.max((from & !DAMAGED) as usize);
+        let mut taken = false;
+        let skip = if path.is_empty() { 0 } else { path.len() + 1 };
+        let mut last = opened.last_before(index, first, skip);
+        while index < opened.version.len() {
+            let entry = match opened.entry(index) {
+                Ok(entry) if !path.is_empty() && !is_within(&entry.path, &path) => break,
+                Ok(entry) => entry,
+                Err(error) => {
+                    damaged(&error);
+                    (was_damaged, index) = (DAMAGED, index + 1);
+                    continue;
+                }
+            };
+            let (child, is_below) = child_of(&entry.path, skip);
+            let name = child.get(skip..).unwrap_or_default().to_vec();
+            // What is damaged may have come between a folder and the rest of what is in it.
+            if last.as_ref() == Some(&name) {
+                index = opened.end_of(index, child);
+                continue;
+            }
+            let next = match entry.kind {
+                Kind::Directory => opened.end_of(index, child),
+                _ if is_below => opened.end_of(index, child),
+                _ => index + 1,
+            };
+            // A path again that is the folder's own: out of order.
+            let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+            let components = components(child);
+            let found = if !fits || components > COMPONENTS_MAX {
+                Err(opened.corrupt(&entry.path, "it cannot be shown: a name is too long"))
+            } else if is_below {
+                let node = Node::Implied(slot, index, components);
+                Ok(folder(node, opened.version.info().time_s))
+            } else {
+                self.found(slot, &opened, index, entry)
+            };
+            last = Some(name.clone());
+            match found {
+                Ok(found) => {
+                    if !take(Listed { next: next as u64 | was_damaged, name, found }) {
+                        return Ok(());
+                    }
+                    taken = true;
+                }
+                Err(error) => {
+                    damaged(&error);
+                    was_damaged = DAMAGED;
+                }
+            }
+            index = next;
+        }
+        if was_damaged != 0 && !taken {
+            return Err(opened.corrupt(&path, "something in this folder cannot be listed"));
+        }
+        Ok(())
+    }
+
+    fn list_versions(
+        &self,
+        from: u64,
+        take: &mut dyn FnMut(Listed) -> bool,
+    ) -> Result<(), ArchiveError> {
+        for (slot, info) in self.versions.iter().enumerate().skip(from as usize) {
+            let (name, found) = (info.number.to_string(), self.node(Node::Version(slot))?);
+            if !take(Listed { next: slot as u64 + 1, name: name.into_bytes(), found }) {
+                return Ok(());
+            }
+        }
+        let next = self.versions.len() as u64 + 1;
+        if let Some(found) = self.newest().filter(|_| from < next) {
+            take(Listed { next, name: NEWEST.to_vec(), found });
+        }
+        Ok(())
+    }
+
+    /// Open a file to be read.
+    pub fn open(&self, node: Node) -> Result<OpenFile, ArchiveError> {
+        let Node::Entry(slot, index) = node else { return Err(no_node()) };
+        let entry = self.opened(slot)?.entry(index)?;
+        if entry.kind != Kind::File {
+            return Err(no_node());
+        }
+        Ok(OpenFile::new(slot, &entry))
+    }
+
+    /// Bytes of a file from `offset` on, at most `len`, fewer at its end, into `out`. On an error
+    /// some may be there, and are good.
+    pub fn read(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ArchiveError> {
+        let opened = self.opened(file.slot)?;
+        self.content.read(&opened.version, file, offset, len, out)
+    }
+}
+
+impl Opened {
+    fn entry(&self, index: usize) -> Result<Entry, ArchiveError> {
+        if index >= self.version.len() {
+            return Err(no_node());
+        }
+        self.version.entry(index)
+    }
+
+    fn corrupt(&self, path: &[u8], problem: &str) -> ArchiveError {
+        let path = String::from_utf8_lossy(path);
+        let what = format!("version {}", self.version.info().number);
+        let problem =
+            if path.is_empty() { problem.to_owned() } else { format!("'{path}': {problem}") };
+        ArchiveError::corrupt(what, 0, problem)
+    }
+
+    /// The first components of an entry's path.
+    fn prefix(&self, index: usize, components: usize) -> Result<Vec<u8>, ArchiveError> {
+        let mut path = self.entry(index)?.path;
+        let slashes = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/');
+        let Some(end) = slashes.map(|(at, _)| at).nth(components.saturating_sub(1)) else {
+            return Err(no_node());
+        };
+        path.truncate(end);
+        Ok(path)
+    }
+
+    /// The first entry from `low` on, below `high`, that can be read.
+    fn readable(&self, low: usize, high: usize) -> Option<(usize, Entry)> {
+        (low..high).find_map(|index| Some((index, self.version.entry(index).ok()?)))
+    }
+
+    /// The index of the entry of this path, or of the first one after it. An error if there is none
+    /// and a damaged one may have been it.
+    fn position(&self, path: &[u8]) -> Result<(usize, Option<Entry>), ArchiveError> {
+        let (mut low, mut high) = (0, self.version.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.readable(middle, high) {
+                Some((index, entry)) => match compare_paths(&entry.path, path) {
+                    Ordering::Equal => return Ok((index, Some(entry))),
+                    Ordering::Less => low = index + 1,
+                    Ordering::Greater => high = middle,
+                },
+                None => high = middle,
+            }
+        }
+        // What comes before it is less. If what comes after it is damaged, it may be that.
+        if low < self.version.len() {
+            self.version.entry(low)?;
+        }
+        Ok((low, None))
+    }
+
+    /// The name that a listing that goes on at `index` gave last; `first` is where it began, and
+    /// names in it begin at the byte `skip` of paths.
+    fn last_before(&self, index: usize, first: usize, skip: usize) -> Option<Vec<u8>> {
+        let entry = (first..index).rev().find_map(|index| self.version.entry(index).ok())?;
+        let (child, _) = child_of(&entry.path, skip);
+        child.get(skip..).map(<[u8]>::to_vec)
+    }
+
+    /// The index after a path and everything in it, which begins at `start`.
+    fn end_of(&self, start: usize, path: &[u8]) -> usize {
+        let len = self.version.len();
+        // What cannot be read is outside: the folder around it says that it is damaged.
+        let is_in = |index: usize| {
+            self.version.entry(index).is_ok_and(|entry| is_within(&entry.path, path))
+        };
+        let (mut low, mut step) = (start + 1, 1);
+        while low + step <= len && is_in(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step - 1).min(len);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_in(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// How many hard links go to an entry, of those to which any go.
+    fn count_links(&self) -> HashMap<usize, u32> {
+        let mut links = HashMap::new();
+        for index in 0..self.version.len() {
+            // Damage shows where the entry is asked for.
+            let Ok(Entry { kind: Kind::HardLink { target }, .. }) = self.version.entry(index)
+            else {
+                continue;
+            };
+            if let Ok((first, Some(_))) = self.position(&target) {
+                *links.entry(first).or_insert(0) += 1;
+            }
+        }
+        links
+    }
+}
+
+/// A folder that the archive makes.
+fn folder(node: Node, time_s: i64) -> Found {
+    let metadata = Metadata { mode: 0o755, mtime_s: time_s, ..Metadata::default() };
+    Found { node, kind: FoundKind::Folder, metadata, size: 0, links: 2 }
+}
+
+/// The path cut after the name that begins at the byte `skip`, and whether more came after it.
+fn child_of(path: &[u8], skip: usize) -> (&[u8], bool) {
+    let end = path.get(skip..).and_then(|rest| rest.iter().position(|&byte| byte == b'/'));
+    (&path[..end.map_or(path.len(), |end| skip + end)], end.is_some())
+}
+
+fn components(path: &[u8]) -> usize {
+    path.split(|&byte| byte == b'/').count()
+}
+
+/// Nobody was given such a node.
+fn no_node() -> ArchiveError {
+    ArchiveError::Setting("there is no such file in the archive".to_owned())
+}

@@ -1,0 +1,186 @@
+//! `onefold archive mount`: an archive as a file system, until a signal, an unmount or the end of a
+//! command.
+//! Room: onefold.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use onefold_archive::{BrowseMemory, Browser, LockKind};
+
+use super::archive::{failure, open};
+use crate::args::ArchiveMountArgs;
+use crate::failure::{Failure, Result};
+use crate::mount::{Damage, Door};
+use crate::output::Printer;
+use crate::serve::child::{self, Child};
+use crate::serve::events::{Event, Events};
+use crate::table::plural;
+
+/// Threads that answer: readers beside each other, and decompressing beside copying.
+const THREADS: usize = 2;
+
+/// Mount.
+pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
+    let events = Events::listen()?;
+    check_folder(&args.dir)?;
+    let dir = fs::canonicalize(&args.dir).map_err(|error| {
+        Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))
+    })?;
+    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let memory = BrowseMemory {
+        metadata_bytes: args.metadata_memory.bytes(),
+        content_bytes: args.read_memory.bytes(),
+    };
+    let browser = Browser::new(archive, memory).map_err(|error| failure(&args.store, error))?;
+    let versions = browser.versions().len() as u64;
+    let damage = Arc::new(Damage::default());
+    let mut mounted = Mounted::start(Door::new(browser, Arc::clone(&damage)), args, &dir, &events)?;
+    let command = match &args.run {
+        None => {
+            introduce(args, versions, printer);
+            None
+        }
+        Some(command) => {
+            let started =
+                Child::start_with(command, &[("mount", dir.as_os_str())], events.sender());
+            match started {
+                Ok(child) => Some(child),
+                Err(failure) => {
+                    mounted.end(&dir, printer);
+                    return Err(failure);
+                }
+            }
+        }
+    };
+    let ended = wait(&events);
+    let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    mounted.end(&dir, printer);
+    let code = ended.map_or(0, child::exit_code);
+    let code = if code == 0 && damage.was_met() { 1 } else { code };
+    if command.is_none() {
+        printer.note(&format!("'{}' is unmounted", args.dir.display()));
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The folder must be there, and hide nothing.
+fn check_folder(dir: &Path) -> Result<()> {
+    let at = dir.display();
+    let refused = |error: std::io::Error| {
+        let failure = Failure::nothing_done(format!("cannot mount at '{at}': {error}"));
+        match error.kind() {
+            ErrorKind::NotFound => failure.hint(format!("make it first: mkdir {at}")),
+            // What a killed process leaves.
+            ErrorKind::NotConnected => {
+                failure.hint(format!("what was mounted there has died: fusermount3 -u {at}"))
+            }
+            _ => failure,
+        }
+    };
+    if let Some(entry) = fs::read_dir(dir).map_err(refused)?.next() {
+        let name = entry.map_err(refused)?.file_name();
+        return Err(Failure::nothing_done(format!(
+            "cannot mount at '{at}': it holds '{}', which would be hidden",
+            name.display()
+        ))
+        .hint("name an empty folder"));
+    }
+    Ok(())
+}
+
+fn introduce(args: &ArchiveMountArgs, versions: u64, printer: &Printer) {
+    let (store, dir) = (args.store.display(), args.dir.display());
+    let versions = plural(versions, "version", "versions");
+    printer.note(&format!("archive '{store}' is mounted at '{dir}', to be read: {versions}"));
+    printer.note(&format!("to unmount it: fusermount3 -u {dir}, or Ctrl-C"));
+}
+
+/// Wait for the end; answers how the command ended, if it did.
+fn wait(events: &Events) -> Option<ExitStatus> {
+    loop {
+        match events.next() {
+            Event::Stop => return None,
+            Event::CommandEnded(status) => return Some(status),
+            Event::ShowStatus | Event::Relieve | Event::Tick => {}
+        }
+    }
+}
+
+/// A file system that is mounted.
+struct Mounted {
+    unmounter: SessionUnmounter,
+    /// Answers the kernel.
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl Mounted {
+    fn start(door: Door, args: &ArchiveMountArgs, dir: &Path, events: &Events) -> Result<Self> {
+        let at = args.dir.display();
+        let refused = |error: std::io::Error| {
+            let failure = Failure::nothing_done(format!("cannot mount at '{at}': {error}"));
+            if !Path::new("/dev/fuse").exists() {
+                return failure.hint("this system has no /dev/fuse: modprobe fuse");
+            }
+            match error.kind() {
+                ErrorKind::NotFound => failure.hint("fusermount3 is needed: apt install fuse3"),
+                _ if args.allow_other => {
+                    failure.hint("--allow-other needs root, or user_allow_other in /etc/fuse.conf")
+                }
+                _ => failure,
+            }
+        };
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::RO,
+            // Archives of others are looked at as well: their programs get nobody's rights, and
+            // their devices lead nowhere.
+            MountOption::NoSuid,
+            MountOption::NoDev,
+            MountOption::FSName("onefold".to_owned()),
+            MountOption::Subtype("onefold".to_owned()),
+        ];
+        if args.allow_other {
+            config.acl = SessionACL::All;
+            config.mount_options.push(MountOption::DefaultPermissions);
+        }
+        config.n_threads = Some(THREADS);
+        let mut session = Session::new(door, dir, &config).map_err(refused)?;
+        let unmounter = session.unmount_callable();
+        let ended = events.sender();
+        let thread = std::thread::Builder::new()
+            .name("mount".to_owned())
+            .spawn(move || {
+                let result = session.run();
+                // Nobody listens any more where this was the end that was asked for.
+                let _ = ended.send(Event::Stop);
+                result
+            })
+            .map_err(refused)?;
+        Ok(Self { unmounter, thread })
+    }
+
+    /// Unmount it, if nobody has.
+    fn end(&mut self, dir: &Path, printer: &Printer) {
+        if self.thread.is_finished() {
+            return;
+        }
+        if let Err(error) = self.unmounter.unmount() {
+            if error.kind() != ErrorKind::ResourceBusy {
+                let at = dir.display();
+                printer.warning(&format!("cannot unmount '{at}': {error}"));
+                return;
+            }
+            // It goes out of sight now, and what is open in it ends with this process.
+            printer.warning(&format!("'{}' was still in use", dir.display()));
+            let detached = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
+            if let Err(error) = detached {
+                printer.warning(&format!("cannot unmount '{}': {error}", dir.display()));
+            }
+        }
+    }
+}
