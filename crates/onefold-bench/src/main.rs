@@ -1,8 +1,9 @@
 //! The project's benchmarks: every figure beside a reference measured in the same run.
 //! Room: onefold-bench.
 //!
-//! `cargo xtask bench [engine|nbd|stored|memory|space|index|estimate|all] [--quick] [--json FILE]`.
+//! `cargo xtask bench GROUP [--quick] [--json FILE]`; the groups are those of [`Group`].
 
+mod cache;
 mod clock;
 mod data;
 mod engine;
@@ -75,6 +76,8 @@ enum Group {
     Space,
     /// Duplicates found with little memory for the index; takes as much disk as the files.
     Index,
+    /// The cache on a fast device before a pool, beside nbdkit's cache filter: bytes.
+    Cache,
     /// The estimator, beside hashing and compressing alone.
     Estimate,
     /// All of them.
@@ -100,13 +103,14 @@ fn main() -> Result<()> {
         page: args.write_docs.then(|| docs.to_owned()),
     };
     let machine = page::machine();
-    let groups: [(Group, Measure); 7] = [
+    let groups: [(Group, Measure); 8] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),
         (Group::Memory, memory::run),
         (Group::Space, space::run),
         (Group::Index, index::run),
+        (Group::Cache, cache::run),
         (Group::Estimate, estimate::run),
     ];
     let mut rows: Vec<Row> = Vec::new();

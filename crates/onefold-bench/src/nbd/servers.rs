@@ -26,6 +26,12 @@ pub enum Kind {
     Nbdkit,
     /// `nbdkit file`, on a sparse file in the folder.
     NbdkitFile,
+    /// `nbdkit file` behind its cache filter, on the file `image` in the folder; what the filter
+    /// asks of the file is logged in `requests`, and its cache lies in the folder, too.
+    NbdkitCache {
+        /// Bytes of the cache.
+        cache: u64,
+    },
 }
 
 /// A running server, stopped when dropped.
@@ -40,7 +46,7 @@ impl Server {
     pub fn start(kind: Kind, folder: &Path, size: ByteSize) -> Result<Self> {
         let socket = folder.join(match kind {
             Kind::Onefold => "onefold.sock",
-            Kind::Nbdkit | Kind::NbdkitFile => "nbdkit.sock",
+            Kind::Nbdkit | Kind::NbdkitFile | Kind::NbdkitCache { .. } => "nbdkit.sock",
         });
         let size = size.bytes();
         let mut command = match kind {
@@ -62,6 +68,15 @@ impl Server {
                 made.with_context(|| format!("cannot make {}", file.display()))?;
                 let mut command = Command::new("nbdkit");
                 command.args(["--foreground", "--unix"]).arg(&socket).arg("file").arg(&file);
+                command
+            }
+            Kind::NbdkitCache { cache } => {
+                let mut command = Command::new("nbdkit");
+                command.env("TMPDIR", folder);
+                command.args(["--foreground", "--filter=cache", "--filter=log", "--unix"]);
+                command.arg(&socket).arg("file").arg(folder.join("image"));
+                command.args(["cache-on-read=true", &format!("cache-max-size={cache}")]);
+                command.arg(format!("logfile={}", folder.join("requests").display()));
                 command
             }
         };
@@ -93,6 +108,17 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// Bytes that its system calls read from files and wrote to them.
+    pub fn file_bytes(&self) -> Result<[u64; 2]> {
+        let path = format!("/proc/{}/io", self.child.id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|number| number.trim().parse().ok()).context("no count of bytes")
+        };
+        Ok([field("rchar:")?, field("wchar:")?])
     }
 
     /// CPU seconds that it has used.
@@ -153,7 +179,7 @@ fn wait_for_line(lines: &Receiver<String>, start: &str) -> Result<(), String> {
 }
 
 /// The `onefold` that was built along with this program.
-fn ours() -> Result<PathBuf> {
+pub fn ours() -> Result<PathBuf> {
     let bench = std::env::current_exe().context("cannot find this program")?;
     let ours = bench.with_file_name("onefold");
     if ours.exists() {

@@ -81,6 +81,8 @@ totals! {
     moved_bytes,
     /// Bytes written to the fast device: extents, headers and tables.
     written_bytes,
+    /// Bytes of the policy's state that were written beside these.
+    state_bytes,
     /// Extents that were let go because their segment was written over.
     dropped,
     /// Extents that were damaged, stale or unreadable; the slow store served instead.
@@ -111,13 +113,13 @@ pub struct Saved {
     pub problem: String,
 }
 
-/// Write a state, and make it durable if that is asked for.
+/// Write a state, and make it durable if that is asked for. How many bytes it took.
 pub fn write(
     folder: &dyn Folder,
     owner: &[u8; 16],
     saved: &Saved,
     durable: bool,
-) -> Result<(), MediaError> {
+) -> Result<u64, MediaError> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(owner);
     let totals = saved.totals.numbers();
@@ -137,13 +139,15 @@ pub fn write(
     bytes.extend(&saved.state);
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
     if durable {
-        return small_file::replace(folder, FILES[1], &bytes);
+        small_file::replace(folder, FILES[1], &bytes)?;
+        return Ok(bytes.len() as u64);
     }
     // Torn by a power cut, it is told by its checksum, and the other one counts. A kill leaves
     // this one or the one before.
     let unfinished = format!("{}{}", FILES[0], small_file::UNFINISHED);
     folder.create(&unfinished)?.write(0, &bytes)?;
-    folder.rename(&unfinished, FILES[0])
+    folder.rename(&unfinished, FILES[0])?;
+    Ok(bytes.len() as u64)
 }
 
 /// The newest readable state of this owner, if there is one.

@@ -122,8 +122,10 @@ pub struct State {
     pub slow_bytes: u64,
     /// What was counted.
     pub totals: TierTotals,
-    /// Segments written since the state was saved, and since it was made durable.
+    /// Bytes of segments written since the state was saved, and since it was made durable.
     pub written_since: [u64; 2],
+    /// Bytes that it took last.
+    pub last_save: u64,
     /// Admissions that were passed by after the last failure.
     pub last_skip: u64,
     /// Why the fast device could not be written last.
@@ -153,6 +155,7 @@ impl State {
             slow_bytes: 0,
             totals: TierTotals { torn_segments: totals.torn_segments + found.torn, ..totals },
             written_since: [0; 2],
+            last_save: 0,
             last_skip: 0,
             write_problem: None,
             read_problem: None,

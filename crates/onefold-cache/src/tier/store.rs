@@ -27,11 +27,13 @@ use crate::index::hash_of;
 use crate::registry::Choice;
 use crate::state::State as PolicyState;
 
-/// Segments written between two durable saves of the state, and at most between any two.
-const WRITES_PER_SAVE: [u64; 2] = [1, 8];
-/// Bytes of state that [`TieredStore::save_changes`] writes per call, in the long run: every 5 s,
-/// these are 4 GiB a day.
-const BYTES_PER_CALL: u64 = 256 << 10;
+/// Bytes of segments that are written for each byte of state at least, before it is saved again;
+/// and so many times that until it is made durable.
+const WRITES_PER_STATE: [u64; 2] = [32, 8];
+/// Segments that are written before the state is saved again.
+const SEGMENTS_PER_SAVE: u64 = 4;
+/// Calls of [`TieredStore::save_changes`] after which it is saved although little was written.
+const CALLS_PER_SAVE: u64 = 720;
 /// Admissions that are passed by after a segment that could not be written, and at most after many
 /// such in a row.
 const SKIP: [u64; 2] = [16, 1 << 16];
@@ -73,8 +75,8 @@ struct Saves {
     sequence: u64,
     /// What was counted by then.
     totals: TierTotals,
-    /// Calls of [`TieredStore::save_changes`] to let pass before the next.
-    wait: u64,
+    /// Calls of [`TieredStore::save_changes`] since then.
+    calls: u64,
 }
 
 impl TieredStore {
@@ -123,7 +125,7 @@ impl TieredStore {
         let totals = saved.map_or_else(TierTotals::default, |saved| saved.totals);
         let mut state = State::new(options.owner, decider, found, totals);
         (state.slow_bytes, state.write_problem) = (slow_bytes, problem);
-        let saves = Mutex::new(Saves { sequence, totals, wait: 0 });
+        let saves = Mutex::new(Saves { sequence, totals, calls: 0 });
         let (state, writer) = (Mutex::new(state), Mutex::new(()));
         Ok(Self { slow, folder, media, options, state, writer, saves, _lock: lock })
     }
@@ -216,32 +218,31 @@ impl TieredStore {
         self.save_as(true);
     }
 
-    /// Save what was decided since the last time, for callers that do this every few seconds: what
-    /// a kill takes is the segment that is being filled. A large state is saved at fewer of the
-    /// calls.
+    /// Save what was decided since the last time, for callers that do this every few seconds. What
+    /// a kill takes is the segment that is being filled: the others tell of themselves. So this is
+    /// done when much was written, or seldom.
     pub fn save_changes(&self) {
         {
             let mut saves = sync::lock(&self.saves);
-            if saves.wait > 0 {
-                saves.wait -= 1;
-                return;
-            }
-            if self.state().totals == saves.totals {
+            saves.calls += 1;
+            if saves.calls < CALLS_PER_SAVE || self.state().totals == saves.totals {
                 return;
             }
         }
         self.save_as(false);
     }
 
-    /// Save the state if segments were written since the last time.
+    /// Save the state if much was written since the last time.
     fn save_sometimes(&self) {
         let durable = {
             let state = self.state();
             let [since, since_durable] = state.written_since;
-            if since < WRITES_PER_SAVE[0] {
+            let segments = u64::from(state.decider.log.shape().segment_bytes) * SEGMENTS_PER_SAVE;
+            let least = (state.last_save * WRITES_PER_STATE[0]).max(segments);
+            if since < least {
                 return;
             }
-            since_durable >= WRITES_PER_SAVE[1]
+            since_durable >= least * WRITES_PER_STATE[1]
         };
         self.save_as(durable);
     }
@@ -273,9 +274,12 @@ impl TieredStore {
             tracing::warn!("the cache's extents are not made durable: {error}");
         }
         match saved::write(&*self.folder, &self.options.owner, &saved, durable) {
-            Ok(()) => {
-                let wait = saved.state.len() as u64 / BYTES_PER_CALL;
-                *saves = Saves { sequence: saved.sequence, totals: saved.totals, wait };
+            Ok(bytes) => {
+                let mut state = self.state();
+                state.last_save = bytes;
+                state.totals.state_bytes += bytes;
+                state.decider.wear.spend(bytes);
+                *saves = Saves { sequence: saved.sequence, totals: state.totals, calls: 0 };
             }
             Err(error) => tracing::warn!("the cache's state is not saved: {error}"),
         }
@@ -392,7 +396,8 @@ impl TieredStore {
             match written {
                 Ok(()) => {
                     state.totals.written_bytes += sealed.bytes.len() as u64;
-                    state.written_since = state.written_since.map(|segments| segments + 1);
+                    state.written_since =
+                        state.written_since.map(|since| since + sealed.bytes.len() as u64);
                     state.last_skip = 0;
                     state.write_problem = None;
                 }
