@@ -45,8 +45,8 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
-    /// `unique` or `tail`; of `index`, only `copy`, `working set`, `directories`,
-    /// `table` or `many`.
+    /// `unique` or `tail`; of `index`, only `copy`, `working set`, `data sets`,
+    /// `directories`, `table`, `many` or `opening`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Folders whose files `index` writes twice.

@@ -27,16 +27,24 @@ pub enum Unit {
     CpuPerGib,
     /// Bytes.
     Bytes,
+    /// Mebibytes.
+    Mebibytes,
+    /// Seconds.
+    Seconds,
 }
 
 impl Unit {
     /// A figure in words.
     pub fn show(self, value: f64) -> String {
         match self {
+            // What is nearly all is not all.
+            Self::Share if (0.99..1.0).contains(&value) => format!("{:.3} %", value * 100.0),
             Self::Share => format!("{:.0} %", value * 100.0),
             Self::Times => format!("{value:.2}x"),
             Self::CpuPerGib => format!("{value:.2} s/GiB"),
             Self::Bytes => format!("{value:.1} B"),
+            Self::Mebibytes => format!("{value:.1} MiB"),
+            Self::Seconds => format!("{value:.3} s"),
         }
     }
 }

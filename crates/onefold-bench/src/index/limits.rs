@@ -52,9 +52,7 @@ pub fn larger_than_memory(lab: &Lab) -> Result<Row> {
         eprintln!("index: table, {name}");
         let mut bench = Bench::new(&scratch.path().join(name), index_bytes, Beside::Levels)?;
         bench.write(&mut copies_of_random_blocks(0, before, 0), 0)?;
-        let w = bench.write(&mut copies_of_random_blocks(before, blocks, 30), VOLUME_BYTES / 2);
-        eprintln!("{:?}", bench.pool.status()?.deduplication);
-        w
+        bench.write(&mut copies_of_random_blocks(before, blocks, 30), VOLUME_BYTES / 2)
     };
     let tenth = measure("a tenth", (needed(before) / 10).max(INDEX_MIN))?;
     let all = measure("all", 1 << 30)?;

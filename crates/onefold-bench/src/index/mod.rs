@@ -9,6 +9,7 @@
 mod bench;
 mod data_sets;
 mod limits;
+mod opening;
 mod shares;
 mod source;
 
@@ -42,6 +43,9 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     }
     if lab.wants("many") {
         rows.extend(limits::many_blocks(lab)?);
+    }
+    if lab.wants("opening") {
+        rows.extend(opening::after_a_crash(lab)?);
     }
     Ok(rows)
 }

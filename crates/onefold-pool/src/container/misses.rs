@@ -12,7 +12,7 @@ use onefold_block::{ContainerId, Lba};
 const MISSES: usize = 256;
 /// Of these, so many in one container make it popular: to read a directory takes as long as to read
 /// a hundred entries.
-const POPULAR: usize = 64;
+const POPULAR: u32 = 64;
 /// Blocks on the volume over which one container is followed, at most.
 const BLOCKS_MAX: u64 = 2048;
 /// Of the blocks or records between two duplicates, one part in so many may be something else's,
@@ -34,11 +34,12 @@ impl Miss {
         Self { container: id.get(), ordinal: ordinal as u64, lba: lba.get() }
     }
 
-    /// How far this one comes behind the other on the volume and in their container, if it does.
+    /// How far this one comes behind another of its container, on the volume and in that container,
+    /// if it does.
     fn behind(&self, other: &Self) -> Option<(u64, u64)> {
         let blocks = self.lba.checked_sub(other.lba).filter(|&by| by > 0 && by <= BLOCKS_MAX)?;
         let records = self.ordinal.checked_sub(other.ordinal)?;
-        (self.container == other.container && records > 0).then_some((blocks, records))
+        (records > 0).then_some((blocks, records))
     }
 }
 
@@ -54,21 +55,28 @@ pub enum Worth {
 /// The last look-ups that were duplicates.
 pub struct Misses {
     last: [Miss; MISSES],
+    /// Their containers, apart: most look-ups find theirs among few or none of these, and that is
+    /// told by a kibibyte of numbers.
+    containers: [u32; MISSES],
     at: usize,
 }
 
 impl Default for Misses {
     fn default() -> Self {
-        Self { last: [Miss::default(); MISSES], at: 0 }
+        Self { last: [Miss::default(); MISSES], containers: [0; MISSES], at: 0 }
     }
 }
 
 impl Misses {
     /// What these say of the directory that would tell whether `now` is a duplicate too.
     pub fn worth(&self, now: &Miss) -> Option<Worth> {
-        let (mut same, mut followed) = (0, 0);
-        for miss in &self.last {
-            same += usize::from(miss.container == now.container);
+        let is_same = |&id: &u32| u32::from(id == now.container);
+        let same: u32 = self.containers.iter().map(is_same).sum();
+        if same == 0 {
+            return None;
+        }
+        let mut followed = 0;
+        for miss in self.last.iter().filter(|miss| miss.container == now.container) {
             // Blocks that are zero or other containers' duplicates may lie between, and records
             // that were written for something else.
             if let Some((blocks, records)) = now.behind(miss) {
@@ -85,6 +93,7 @@ impl Misses {
     /// It was one.
     pub fn note(&mut self, miss: Miss) {
         self.last[self.at] = miss;
+        self.containers[self.at] = miss.container;
         self.at = (self.at + 1) % MISSES;
     }
 }
@@ -132,7 +141,7 @@ mod tests {
             misses.note(scattered);
         }
         assert!(worth < 500, "{worth} of 100,000");
-        for ordinal in 0..POPULAR {
+        for ordinal in 0..POPULAR as usize {
             misses.note(miss(999, 1000 - 10 * ordinal, 10 * ordinal as u64));
         }
         assert_eq!(misses.worth(&miss(999, 5, 77)), Some(Worth::Popular));
