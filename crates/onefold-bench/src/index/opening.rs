@@ -1,7 +1,7 @@
 //! What opening a large pool takes that was not stopped, up to its first answer.
 //! Room: onefold-bench.
-//! The pool's files are copied while it is open, after a flush: what a killed process leaves, and no
-//! memory beside them that outlives it.
+//! The files are copied while the pool is open, after a flush: that is what a killed process leaves,
+//! without the memory beside them that would outlive it.
 
 use std::path::Path;
 
