@@ -1,7 +1,7 @@
 //! What opening a large pool takes that was not stopped, up to its first answer.
 //! Room: onefold-bench.
-//! The files are copied while the pool is open, after a flush: that is what a killed process leaves,
-//! without the memory beside them that would outlive it.
+//! The files are copied while the pool is open, after a flush: that is what a killed process
+//! leaves, without the memory beside them that would outlive it.
 
 use std::path::Path;
 
