@@ -6,6 +6,10 @@ use std::time::Instant;
 
 use super::harness::{PATIENCE, Sandbox, nbdsh, run};
 
+/// The script that holds all policies of a drive against each other.
+const POLICIES: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/recorded/policies.sh");
+
 /// Four writes of which two have the same content, a read, a trim and a flush.
 const WORK: &str = "h.pwrite(b'a' * 8192, 0)
 h.pwrite(b'b' * 4096, 8192)
@@ -98,4 +102,46 @@ fn a_recording_whose_server_was_killed_can_be_read() {
     }
     drop(server);
     assert_eq!(lines(), 7);
+}
+
+/// The small version of docs/recorded.md: two of five pages are duplicates, with a pause after them.
+#[test]
+fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
+    let sandbox = Sandbox::new();
+    let script = "h.pwrite(b'a' * 8192, 0); h.pwrite(b'b' * 4096, 8192); \
+                  h.pwrite(b'c' * 4096, 16384); h.pwrite(b'b' * 4096, 20480); \
+                  import time; time.sleep(0.2); h.pread(4096, 0)";
+    let work = format!("PATH=/usr/bin:$PATH nbdsh -u \"$uri\" -c \"{script}\"");
+    sandbox.ok(&["serve", "pool", "--size", "16M", "--record", "work.rec", "--run", &work]);
+
+    let onefold = env!("CARGO_BIN_EXE_onefold");
+    let mut bash = std::process::Command::new("bash");
+    let said = run(bash.arg(POLICIES).arg(onefold).arg(sandbox.path("")));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    // The rows of one table, each as the numbers of its cells.
+    let table = |title: &str| -> Vec<Vec<f64>> {
+        let lines = said.text().lines().skip_while(|line| !line.contains(title)).skip(2);
+        let rows = lines.take_while(|line| line.starts_with('|'));
+        let number = |cell: &str| cell.replace('*', "").trim().parse().unwrap();
+        rows.map(|row| row.trim_matches('|').split('|').skip(1).map(number).collect()).collect()
+    };
+    let (all, inline) = (table("| found in all"), table("| found inline"));
+    let of_idle_drives = [0.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0];
+    assert_eq!(all[0], of_idle_drives, "{}", said.text());
+    assert_eq!((all.len(), inline.len()), (2, 2), "{}", said.text());
+    for (all, inline) in all.iter().flatten().zip(inline.iter().flatten()) {
+        assert!(inline <= all && *all <= 40.0, "{}", said.text());
+    }
+    let latency = table("| mean write latency");
+    assert!(latency.iter().flatten().all(|&us| us > 0.0), "{}", said.text());
+    let memory: Vec<Vec<u64>> = said
+        .err
+        .lines()
+        .map(|line| line.split(' ').filter_map(|word| word.parse().ok()).collect())
+        .collect();
+    assert_eq!(memory.len(), 8, "{}", said.err);
+    for bytes in &memory {
+        assert!(bytes[0] <= bytes[1], "{}", said.err);
+    }
+    assert!(memory[1..].iter().all(|bytes| bytes[0] > bytes[1] * 98 / 100), "{}", said.err);
 }
