@@ -30,6 +30,20 @@ pub trait Exports: Send + Sync {
     }
 }
 
+impl<E: Exports + ?Sized> Exports for Arc<E> {
+    fn list(&self) -> Vec<ExportEntry> {
+        (**self).list()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+        (**self).open(name)
+    }
+
+    fn refusal(&self, name: &str) -> Option<String> {
+        (**self).refusal(name)
+    }
+}
+
 /// A fixed list of exports.
 #[derive(Default)]
 pub struct ExportTable {

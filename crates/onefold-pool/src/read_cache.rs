@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use onefold_block::memory;
@@ -20,6 +21,8 @@ const REGION_BITS: u32 = 26;
 /// A bounded cache with second-chance eviction.
 pub struct ReadCache {
     shards: Vec<Mutex<Shard>>,
+    chunk_bytes: usize,
+    budget_bytes: AtomicU64,
 }
 
 struct Shard {
@@ -30,6 +33,19 @@ struct Shard {
     slots_max: usize,
     chunk_bytes: usize,
     hand: usize,
+}
+
+impl Shard {
+    fn new(slots_max: usize, chunk_bytes: usize) -> Self {
+        Self {
+            by_address: HashMap::default(),
+            slots: Vec::new(),
+            pieces: Vec::new(),
+            slots_max,
+            chunk_bytes,
+            hand: 0,
+        }
+    }
 }
 
 struct Slot {
@@ -43,16 +59,28 @@ const SLOTS_PER_PIECE: usize = 64;
 impl ReadCache {
     /// A cache of at most `budget_bytes`.
     pub fn new(budget_bytes: u64, chunk_bytes: usize) -> Self {
-        let slots_max = budget_bytes as usize / SHARDS / (chunk_bytes + 32);
-        let shard = || Shard {
-            by_address: HashMap::default(),
-            slots: Vec::new(),
-            pieces: Vec::new(),
-            slots_max,
-            chunk_bytes,
-            hand: 0,
-        };
-        Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect() }
+        let slots_max = slots_max(budget_bytes, chunk_bytes);
+        let shard = |_| Mutex::new(Shard::new(slots_max, chunk_bytes));
+        let shards = (0..SHARDS).map(shard).collect();
+        Self { shards, chunk_bytes, budget_bytes: AtomicU64::new(budget_bytes) }
+    }
+
+    /// Memory that it may use, in bytes.
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Use so much from now on. Shards begin anew: what they had is read again.
+    pub fn set_budget(&self, budget_bytes: u64) {
+        self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
+        let slots_max = slots_max(budget_bytes, self.chunk_bytes);
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            if shard.slots_max != slots_max {
+                // Also where there is more room now: the last piece may be a short one.
+                *shard = Shard::new(slots_max, self.chunk_bytes);
+            }
+        }
     }
 
     /// For several chunks in a row.
@@ -68,6 +96,11 @@ impl ReadCache {
         };
         self.shards.iter().map(bytes).sum::<usize>() as u64
     }
+}
+
+/// Chunks that a shard may have.
+fn slots_max(budget_bytes: u64, chunk_bytes: usize) -> usize {
+    budget_bytes as usize / SHARDS / (chunk_bytes + 32)
 }
 
 /// Access to several chunks; the lock of the shard used last is held until another is needed or
@@ -195,6 +228,25 @@ mod tests {
         assert!(cache.bytes() <= before + SLOTS_PER_PIECE as u64 * 32);
         assert!((1000..1200).all(keeps) && cache.bytes() > 2 * before, "until there is memory");
         assert!(cache.visit().get(1199, &mut out) && out == [1199_u64 as u8; 4096]);
+    }
+
+    #[test]
+    fn a_cache_keeps_to_its_new_size_and_to_what_was_put_in() {
+        let cache = ReadCache::new(300 * 64 * 4128 / 4, 4096);
+        let mut out = vec![0; 4096];
+        for budget in [300 * 64 * 4128 / 4, 20 * 64 * 4128, 333 * 64 * 4128 / 2, 0, 8 << 20] {
+            cache.set_budget(budget);
+            assert_eq!(cache.budget_bytes(), budget);
+            for n in 0..20_000_u64 {
+                let address = n << REGION_BITS;
+                cache.visit().insert(address, &[(n % 251) as u8; 4096]);
+                if cache.visit().get(address, &mut out) {
+                    assert!(out == [(n % 251) as u8; 4096]);
+                }
+            }
+            assert!(cache.bytes() <= budget, "{} of {budget}", cache.bytes());
+            assert!(cache.bytes() >= budget / 2, "{} of {budget}", cache.bytes());
+        }
     }
 
     #[test]

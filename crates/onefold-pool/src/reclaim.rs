@@ -56,6 +56,11 @@ pub struct SpaceTarget {
 }
 
 impl SpaceTarget {
+    /// Bytes that may be stored for each byte that is alive.
+    pub fn stored_over_live(&self) -> f64 {
+        f64::from(self.percent) / 100.0
+    }
+
     /// From 1.05 to 100.
     pub fn new(stored_over_live: f64) -> Result<Self, PoolError> {
         if (1.05..=100.0).contains(&stored_over_live) {

@@ -13,7 +13,7 @@ use crate::format::container;
 use crate::index::IndexStats;
 use crate::map::MapStats;
 use crate::pool::Pool;
-use crate::settings::PoolSettings;
+use crate::settings::{Budgets, PoolSettings};
 
 /// A volume in a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +179,13 @@ impl Pool {
         activity(&self.inner)
     }
 
+    /// Use so much memory for decompressed blocks from now on, in bytes.
+    pub fn set_cache_memory(&self, bytes: u64) -> Result<(), PoolError> {
+        Budgets { cache_bytes: bytes, ..self.inner.budgets }.check()?;
+        self.inner.cache.set_budget(bytes);
+        Ok(())
+    }
+
     /// What sealed containers take, and how much of that is alive; cheap.
     pub fn space(&self) -> SpaceTotals {
         self.inner.engine().table.totals()
@@ -237,7 +244,7 @@ impl Pool {
             map_memory_bytes: map.bytes,
             map_memory_max_bytes: inner.budgets.map_bytes,
             cache_memory_bytes: inner.cache.bytes(),
-            cache_memory_max_bytes: inner.budgets.cache_bytes,
+            cache_memory_max_bytes: inner.cache.budget_bytes(),
             buffer_memory_bytes: inner.buffer_bytes() as u64,
             table_memory_bytes: inner.table_bytes() as u64,
             journal_bytes: stored.journal_bytes,

@@ -31,6 +31,11 @@ impl Volume {
         self.state.name()
     }
 
+    /// Whether this is a handle of the same volume, whatever either was called when it was made.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Where to go on after [`BlockDevice::block_status`] failed at `offset` for damage: everything
     /// up to there is damaged too. In bytes.
     pub fn damaged_until(&self, offset: u64) -> u64 {
@@ -208,7 +213,7 @@ impl BlockDevice for Volume {
     fn prefetch(&self, offset: u64, len: u64) -> Result<(), BlockError> {
         self.check(offset, len)?;
         // No more than the cache could keep, and nothing that a hint should wait long for.
-        let len = len.min(self.inner.budgets.cache_bytes / 4).min(4 << 20);
+        let len = len.min(self.inner.cache.budget_bytes() / 4).min(4 << 20);
         let mut buf = vec![0; len as usize];
         Ok(self.inner.read(&self.state, offset, &mut buf)?)
     }

@@ -69,14 +69,14 @@ pub fn cache_table(report: &CacheReport) -> Table {
 }
 
 /// For programs; docs/json.md.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct CacheJson {
     problem: Option<String>,
     #[serde(flatten)]
     known: Option<Known>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Known {
     policy: String,
     capacity_bytes: u64,

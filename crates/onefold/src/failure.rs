@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use onefold_block::BlockError;
+use onefold_control::Fault;
 use onefold_pool::PoolError;
 
 /// What commands return.
@@ -19,24 +20,30 @@ pub struct Failure {
     pub message: String,
     /// What to do next.
     pub hints: Vec<String>,
+    /// Whether a server has the pool: it may be asked instead, once it listens.
+    pub held_by_a_server: bool,
 }
 
 impl Failure {
+    fn new(status: u8, message: String, hints: Vec<String>) -> Self {
+        Self { status, message, hints, held_by_a_server: false }
+    }
+
     /// Usage or input that cannot be used: nothing was done. Exit status 2.
     pub fn nothing_done(message: impl Into<String>) -> Self {
-        Self { status: 2, message: message.into(), hints: Vec::new() }
+        Self::new(2, message.into(), Vec::new())
     }
 
     /// What was asked about is bad, or work failed half-way. Exit status 1.
     pub fn bad(message: impl Into<String>) -> Self {
-        Self { status: 1, message: message.into(), hints: Vec::new() }
+        Self::new(1, message.into(), Vec::new())
     }
 
     /// A signal ended it; `left` says what there is now. Exit status 128 and the signal's number.
     pub fn interrupted(signal: i32, left: &str) -> Self {
         let message = if left.is_empty() { String::new() } else { format!("; {left}") };
         let status = u8::try_from(128 + signal).unwrap_or(1);
-        Self { status, message: format!("interrupted{message}"), hints: Vec::new() }
+        Self::new(status, format!("interrupted{message}"), Vec::new())
     }
 
     /// With what there is now.
@@ -51,6 +58,17 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// As it travels from a server.
+    pub fn into_fault(self) -> Fault {
+        let Self { status, message, hints, .. } = self;
+        Fault { message, hints, exit_status: status }
+    }
+
+    /// What came from a server.
+    pub fn of_fault(fault: Fault) -> Self {
+        Self::new(fault.exit_status, fault.message, fault.hints)
     }
 
     /// The exit status.
@@ -159,12 +177,13 @@ fn locked(pool: &Path, holder: &str) -> Failure {
         return Failure::nothing_done(format!("pool '{at}' is in use by another process"))
             .hint("wait for it, or stop it");
     };
-    Failure::nothing_done(format!("pool '{at}' is in use by process {process} ({command})"))
-        .hint(format!("stop it with: kill {process}"))
-        .hint(format!(
-            "to see the status of a pool that is being served: kill -USR1 {process} \
-             (the server prints it)"
-        ))
+    let message = format!("pool '{at}' is in use by process {process} ({command})");
+    let held_by_a_server = command.split(' ').nth(1) == Some("serve");
+    let failure = Failure { held_by_a_server, ..Failure::nothing_done(message) };
+    if held_by_a_server {
+        return failure.hint(format!("stop it with: onefold pool drain {at}"));
+    }
+    failure.hint(format!("stop it with: kill {process}"))
 }
 
 /// The command line of a process that runs; `None` if there is none, as when the number is old.

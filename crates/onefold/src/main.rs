@@ -15,6 +15,7 @@ mod make_pool;
 #[cfg(feature = "mount")]
 mod mount;
 mod open_pool;
+mod operate;
 mod out_file;
 mod output;
 mod pool_cache;
@@ -76,8 +77,11 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Pool(PoolCommand::Check(args)) => c::pool_check::run(args, printer),
         Command::Pool(PoolCommand::Reclaim(args)) => c::pool_reclaim::run(args, printer),
         Command::Pool(PoolCommand::Deduplicate(args)) => c::pool_deduplicate::run(args, printer),
+        Command::Pool(PoolCommand::Set(args)) => c::pool_set::run(args, printer),
+        Command::Pool(PoolCommand::Drain(args)) => c::pool_drain::run(args, printer),
         Command::Volume(VolumeCommand::Create(args)) => c::volume_create::run(args, printer),
         Command::Volume(VolumeCommand::Resize(args)) => c::volume_resize::run(args, printer),
+        Command::Volume(VolumeCommand::Rename(args)) => c::volume_rename::run(args, printer),
         Command::Volume(VolumeCommand::List(args)) => c::volume_list::run(args, printer),
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
@@ -86,6 +90,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Model(command) => return c::models::run(command, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Api => printer.json(&operate::table::document()),
         Command::Completions { shell } => c::completions::run(shell, printer),
         Command::Man { folder } => c::man::run(folder, printer),
         Command::Reference => printer.data(&reference::markdown()),

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
 
+use onefold_control::Report;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -66,6 +67,11 @@ impl Printer {
         }
     }
 
+    /// Another one like it.
+    pub fn another(&self) -> Self {
+        Self::new(self.quiet)
+    }
+
     /// What was asked for, to stdout. A reader that has gone away has read enough.
     pub fn data(&self, text: &str) -> Result<()> {
         let mut out = self.out.lock();
@@ -87,6 +93,25 @@ impl Printer {
     /// A heading for data.
     pub fn heading(&self, text: &str) -> String {
         paint(text, Style::Heading, self.colour_out)
+    }
+
+    /// What came of an operation: its result if programs read it, else its text. What is wrong with
+    /// what was asked about is the failure.
+    pub fn report(&self, report: Report, json: bool) -> Result<()> {
+        for warning in &report.warnings {
+            self.warning(warning);
+        }
+        if json {
+            self.json(&report.result)?;
+        } else {
+            let text = report.dressed(|head| self.heading(head));
+            if !text.is_empty() {
+                self.data(&text)?;
+            }
+            report.asides.iter().for_each(|aside| self.note(aside));
+        }
+        report.notes.iter().for_each(|note| self.note(note));
+        report.fault.map_or(Ok(()), |fault| Err(Failure::of_fault(fault)))
     }
 
     /// Something worth knowing.

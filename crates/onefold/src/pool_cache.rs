@@ -37,24 +37,31 @@ pub struct CacheReport {
     pub endurance: Option<ByteSize>,
 }
 
-impl CacheReport {
-    /// Of a pool that is served with this cache; `None` if it has none.
-    pub fn of(
-        tier: Option<&TieredStore>,
-        problem: Option<&str>,
-        args: &PoolCacheArgs,
-    ) -> Option<Self> {
-        args.cache.as_ref()?;
-        Some(Self {
-            status: tier.map(TieredStore::status),
-            problem: problem.map(ToOwned::to_owned),
-            endurance: args.cache_endurance,
+/// The cache of a pool that is served.
+pub struct ServedCache {
+    /// The cache, if it can be used.
+    pub tier: Option<Arc<TieredStore>>,
+    /// Why it cannot.
+    pub problem: Option<String>,
+    /// What was asked for.
+    pub args: PoolCacheArgs,
+}
+
+impl ServedCache {
+    /// What there is to be said of it now; `None` if the pool has none.
+    pub fn report(&self) -> Option<CacheReport> {
+        self.args.cache.as_ref()?;
+        Some(CacheReport {
+            status: self.tier.as_deref().map(TieredStore::status),
+            problem: self.problem.clone(),
+            endurance: self.args.cache_endurance,
         })
     }
+}
 
-    /// Of a pool that nobody may be serving; `None` if it has no cache.
-    pub fn saved(args: &PoolCacheArgs, uuid: &[u8; 16]) -> Option<Self> {
-        let folder = args.cache.as_ref()?;
+impl CacheReport {
+    /// What the folder of a cache tells, of a pool that nobody serves.
+    pub fn saved(folder: &Path, endurance: Option<ByteSize>, uuid: &[u8; 16]) -> Self {
         let opened = FileFolder::open(folder).map_err(TierError::from);
         let examined =
             opened.and_then(|opened| TieredStore::examine(&opened, uuid).map(|()| opened));
@@ -62,7 +69,7 @@ impl CacheReport {
             Ok(opened) => (TieredStore::saved_status(&opened, uuid), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Some(Self { status, problem, endurance: args.cache_endurance })
+        Self { status, problem, endurance }
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use onefold_block::{ByteSize, Generation};
 use onefold_pool::{PoolStatus, VolumeStatus};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::cache_view::{CacheJson, cache_table};
 use crate::open_pool::uuid_text;
@@ -192,11 +193,14 @@ pub fn status_text(
 }
 
 /// A volume for programs.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeJson {
-    name: String,
-    size_bytes: u64,
-    mapped_bytes: u64,
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of blocks with stored data.
+    pub mapped_bytes: u64,
 }
 
 impl From<&VolumeStatus> for VolumeJson {
@@ -210,7 +214,7 @@ impl From<&VolumeStatus> for VolumeJson {
 }
 
 /// A generation for programs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct GenerationJson {
     number: u64,
     accepted: u64,
@@ -227,7 +231,7 @@ impl From<Generation> for GenerationJson {
 const STATUS_SCHEMA_VERSION: u32 = 2;
 
 /// The status for programs; docs/json.md tells each field.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct StatusJson {
     schema_version: u32,
     pool: String,
@@ -255,7 +259,7 @@ pub struct StatusJson {
     failure: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SettingsJson {
     chunk_bytes: u64,
     container_bytes: u64,
@@ -263,7 +267,7 @@ struct SettingsJson {
     compression: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SpaceJson {
     container_bytes: u64,
     live_bytes: u64,
@@ -273,7 +277,7 @@ struct SpaceJson {
     stored_over_live: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ContainersJson {
     total: u64,
     dead: u64,
@@ -282,14 +286,14 @@ struct ContainersJson {
     fill: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct IndexJson {
     entries: u64,
     let_go: u64,
     containers_left: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct DeduplicationJson {
     found_at_once: u64,
     found_later: u64,
@@ -323,7 +327,7 @@ impl From<&PoolStatus> for DeduplicationJson {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "units belong into the names of fields")]
 struct MemoryJson {
     index_bytes: u64,

@@ -17,7 +17,9 @@ use super::extents;
 use super::processors::Processors;
 use super::replies::ReplyBuffer;
 use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
-use crate::protocol::{Errno, Op, Refused, Session, errno_of, reply};
+use crate::protocol::{
+    Errno, ExportInfo, Op, Refused, Request, Session, errno_of, reply, validate,
+};
 
 /// Longest piece of a read that is answered in several chunks, in bytes: the client takes one in
 /// while the next is read.
@@ -74,6 +76,15 @@ pub(super) struct Executor<'a> {
 }
 
 impl<'a> Executor<'a> {
+    /// The request again, by the size that the device has now, if it was given another one since
+    /// the client connected.
+    pub fn with_its_size(&self, request: &Request) -> Option<Result<Op, Refused>> {
+        let size_bytes = self.device.size_bytes();
+        let info = ExportInfo { size_bytes, ..self.session.info };
+        let session = Session { info, ..self.session };
+        (info != self.session.info).then(|| validate(request, &session))
+    }
+
     pub fn new(
         device: &'a dyn BlockDevice,
         session: Session,

@@ -168,7 +168,8 @@ impl Transmission<'_, '_> {
                 return Ok((at, Next::Receive(REQUEST_BYTES)));
             };
             let request = decode_request(header)?;
-            let op = validate(&request, &self.executor.session);
+            let op = validate(&request, &self.executor.session)
+                .or_else(|refused| self.executor.with_its_size(&request).unwrap_or(Err(refused)));
             let payload_bytes = request.payload_bytes() as usize;
             let start = at + REQUEST_BYTES;
             let end = start + payload_bytes;

@@ -4,7 +4,18 @@
 use onefold_pool::SpaceTarget;
 
 /// When a server does what can wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Background {
     /// Only when the disk is full, and only to win space back
     Off,
@@ -12,6 +23,17 @@ pub enum Background {
     Idle,
     /// All the time
     Always,
+}
+
+impl Background {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Idle => "idle",
+            Self::Always => "always",
+        }
+    }
 }
 
 /// Work in the background.

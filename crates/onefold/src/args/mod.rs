@@ -33,8 +33,8 @@ pub use archive::{
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{
-    PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolReclaimArgs,
-    PoolStatusArgs,
+    PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
+    PoolReclaimArgs, PoolSetArgs, PoolStatusArgs,
 };
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
@@ -44,7 +44,7 @@ pub use tier::{PoolCacheArgs, Thousandths};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
-    VolumeListArgs, VolumeResizeArgs,
+    VolumeListArgs, VolumeRenameArgs, VolumeResizeArgs,
 };
 
 /// The heading of options that every command takes.
@@ -54,7 +54,7 @@ const EXAMPLES: &str = "\
 First steps:
   onefold estimate /home                 what would it save on my data?
   onefold serve ./demo                   a disk for any NBD client, made on first use
-  onefold pool status ./demo             what does it hold and save? (stop the server first)
+  onefold pool status ./demo             what does it hold and save?
 
 Sizes are written like 4096, 64K, 1.5G or 1TiB (powers of 1024), or 500GB (powers of 1000).
 Exit status: 0 done; 1 what was asked about is bad, or work failed half-way; 2 nothing was done.";
@@ -131,6 +131,8 @@ pub enum Command {
     #[cfg(feature = "models")]
     #[command(flatten)]
     Model(models::ModelCommand),
+    /// Print the document that describes the API of a running server
+    Api,
     /// Print the completion script of a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {

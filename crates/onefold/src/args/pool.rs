@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use onefold_block::ByteSize;
 use onefold_pool::SpaceTarget;
 
-use super::background::space_target;
+use super::background::{Background, space_target};
 use super::{AccessArgs, MemoryArgs, PoolCacheArgs, StoreArgs};
 
 /// Make, inspect and check pools.
@@ -29,6 +30,14 @@ pub enum PoolCommand {
         from then on; `onefold pool reclaim` gives its space back."
     )]
     Deduplicate(PoolDeduplicateArgs),
+    /// Set limits of the server that has a pool, without a restart
+    #[command(
+        after_help = "They hold until the server ends. What is to hold for longer is a flag \
+        of `onefold serve` or a line in POOL/onefold.toml (docs/settings.md)."
+    )]
+    Set(PoolSetArgs),
+    /// Stop the server that has a pool: answer what was received, flush, and wait until it is free
+    Drain(PoolDrainArgs),
 }
 
 /// `onefold pool create`
@@ -82,7 +91,7 @@ pub struct PoolCheckArgs {
 /// `onefold pool reclaim`
 #[derive(Clone, Debug, clap::Args)]
 pub struct PoolReclaimArgs {
-    /// Folder of the pool, which no server has open
+    /// Folder of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
     /// How many bytes may be stored for each byte that is alive
@@ -96,10 +105,35 @@ pub struct PoolReclaimArgs {
 /// `onefold pool deduplicate`
 #[derive(Clone, Debug, clap::Args)]
 pub struct PoolDeduplicateArgs {
-    /// Folder of the pool, which no server has open
+    /// Folder of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
     /// What it may use.
     #[command(flatten)]
     pub memory: MemoryArgs,
+}
+
+/// `onefold pool set`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolSetArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// When space of overwritten data is won back, and found what is stored more than once
+    #[arg(long, value_name = "WHEN")]
+    pub background: Option<Background>,
+    /// How many bytes may be stored for each byte that is alive
+    #[arg(long, value_name = "RATIO", value_parser = space_target)]
+    pub space_target: Option<SpaceTarget>,
+    /// Memory for decompressed blocks that were read lately
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub cache_memory: Option<ByteSize>,
+}
+
+/// `onefold pool drain`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolDrainArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
 }

@@ -21,6 +21,8 @@ pub enum VolumeCommand {
     Create(VolumeCreateArgs),
     /// Grow or shrink a volume; a shrink that would lose data is refused
     Resize(VolumeResizeArgs),
+    /// Give a volume another name; clients that are connected keep it
+    Rename(VolumeRenameArgs),
     /// List the volumes of a pool
     List(VolumeListArgs),
     /// Delete a volume and give back what only it held
@@ -63,6 +65,20 @@ pub struct VolumeResizeArgs {
     pub discard: bool,
 }
 
+/// `onefold volume rename`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeRenameArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Its new name
+    #[arg(value_name = "NEW")]
+    pub to: String,
+}
+
 /// `onefold volume list`
 #[derive(Clone, Debug, clap::Args)]
 pub struct VolumeListArgs {
@@ -92,6 +108,9 @@ pub struct VolumeDeleteArgs {
     /// Don't ask (nothing is asked either when stdin is no terminal)
     #[arg(long, short)]
     pub yes: bool,
+    /// Delete it even though clients of the server that has the pool use it
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `onefold volume import`

@@ -2,48 +2,55 @@
 //! Room: onefold.
 
 use onefold_block::ByteSize;
-use onefold_pool::{DeduplicationStatus, PoolStatus, Thoroughness};
+use onefold_control::{Report, Unit};
+use onefold_pool::{PoolStatus, Thoroughness};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::pool_reclaim::interrupted;
 use crate::args::PoolDeduplicateArgs;
-use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::failure::Result;
+use crate::operate::door::{self, Opening};
+use crate::operate::{Context, table};
 use crate::output::Printer;
-use crate::progress;
 use crate::table::plural;
 
 /// Work between two looks at the progress, in bytes.
 const STEP_BYTES: u64 = 4 << 20;
 
+/// Nothing to say.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {}
+
 /// Compare everything with everything, and say what was found.
-pub fn run(args: &PoolDeduplicateArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let pool = open_pool::to_write(&args.pool, args.memory.budgets()?)?;
+pub fn operate(context: &Context<'_>, _: &Request) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let (pool, job) = (context.pool, context.job);
     // Only what a checkpoint knows is compared.
     pool.checkpoint().map_err(failed)?;
     let before = pool.status().map_err(failed)?;
-    let bar = progress::counted(printer, "comparing", "blocks", None);
     loop {
-        let step = pool.deduplicate(STEP_BYTES, Thoroughness::Whole).map_err(|error| {
-            bar.finish_and_clear();
-            failed(error)
-        })?;
-        if step.done {
+        let step = pool.deduplicate(STEP_BYTES, Thoroughness::Whole).map_err(failed)?;
+        if step.done || job.is_cancelled() {
             break;
         }
-        show(&bar, &pool.status().map_err(failed)?.deduplication);
+        let now = pool.status().map_err(failed)?.deduplication;
+        let (done, all) = now.merging.unwrap_or((0, now.new));
+        job.tell("comparing", Unit::Blocks, done, Some(all));
     }
-    bar.finish_and_clear();
     pool.checkpoint().map_err(failed)?;
     let after = pool.status().map_err(failed)?;
-    pool.close().map_err(failed)?;
-    printer.note(&verdict(&before, &after));
-    Ok(())
+    let said = verdict(&before, &after);
+    Ok(if job.is_cancelled() { interrupted(&said) } else { Report::note(said) })
 }
 
-fn show(bar: &progress::Bar, now: &DeduplicationStatus) {
-    let (done, all) = now.merging.unwrap_or((0, now.new));
-    bar.set_length(all);
-    bar.set_position(done);
+/// Compare, and print what was found.
+pub fn run(args: &PoolDeduplicateArgs, printer: &Printer) -> Result<()> {
+    let opening = Opening::Write(args.memory.budgets()?);
+    let request = Request {};
+    let report = door::call(&args.pool, opening, &table::POOL_DEDUPLICATE, &request, printer)?;
+    printer.report(report, false)
 }
 
 fn verdict(before: &PoolStatus, after: &PoolStatus) -> String {

@@ -2,45 +2,71 @@
 //! Room: onefold.
 
 use onefold_block::ByteSize;
+use onefold_control::{Report, Unit};
 use onefold_pool::{PoolStatus, SpaceTarget};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::args::PoolReclaimArgs;
 use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::operate::door::{self, Opening};
+use crate::operate::{Context, table};
 use crate::output::Printer;
-use crate::progress;
 
 /// Work between two looks at the progress, in bytes.
 const STEP_BYTES: u64 = 4 << 20;
 
+/// How far to go.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// How many bytes may be stored for each byte that is alive.
+    pub to: f64,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { to: 1.2 }
+    }
+}
+
 /// Win space back, and say how much.
-pub fn run(args: &PoolReclaimArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let pool = open_pool::to_write(&args.pool, args.memory.budgets()?)?;
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let (pool, job) = (context.pool, context.job);
+    let to = SpaceTarget::new(request.to).map_err(failed)?;
     let before = pool.status().map_err(failed)?;
-    let bar = progress::bytes(printer, "moving", Some(before.dead_bytes));
     let mut moved = 0;
     loop {
-        let step = match pool.background(STEP_BYTES, args.to) {
-            Ok(step) => step,
-            Err(error) => {
-                bar.finish_and_clear();
-                return Err(failed(error));
-            }
-        };
+        let step = pool.background(STEP_BYTES, to).map_err(failed)?;
         moved += step.moved_bytes;
         let totals = pool.space();
-        bar.set_position(before.dead_bytes.saturating_sub(totals.stored_bytes - totals.live_bytes));
-        if step.done {
+        let dead = totals.stored_bytes.saturating_sub(totals.live_bytes);
+        let done = before.dead_bytes.saturating_sub(dead);
+        job.tell("moving", Unit::Bytes, done, Some(before.dead_bytes));
+        if step.done || job.is_cancelled() {
             break;
         }
     }
-    bar.finish_and_clear();
     pool.checkpoint().map_err(failed)?;
     let after = pool.status().map_err(failed)?;
-    pool.close().map_err(failed)?;
-    printer.note(&verdict(&before, &after, moved, args.to));
-    Ok(())
+    let said = verdict(&before, &after, moved, to);
+    Ok(if job.is_cancelled() { interrupted(&said) } else { Report::note(said) })
+}
+
+/// What there is when nobody wanted it to go on.
+pub fn interrupted(said: &str) -> Report {
+    let mut report = Report::note(said);
+    report.fault = Some(Failure::bad("it was told to end before all was done").into_fault());
+    report
+}
+
+/// Win space back, and print what came of it.
+pub fn run(args: &PoolReclaimArgs, printer: &Printer) -> Result<()> {
+    let request = Request { to: args.to.stored_over_live() };
+    let opening = Opening::Write(args.memory.budgets()?);
+    let report = door::call(&args.pool, opening, &table::POOL_RECLAIM, &request, printer)?;
+    printer.report(report, false)
 }
 
 fn verdict(before: &PoolStatus, after: &PoolStatus, moved: u64, to: SpaceTarget) -> String {

@@ -1,21 +1,51 @@
 //! `onefold pool status`: what a pool holds, saves and uses.
 //! Room: onefold.
 
+use std::path::PathBuf;
+
+use onefold_block::ByteSize;
+use onefold_control::Report;
+use onefold_control::report::heading;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::args::PoolStatusArgs;
-use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::failure::Result;
+use crate::operate::door::{self, Opening};
+use crate::operate::{Context, table};
 use crate::output::Printer;
-use crate::pool_cache::CacheReport;
+use crate::pool_cache::{CacheReport, ServedCache};
 use crate::status_view::{StatusJson, status_text};
+
+/// What to tell.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// Folder of the pool's cache, of which is told what it saved last; a running server knows its
+    /// own.
+    pub cache: Option<PathBuf>,
+    /// Bytes that the cache's device can take in its life.
+    pub cache_endurance_bytes: Option<u64>,
+}
+
+/// Tell the status.
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let status = context.pool.status().map_err(|error| context.failed(error))?;
+    // A server says nothing of folders that clients name.
+    let folder = request.cache.as_deref().filter(|_| context.live.is_none());
+    let endurance = request.cache_endurance_bytes.map(ByteSize);
+    let saved = folder.map(|folder| CacheReport::saved(folder, endurance, &status.uuid));
+    let cache = context.cache.and_then(ServedCache::report).or(saved);
+    let text = status_text(context.at, &status, cache.as_ref(), heading);
+    let json = StatusJson::new(context.at, &status, cache.as_ref());
+    Ok(Report::default().with_result(&json).with_text(&text))
+}
 
 /// Print the status.
 pub fn run(args: &PoolStatusArgs, printer: &Printer) -> Result<()> {
-    let pool = open_pool::to_read(&args.pool, args.memory.budgets()?)?;
-    let status = pool.status().map_err(|error| Failure::pool(&args.pool, error))?;
-    let cache = CacheReport::saved(&args.cache, &status.uuid);
-    if args.json {
-        return printer.json(&StatusJson::new(&args.pool, &status, cache.as_ref()));
-    }
-    let heading = |heading: &str| printer.heading(heading);
-    printer.data(&status_text(&args.pool, &status, cache.as_ref(), heading))
+    let cache_endurance_bytes = args.cache.cache_endurance.map(ByteSize::bytes);
+    let request = Request { cache: args.cache.cache.clone(), cache_endurance_bytes };
+    let opening = Opening::Read(args.memory.budgets()?);
+    let report = door::call(&args.pool, opening, &table::POOL_STATUS, &request, printer)?;
+    printer.report(report, args.json)
 }

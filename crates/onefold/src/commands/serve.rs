@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::{BlockDevice, ByteSize, Generation};
-use onefold_cache::tier::TieredStore;
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::{Pool, PoolError};
 
@@ -15,8 +14,10 @@ use crate::args::{ServeArgs, check_volume_size};
 use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::open_pool;
+use crate::operate::live::Live;
+use crate::operate::served::{ControlSocket, Served};
 use crate::output::Printer;
-use crate::pool_cache::{self, CacheReport, Cached};
+use crate::pool_cache::{self, Cached, ServedCache};
 use crate::serve::background::Worker;
 use crate::serve::child::{self, Child};
 use crate::serve::connect;
@@ -25,6 +26,7 @@ use crate::serve::guard::{self, Guard};
 use crate::serve::index_filler::IndexFiller;
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
+use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
 use crate::settings_file::Parsed;
@@ -54,8 +56,18 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let how = listening(args, private.as_ref(), tls);
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
-    let Ready { cached, names: volumes, recorder, filler } = ready;
+    let Ready { cached, names: volumes, exports, recorder, filler } = ready;
     let Cached { pool, tier, problem } = cached;
+    let cache = ServedCache { tier: tier.clone(), problem, args: args.cache.clone() };
+    let cache = Arc::new(cache);
+    let to = events.sender();
+    pool.set_relief(Box::new(move || {
+        // Nobody listens while the server stops.
+        let _ = to.send(Event::Relieve);
+    }));
+    let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
+    let live = Live::new(exports, worker.as_ref().map(Worker::knobs), events.sender());
+    let control = control(&pool, &cache, live, args);
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -63,14 +75,11 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         introduce(args, &servers, &volumes, generation_of(&pool).number, printer);
         None
     };
-    let to = events.sender();
-    pool.set_relief(Box::new(move || {
-        // Nobody listens while the server stops.
-        let _ = to.send(Event::Relieve);
-    }));
-    let worker = if args.read_only { None } else { Worker::start(&pool, args.background)? };
-    let ended = wait(&events, &pool, (tier.as_deref(), problem.as_deref()), args, printer);
+    let ended = wait(&events, &pool, &cache, args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    if let Some(control) = control {
+        control.stop();
+    }
     if let Some(worker) = worker {
         worker.stop();
     }
@@ -118,11 +127,11 @@ fn start(
     }
     let ready = open_or_create(parsed, args, printer).and_then(|cached| {
         let closed = is_closed(args, &cached.pool, printer)?;
-        let (table, names, recorder) = export_table(&cached.pool, &args.pool, recording)?;
+        let (exports, names, recorder) = pool_exports(&cached.pool, &args.pool, recording)?;
         // Before the first client: its writes shall not wait.
         let filler = (!args.read_only).then(|| IndexFiller::start(&cached.pool)).transpose()?;
-        late.fill(Guard::new(table, generation_of(&cached.pool), closed));
-        Ok(Ready { cached, names, recorder, filler })
+        late.fill(Guard::new(Arc::clone(&exports), generation_of(&cached.pool), closed));
+        Ok(Ready { cached, names, exports, recorder, filler })
     });
     let ready = match (ready, early) {
         (Ok(ready), Some(servers)) => return Ok((ready, servers)),
@@ -147,6 +156,30 @@ fn start(
             // The pool is as it was.
             ready.cached.pool.close().map_err(|error| Failure::pool(&args.pool, error))?;
             Err(failure)
+        }
+    }
+}
+
+/// The socket on which commands find this server. Without it everything else is as it should be.
+fn control(
+    pool: &Pool,
+    cache: &Arc<ServedCache>,
+    live: Live,
+    args: &ServeArgs,
+) -> Option<ControlSocket> {
+    let at = std::path::absolute(&args.pool).unwrap_or_else(|_| args.pool.clone());
+    let (pool, cache) = (pool.clone(), Arc::clone(cache));
+    let served = Served { pool, at, cache, live };
+    match ControlSocket::start(&args.pool, served) {
+        Ok(control) => Some(control),
+        // Another reader has it, or the folder cannot be changed.
+        Err(error) if args.read_only => {
+            tracing::info!("commands do not find this server: {error}");
+            None
+        }
+        Err(error) => {
+            tracing::warn!("commands do not find this server: {error}");
+            None
         }
     }
 }
@@ -292,37 +325,29 @@ type Names = Vec<(String, u64)>;
 struct Ready {
     cached: Cached,
     names: Names,
-    recorder: Option<Recorder>,
+    exports: Arc<PoolExports>,
+    recorder: Option<Arc<Recorder>>,
     filler: Option<IndexFiller>,
 }
 
 /// Every volume under its name, recorded if that is asked for.
-fn export_table(
+fn pool_exports(
     pool: &Pool,
     path: &Path,
     recording: Option<Prepared>,
-) -> Result<(ExportTable, Names, Option<Recorder>)> {
+) -> Result<(Arc<PoolExports>, Names, Option<Arc<Recorder>>)> {
     let volumes = pool.volumes();
     if volumes.is_empty() {
         let at = path.display();
         return Err(Failure::nothing_done(format!("pool '{at}' has no volume to serve"))
             .hint(format!("make one with: onefold volume create {at} {FIRST_VOLUME} --size 64G")));
     }
-    let mut table = ExportTable::new();
-    let mut names = Vec::new();
-    let all: Vec<String> = volumes.iter().map(onefold_pool::Volume::name).collect();
-    let recorder = recording.map(|file| file.begin(all.iter().map(String::as_str))).transpose()?;
-    for (stream, volume) in (0..).zip(volumes) {
-        let (name, size) = (volume.name(), volume.size_bytes());
-        let device: Arc<dyn BlockDevice> = Arc::new(volume);
-        let device = match &recorder {
-            Some(recorder) => recorder.device(stream, device),
-            None => device,
-        };
-        table = table.with(&name, &format!("{} thin volume", ByteSize(size)), device);
-        names.push((name, size));
-    }
-    Ok((table, names, recorder))
+    let name = |volume: &onefold_pool::Volume| (volume.name(), volume.size_bytes());
+    let names: Names = volumes.iter().map(name).collect();
+    let all = names.iter().map(|(name, _)| name.as_str());
+    let recorder = recording.map(|file| file.begin(all)).transpose()?.map(Arc::new);
+    let exports = PoolExports::new(pool.clone(), recorder.as_ref().map(Arc::clone));
+    Ok((Arc::new(exports), names, recorder))
 }
 
 /// Say what is served and how to reach it.
@@ -356,7 +381,7 @@ fn introduce(
 fn wait(
     events: &Events,
     pool: &Pool,
-    (tier, problem): (Option<&TieredStore>, Option<&str>),
+    cache: &ServedCache,
     args: &ServeArgs,
     printer: &Printer,
 ) -> Option<std::process::ExitStatus> {
@@ -367,7 +392,7 @@ fn wait(
             Event::CommandEnded(status) => return Some(status),
             Event::ShowStatus => match pool.status() {
                 Ok(status) => {
-                    let cache = CacheReport::of(tier, problem, &args.cache);
+                    let cache = cache.report();
                     let text = status_text(&args.pool, &status, cache.as_ref(), str::to_owned);
                     printer.always(&text);
                 }
@@ -375,7 +400,7 @@ fn wait(
             },
             Event::Relieve => tell_once(pool.relieve(), &mut told),
             Event::Tick => {
-                if let Some(tier) = tier {
+                if let Some(tier) = &cache.tier {
                     pool_cache::tell_time(tier);
                     tier.save_changes();
                 }

@@ -4,35 +4,66 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use onefold_block::ByteSize;
-use onefold_pool::{Budgets, VolumeStatus};
+use onefold_control::Report;
+use onefold_pool::Budgets;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::volume_list;
 use crate::args::VolumeDeleteArgs;
 use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::operate::door::{Door, Opening};
+use crate::operate::{Context, table};
 use crate::output::Printer;
+use crate::status_view::VolumeJson;
+use crate::table::plural;
+
+/// A volume to delete.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Name of the volume.
+    pub name: String,
+    /// Delete it even though clients of the server use it.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Delete the volume.
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let (pool, name) = (context.pool, &request.name);
+    let volume = pool.volume(name).map_err(failed)?;
+    let clients = context.live.map_or(0, |live| live.exports.clients_of(&volume));
+    if clients > 0 && !request.force {
+        let clients = plural(clients as u64, "client", "clients");
+        return Err(Failure::nothing_done(format!("volume '{name}' is in use by {clients}"))
+            .hint("disconnect what uses it first; --force deletes it all the same"));
+    }
+    let before = pool.status().map_err(failed)?;
+    pool.delete_volume(name).map_err(failed)?;
+    let after = pool.status().map_err(failed)?;
+    let freed = ByteSize(before.stored_bytes.saturating_sub(after.stored_bytes));
+    Ok(Report::note(format!("deleted volume '{name}', which freed {freed}")))
+}
 
 /// Delete the volume, after asking where there is somebody to ask.
 pub fn run(args: &VolumeDeleteArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let pool = open_pool::to_write(&args.pool, Budgets::default())?;
-    pool.volume(&args.name).map_err(failed)?;
-    let before = pool.status().map_err(failed)?;
-    let volume = before.volumes.iter().find(|volume| volume.name == args.name);
-    if let Some(volume) = volume.filter(|_| !args.yes && std::io::stdin().is_terminal())
-        && !confirmed(volume)
-    {
-        pool.close().map_err(failed)?;
-        return Err(Failure::nothing_done(format!("volume '{}' was not deleted", args.name)));
+    let door = Door::find(&args.pool, Opening::Write(Budgets::default()))?;
+    if !args.yes && std::io::stdin().is_terminal() {
+        let listed = volume_list::listed(&door, Some(&args.name), printer)?;
+        if listed.first().is_some_and(|volume| !confirmed(volume)) {
+            door.close()?;
+            return Err(Failure::nothing_done(format!("volume '{}' was not deleted", args.name)));
+        }
     }
-    pool.delete_volume(&args.name).map_err(failed)?;
-    let after = pool.status().map_err(failed)?;
-    pool.close().map_err(failed)?;
-    let freed = before.stored_bytes.saturating_sub(after.stored_bytes);
-    printer.note(&format!("deleted volume '{}', which freed {}", args.name, ByteSize(freed)));
-    Ok(())
+    let request = Request { name: args.name.clone(), force: args.force };
+    let report = door.call(&table::VOLUME_DELETE, &request, printer)?;
+    door.close()?;
+    printer.report(report, false)
 }
 
-fn confirmed(volume: &VolumeStatus) -> bool {
+fn confirmed(volume: &VolumeJson) -> bool {
     eprint!(
         "Delete volume '{}' ({}, {} of data)? [y/N] ",
         volume.name,

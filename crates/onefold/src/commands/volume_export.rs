@@ -4,14 +4,17 @@
 use std::path::Path;
 use std::time::Instant;
 
-use onefold_block::{BlockDevice as _, ByteSize};
-use onefold_pool::{Budgets, RescueReport, Volume};
+use onefold_block::ByteSize;
+use onefold_pool::{Budgets, RescueReport};
 use serde::Serialize;
 
 use super::volume_import::summary;
+use super::volume_list;
 use crate::args::VolumeExportArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
+use crate::operate::door::{Door, Opening};
+use crate::operate::remote_volume::Asked;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress::{self, Bar};
 use crate::table::{Align, Table, plural};
@@ -62,10 +65,19 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         return Err(Failure::nothing_done("--json and the data of FILE '-' both go to stdout")
             .hint("name a file, or leave --json out"));
     }
-    let (pool, rescue) =
-        open_pool::to_read_or_rescue(&args.pool, Budgets::default(), args.rescue, printer)?;
-    let volume = pool.volume(&args.name).map_err(|error| Failure::pool(&args.pool, error))?;
-    let total = match transfer::data_bytes(&volume) {
+    let (door, rescue) = if args.rescue.rescue.is_some() {
+        let budgets = Budgets::default();
+        let (pool, report) =
+            open_pool::to_read_or_rescue(&args.pool, budgets, args.rescue, printer)?;
+        (Door::here(&args.pool, pool), report)
+    } else {
+        (Door::find(&args.pool, Opening::Read(Budgets::default()))?, None)
+    };
+    // It says which volumes there are where there is none of that name.
+    volume_list::listed(&door, Some(&args.name), printer)?;
+    let volume = door.volume(&args.name)?;
+    let volume = &*volume;
+    let total = match transfer::data_bytes(volume) {
         Err(_) if args.skip_damaged => None,
         total => Some(total.map_err(|e| transfer::unreadable(&args.name, &e))?),
     };
@@ -73,7 +85,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     let target = Target::open(&args.file, volume.size_bytes(), args.force)?;
     let started = Instant::now();
     let bar = progress::bytes(printer, "exporting", total);
-    let moved = copy(args, &volume, &target, &bar);
+    let moved = copy(args, volume, &target, &bar);
     bar.finish_and_clear();
     let left = target.left_over();
     let (moved, damage) = moved
@@ -88,12 +100,12 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
 
 fn copy(
     args: &VolumeExportArgs,
-    volume: &Volume,
+    volume: &dyn Asked,
     target: &Target,
     bar: &Bar,
 ) -> Result<(Moved, Vec<Damaged>)> {
     if args.skip_damaged {
-        return salvage::export_readable(volume, target, bar);
+        return salvage::export_readable(volume, &args.name, target, bar);
     }
     Ok((transfer::export(volume, &args.name, target, bar)?, Vec::new()))
 }

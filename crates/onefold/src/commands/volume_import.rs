@@ -3,13 +3,18 @@
 
 use std::time::Instant;
 
-use onefold_block::{BlockDevice as _, ByteSize};
-use onefold_pool::{Pool, PoolError, Volume, check_volume_name};
+use onefold_block::ByteSize;
+use onefold_control::Report;
+use onefold_pool::check_volume_name;
+use serde::Serialize;
 
+use super::{pool_status, volume_create, volume_delete, volume_list, volume_rename, volume_resize};
 use crate::args::VolumeImportArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::open_pool;
+use crate::operate::door::{Door, Opening};
+use crate::operate::remote_volume::Asked;
+use crate::operate::{Operation, table};
 use crate::output::Printer;
 use crate::progress;
 use crate::transfer::{self, Moved, source::Source};
@@ -26,15 +31,14 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Import, and say what it came to.
 pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    check_volume_name(&args.name).map_err(failed)?;
+    check_volume_name(&args.name).map_err(|error| Failure::pool(&args.pool, error))?;
     let source = Source::open(&args.file, args.format)?;
-    let pool = open_pool::to_write(&args.pool, args.memory.budgets()?)?;
+    let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
     // What was made is taken away again when the command is interrupted.
     interrupt::heed();
+    let import = Import { door: &door, args, printer };
     let unsized_source = source.len().is_none() && args.size.is_none();
-    let (volume, made) = find_or_make(&pool, args, &source)?;
-    let mapped = mapped_bytes(&pool, &volume.name(), args)?;
+    let (volume, made, mapped) = import.find_or_make(&source)?;
     if mapped > 0 {
         printer.note(&format!(
             "volume '{}' holds {} of data already; its beginning is overwritten",
@@ -42,45 +46,49 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
             ByteSize(mapped)
         ));
     }
-    let before = pool.status().map_err(failed)?.stored_bytes;
+    let before = import.stored_bytes()?;
     let started = Instant::now();
     let bar = progress::bytes(printer, "importing", source.data_bytes());
-    let grow = |needed: u64| {
-        let size = needed.max(volume.size_bytes().saturating_mul(2));
-        pool.resize_volume(&incomplete(&args.name), ByteSize(size), false).map_err(failed)
-    };
+    let grow =
+        |needed: u64| import.resize(&*volume, needed.max(volume.size_bytes().saturating_mul(2)));
     let grow: Option<&(dyn Fn(u64) -> Result<()> + Sync)> =
         if made && unsized_source { Some(&grow) } else { None };
-    let moved = transfer::import(source, &volume, &args.name, mapped == 0, grow, &bar);
+    let moved = transfer::import(source, &*volume, &args.name, mapped == 0, grow, &bar);
     bar.finish_and_clear();
     let moved = match (moved, grow) {
         (Ok(Moved { bytes: 0, .. }), Some(_)) => Err(empty(&args.file.display().to_string())),
         // It grew in steps, and has now exactly what it needs.
         (Ok(moved), Some(_)) => {
-            let size = ByteSize(moved.bytes.next_multiple_of(SECTOR_BYTES));
-            let cut = pool.resize_volume(&incomplete(&args.name), size, false);
-            cut.map(|()| moved).map_err(failed)
+            let size = moved.bytes.next_multiple_of(SECTOR_BYTES);
+            import.resize(&*volume, size).map(|()| moved)
         }
         (moved, _) => moved,
     };
     let size = ByteSize(volume.size_bytes());
-    drop(volume);
     let whole = moved.and_then(|moved| {
-        pool.checkpoint().map_err(failed)?;
+        volume.flush().map_err(|error| Failure::volume(&args.name, &error))?;
         if made {
             if interrupt::asked() {
                 return Err(interrupt::failure(""));
             }
-            pool.rename_volume(&incomplete(&args.name), &args.name).map_err(failed)?;
+            import.rename()?;
         }
         Ok(moved)
     });
+    drop(volume);
     let moved = match whole {
         Ok(moved) => moved,
-        Err(failure) => return Err(give_up(failure, pool, args, made)),
+        Err(failure) => {
+            let failure = import.give_up(failure, made);
+            let closed = door.close();
+            return Err(match closed {
+                Ok(()) => failure,
+                Err(error) => failure.hint(error.message),
+            });
+        }
     };
-    let after = pool.status().map_err(failed)?.stored_bytes;
-    pool.close().map_err(failed)?;
+    let after = import.stored_bytes()?;
+    door.close()?;
     printer.note(&summary("imported", moved, started));
     let (did, grown) = (if made { "made volume" } else { "volume" }, after.saturating_sub(before));
     let (name, grown) = (&args.name, ByteSize(grown));
@@ -100,68 +108,94 @@ fn incomplete(name: &str) -> String {
     format!("{name}{INCOMPLETE}")
 }
 
-/// The volume to fill, and whether it was made for this.
-fn find_or_make(pool: &Pool, args: &VolumeImportArgs, source: &Source) -> Result<(Volume, bool)> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let (name, file) = (&args.name, args.file.display());
-    let len = source.len();
-    match pool.volume(name) {
-        Ok(volume) => {
-            let size = volume.size_bytes();
+/// One import.
+struct Import<'a> {
+    door: &'a Door,
+    args: &'a VolumeImportArgs,
+    printer: &'a Printer,
+}
+
+impl Import<'_> {
+    fn call(&self, operation: &Operation, request: &impl Serialize) -> Result<Report> {
+        self.door.call(operation, request, self.printer)
+    }
+
+    /// The volume to fill, whether it was made for this, and how much data it holds.
+    fn find_or_make(&self, source: &Source) -> Result<(Box<dyn Asked>, bool, u64)> {
+        let Self { door, args, .. } = self;
+        let (name, file, len) = (&args.name, args.file.display(), source.len());
+        let volumes = volume_list::listed(door, None, self.printer)?;
+        if let Some(found) = volumes.iter().find(|volume| volume.name == *name) {
+            let size = found.size_bytes;
             if let Some(len) = len.filter(|&len| len > size) {
                 return Err(too_large(args, len, size));
             }
-            Ok((volume, false))
+            return Ok((door.volume(name)?, false, found.mapped_bytes));
         }
-        Err(PoolError::NoVolume { .. }) => {
-            let size = match (args.size, len) {
-                (Some(size), Some(len)) if len > size.bytes() => {
-                    return Err(too_large(args, len, size.bytes()));
-                }
-                (Some(size), _) => size,
-                (None, Some(0)) => return Err(empty(&file.to_string())),
-                (None, Some(len)) => ByteSize(len.next_multiple_of(SECTOR_BYTES)),
-                (None, None) => FIRST_SIZE,
-            };
-            match pool.create_volume(&incomplete(name), size) {
-                Ok(volume) => Ok((volume, true)),
-                Err(PoolError::VolumeExists(left)) => {
-                    let at = args.pool.display();
-                    let message = format!("volume '{left}' is there: an import that did not end");
-                    Err(Failure::nothing_done(message)
-                        .hint(format!("remove it with: onefold volume delete {at} {left}")))
-                }
-                Err(error) => Err(failed(error)),
+        let size_bytes = match (args.size, len) {
+            (Some(size), Some(len)) if len > size.bytes() => {
+                return Err(too_large(args, len, size.bytes()));
             }
-        }
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// Leave no volume that looks whole.
-fn give_up(failure: Failure, pool: Pool, args: &VolumeImportArgs, made: bool) -> Failure {
-    let name = &args.name;
-    if !made {
-        // What came before the failure is as good as it was; the pool says so if not.
-        let closed = pool.close();
-        let failure = failure.left(&format!(
-            "volume '{name}' holds the beginning of '{}' now, and what it held before behind that",
-            args.file.display()
-        ));
-        return match closed {
-            Ok(()) => failure,
-            Err(error) => failure.hint(Failure::pool(&args.pool, error).message),
+            (Some(size), _) => size.bytes(),
+            (None, Some(0)) => return Err(empty(&file.to_string())),
+            (None, Some(len)) => len.next_multiple_of(SECTOR_BYTES),
+            (None, None) => FIRST_SIZE.bytes(),
         };
+        let name = incomplete(name);
+        if volumes.iter().any(|volume| volume.name == name) {
+            let at = args.pool.display();
+            let message = format!("volume '{name}' is there: an import that did not end");
+            return Err(Failure::nothing_done(message)
+                .hint(format!("remove it with: onefold volume delete {at} {name}")));
+        }
+        let request = volume_create::Request { name: name.clone(), size_bytes };
+        self.call(&table::VOLUME_CREATE, &request)?;
+        Ok((door.volume(&name)?, true, 0))
     }
-    let left = incomplete(name);
-    // The one that was made for this, or what a rename that failed has left of it.
-    if pool.delete_volume(&left).and_then(|()| pool.close()).is_ok() {
-        return failure.left(&format!("volume '{name}' was not made"));
+
+    /// Give the volume that is being filled this size.
+    fn resize(&self, volume: &dyn Asked, size_bytes: u64) -> Result<()> {
+        let name = incomplete(&self.args.name);
+        let request = volume_resize::Request { name, size_bytes, discard: false };
+        self.call(&table::VOLUME_RESIZE, &request)?;
+        volume.resized(size_bytes);
+        Ok(())
     }
-    let at = args.pool.display();
-    failure
-        .left(&format!("volume '{left}' holds the beginning of it"))
-        .hint(format!("remove that with: onefold volume delete {at} {left}"))
+
+    /// Give the volume that was filled its name.
+    fn rename(&self) -> Result<()> {
+        let (name, to) = (incomplete(&self.args.name), self.args.name.clone());
+        self.call(&table::VOLUME_RENAME, &volume_rename::Request { name, to }).map(|_| ())
+    }
+
+    /// Bytes of all files of the pool.
+    fn stored_bytes(&self) -> Result<u64> {
+        let status = self.call(&table::POOL_STATUS, &pool_status::Request::default())?;
+        Ok(status.result.get("stored_bytes").and_then(serde_json::Value::as_u64).unwrap_or(0))
+    }
+
+    /// Leave no volume that looks whole.
+    fn give_up(&self, failure: Failure, made: bool) -> Failure {
+        let name = &self.args.name;
+        if !made {
+            // What came before the failure is as good as it was; the pool says so if not.
+            return failure.left(&format!(
+                "volume '{name}' holds the beginning of '{}' now, and what it held before behind \
+                 that",
+                self.args.file.display()
+            ));
+        }
+        let left = incomplete(name);
+        // The one that was made for this, or what a rename that failed has left of it.
+        let request = volume_delete::Request { name: left.clone(), force: false };
+        if self.call(&table::VOLUME_DELETE, &request).is_ok() {
+            return failure.left(&format!("volume '{name}' was not made"));
+        }
+        let at = self.args.pool.display();
+        failure
+            .left(&format!("volume '{left}' holds the beginning of it"))
+            .hint(format!("remove that with: onefold volume delete {at} {left}"))
+    }
 }
 
 fn too_large(args: &VolumeImportArgs, len: u64, size: u64) -> Failure {
@@ -183,12 +217,6 @@ fn exact(bytes: u64) -> String {
     } else {
         short
     }
-}
-
-fn mapped_bytes(pool: &Pool, name: &str, args: &VolumeImportArgs) -> Result<u64> {
-    let status = pool.status().map_err(|error| Failure::pool(&args.pool, error))?;
-    let volume = status.volumes.iter().find(|volume| volume.name == name);
-    Ok(volume.map_or(0, |volume| volume.mapped_bytes))
 }
 
 /// What was moved, how fast.

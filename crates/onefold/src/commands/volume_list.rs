@@ -2,54 +2,90 @@
 //! Room: onefold.
 
 use onefold_block::ByteSize;
+use onefold_control::Report;
+use onefold_control::report::heading;
 use onefold_pool::{Budgets, VolumeStatus};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::args::VolumeListArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
+use crate::operate::door::{Door, Opening};
+use crate::operate::{Context, table};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::status_view::{VolumeJson, volume_table};
 
-#[derive(Serialize)]
-struct ListJson {
+/// Which volumes to list.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// Only the volume of this name.
+    pub name: Option<String>,
+}
+
+/// The list.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ListJson {
     schema_version: u32,
     pool: String,
     volumes: Vec<VolumeJson>,
 }
 
-/// Print the list.
-pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let budgets = Budgets::default();
-    let (pool, _) = open_pool::to_read_or_rescue(&args.pool, budgets, args.rescue, printer)?;
-    if let Some(name) = &args.name {
+/// List volumes.
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let (pool, at) = (context.pool, context.at.display());
+    if let Some(name) = &request.name {
         pool.volume(name).map_err(failed)?;
     }
-    let wanted = |volume: &VolumeStatus| args.name.as_ref().is_none_or(|name| *name == volume.name);
+    let wanted =
+        |volume: &VolumeStatus| request.name.as_ref().is_none_or(|name| *name == volume.name);
     let mut volumes = pool.status().map_err(failed)?.volumes;
     volumes.retain(wanted);
-    if args.json {
-        return printer.json(&ListJson {
-            schema_version: JSON_SCHEMA_VERSION,
-            pool: args.pool.display().to_string(),
-            volumes: volumes.iter().map(VolumeJson::from).collect(),
-        });
-    }
+    let report = Report::default().with_result(&ListJson {
+        schema_version: JSON_SCHEMA_VERSION,
+        pool: at.to_string(),
+        volumes: volumes.iter().map(VolumeJson::from).collect(),
+    });
     if volumes.is_empty() {
-        let at = args.pool.display();
-        printer.note(&format!("pool '{at}' has no volumes"));
-        printer.note(&format!("make one with: onefold volume create {at} NAME --size 64G"));
-        return Ok(());
+        let asides = vec![
+            format!("pool '{at}' has no volumes"),
+            format!("make one with: onefold volume create {at} NAME --size 64G"),
+        ];
+        return Ok(Report { asides, ..report });
     }
     let mut lines = volume_table(&volumes).lines(0);
     if let Some(head) = lines.first_mut() {
-        *head = printer.heading(head);
+        *head = heading(head);
     }
-    let total: u64 = volumes.iter().map(|volume| volume.mapped_bytes).sum();
-    printer.data(&(lines.join("\n") + "\n"))?;
+    let mut report = report.with_text(&(lines.join("\n") + "\n"));
     if volumes.len() > 1 {
-        printer.note(&format!("{} of data before reduction", ByteSize(total)));
+        let total: u64 = volumes.iter().map(|volume| volume.mapped_bytes).sum();
+        report.asides.push(format!("{} of data before reduction", ByteSize(total)));
     }
-    Ok(())
+    Ok(report)
+}
+
+/// The volumes of a pool, or the one of this name.
+pub fn listed(door: &Door, name: Option<&str>, printer: &Printer) -> Result<Vec<VolumeJson>> {
+    let request = Request { name: name.map(str::to_owned) };
+    let report = door.call(&table::VOLUME_LIST, &request, printer)?;
+    let list: std::result::Result<ListJson, _> = serde_json::from_value(report.result);
+    let nonsense = |error| Failure::bad(format!("the list of volumes makes no sense: {error}"));
+    list.map(|list| list.volumes).map_err(nonsense)
+}
+
+/// Print the list.
+pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
+    let budgets = Budgets::default();
+    let door = if args.rescue.rescue.is_some() {
+        let rescued = open_pool::to_read_or_rescue(&args.pool, budgets, args.rescue, printer)?;
+        Door::here(&args.pool, rescued.0)
+    } else {
+        Door::find(&args.pool, Opening::Read(budgets))?
+    };
+    let request = Request { name: args.name.clone() };
+    let report = door.call(&table::VOLUME_LIST, &request, printer)?;
+    printer.report(report, args.json)
 }

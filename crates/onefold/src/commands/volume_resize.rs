@@ -2,20 +2,45 @@
 //! Room: onefold.
 
 use onefold_block::{BlockDevice as _, ByteSize};
+use onefold_control::Report;
 use onefold_pool::Budgets;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::args::VolumeResizeArgs;
-use crate::failure::{Failure, Result};
-use crate::open_pool;
+use crate::failure::Result;
+use crate::operate::door::{self, Opening};
+use crate::operate::{Context, table};
 use crate::output::Printer;
 
-/// Resize the volume.
+/// A volume to resize.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Name of the volume.
+    pub name: String,
+    /// The new size, in bytes.
+    pub size_bytes: u64,
+    /// Shrink even if stored data lies past the new end, and throw that data away.
+    #[serde(default)]
+    pub discard: bool,
+}
+
+/// Resize the volume. Clients that are connected may use the new size at once; most learn of it
+/// when they connect again.
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let (pool, name, size) = (context.pool, &request.name, ByteSize(request.size_bytes));
+    let before = ByteSize(pool.volume(name).map_err(failed)?.size_bytes());
+    pool.resize_volume(name, size, request.discard).map_err(failed)?;
+    Ok(Report::note(format!("volume '{name}' has {size} now, {before} before")))
+}
+
+/// Resize the volume, and say so.
 pub fn run(args: &VolumeResizeArgs, printer: &Printer) -> Result<()> {
-    let failed = |error| Failure::pool(&args.pool, error);
-    let pool = open_pool::to_write(&args.pool, Budgets::default())?;
-    let before = ByteSize(pool.volume(&args.name).map_err(failed)?.size_bytes());
-    pool.resize_volume(&args.name, args.size, args.discard).map_err(failed)?;
-    pool.close().map_err(failed)?;
-    printer.note(&format!("volume '{}' has {} now, {before} before", args.name, args.size));
-    Ok(())
+    let (name, size_bytes) = (args.name.clone(), args.size.bytes());
+    let request = Request { name, size_bytes, discard: args.discard };
+    let opening = Opening::Write(Budgets::default());
+    let report = door::call(&args.pool, opening, &table::VOLUME_RESIZE, &request, printer)?;
+    printer.report(report, false)
 }

@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     ("onefold serve", "cache_policy", online_policies),
     ("onefold pool", "cache_policy", online_policies),
     ("onefold volume resize", "name", volumes),
+    ("onefold volume rename", "name", volumes),
     ("onefold volume list", "name", volumes),
     ("onefold volume delete", "name", volumes),
     ("onefold volume import", "name", volumes),

@@ -2,6 +2,7 @@
 //! Room: onefold.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,25 +22,46 @@ const LONG_IDLE: Duration = Duration::from_mins(10);
 /// Work in one step, in bytes read and written: what a client that comes back waits for, at most.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// How to work, which may change while it does.
+pub struct Knobs(Mutex<BackgroundArgs>);
+
+impl Knobs {
+    /// As they are now.
+    pub fn get(&self) -> BackgroundArgs {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Work like this from now on, and let writers keep to the target.
+pub fn set(pool: &Pool, knobs: &Knobs, args: BackgroundArgs) {
+    *knobs.0.lock().unwrap_or_else(PoisonError::into_inner) = args;
+    let works = args.background != Background::Off;
+    pool.set_space_target(works.then_some(args.space_target));
+}
+
 /// The thread, while it runs.
 pub struct Worker {
     stop: Sender<()>,
     thread: JoinHandle<()>,
+    knobs: Arc<Knobs>,
 }
 
 impl Worker {
-    /// Begin, if anything is to be done in the background.
-    pub fn start(pool: &Pool, args: BackgroundArgs) -> failure::Result<Option<Self>> {
-        if args.background == Background::Off {
-            return Ok(None);
-        }
-        pool.set_space_target(Some(args.space_target));
+    /// Begin.
+    pub fn start(pool: &Pool, args: BackgroundArgs) -> failure::Result<Self> {
+        let knobs = Arc::new(Knobs(Mutex::new(args)));
+        set(pool, &knobs, args);
         let (stop, stopped) = channel();
-        let pool = pool.clone();
+        let (pool, of_thread) = (pool.clone(), Arc::clone(&knobs));
         let run = move || {
             let mut pause = LOOK;
             let (mut seen, mut idle_since) = (pool.activity(), Instant::now());
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
+                let args = of_thread.get();
+                if args.background == Background::Off {
+                    pause = REST;
+                    continue;
+                }
                 let now = pool.activity();
                 if !is_idle(&seen, &now) {
                     idle_since = Instant::now();
@@ -53,7 +75,12 @@ impl Worker {
         };
         let thread = Builder::new().name("background".to_owned()).spawn(run);
         let failed = |error| Failure::nothing_done(format!("cannot start a thread: {error}"));
-        Ok(Some(Self { stop, thread: thread.map_err(failed)? }))
+        Ok(Self { stop, thread: thread.map_err(failed)?, knobs })
+    }
+
+    /// How it works.
+    pub fn knobs(&self) -> Arc<Knobs> {
+        Arc::clone(&self.knobs)
     }
 
     /// Stop after the step that is under way.

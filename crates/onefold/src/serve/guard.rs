@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use onefold_block::{BlockDevice, Generation};
-use onefold_nbd::{ExportEntry, ExportTable, Exports};
+use onefold_nbd::{ExportEntry, Exports};
 
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
@@ -21,7 +21,7 @@ const MARK: &str = "@g";
 
 /// The exports of one generation of a store.
 pub struct Guard {
-    table: ExportTable,
+    table: Box<dyn Exports>,
     generation: Generation,
     /// Whether clients that do not name the generation are refused.
     closed: bool,
@@ -30,10 +30,10 @@ pub struct Guard {
 
 impl Guard {
     /// These exports, closed to whoever does not name the generation if `closed`.
-    pub fn new(table: ExportTable, generation: Generation, closed: bool) -> Self {
+    pub fn new(table: impl Exports + 'static, generation: Generation, closed: bool) -> Self {
         // Before the first request wants it.
         reserve::set_aside();
-        Self { table, generation, closed, told: Once::new() }
+        Self { table: Box::new(table), generation, closed, told: Once::new() }
     }
 
     /// The export and the generation that a name asks for, if it names one.
@@ -125,6 +125,7 @@ pub fn settle(
 #[cfg(test)]
 mod tests {
     use onefold_block::MemDevice;
+    use onefold_nbd::ExportTable;
 
     use super::*;
 

@@ -38,7 +38,9 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     hash: ContentHash,
     path: PathBuf,
-    writer: JoinHandle<()>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Names of devices, in the order of their numbers.
+    names: Mutex<Vec<String>>,
 }
 
 struct Shared {
@@ -93,7 +95,8 @@ impl Prepared {
     pub fn begin<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Result<Recorder> {
         let unused = RecordingEncoder::new(self.unit).expect("a unit that was accepted");
         let mut encoder = std::mem::replace(&mut self.encoder, unused);
-        for (stream, name) in (0..).zip(names) {
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        for (stream, name) in (0..).zip(&names) {
             encoder.name(stream, name);
         }
         let file = self.file.take().expect("it begins once");
@@ -113,16 +116,38 @@ impl Prepared {
         let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
         let hash = ContentHash { block_bytes: self.unit, reads: false, key: self.key, hash };
         let (clock, path) = (Arc::new(SystemClock::new()), self.path.clone());
-        Ok(Recorder { shared, clock, hash, path, writer })
+        let (names, writer) = (Mutex::new(names), Mutex::new(Some(writer)));
+        Ok(Recorder { shared, clock, hash, path, writer, names })
     }
 }
 
 impl Recorder {
-    /// Nothing was served: the file goes away.
-    pub fn abandon(self) {
+    /// Ends the writer, which is waited for; whether it ended well.
+    fn end(&self) -> bool {
+        // If nobody takes it, the writer has ended, and has said why.
         let _ = self.shared.to_writer.send(Message::Stop);
-        let _ = self.writer.join();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.is_none_or(|writer| writer.join().is_ok())
+    }
+
+    /// Nothing was served: the file goes away.
+    pub fn abandon(&self) {
+        self.end();
         let _ = std::fs::remove_file(&self.path);
+    }
+
+    /// A device that is recorded under this name, which may be new.
+    pub fn named_device(&self, name: &str, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+        let stream = {
+            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            names.iter().position(|known| known == name).unwrap_or_else(|| {
+                names.push(name.to_owned());
+                let stream = names.len() - 1;
+                self.shared.encoder().name(stream as u32, name);
+                stream
+            })
+        };
+        self.device(stream as u32, device)
     }
 
     /// A device that is recorded; `stream` is the number of its name.
@@ -150,10 +175,8 @@ impl Recorder {
     }
 
     /// Writes the rest, and says how much there is.
-    pub fn finish(self, printer: &Printer) {
-        // If nobody takes it, the writer has ended, and has said why.
-        let _ = self.shared.to_writer.send(Message::Stop);
-        let whole = self.writer.join().is_ok() && !self.shared.ended.load(Ordering::Acquire);
+    pub fn finish(&self, printer: &Printer) {
+        let whole = self.end() && !self.shared.ended.load(Ordering::Acquire);
         if whole {
             let requests = self.shared.requests.load(Ordering::Relaxed);
             printer.note(&format!("recorded {requests} requests in '{}'", self.path.display()));

@@ -6,13 +6,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use onefold_block::{BlockDevice as _, BlockError, Extent, ExtentKind};
-use onefold_pool::Volume;
+use onefold_block::{BlockError, Extent, ExtentKind};
 use serde::Serialize;
 
 use super::target::Target;
 use super::{Moved, PIECE_BYTES, Walk, in_parallel, workers};
 use crate::failure::{Failure, Result};
+use crate::operate::remote_volume::Asked;
 use crate::progress::Bar;
 
 /// A range of a volume that cannot be read.
@@ -33,13 +33,14 @@ fn is_local(error: &BlockError) -> bool {
 
 /// Copy all that can be read of a volume into a target, and zeroes for the rest.
 pub fn export_readable(
-    volume: &Volume,
+    volume: &dyn Asked,
+    name: &str,
     target: &Target,
     bar: &Bar,
 ) -> Result<(Moved, Vec<Damaged>)> {
     let walk = Mutex::new(Walk::default());
     let export =
-        Salvage { volume, target, damage: Mutex::default(), data_bytes: AtomicU64::new(0) };
+        Salvage { volume, name, target, damage: Mutex::default(), data_bytes: AtomicU64::new(0) };
     let workers = if target.is_stream() { 1 } else { workers() };
     in_parallel(workers, |stop| {
         let mut buf = vec![0; PIECE_BYTES];
@@ -69,7 +70,8 @@ pub fn export_readable(
 
 /// What the workers of one export share.
 struct Salvage<'a> {
-    volume: &'a Volume,
+    volume: &'a dyn Asked,
+    name: &'a str,
     target: &'a Target,
     damage: Mutex<Vec<Damaged>>,
     /// Copied so far.
@@ -78,7 +80,7 @@ struct Salvage<'a> {
 
 impl Salvage<'_> {
     fn failed(&self, error: &BlockError) -> Failure {
-        Failure::volume(&self.volume.name(), error)
+        Failure::volume(self.name, error)
     }
 
     /// Zeroes for a range that cannot be read.
@@ -136,7 +138,10 @@ type Step = (u64, Extent, Option<BlockError>);
 
 impl Walk {
     /// The next extent, also where the map is damaged.
-    fn next_readable(&mut self, volume: &Volume) -> std::result::Result<Option<Step>, BlockError> {
+    fn next_readable(
+        &mut self,
+        volume: &dyn Asked,
+    ) -> std::result::Result<Option<Step>, BlockError> {
         let chunk = u64::from(volume.preferred_block_bytes());
         match self.next_piece(volume, PIECE_BYTES as u64) {
             Ok(piece) => return Ok(piece.map(|(offset, extent)| (offset, extent, None))),

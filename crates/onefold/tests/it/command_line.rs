@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::harness::{Sandbox, run};
 
 /// Compare with a file of the repository; `ONEFOLD_UPDATE=1` writes it instead.
-fn assert_is_file(path: &Path, text: &str) {
+pub fn assert_is_file(path: &Path, text: &str) {
     if std::env::var_os("ONEFOLD_UPDATE").is_some() {
         fs::write(path, text).unwrap();
     }
@@ -19,7 +19,7 @@ fn assert_is_file(path: &Path, text: &str) {
     assert_eq!(expected, text, "{} {stale}", path.display());
 }
 
-fn crate_path(name: &str) -> PathBuf {
+pub fn crate_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 

@@ -314,7 +314,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(contents(&path));
-        } else {
+        } else if path.is_file() {
             let bytes = fs::read(&path).unwrap();
             found.insert(path, bytes);
         }

@@ -10,6 +10,7 @@ mod bounds;
 mod clients;
 mod command_line;
 mod completion;
+mod control;
 mod crash;
 mod damage;
 mod deduplicate;

@@ -1,0 +1,82 @@
+//! Asks the server of a store.
+//! Room: onefold-control.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::http::{Method, encoded, receive_answer};
+use crate::socket;
+
+/// Longest answer, in bytes: 10,000 volumes, or a piece of one.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How long an answer may take: all that takes longer is a job, which is asked after again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The connection failed.
+    #[error("the server does not answer: {0}")]
+    Io(#[from] io::Error),
+    /// What came is not what such a server says.
+    #[error("the server's answer makes no sense: {0}")]
+    Nonsense(String),
+}
+
+/// A connection to a server.
+pub struct Client {
+    stream: UnixStream,
+    /// How the person who asks named the store, for messages.
+    named: String,
+}
+
+/// An answer.
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as a document.
+    pub fn json(&self) -> Result<Value, ClientError> {
+        serde_json::from_slice(&self.body).map_err(|e| ClientError::Nonsense(e.to_string()))
+    }
+}
+
+impl Client {
+    /// A connection to whoever serves the store in a folder; `None` if nobody does.
+    pub fn connect(folder: &Path) -> io::Result<Option<Self>> {
+        let Some(stream) = socket::connect(folder)? else { return Ok(None) };
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let named = encoded(folder.as_os_str().as_encoded_bytes());
+        Ok(Some(Self { stream, named }))
+    }
+
+    /// Ask once.
+    pub fn ask(
+        &mut self,
+        method: Method,
+        target: &str,
+        body: &[u8],
+    ) -> Result<Answer, ClientError> {
+        let head = format!(
+            "{} {target} HTTP/1.1\r\nHost: onefold\r\nOnefold-Pool: {}\r\nContent-Length: {}\r\n\r\n",
+            method.name(),
+            self.named,
+            body.len()
+        );
+        self.stream.write_all(head.as_bytes())?;
+        self.stream.write_all(body)?;
+        let (status, body) =
+            receive_answer(ANSWER_BYTES_MAX, &mut |piece| self.stream.read(piece))?;
+        Ok(Answer { status, body })
+    }
+}

@@ -1,0 +1,24 @@
+//! Room: how a running server is asked and told, beside what it serves.
+//!
+//! [`socket`] is the socket in a store's folder, [`http`] the little of HTTP/1.1 that is spoken on
+//! it, [`server`] answers in threads of its own with bounded places and times, [`jobs`] know what
+//! became of a command whose client is gone, [`api`] turns a table of operations into addresses,
+//! and [`openapi`] into the document that describes them. What the operations do is the door's.
+
+pub mod api;
+pub mod client;
+pub mod http;
+pub mod jobs;
+pub mod openapi;
+pub mod peer;
+pub mod report;
+pub mod server;
+pub mod socket;
+
+pub use api::{Api, OperationInfo, Operations, PREFIX};
+pub use client::{Client, ClientError};
+pub use http::{Method, Request, Response};
+pub use jobs::{Job, Jobs, Progress, Turn, Unit};
+pub use peer::{Admission, Peer};
+pub use report::{Fault, Report};
+pub use server::{Handler, Limits, Server};

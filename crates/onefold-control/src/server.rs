@@ -1,0 +1,339 @@
+//! Answers clients in threads of its own, each for a bounded time and in one of a few places.
+//! Room: onefold-control.
+//! Invariants: (1) a client that hangs, floods or leaves costs a place for a bounded time and
+//! nothing else  (2) stopping waits for answers that are under way, for a bounded time.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown as End, shutdown};
+
+use crate::http::{Incoming, Request, Response, receive};
+use crate::peer::{Admission, Peer, user_of};
+use crate::socket::Bound;
+
+/// Who answers requests.
+pub trait Handler: Send + Sync + 'static {
+    /// The answer. It may take as long as it says to clients that it may.
+    fn handle(&self, request: &Request, peer: Peer) -> Response;
+}
+
+/// How much a server puts up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most clients at once; further ones are told so and closed.
+    pub clients: usize,
+    /// Longest body of a request, in bytes.
+    pub body_bytes: usize,
+    /// How long a client may say nothing between two requests.
+    pub idle: Duration,
+    /// How long a request may take to come.
+    pub receive: Duration,
+    /// How long a client may take none of an answer.
+    pub send: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 32,
+            body_bytes: 4 << 20,
+            idle: Duration::from_secs(30),
+            receive: Duration::from_secs(10),
+            send: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How long a client that was refused may go on sending before the connection is cut.
+const LINGER: Duration = Duration::from_millis(500);
+/// How long stopping waits for answers.
+const STOP: Duration = Duration::from_secs(5);
+
+/// A stream of either kind.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Self::Unix(stream) => user_of(stream),
+            Self::Tcp(stream) => stream.peer_addr().map(Peer::Address),
+        }
+    }
+
+    fn again(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+        })
+    }
+
+    fn end(&self, how: Shutdown) {
+        // It may have ended already.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    fn wait_to_read(&self, time: Duration) -> io::Result<()> {
+        let time = Some(time.max(Duration::from_millis(1)));
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(time),
+            Self::Tcp(stream) => stream.set_read_timeout(time),
+        }
+    }
+
+    fn wait_to_write(&self, time: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_write_timeout(Some(time)),
+            Self::Tcp(stream) => stream.set_write_timeout(Some(time)),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buf),
+            Self::Tcp(stream) => stream.read(buf),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(buf),
+            Self::Tcp(stream) => stream.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// A server that runs. Dropping it stops it.
+pub struct Server {
+    crowd: Arc<Crowd>,
+    listener: Arc<Listener>,
+    acceptor: Option<JoinHandle<()>>,
+    /// Its file goes when it is no longer listened to.
+    _bound: Option<Bound>,
+}
+
+/// What all clients share.
+struct Crowd {
+    clients: Mutex<BTreeMap<u64, Stream>>,
+    gone: Condvar,
+    stopping: AtomicBool,
+    handler: Arc<dyn Handler>,
+    admission: Admission,
+    limits: Limits,
+}
+
+impl Server {
+    /// Answer on the socket in a store's folder.
+    pub fn on_socket(bound: Bound, handler: Arc<dyn Handler>, limits: Limits) -> io::Result<Self> {
+        let listener = Listener::Unix(bound.listener.try_clone()?);
+        let admission = bound.admission;
+        Self::start(listener, Some(bound), admission, handler, limits)
+    }
+
+    /// Answer at an address, whoever asks.
+    pub fn on_address(
+        listener: TcpListener,
+        handler: Arc<dyn Handler>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        Self::start(Listener::Tcp(listener), None, Admission::All, handler, limits)
+    }
+
+    fn start(
+        listener: Listener,
+        bound: Option<Bound>,
+        admission: Admission,
+        handler: Arc<dyn Handler>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let crowd = Arc::new(Crowd {
+            clients: Mutex::default(),
+            gone: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            handler,
+            admission,
+            limits,
+        });
+        let listener = Arc::new(listener);
+        let (of_thread, coming) = (Arc::clone(&listener), Arc::clone(&crowd));
+        let run = move || accept(&of_thread, &coming);
+        let acceptor = Some(Builder::new().name("control-accept".to_owned()).spawn(run)?);
+        Ok(Self { crowd, listener, acceptor, _bound: bound })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.crowd.stopping.store(true, Ordering::Release);
+        // The thread's wait for the next client ends by this.
+        let _ = match &*self.listener {
+            Listener::Unix(listener) => shutdown(listener, End::Both),
+            Listener::Tcp(listener) => shutdown(listener, End::Both),
+        };
+        if self.acceptor.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that accepts clients of the control socket has failed");
+        }
+        let deadline = Instant::now() + STOP;
+        let mut clients = self.crowd.clients();
+        for client in clients.values() {
+            client.end(Shutdown::Read);
+        }
+        while !clients.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.crowd.gone.wait_timeout(clients, left);
+            clients = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        for client in clients.values() {
+            client.end(Shutdown::Both);
+        }
+    }
+}
+
+fn accept(listener: &Listener, crowd: &Arc<Crowd>) {
+    for number in 0.. {
+        let accepted = match listener {
+            Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        };
+        if crowd.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        match accepted.and_then(|stream| begin(number, stream, crowd)) {
+            Ok(()) => {}
+            Err(error) => {
+                tracing::debug!("a client of the control socket: {error}");
+                // Without descriptors or memory the next attempt would fail at once, too.
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+fn begin(number: u64, mut stream: Stream, crowd: &Arc<Crowd>) -> io::Result<()> {
+    stream.wait_to_write(crowd.limits.send)?;
+    let full = {
+        let mut clients = crowd.clients();
+        let full = clients.len() >= crowd.limits.clients;
+        if !full {
+            clients.insert(number, stream.again()?);
+        }
+        full
+    };
+    if full {
+        // It fits any socket's buffer: nobody waits for the client.
+        let answer = Response::error(503, "all places are taken, try again");
+        return answer.with("Retry-After", "1").send(&mut stream, false).map(|_| ());
+    }
+    let of_thread = Arc::clone(crowd);
+    let run = move || {
+        let _leaving = Leaving(&of_thread, number);
+        if let Err(error) = of_thread.serve(stream) {
+            tracing::debug!("a client of the control socket: {error}");
+        }
+    };
+    let spawned = Builder::new().name("control-client".to_owned()).spawn(run);
+    if spawned.is_err() {
+        crowd.clients().remove(&number);
+    }
+    spawned.map(|_| ())
+}
+
+/// A client's place is free again, however its thread ends.
+struct Leaving<'a>(&'a Crowd, u64);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.clients().remove(&self.1);
+        self.0.gone.notify_all();
+    }
+}
+
+impl Crowd {
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Stream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, mut stream: Stream) -> io::Result<()> {
+        let peer = stream.peer()?;
+        let mut left = Vec::new();
+        loop {
+            let mut deadline = (!left.is_empty()).then(|| Instant::now() + self.limits.receive);
+            let mut more = |piece: &mut [u8]| {
+                let now = Instant::now();
+                let wait =
+                    deadline.map_or(self.limits.idle, |end| end.saturating_duration_since(now));
+                if wait.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                stream.wait_to_read(wait)?;
+                let count = stream.read(piece)?;
+                deadline.get_or_insert_with(|| Instant::now() + self.limits.receive);
+                Ok(count)
+            };
+            let request = match receive(&mut left, self.limits.body_bytes, &mut more)? {
+                Incoming::Gone => return Ok(()),
+                Incoming::Refused(refusal) => {
+                    let answer = Response::error(refusal.status, &refusal.why);
+                    answer.send(&mut stream, false)?;
+                    return linger(&mut stream);
+                }
+                Incoming::Request(request) => request,
+            };
+            let keeps = request.keeps && !self.stopping.load(Ordering::Acquire);
+            let response = if self.admission.admits(peer) {
+                self.handler.handle(&request, peer)
+            } else {
+                Response::error(403, "this server listens to its owner, to root and to its group")
+            };
+            if !response.send(&mut stream, keeps)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Let a client read why it is refused: a connection that is closed on bytes that nobody took is
+/// reset, and the answer is lost with it.
+fn linger(stream: &mut Stream) -> io::Result<()> {
+    stream.end(Shutdown::Write);
+    let deadline = Instant::now() + LINGER;
+    let mut waste = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        stream.wait_to_read(left)?;
+        if stream.read(&mut waste)? == 0 {
+            return Ok(());
+        }
+    }
+}

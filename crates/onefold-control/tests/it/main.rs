@@ -1,0 +1,6 @@
+//! A server on a socket, and clients that behave badly.
+//! Room: onefold-control.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod hostile;

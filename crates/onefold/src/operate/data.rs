@@ -1,0 +1,130 @@
+//! The pieces of volumes on the control socket: how `volume import` and `volume export` work on a
+//! pool that is served.
+//! Room: onefold.
+
+use std::io;
+
+use onefold_block::{BlockDevice as _, BlockError, Extent, ExtentKind, ZeroOptions};
+use onefold_control::{Method, Request, Response};
+use onefold_pool::{Pool, PoolError, Volume};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Longest piece that is read at once, in bytes.
+const PIECE_BYTES_MAX: u64 = 4 << 20;
+
+/// An error of a volume as it travels.
+#[derive(Serialize, Deserialize)]
+pub struct Told {
+    error: ToldError,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldError {
+    kind: String,
+    message: String,
+}
+
+fn told(error: &BlockError) -> Response {
+    let (kind, message) = match error {
+        BlockError::NoSpace(why) => ("no-space", why.clone()),
+        BlockError::Corrupt(why) => ("corrupt", why.clone()),
+        BlockError::Poisoned(why) => ("poisoned", why.clone()),
+        BlockError::ReadOnly => ("read-only", error.to_string()),
+        BlockError::ShuttingDown => ("shutting-down", error.to_string()),
+        error => ("other", error.to_string()),
+    };
+    let error = ToldError { kind: kind.to_owned(), message };
+    Response::json(500, &json!(Told { error }))
+}
+
+/// The error that was told of a volume.
+pub fn error_of(told: Told, name: &str) -> BlockError {
+    let ToldError { kind, message } = told.error;
+    match kind.as_str() {
+        "no-space" => BlockError::NoSpace(message),
+        "corrupt" => BlockError::Corrupt(message),
+        "poisoned" => BlockError::Poisoned(message),
+        "read-only" => BlockError::ReadOnly,
+        "shutting-down" => BlockError::ShuttingDown,
+        _ => BlockError::Io { context: format!("'{name}'"), source: io::Error::other(message) },
+    }
+}
+
+/// Extents that were told.
+pub fn extents_of(bytes: &[u8]) -> Result<Vec<Extent>, BlockError> {
+    let nonsense = || BlockError::Io {
+        context: "read from the server".to_owned(),
+        source: io::ErrorKind::InvalidData.into(),
+    };
+    let rows: Vec<(u64, u8)> = serde_json::from_slice(bytes).map_err(|_| nonsense())?;
+    let extent = |(len_bytes, kind)| {
+        let kind = match kind {
+            0 => ExtentKind::Hole,
+            1 => ExtentKind::Zero,
+            2 => ExtentKind::Data,
+            _ => return Err(nonsense()),
+        };
+        Ok(Extent { len_bytes, kind })
+    };
+    rows.into_iter().map(extent).collect()
+}
+
+/// The answer to a request for a piece of a volume. `path` is what comes behind `data/`.
+pub fn answer(pool: &Pool, path: &str, request: &Request) -> Response {
+    let (name, what) = path.split_once('/').unwrap_or((path, ""));
+    let volume = match pool.volume(name) {
+        Ok(volume) => volume,
+        Err(error @ PoolError::NoVolume { .. }) => return Response::error(404, &error.to_string()),
+        Err(error) => return Response::error(500, &error.to_string()),
+    };
+    let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());
+    let (offset, length) = (number("offset"), number("length"));
+    let done = match (request.method, what, offset, length) {
+        (Method::Get, "", ..) => Ok(json!({
+            "size_bytes": volume.size_bytes(),
+            "block_bytes": volume.preferred_block_bytes(),
+        })),
+        (Method::Get, "bytes", Some(offset), Some(length)) => {
+            return match read(&volume, offset, length) {
+                Ok(bytes) => Response::bytes(200, "application/octet-stream", bytes),
+                Err(error) => told(&error),
+            };
+        }
+        (Method::Put, "bytes", Some(offset), _) => {
+            volume.write_at(offset, &request.body, false).map(|()| Value::Null)
+        }
+        (Method::Post, "zeroes", Some(offset), Some(length)) => {
+            let zeroed = volume.write_zeroes(offset, length, ZeroOptions::default());
+            zeroed.map(|()| Value::Null)
+        }
+        (Method::Post, "flush", ..) => volume.flush().map(|()| Value::Null),
+        (Method::Get, "extents", Some(offset), Some(length)) => {
+            let row = |extent: &Extent| match extent.kind {
+                ExtentKind::Hole => (extent.len_bytes, 0),
+                ExtentKind::Zero => (extent.len_bytes, 1),
+                ExtentKind::Data => (extent.len_bytes, 2),
+            };
+            let extents = volume.block_status(offset, length);
+            extents.map(|extents| json!(extents.iter().map(row).collect::<Vec<_>>()))
+        }
+        (Method::Get, "damaged", Some(offset), _) => {
+            Ok(json!({ "until": volume.damaged_until(offset) }))
+        }
+        _ => return Response::error(404, "a volume has bytes, extents, zeroes and flush"),
+    };
+    match done {
+        Ok(value) => Response::json(200, &value),
+        Err(error) => told(&error),
+    }
+}
+
+fn read(volume: &Volume, offset: u64, length: u64) -> Result<Vec<u8>, BlockError> {
+    if length > PIECE_BYTES_MAX {
+        let size = volume.size_bytes();
+        return Err(BlockError::OutOfRange { offset, len: length, size });
+    }
+    let mut bytes = vec![0; length as usize];
+    volume.read_at(offset, &mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,245 @@
+//! Who does an operation: the server that has the pool, or this process.
+//! Room: onefold.
+//! Invariant: either way it is the same function, and what is printed is the same.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onefold_control::jobs::{JobView, State};
+use onefold_control::{Client, ClientError, Fault, Job, Method, PREFIX, Progress, Report, Unit};
+use onefold_pool::{Budgets, Pool};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::remote_volume::{Asked, RemoteVolume};
+use super::{Context, Operation};
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::open_pool;
+use crate::output::Printer;
+use crate::progress::{self, Bar};
+
+/// How long a server that has the pool may take until it can be asked.
+const STARTING: Duration = Duration::from_secs(3);
+/// Between two looks for it, and between two questions after a job.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How the pool is opened if no server has it.
+#[derive(Clone, Copy)]
+pub enum Opening {
+    /// To look at it.
+    Read(Budgets),
+    /// To change it.
+    Write(Budgets),
+}
+
+/// A pool that operations can be done with.
+pub struct Door {
+    at: PathBuf,
+    behind: Behind,
+}
+
+enum Behind {
+    Server(Mutex<Client>),
+    Here { pool: Pool, writes: bool },
+}
+
+fn unanswered(pool: &Path, error: &ClientError) -> Failure {
+    Failure::bad(format!("pool '{}' is served, but {error}", pool.display()))
+}
+
+impl Door {
+    /// To the server that has the pool, or else to the pool itself.
+    pub fn find(at: &Path, opening: Opening) -> Result<Self> {
+        if let Some(served) = Self::served(at)? {
+            return Ok(served);
+        }
+        let open = || match opening {
+            Opening::Read(budgets) => open_pool::to_read(at, budgets).map(|pool| (pool, false)),
+            Opening::Write(budgets) => open_pool::to_write(at, budgets).map(|pool| (pool, true)),
+        };
+        let started = Instant::now();
+        loop {
+            match open() {
+                Ok((pool, writes)) => {
+                    let behind = Behind::Here { pool, writes };
+                    return Ok(Self { at: at.to_owned(), behind });
+                }
+                Err(failure) if !failure.held_by_a_server || started.elapsed() > STARTING => {
+                    return Err(failure);
+                }
+                // It may be about to listen, or about to end.
+                Err(_) => sleep(LOOK),
+            }
+            if let Some(served) = Self::served(at)? {
+                return Ok(served);
+            }
+        }
+    }
+
+    /// To the server that has the pool, if one has.
+    pub fn served(at: &Path) -> Result<Option<Self>> {
+        let failed = |error| {
+            Failure::unusable("ask the server of", at, error)
+                .hint("it listens to the pool's owner, to root and to the pool's group")
+        };
+        let found = Client::connect(at).map_err(failed)?;
+        let behind = |client| Behind::Server(Mutex::new(client));
+        Ok(found.map(|client| Self { at: at.to_owned(), behind: behind(client) }))
+    }
+
+    /// To a pool that is open.
+    pub fn here(at: &Path, pool: Pool) -> Self {
+        Self { at: at.to_owned(), behind: Behind::Here { pool, writes: false } }
+    }
+
+    /// Do an operation.
+    pub fn call(
+        &self,
+        operation: &Operation,
+        request: &impl Serialize,
+        printer: &Printer,
+    ) -> Result<Report> {
+        let shown = Shown::new(printer);
+        // Requests are plain structs of numbers and texts, which always are JSON.
+        let request = serde_json::to_value(request).unwrap_or_default();
+        let report = match &self.behind {
+            Behind::Server(client) => {
+                let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+                ask(&mut client, &self.at, operation, &request, &shown)
+            }
+            Behind::Here { pool, .. } => {
+                let bar = shown.clone();
+                let job = &Job::watched(move |progress| bar.show(progress));
+                let context = Context { pool, at: &self.at, cache: None, job, live: None };
+                (operation.run)(&context, request)
+            }
+        };
+        shown.finish();
+        report
+    }
+
+    /// A volume, to be read and written.
+    pub fn volume(&self, name: &str) -> Result<Box<dyn Asked>> {
+        let failed = |error| Failure::pool(&self.at, error);
+        Ok(match &self.behind {
+            Behind::Server(_) => Box::new(RemoteVolume::open(&self.at, name)?),
+            Behind::Here { pool, .. } => Box::new(pool.volume(name).map_err(failed)?),
+        })
+    }
+
+    /// Nothing more is to be done.
+    pub fn close(self) -> Result<()> {
+        match self.behind {
+            Behind::Here { pool, writes: true } => {
+                pool.close().map_err(|error| Failure::pool(&self.at, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Find the pool, do one operation, and leave it in order.
+pub fn call(
+    at: &Path,
+    opening: Opening,
+    operation: &Operation,
+    request: &impl Serialize,
+    printer: &Printer,
+) -> Result<Report> {
+    let door = Door::find(at, opening)?;
+    let report = door.call(operation, request, printer)?;
+    door.close()?;
+    Ok(report)
+}
+
+/// A name for a job that no other job has.
+fn job_id() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|e| Failure::nothing_done(format!("cannot draw random numbers: {e}")))?;
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+/// Have a server do it, and wait for the end.
+fn ask(
+    client: &mut Client,
+    at: &Path,
+    operation: &Operation,
+    request: &Value,
+    shown: &Shown,
+) -> Result<Report> {
+    let id = job_id()?;
+    let failed = |error: ClientError| unanswered(at, &error);
+    let body = request.to_string();
+    let path = format!("{}?job={id}&wait=0.2", operation.info.path());
+    let mut answer = client.ask(Method::Post, &path, body.as_bytes()).map_err(|error| {
+        failed(error).hint(format!(
+            "whether it was done is known to the server: /api/v1/jobs/{id} on '{}'",
+            at.join(onefold_control::socket::NAME).display()
+        ))
+    })?;
+    let mut cancelled = false;
+    interrupt::heed();
+    loop {
+        let said = answer.json().map_err(failed)?;
+        let Ok(view) = serde_json::from_value::<JobView>(said.clone()) else {
+            let fault = said.get("error").cloned().map(serde_json::from_value::<Fault>);
+            return Err(match fault {
+                Some(Ok(fault)) => Failure::of_fault(fault),
+                _ => unanswered(at, &ClientError::Nonsense(said.to_string())),
+            });
+        };
+        if let Some(progress) = &view.progress {
+            shown.show(progress);
+        }
+        match (view.state, view.report, view.error) {
+            (State::Done, Some(report), _) if cancelled && report.fault.is_some() => {
+                return Err(interrupt::failure(&report.notes.join("; ")));
+            }
+            (State::Done, Some(report), _) => return Ok(report),
+            (State::Failed, _, Some(fault)) => return Err(Failure::of_fault(fault)),
+            (State::Waiting | State::Running, ..) => {}
+            _ => return Err(unanswered(at, &ClientError::Nonsense(said.to_string()))),
+        }
+        let method = if interrupt::asked() && !cancelled { Method::Delete } else { Method::Get };
+        cancelled |= method == Method::Delete;
+        let path = format!("{PREFIX}jobs/{id}?wait=0.5");
+        answer = client.ask(method, &path, &[]).map_err(failed)?;
+    }
+}
+
+/// The line of progress, once there is any.
+#[derive(Clone)]
+struct Shown {
+    bar: Arc<Mutex<Option<Bar>>>,
+    printer: Arc<Printer>,
+}
+
+impl Shown {
+    fn new(printer: &Printer) -> Self {
+        Self { bar: Arc::default(), printer: Arc::new(printer.another()) }
+    }
+
+    fn show(&self, progress: &Progress) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = bar.get_or_insert_with(|| match progress.unit {
+            Unit::Bytes => progress::bytes(&self.printer, &progress.doing, Some(0)),
+            Unit::Blocks => progress::counted(&self.printer, &progress.doing, "blocks", None),
+        });
+        if let Some(total) = progress.total {
+            bar.set_length(total);
+        }
+        bar.set_position(progress.done);
+    }
+
+    fn finish(&self) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A volume of a pool that a server has, read and written through its control socket.
+//! Room: onefold.
+//! So files are opened by whoever runs the command, with their rights, and the server sees data
+//! alone. Each call takes a connection of its own, so that copies go on several threads.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use onefold_block::{BlockDevice, BlockError, Extent, WriteRequest, ZeroOptions};
+use onefold_control::http::encoded;
+use onefold_control::{Client, ClientError, Method};
+use onefold_pool::Volume;
+use serde_json::Value;
+
+use super::data::{self, Told};
+use crate::failure::{Failure, Result};
+
+/// Longest piece in one request, in bytes: less than a server takes.
+const PIECE_BYTES: usize = 2 << 20;
+
+/// A volume, whoever has it.
+pub trait Asked: BlockDevice + Send + Sync {
+    /// Where to go on after `block_status` failed at `offset` for damage, in bytes.
+    fn damaged_until(&self, offset: u64) -> u64;
+
+    /// It was given this size.
+    fn resized(&self, size_bytes: u64);
+}
+
+impl Asked for Volume {
+    fn damaged_until(&self, offset: u64) -> u64 {
+        Self::damaged_until(self, offset)
+    }
+
+    fn resized(&self, _: u64) {
+        // It knows by itself.
+    }
+}
+
+/// A volume behind a server.
+pub struct RemoteVolume {
+    at: PathBuf,
+    name: String,
+    size_bytes: AtomicU64,
+    block_bytes: u32,
+    idle: Mutex<Vec<Client>>,
+}
+
+impl RemoteVolume {
+    /// The volume of this name.
+    pub fn open(at: &Path, name: &str) -> Result<Self> {
+        let mut volume = Self {
+            at: at.to_owned(),
+            name: name.to_owned(),
+            size_bytes: AtomicU64::new(0),
+            block_bytes: 4096,
+            idle: Mutex::default(),
+        };
+        let about = volume.ask(Method::Get, "", &[]).map_err(|e| Failure::volume(name, &e))?;
+        let about: Value = serde_json::from_slice(&about).unwrap_or_default();
+        let number = |name: &str| about.get(name).and_then(Value::as_u64);
+        let nonsense = || Failure::bad(format!("volume '{name}': the server tells no size"));
+        let (size, block) = number("size_bytes").zip(number("block_bytes")).ok_or_else(nonsense)?;
+        *volume.size_bytes.get_mut() = size;
+        volume.block_bytes = block.try_into().map_err(|_| nonsense())?;
+        Ok(volume)
+    }
+
+    fn ask(
+        &self,
+        method: Method,
+        what: &str,
+        body: &[u8],
+    ) -> std::result::Result<Vec<u8>, BlockError> {
+        let failed = |source: std::io::Error| BlockError::Io {
+            context: "ask the server of the pool".to_owned(),
+            source,
+        };
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut client = match kept {
+            Some(client) => client,
+            None => Client::connect(&self.at).map_err(failed)?.ok_or_else(|| {
+                failed(std::io::Error::other("it is gone, and what was not flushed may be too"))
+            })?,
+        };
+        let path = format!("/api/v1/data/{}{what}", encoded(self.name.as_bytes()));
+        let answer = client.ask(method, &path, body).map_err(|error| match error {
+            ClientError::Io(error) => failed(error),
+            error @ ClientError::Nonsense(_) => failed(std::io::Error::other(error)),
+        })?;
+        if answer.status == 200 {
+            idle().push(client);
+            return Ok(answer.body);
+        }
+        Err(serde_json::from_slice::<Told>(&answer.body).map_or_else(
+            |_| failed(std::io::Error::other("its answer makes no sense")),
+            |told| data::error_of(told, &self.name),
+        ))
+    }
+
+    fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+        (0..len)
+            .step_by(PIECE_BYTES)
+            .map(move |at| (offset + at as u64, at..len.min(at + PIECE_BYTES)))
+    }
+}
+
+impl BlockDevice for RemoteVolume {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
+    fn preferred_block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), BlockError> {
+        for (at, piece) in Self::pieces(offset, buf.len()) {
+            let what = format!("/bytes?offset={at}&length={}", piece.len());
+            let got = self.ask(Method::Get, &what, &[])?;
+            if got.len() != piece.len() {
+                let source = std::io::ErrorKind::UnexpectedEof.into();
+                return Err(BlockError::Io { context: "read from the server".to_owned(), source });
+            }
+            buf[piece].copy_from_slice(&got);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> std::result::Result<(), BlockError> {
+        for (at, piece) in Self::pieces(offset, data.len()) {
+            self.ask(Method::Put, &format!("/bytes?offset={at}"), &data[piece])?;
+        }
+        if fua { self.flush() } else { Ok(()) }
+    }
+
+    fn write_batch(
+        &self,
+        requests: &[WriteRequest<'_>],
+        results: &mut Vec<std::result::Result<(), BlockError>>,
+    ) {
+        results.clear();
+        results.extend(requests.iter().map(|r| self.write_at(r.offset, r.data, r.fua)));
+    }
+
+    fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        options: ZeroOptions,
+    ) -> std::result::Result<(), BlockError> {
+        self.ask(Method::Post, &format!("/zeroes?offset={offset}&length={len}"), &[])?;
+        if options.fua { self.flush() } else { Ok(()) }
+    }
+
+    fn trim(&self, offset: u64, len: u64, fua: bool) -> std::result::Result<(), BlockError> {
+        self.write_zeroes(offset, len, ZeroOptions { fua, ..ZeroOptions::default() })
+    }
+
+    fn flush(&self) -> std::result::Result<(), BlockError> {
+        self.ask(Method::Post, "/flush", &[]).map(|_| ())
+    }
+
+    fn block_status(&self, offset: u64, len: u64) -> std::result::Result<Vec<Extent>, BlockError> {
+        let extents =
+            self.ask(Method::Get, &format!("/extents?offset={offset}&length={len}"), &[])?;
+        data::extents_of(&extents)
+    }
+}
+
+impl Asked for RemoteVolume {
+    fn damaged_until(&self, offset: u64) -> u64 {
+        let told = self.ask(Method::Get, &format!("/damaged?offset={offset}"), &[]).ok();
+        let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
+        told.and_then(|told| told.get("until")?.as_u64()).unwrap_or(offset)
+    }
+
+    fn resized(&self, size_bytes: u64) {
+        self.size_bytes.store(size_bytes, Ordering::Release);
+    }
+}

@@ -1,0 +1,108 @@
+//! All operations, one row each.
+//! Room: onefold.
+//!
+//! A new one: a request type and a function in its file in `commands/`, and a row here. The server,
+//! the document of `onefold api` and the door find it by that.
+
+use onefold_control::{OperationInfo, Turn};
+use schemars::SchemaGenerator;
+
+use super::{Operation, read};
+use crate::commands as c;
+
+/// Volumes are changed one after another.
+const VOLUMES: Turn = Turn::Waits("volumes");
+/// What moves data about is done one at a time.
+const SPACE: Turn = Turn::Refused("space");
+
+/// A row: the name, who waits, whether it changes anything, a line about it, its request, its
+/// result, its function.
+macro_rules! operation {
+    ($name:literal, $changes:literal, $turn:expr, $summary:literal,
+        $request:ty => $result:ty, $run:path) => {
+        Operation {
+            info: OperationInfo {
+                name: $name,
+                summary: $summary,
+                changes: $changes,
+                turn: $turn,
+                request: SchemaGenerator::subschema_for::<$request>,
+                result: SchemaGenerator::subschema_for::<$result>,
+            },
+            run: |context, request| $run(context, &read::<$request>(request)?),
+        }
+    };
+}
+
+/// What programs get where there is nothing to tell.
+type Nothing = ();
+
+/// Every operation.
+pub static OPERATIONS: &[Operation] = &[
+    VOLUME_CREATE,
+    VOLUME_LIST,
+    VOLUME_RESIZE,
+    VOLUME_RENAME,
+    VOLUME_DELETE,
+    POOL_STATUS,
+    POOL_RECLAIM,
+    POOL_DEDUPLICATE,
+    POOL_SET,
+    POOL_DRAIN,
+];
+
+/// The document that describes them.
+pub fn document() -> serde_json::Value {
+    let infos: Vec<OperationInfo> = OPERATIONS.iter().map(|operation| operation.info).collect();
+    onefold_control::openapi::document(&infos)
+}
+
+/// Make a volume.
+pub const VOLUME_CREATE: Operation = operation!(
+    "volume create", true, VOLUMES, "Make a thin volume",
+    c::volume_create::Request => Nothing, c::volume_create::operate);
+
+/// List volumes.
+pub const VOLUME_LIST: Operation = operation!(
+    "volume list", false, Turn::None, "List volumes",
+    c::volume_list::Request => c::volume_list::ListJson, c::volume_list::operate);
+
+/// Resize a volume.
+pub const VOLUME_RESIZE: Operation = operation!(
+    "volume resize", true, VOLUMES, "Grow or shrink a volume",
+    c::volume_resize::Request => Nothing, c::volume_resize::operate);
+
+/// Rename a volume.
+pub const VOLUME_RENAME: Operation = operation!(
+    "volume rename", true, VOLUMES, "Give a volume another name",
+    c::volume_rename::Request => Nothing, c::volume_rename::operate);
+
+/// Delete a volume.
+pub const VOLUME_DELETE: Operation = operation!(
+    "volume delete", true, VOLUMES, "Delete a volume and give back what only it held",
+    c::volume_delete::Request => Nothing, c::volume_delete::operate);
+
+/// What the pool holds.
+pub const POOL_STATUS: Operation = operation!(
+    "pool status", false, Turn::None, "What the pool holds, saves and uses",
+    c::pool_status::Request => crate::status_view::StatusJson, c::pool_status::operate);
+
+/// Win space back.
+pub const POOL_RECLAIM: Operation = operation!(
+    "pool reclaim", true, SPACE, "Win the space of overwritten data back, now",
+    c::pool_reclaim::Request => Nothing, c::pool_reclaim::operate);
+
+/// Find copies.
+pub const POOL_DEDUPLICATE: Operation = operation!(
+    "pool deduplicate", true, SPACE, "Find all that is stored more than once, now",
+    c::pool_deduplicate::Request => Nothing, c::pool_deduplicate::operate);
+
+/// Set limits.
+pub const POOL_SET: Operation = operation!(
+    "pool set", true, Turn::Waits("settings"), "Set limits of the running server",
+    c::pool_set::Request => Nothing, c::pool_set::operate);
+
+/// Stop the server.
+pub const POOL_DRAIN: Operation = operation!(
+    "pool drain", true, Turn::None, "Answer what was received, flush, and stop the server",
+    c::pool_drain::Request => Nothing, c::pool_drain::operate);

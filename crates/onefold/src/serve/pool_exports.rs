@@ -1,0 +1,106 @@
+//! The volumes of a pool as exports, as they are now: volumes come, go and change their names.
+//! Room: onefold.
+//! Invariant: a volume is one device for all clients, so that its clients can be counted.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onefold_block::{BlockDevice, ByteSize};
+use onefold_nbd::{ExportEntry, Exports};
+use onefold_pool::{Pool, Volume};
+
+use super::record::Recorder;
+
+/// The volumes of a pool.
+pub struct PoolExports {
+    pool: Pool,
+    recorder: Option<Arc<Recorder>>,
+    rows: Mutex<Vec<Row>>,
+}
+
+struct Row {
+    volume: Volume,
+    device: Arc<dyn BlockDevice>,
+}
+
+impl PoolExports {
+    /// Of this pool, recorded if there is a recorder.
+    pub fn new(pool: Pool, recorder: Option<Arc<Recorder>>) -> Self {
+        Self { pool, recorder, rows: Mutex::default() }
+    }
+
+    /// How many clients have a volume.
+    pub fn clients_of(&self, volume: &Volume) -> usize {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = rows.iter().find(|row| row.volume.is(volume));
+        row.map_or(0, |row| Arc::strong_count(&row.device) - 1)
+    }
+
+    fn device(&self, volume: &Volume) -> Arc<dyn BlockDevice> {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows.iter().find(|row| row.volume.is(volume)) {
+            return Arc::clone(&row.device);
+        }
+        // Devices that nobody has are made again when somebody comes.
+        rows.retain(|row| Arc::strong_count(&row.device) > 1);
+        let device: Arc<dyn BlockDevice> = Arc::new(volume.clone());
+        let device = match &self.recorder {
+            Some(recorder) => recorder.named_device(&volume.name(), device),
+            None => device,
+        };
+        rows.push(Row { volume: volume.clone(), device: Arc::clone(&device) });
+        device
+    }
+}
+
+impl Exports for PoolExports {
+    fn list(&self) -> Vec<ExportEntry> {
+        let entry = |volume: &Volume| ExportEntry {
+            name: volume.name(),
+            description: format!("{} thin volume", ByteSize(volume.size_bytes())),
+        };
+        self.pool.volumes().iter().map(entry).collect()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+        let volume = match self.pool.volume(name) {
+            Ok(volume) => Some(volume),
+            Err(_) if name.is_empty() => self.pool.volumes().into_iter().next(),
+            Err(_) => None,
+        };
+        volume.map(|volume| self.device(&volume))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    #[test]
+    fn volumes_come_go_and_change_their_names_and_their_clients_are_counted() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let exports = PoolExports::new(pool.clone(), None);
+        assert!(exports.list().is_empty() && exports.open("").is_none());
+        let first = pool.create_volume("a", ByteSize(1 << 20)).unwrap();
+        let (one, two) = (exports.open("a").unwrap(), exports.open("").unwrap());
+        assert_eq!(exports.clients_of(&first), 2);
+        pool.rename_volume("a", "b").unwrap();
+        let second = pool.create_volume("a", ByteSize(2 << 20)).unwrap();
+        assert_eq!(exports.open("a").unwrap().size_bytes(), 2 << 20);
+        assert_eq!((exports.clients_of(&first), exports.clients_of(&second)), (2, 0));
+        drop(one);
+        assert_eq!(exports.clients_of(&first), 1);
+        pool.resize_volume("b", ByteSize(3 << 20), false).unwrap();
+        assert_eq!(two.size_bytes(), 3 << 20, "a client's device has the new size");
+        pool.delete_volume("b").unwrap();
+        assert!(exports.open("b").is_none() && two.flush().is_ok());
+        assert!(two.read_at(0, &mut [0; 512]).is_err());
+        let names: Vec<String> = exports.list().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, ["a"]);
+    }
+}

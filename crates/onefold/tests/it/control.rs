@@ -1,0 +1,227 @@
+//! A pool that is served does what a stopped one does, in the same words, while clients use it.
+//! Room: onefold.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+
+use onefold_block::SplitMix64;
+use serde_json::Value;
+
+use crate::command_line::{assert_is_file, crate_path};
+use crate::harness::{ONEFOLD, Said, Sandbox, nbdsh, run, tool};
+
+/// Commands, in their order; in a folder with a pool `pool` and a file `file` of 3 MiB.
+const COMMANDS: [&str; 24] = [
+    "volume list pool",
+    "volume list pool --json",
+    "volume create pool a --size 8M",
+    "volume create pool a --size 8M",
+    "volume create pool -bad --size 8M",
+    "volume create pool b --size 0",
+    "volume resize pool a --size 16M",
+    "volume resize pool nosuch --size 16M",
+    "volume import pool a file",
+    "volume import pool c file",
+    "volume resize pool a --size 1M",
+    "volume resize pool a --size 1M --discard",
+    "volume rename pool c d",
+    "volume rename pool c e",
+    "volume rename pool d a",
+    "volume list pool",
+    "volume list pool d --json",
+    "volume list pool nosuch",
+    "volume export pool d out",
+    "volume export pool nosuch out2",
+    "pool reclaim pool --to 1.1",
+    "pool deduplicate pool",
+    "volume delete pool d",
+    "volume delete pool d",
+];
+
+/// What is said without what differs from run to run: times and rates, and what the pool's files
+/// take, which depends on when it was last tidied.
+fn words(said: &Said) -> (Option<i32>, String, String) {
+    let timeless = |line: &str| {
+        let ends = [" in 0", "; the pool grew", ", which freed", "x: "];
+        let end = ends.iter().find_map(|end| line.find(end)).unwrap_or(line.len());
+        line[..end].to_owned()
+    };
+    let err: Vec<String> = said.err.lines().map(timeless).collect();
+    (said.code, said.text().to_owned(), err.join("\n"))
+}
+
+fn with_a_pool() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "create", "pool", "first", "--size", "1G"]);
+    fs::write(sandbox.path("file"), SplitMix64::new(7).bytes(3 << 20)).unwrap();
+    sandbox
+}
+
+#[test]
+fn a_served_pool_and_a_stopped_one_answer_in_the_same_words() {
+    let (stopped, served) = (with_a_pool(), with_a_pool());
+    let mut server = served.serve("pool", &["--background", "off"]);
+    for line in COMMANDS {
+        let args: Vec<&str> = line.split(' ').collect();
+        let (here, there) = (words(&stopped.onefold(&args)), words(&served.onefold(&args)));
+        assert_eq!(here, there, "{line}");
+    }
+    let keys = |sandbox: &Sandbox| -> Vec<String> {
+        sandbox.status("pool").as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&stopped), keys(&served));
+    assert_eq!(stopped.status("pool")["volumes"], served.status("pool")["volumes"]);
+    for sandbox in [&stopped, &served] {
+        let (file, out) = (fs::read(sandbox.path("file")), fs::read(sandbox.path("out")));
+        assert!(file.unwrap() == out.unwrap(), "an export is what was imported");
+    }
+    let said = served.ok(&["pool", "drain", "pool"]);
+    assert!(said.err.contains("it has stopped"), "{}", said.err);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(served.onefold(&["pool", "drain", "pool"]).code, Some(2));
+    for sandbox in [&stopped, &served] {
+        sandbox.check("pool");
+    }
+}
+
+#[test]
+fn clients_that_are_connected_use_the_new_size_and_keep_what_is_renamed() {
+    let sandbox = with_a_pool();
+    let server = sandbox.serve("pool", &[]);
+    let script = format!(
+        "import subprocess, os\n\
+         def onefold(*args):\n    \
+             return subprocess.run([{onefold:?}] + list(args), capture_output=True, text=True)\n\
+         h.set_strict_mode(0)\n\
+         h.connect_uri({uri:?})\n\
+         h.pwrite(b'x' * 4096, 0)\n\
+         assert onefold('volume', 'resize', 'pool', 'first', '--size', '2G').returncode == 0\n\
+         h.pwrite(b'y' * 4096, (2 << 30) - 4096)\n\
+         assert h.pread(4096, (2 << 30) - 4096) == b'y' * 4096\n\
+         assert onefold('volume', 'rename', 'pool', 'first', 'other').returncode == 0\n\
+         said = onefold('volume', 'delete', 'pool', 'other')\n\
+         assert said.returncode == 2 and 'in use by 1 client' in said.stderr, said.stderr\n\
+         said = onefold('volume', 'resize', 'pool', 'other', '--size', '1M')\n\
+         assert said.returncode == 2 and 'discard' in said.stderr, said.stderr\n\
+         h.trim(4096, (2 << 30) - 4096)\n\
+         assert onefold('volume', 'resize', 'pool', 'other', '--size', '1M').returncode == 0\n\
+         try:\n    h.pwrite(b'z' * 4096, 1 << 20)\n    assert False\n\
+         except nbd.Error as error:\n    assert error.errnum == 28, error\n\
+         assert h.pread(4096, 0) == b'x' * 4096\n\
+         assert onefold('volume', 'delete', 'pool', 'other', '--force').returncode == 0\n\
+         try:\n    h.pread(512, 0)\n    assert False\n\
+         except nbd.Error:\n    pass\n",
+        onefold = ONEFOLD,
+        uri = server.uri("first"),
+    );
+    let said = run(nbdsh(&["-c", &script]).current_dir(sandbox.path("")));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    drop(server);
+    sandbox.check("pool");
+}
+
+#[test]
+fn limits_are_set_while_it_runs() {
+    let sandbox = with_a_pool();
+    let _server = sandbox.serve("pool", &["--background", "off"]);
+    let set = |args: &[&str]| sandbox.onefold(&[&["pool", "set", "pool"], args].concat());
+    let said = set(&["--cache-memory", "1M", "--background", "always", "--space-target", "1.3"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("always") && said.err.contains("1.30x"), "{}", said.err);
+    assert_eq!(sandbox.status("pool")["memory"]["cache_max_bytes"], 1 << 20);
+    assert_eq!(set(&[]).code, Some(2));
+    assert_eq!(set(&["--space-target", "0.5"]).code, Some(2));
+}
+
+/// The answer to a request on the socket of a pool, as a document.
+fn ask(sandbox: &Sandbox, head: &str, body: &str) -> (u16, Value) {
+    let mut stream = UnixStream::connect(sandbox.path("pool/control")).unwrap();
+    let length = body.len();
+    let text =
+        format!("{head} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn two_commands_at_once_and_one_that_is_cut_off_leave_nothing_half_done() {
+    let sandbox = with_a_pool();
+    let server = sandbox.serve("pool", &[]);
+    let codes: Vec<u16> = std::thread::scope(|scope| {
+        let create = |size: u64| {
+            let body = format!("{{\"name\": \"one\", \"size_bytes\": {size}}}");
+            ask(&sandbox, "POST /api/v1/volume/create", &body).0
+        };
+        let both: Vec<_> = (1..=8).map(|n| scope.spawn(move || create(n << 20))).collect();
+        both.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    assert_eq!(codes.iter().filter(|&&code| code == 200).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|&&code| code == 422).count(), 7, "{codes:?}");
+    // Whoever is cut off asks by the name that it gave.
+    let body = "{\"name\": \"two\", \"size_bytes\": 4096}";
+    let mut leaving = UnixStream::connect(sandbox.path("pool/control")).unwrap();
+    let head = format!(
+        "POST /api/v1/volume/create?job=mine HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    leaving.write_all((head + body).as_bytes()).unwrap();
+    drop(leaving);
+    let job = (0..1000).map(|_| ask(&sandbox, "GET /api/v1/jobs/mine?wait=10", ""));
+    let job = job.into_iter().find(|(status, _)| *status != 404).unwrap();
+    assert_eq!((job.0, &job.1["state"]), (200, &"done".into()));
+    // One that is cut off before it came whole was never begun.
+    let mut cut = UnixStream::connect(sandbox.path("pool/control")).unwrap();
+    cut.write_all(b"POST /api/v1/volume/create HTTP/1.1\r\nContent-Length: 40\r\n\r\n{\"name\"")
+        .unwrap();
+    drop(cut);
+    assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", "{\"name\": 1}").0, 422);
+    assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", "{").0, 400);
+    let more = "{\"name\": \"three\", \"size_bytes\": 4096, \"size\": 1}";
+    assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", more).0, 422, "no such member");
+    let names = |sandbox: &Sandbox| -> Vec<String> {
+        let listed = sandbox.ok(&["volume", "list", "pool", "--json"]).json();
+        let name = |volume: &Value| volume["name"].as_str().unwrap().to_owned();
+        listed["volumes"].as_array().unwrap().iter().map(name).collect()
+    };
+    assert_eq!(names(&sandbox), ["first", "one", "two"]);
+    // What was reported as done is there after a kill, and the socket that is left is no obstacle.
+    server.kill();
+    let socket = sandbox.path("pool/control");
+    assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    assert_eq!(names(&sandbox), ["first", "one", "two"]);
+    let again = sandbox.serve("pool", &[]);
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    sandbox.ok(&["volume", "create", "pool", "four", "--size", "1M"]);
+    drop(again);
+    assert_eq!(names(&sandbox).len(), 4);
+    sandbox.check("pool");
+}
+
+#[test]
+fn the_document_of_the_api_is_fresh_and_names_every_operation() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.ok(&["api"]);
+    assert_is_file(&crate_path("../../docs/openapi.json"), said.text());
+    let document = said.json();
+    for path in ["volume/create", "pool/status", "jobs/{id}"] {
+        assert!(document["paths"].get(format!("/api/v1/{path}")).is_some(), "{path}");
+    }
+}
+
+#[test]
+fn a_deep_folder_is_served_and_found() {
+    let sandbox = Sandbox::new();
+    let deep = format!("{}/{}", "a".repeat(120), "b".repeat(120));
+    fs::create_dir_all(sandbox.path(&deep)).unwrap();
+    let pool = format!("{deep}/pool");
+    let _server = sandbox.serve(&pool, &["--size", "1M"]);
+    sandbox.ok(&["volume", "create", &pool, "more", "--size", "1M"]);
+    tool("test", &["-S", &sandbox.text(&format!("{pool}/control"))]);
+}
