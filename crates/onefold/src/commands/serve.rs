@@ -26,6 +26,7 @@ use crate::serve::guard::{self, Guard};
 use crate::serve::index_filler::IndexFiller;
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Servers};
+use crate::serve::notify;
 use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
@@ -73,10 +74,14 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
     } else {
         introduce(args, &servers, &volumes, generation_of(&pool).number, printer);
+        notify::tell(notify::READY);
         None
     };
     let ended = wait(&events, &pool, &cache, args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    if command.is_none() {
+        notify::tell(notify::STOPPING);
+    }
     if let Some(control) = control {
         control.stop();
     }

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod index_filler;
 pub mod late_exports;
 pub mod listeners;
+pub mod notify;
 pub mod pool_exports;
 pub mod record;
 pub mod stop;

@@ -133,6 +133,26 @@ fn a_server_that_is_to_outlive_its_terminal_does() {
 }
 
 #[test]
+fn a_service_manager_hears_when_it_serves_and_when_it_stops() {
+    let sandbox = Sandbox::new();
+    let manager = std::os::unix::net::UnixDatagram::bind(sandbox.path("notify")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || {
+        let mut heard = [0; 64];
+        let length = manager.recv(&mut heard).unwrap();
+        String::from_utf8(heard[..length].to_vec()).unwrap()
+    };
+    let listen = format!("unix:{}", sandbox.text("socket"));
+    let mut command = sandbox.command(&["serve", "pool", "--listen", &listen]);
+    command.env("NOTIFY_SOCKET", sandbox.path("notify"));
+    let server = Server::start(command, sandbox.path("socket"));
+    assert_eq!(hear(), "READY=1");
+    sandbox.ok(&["volume", "list", "pool"]);
+    server.stop();
+    assert_eq!(hear(), "STOPPING=1");
+}
+
+#[test]
 fn a_pool_in_use_is_refused_by_name_and_its_status_comes_by_signal() {
     let sandbox = Sandbox::new();
     let server = sandbox.serve("pool", &[]);
