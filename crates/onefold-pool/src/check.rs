@@ -334,7 +334,8 @@ fn check_live(
     }
 }
 
-fn for_each_entry(
+/// Visit the entries of a volume's map, but for runs of holes and zeroes, past damage.
+pub(crate) fn for_each_entry(
     inner: &Inner,
     volume: &VolumeState,
     report_damage: bool,

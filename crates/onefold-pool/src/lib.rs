@@ -5,7 +5,8 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate` and `punch`, which win space back, and `gather`, which wins
-//! order back; `open`, `recover`, `rescue`, `check` with `slot_uses`, and `status` around them;
+//! order back; `open`, `recover`, `rescue`, `check` with `slot_uses`, `scrub`, and `status` around
+//! them;
 //! `format` below them all.
 
 mod absent;
@@ -46,6 +47,7 @@ mod relief;
 mod relocate;
 mod rescue;
 mod runs;
+mod scrub;
 mod settings;
 mod slot_uses;
 mod space;
@@ -68,6 +70,7 @@ pub use predictor::Predictions;
 pub use reclaim::{BackgroundStep, SpaceTarget};
 pub use rescue::{RescuePoint, RescueReport};
 pub use runs::set::Thoroughness;
+pub use scrub::{DamagedBlocks, Scrubbed, Scrubber};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};
 pub use status::{Activity, PoolStatus, SpaceTotals, VolumeStatus};
 pub use volume::Volume;

@@ -14,6 +14,9 @@ use crate::format::container::DirectoryEntry;
 use crate::format::record;
 use crate::pba::Pba;
 
+/// Read by themselves where a container cannot be read as a whole.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// Memory to read containers into.
 #[derive(Default)]
 pub struct Reader {
@@ -36,13 +39,43 @@ impl Reader {
         id: ContainerId,
         (len, most): (u32, u32),
     ) -> Result<Victim<'_>, PoolError> {
+        store.read(id, 0, self.room(len, most)?)?;
+        let bytes = self.buffer.bytes();
+        Ok(Victim { id, bytes, entries: directories::of(bytes, id)? })
+    }
+
+    /// The bytes of a container as far as they can be read, zeroes where not, and the first error.
+    /// One that is not there, or of which nothing can be read, is an error.
+    pub fn read_bytes(
+        &mut self,
+        store: &dyn ContainerStore,
+        id: ContainerId,
+        (len, most): (u32, u32),
+    ) -> Result<(&[u8], Option<PoolError>), PoolError> {
+        let bytes = self.room(len, most)?;
+        let Err(whole) = store.read(id, 0, bytes) else { return Ok((self.buffer.bytes(), None)) };
+        let there = store.len(id)?.min(u64::from(len)) as usize;
+        let (mut read, mut first) = (0, PoolError::from(whole));
+        for (piece, at) in bytes.chunks_mut(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
+            let (here, past) = piece.split_at_mut(there.saturating_sub(at).min(piece.len()));
+            past.fill(0);
+            match store.read(id, at as u64, here) {
+                Ok(()) => read += here.len(),
+                Err(error) => {
+                    here.fill(0);
+                    first = error.into();
+                }
+            }
+        }
+        if read == 0 { Err(first) } else { Ok((self.buffer.bytes(), Some(first))) }
+    }
+
+    fn room(&mut self, len: u32, most: u32) -> Result<&mut [u8], PoolError> {
         let len = len as usize;
         if self.buffer.capacity() < len {
             self.buffer = Buffer::new(len.max(most as usize))?;
         }
-        store.read(id, 0, self.buffer.of_len(len))?;
-        let bytes = self.buffer.bytes();
-        Ok(Victim { id, bytes, entries: directories::of(bytes, id)? })
+        Ok(self.buffer.of_len(len))
     }
 }
 

@@ -484,6 +484,24 @@ impl ContainerTable {
         )
     }
 
+    /// The first sealed container with a higher number than `id`.
+    pub fn next_sealed(&self, id: ContainerId) -> Option<(ContainerId, ContainerInfo)> {
+        let (mut page, mut place) = place_of(id);
+        place += 1;
+        while page < self.pages.len() {
+            let there = self.pages[page].iter().flat_map(|page| page.containers.iter().enumerate());
+            let sealed = there.skip(place).find_map(|(place, info)| {
+                let info = info.filter(ContainerInfo::is_sealed)?;
+                Some((id_at(page, place), info))
+            });
+            if sealed.is_some() {
+                return sealed;
+            }
+            (page, place) = (page + 1, 0);
+        }
+        None
+    }
+
     /// Those with lower numbers than `id`, in descending order.
     pub fn below(&self, id: ContainerId) -> impl Iterator<Item = (ContainerId, &ContainerInfo)> {
         let (last, _) = place_of(id);

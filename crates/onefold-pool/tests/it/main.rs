@@ -22,6 +22,7 @@ mod punch;
 mod quiet;
 mod reduction;
 mod rescue;
+mod scrub;
 mod slots;
 mod space;
 mod support;

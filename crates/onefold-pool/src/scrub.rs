@@ -1,0 +1,218 @@
+//! Scrubbing: every stored record is read and verified, container by container, beside others who
+//! use the pool.
+//! Room: onefold-pool.
+//! In: the container after which to go on. Out: what is wrong in the next one, and which blocks
+//! that hits.
+//! Invariant: nothing is changed, and a record that is damaged is never passed over: what cannot be
+//! read, or is not in the directory, counts as damaged for the blocks that refer to it.
+//! Cost: one read of each container, past the page cache where that is possible, and a checksum of
+//! its bytes; a pass over the maps for each container in which something is wrong, or of which pages
+//! were punched.
+
+use std::collections::BTreeSet;
+
+use onefold_block::{ContainerId, Lba, StoreError};
+
+use crate::check::{CheckReport, for_each_entry};
+use crate::container::directories;
+use crate::container::table::ContainerInfo;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container;
+use crate::format::record;
+use crate::pba::{Location, Pba, UNIT_BYTES};
+use crate::pool::Pool;
+use crate::victim::Reader;
+
+/// Problems of one container that are named; the rest are counted.
+const PROBLEMS_MAX: usize = 20;
+/// Ranges of blocks of one container that are named.
+const RANGES_MAX: usize = 1000;
+
+/// Neighbouring blocks of a volume that refer to damaged records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedBlocks {
+    /// The volume's name.
+    pub volume: String,
+    /// The first block.
+    pub first: Lba,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a step of a scrub read, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// The container.
+    pub container: ContainerId,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Records verified.
+    pub records: u64,
+    /// What is wrong with it, at most twenty things.
+    pub problems: Vec<String>,
+    /// How much is wrong, named or not.
+    pub problems_total: u64,
+    /// Blocks that cannot be read for that, at most a thousand ranges.
+    pub blocks: Vec<DamagedBlocks>,
+    /// How many blocks, named or not.
+    pub blocks_total: u64,
+}
+
+/// A scrub under way; it can be begun again at its position.
+#[derive(Default)]
+pub struct Scrubber {
+    reader: Reader,
+    last: u32,
+}
+
+impl Scrubber {
+    /// Go on after the container with this number; 0 begins.
+    pub fn after(last: u32) -> Self {
+        Self { reader: Reader::default(), last }
+    }
+
+    /// Number of the container that was read last.
+    pub const fn position(&self) -> u32 {
+        self.last
+    }
+
+    /// Read and verify the next container; `None` after the last. Those that are still being filled
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`PoolError`] where the maps cannot be read for which blocks are hit. Damage to containers
+    /// is no error.
+    pub fn step(&mut self, pool: &Pool) -> Result<Option<Scrubbed>, PoolError> {
+        let inner = &*pool.inner;
+        loop {
+            let next = inner.engine().table.next_sealed(ContainerId::new(self.last));
+            let Some((id, info)) = next else { return Ok(None) };
+            self.last = id.get();
+            if inner.live(id).is_some() {
+                // Not all of it is in the store yet.
+                continue;
+            }
+            let mut found = Scrubbed {
+                container: id,
+                bytes: u64::from(info.len_bytes),
+                records: 0,
+                problems: Vec::new(),
+                problems_total: 0,
+                blocks: Vec::new(),
+                blocks_total: 0,
+            };
+            let good = self.read(inner, (id, &info), &mut found);
+            if inner.engine().table.get(id).is_none() {
+                // Nothing refers to it any more, and it went while it was read.
+                continue;
+            }
+            if found.problems_total > 0 || info.punched > 0 {
+                list_blocks(inner, &good, &mut found);
+                if found.problems_total == 0 && found.blocks_total > 0 {
+                    found.found(format!("{id}: records are gone that blocks refer to"));
+                }
+            }
+            return Ok(Some(found));
+        }
+    }
+
+    /// The places of the good records.
+    fn read(
+        &mut self,
+        inner: &Inner,
+        (id, info): (ContainerId, &ContainerInfo),
+        found: &mut Scrubbed,
+    ) -> BTreeSet<Location> {
+        let most = inner.settings.container_bytes;
+        let bytes = match self.reader.read_bytes(&*inner.plain, id, (info.len_bytes, most)) {
+            Ok((bytes, None)) => bytes,
+            Ok((bytes, Some(error))) => {
+                found.found(error.to_string());
+                bytes
+            }
+            Err(error) => {
+                let missing = matches!(error, PoolError::Store(StoreError::NotFound { .. }));
+                let what = if missing { format!("{id} is missing") } else { error.to_string() };
+                found.found(what);
+                return BTreeSet::new();
+            }
+        };
+        if let Err(error) = container::check_header(bytes, id, &inner.identity.uuid) {
+            found.found(error.to_string());
+        }
+        let entries = match directories::of(bytes, id) {
+            Ok(entries) => entries,
+            Err(error) => {
+                found.found(error.to_string());
+                let good = walk(id, bytes, inner.chunk_bytes());
+                found.records = good.len() as u64;
+                return good;
+            }
+        };
+        let mut good = BTreeSet::new();
+        for entry in &entries {
+            let location = entry.location;
+            let at = location.offset_bytes();
+            let record = bytes.get(at..location.end_bytes());
+            let verified =
+                record.map(|bytes| record::verify(bytes, Pba { container: id, location }));
+            match verified {
+                Some(Ok(_)) => drop(good.insert(location)),
+                // Nothing refers to what was punched; if something does, its blocks say so.
+                _ if info.punched > 0 => {}
+                Some(Err(problem)) => found.found(format!("corrupt {id} at byte {at}: {problem}")),
+                None => found.found(format!("corrupt {id} at byte {at}: the record is cut short")),
+            }
+        }
+        found.records = entries.len() as u64;
+        good
+    }
+}
+
+impl Scrubbed {
+    fn found(&mut self, problem: String) {
+        self.problems_total += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// The places of good records, without a directory.
+fn walk(id: ContainerId, bytes: &[u8], chunk_bytes: usize) -> BTreeSet<Location> {
+    let (mut good, mut at) = (BTreeSet::new(), container::HEADER_BYTES);
+    while at < bytes.len() {
+        let found = record::probe(bytes, at, id, chunk_bytes);
+        at = found.map_or(at + UNIT_BYTES, Location::end_bytes);
+        good.extend(found);
+    }
+    good
+}
+
+/// Blocks that refer to this container where no good record is.
+fn list_blocks(inner: &Inner, good: &BTreeSet<Location>, found: &mut Scrubbed) {
+    for volume in inner.visible_volumes() {
+        let name = volume.name();
+        // Damage to a map is not what is looked for here; a check names it.
+        let mut ignored = CheckReport::default();
+        for_each_entry(inner, &volume, false, &mut ignored, &mut |_, lba, entry| {
+            let Some(pba) = entry.pba().filter(|pba| pba.container == found.container) else {
+                return;
+            };
+            if good.contains(&pba.location) {
+                return;
+            }
+            found.blocks_total += 1;
+            let end = |range: &DamagedBlocks| range.first.get() + range.count;
+            let named = found.blocks.len();
+            match found.blocks.last_mut() {
+                Some(last) if last.volume == name && end(last) == lba.get() => last.count += 1,
+                _ if named < RANGES_MAX => {
+                    found.blocks.push(DamagedBlocks { volume: name.clone(), first: lba, count: 1 });
+                }
+                _ => {}
+            }
+        });
+    }
+}

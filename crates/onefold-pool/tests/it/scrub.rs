@@ -1,0 +1,122 @@
+//! A scrub reads every record, names the blocks that damage hits, and can go on where it stopped.
+
+use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
+use onefold_pool::{Pool, Scrubbed, Scrubber};
+
+use crate::support::{content, new_pool, read_only, small};
+
+const CHUNKS: u64 = 600;
+
+/// A pool of several containers; blocks from 500 on share what the first hundred hold.
+fn used_pool() -> SimFolder {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
+    for n in 0..CHUNKS {
+        volume.write_at(n * 4096, &content(n % 500, 4096), n % 50 == 0).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    folder
+}
+
+fn scrub(pool: &Pool) -> Vec<Scrubbed> {
+    let mut scrubber = Scrubber::default();
+    std::iter::from_fn(|| scrubber.step(pool).unwrap()).collect()
+}
+
+/// The blocks that cannot be read.
+fn unreadable(pool: &Pool) -> Vec<u64> {
+    let volume = pool.volume("main").unwrap();
+    (0..CHUNKS).filter(|n| volume.read_at(n * 4096, &mut [0; 4096]).is_err()).collect()
+}
+
+fn named(found: &[Scrubbed]) -> Vec<u64> {
+    let ranges = found.iter().flat_map(|found| &found.blocks);
+    let mut blocks: Vec<u64> = ranges
+        .inspect(|range| assert_eq!(range.volume, "main"))
+        .flat_map(|range| range.first.get()..range.first.get() + range.count)
+        .collect();
+    blocks.sort_unstable();
+    blocks
+}
+
+#[test]
+fn a_sound_pool_is_read_whole_and_a_scrub_goes_on_where_it_stopped() {
+    let folder = used_pool();
+    let before = folder.op_count();
+    let pool = Pool::open(&folder, &read_only()).unwrap();
+    let found = scrub(&pool);
+    assert!(found.len() > 3, "{found:?}");
+    assert!(found.iter().all(|found| found.problems_total == 0 && found.blocks.is_empty()));
+    assert_eq!(found.iter().map(|found| found.records).sum::<u64>(), 500);
+    for (stopped, container) in found.iter().enumerate() {
+        let mut rest = Scrubber::after(container.container.get());
+        let left: Vec<_> = std::iter::from_fn(|| rest.step(&pool).unwrap()).collect();
+        assert_eq!(left, found[stopped + 1..]);
+    }
+    assert_eq!(folder.op_count(), before, "a scrub changes nothing");
+}
+
+#[test]
+fn the_blocks_that_cannot_be_read_are_those_that_a_scrub_names() {
+    let mut random = SplitMix64::new(5);
+    let containers = used_pool().subfolder("containers").unwrap();
+    let mut hit = 0;
+    for name in containers.list().unwrap() {
+        let len = containers.open(&name).unwrap().len().unwrap();
+        for round in 0..12 {
+            let folder = used_pool();
+            let file = format!("containers/{name}");
+            let context = match round {
+                0 => {
+                    folder.subfolder("containers").unwrap().remove(&name).unwrap();
+                    format!("no {file}")
+                }
+                1 | 2 => {
+                    let short = random.below(len);
+                    folder.truncate(&file, short).unwrap();
+                    format!("{file} cut to {short}")
+                }
+                _ => {
+                    let at = random.below(len);
+                    folder.flip_bit(&file, at, random.below(8) as u8).unwrap();
+                    format!("{file} byte {at}")
+                }
+            };
+            let pool = Pool::open(&folder, &read_only()).unwrap();
+            let found = scrub(&pool);
+            let bad = unreadable(&pool);
+            assert_eq!(named(&found), bad, "{context}: {found:?}");
+            let total: u64 = found.iter().map(|found| found.blocks_total).sum();
+            assert_eq!(total, bad.len() as u64, "{context}");
+            let problems: u64 = found.iter().map(|found| found.problems_total).sum();
+            assert!(problems > 0 || bad.is_empty(), "{context}");
+            hit += usize::from(!bad.is_empty());
+        }
+    }
+    assert!(hit > 20, "only {hit} of the damages hit a block");
+}
+
+#[test]
+fn what_is_written_meanwhile_is_no_damage() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
+    let mut scrubber = Scrubber::default();
+    let mut read = 0;
+    for n in 0..2000 {
+        volume.write_at(n % 700 * 4096, &content(n, 4096), n % 40 == 0).unwrap();
+        if n % 100 == 0 {
+            pool.checkpoint().unwrap();
+        }
+        if n % 10 == 0 {
+            match scrubber.step(&pool).unwrap() {
+                Some(found) => {
+                    assert_eq!(found.problems_total, 0, "{found:?}");
+                    read += 1;
+                }
+                None => scrubber = Scrubber::default(),
+            }
+        }
+    }
+    assert!(read > 20, "only {read} containers were read");
+}
