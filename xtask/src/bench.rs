@@ -21,7 +21,9 @@ pub fn smoke() -> Result<bool> {
 /// Measure with optimisation. Returns whether it ran to its end.
 pub fn run(args: &[String]) -> Result<bool> {
     // The server that is measured is built, too: the bench finds it beside itself.
-    let build = ["build", "--release", "--package", "onefold", "--package", "onefold-bench"];
+    let mut build =
+        vec!["build", "--release", "--package", "onefold", "--package", "onefold-bench"];
+    build.extend(["--features", "onefold/mount"]);
     let built = cargo::command(&build).status().context("cannot run cargo")?;
     if !built.success() {
         return Ok(false);

@@ -3,6 +3,7 @@
 //!
 //! `cargo xtask bench GROUP [--quick] [--json FILE]`; the groups are those of [`Group`].
 
+mod archive;
 mod cache;
 mod clock;
 mod data;
@@ -46,7 +47,8 @@ struct Args {
     dir: Option<PathBuf>,
     /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
     /// `unique` or `tail`; of `index`, only `copy`, `working set`, `data sets`,
-    /// `directories`, `table`, `many` or `opening`.
+    /// `directories`, `table`, `many` or `opening`; of `archive`, only trees with this in their
+    /// name.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Folders whose files `index` writes twice.
@@ -80,6 +82,8 @@ enum Group {
     Cache,
     /// The estimator, beside hashing and compressing alone.
     Estimate,
+    /// Archives of real trees, beside borg and restic; needs the network for two of the trees.
+    Archive,
     /// All of them.
     All,
 }
@@ -103,7 +107,7 @@ fn main() -> Result<()> {
         page: args.write_docs.then(|| docs.to_owned()),
     };
     let machine = page::machine();
-    let groups: [(Group, Measure); 8] = [
+    let groups: [(Group, Measure); 9] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),
@@ -112,6 +116,7 @@ fn main() -> Result<()> {
         (Group::Index, index::run),
         (Group::Cache, cache::run),
         (Group::Estimate, estimate::run),
+        (Group::Archive, archive::run),
     ];
     let mut rows: Vec<Row> = Vec::new();
     for (group, run) in groups {

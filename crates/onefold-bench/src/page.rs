@@ -25,7 +25,7 @@ default puts every duplicate next to its original, which no index is needed to f
 ";
 
 /// Sections in the order in which they stand.
-pub const GROUPS: [(&str, &str); 8] = [
+pub const GROUPS: [(&str, &str); 9] = [
     ("engine", "The engine in process"),
     ("nbd", "Over NBD, on a Unix socket"),
     ("stored", "Stored bytes"),
@@ -34,6 +34,7 @@ pub const GROUPS: [(&str, &str); 8] = [
     ("index", "Duplicates with little memory"),
     ("cache", "The cache before a pool"),
     ("estimate", "The estimator"),
+    ("archive", "Archives"),
 ];
 
 /// Replace the sections of the groups that `rows` are of.
