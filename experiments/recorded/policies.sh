@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every deduplication policy on every recording of a folder: policies.sh ONEFOLD DIR
+# Every deduplication policy on every recording of a folder: policies.sh ONEFOLD DIR [fast]
 #
-# DIR is what record.sh has made; each NAME.rec in it is replayed on two drives of 168 MiB with each
+# DIR is what record.sh has made; each NAME.rec in it is replayed on a drive of 168 MiB with each
 # policy, twice: as it was recorded, and pressed, with 64 requests outstanding and without its TRIMs,
-# so that the drive is full and never idle. The second drive has hash engines that outrun its reads.
+# so that the drive is full and never idle. With `fast` also where hash engines outrun reads.
 # All tables of a policy fit into the memory of ses-device's, as in the paper 15 % of the drive's
 # pages. Prints what gleaner loses, how often each policy is within 2 % of the best one, and a table
 # for each measure. Needs python3.
 set -euo pipefail
-python3 - "$(realpath "$1")" "$(realpath "$2")" <<'PY'
+python3 - "$(realpath "$1")" "$(realpath "$2")" "${3:-}" <<'PY'
 import glob, json, os, subprocess, sys, tempfile
 
 onefold, folder = sys.argv[1:3]
@@ -19,8 +19,9 @@ drive = ["geometry.planes_per_die=1", "geometry.blocks_per_plane=84", "ftl.over_
 fast = ["timing.read_latency_ns=50000", "timing.program_latency_ns=100000",
         "controller.hash_ns=10000", "controller.hash_engines=2", "controller.light_hash_ns=2000",
         "controller.compare_ns=2000", "controller.parity_correction_ns=2000"]
-loads = {"as recorded": [], "pressed": [], "as recorded, fast engines": fast,
-         "pressed, fast engines": fast}
+loads = {"as recorded": [], "pressed": []}
+if sys.argv[3] == "fast":
+    loads |= {"as recorded, fast engines": fast, "pressed, fast engines": fast}
 ses = ["dedup.scratch_share=0.05", "dedup.deferred_entries=64"]
 # Each policy with the options that size its tables, and its other ones.
 policies = {

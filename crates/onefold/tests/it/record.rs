@@ -104,7 +104,7 @@ fn a_recording_whose_server_was_killed_can_be_read() {
     assert_eq!(lines(), 7);
 }
 
-/// The small version of docs/recorded.md: two of five pages are duplicates, a pause after them.
+/// The small version of docs/recorded.md: two of five pages are duplicates, with a pause after them.
 #[test]
 fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
     let sandbox = Sandbox::new();
@@ -127,10 +127,8 @@ fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
     };
     let (all, inline) = (table("| found in all"), table("| found inline"));
     let of_idle_drives = [0.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0];
-    assert_eq!((all.len(), inline.len()), (4, 4), "{}", said.text());
-    for row in [0, 2] {
-        assert_eq!(all[row], of_idle_drives, "{}", said.text());
-    }
+    assert_eq!(all[0], of_idle_drives, "{}", said.text());
+    assert_eq!((all.len(), inline.len()), (2, 2), "{}", said.text());
     for (all, inline) in all.iter().flatten().zip(inline.iter().flatten()) {
         assert!(inline <= all && *all <= 40.0, "{}", said.text());
     }
