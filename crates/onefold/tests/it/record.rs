@@ -104,7 +104,7 @@ fn a_recording_whose_server_was_killed_can_be_read() {
     assert_eq!(lines(), 7);
 }
 
-/// The small version of docs/recorded.md: two of five pages are duplicates, with a pause after them.
+/// The small version of docs/recorded.md: two of five pages are duplicates, a pause after them.
 #[test]
 fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
     let sandbox = Sandbox::new();
