@@ -68,7 +68,8 @@ impl Client {
         body: &[u8],
     ) -> Result<Answer, ClientError> {
         let head = format!(
-            "{} {target} HTTP/1.1\r\nHost: onefold\r\nOnefold-Pool: {}\r\nContent-Length: {}\r\n\r\n",
+            "{} {target} HTTP/1.1\r\nHost: onefold\r\nOnefold-Pool: {}\r\n\
+             Content-Length: {}\r\n\r\n",
             method.name(),
             self.named,
             body.len()

@@ -59,11 +59,10 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
     let Ready { cached, names: volumes, exports, recorder, filler } = ready;
     let Cached { pool, tier, problem } = cached;
-    let cache = ServedCache { tier: tier.clone(), problem, args: args.cache.clone() };
-    let cache = Arc::new(cache);
+    let (of_cache, asked) = (tier.clone(), args.cache.clone());
+    let cache = Arc::new(ServedCache { tier: of_cache, problem, args: asked });
     let to = events.sender();
     pool.set_relief(Box::new(move || {
-        // Nobody listens while the server stops.
         let _ = to.send(Event::Relieve);
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
