@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use onefold_block::{BlockDevice as _, ContainerId};
 use onefold_pool::format::container_table::{ContainerRecord, RECORDS_PER_PAGE, encode};
-use onefold_pool::format::superblock::{KIND_VOLUME, Superblock, ToFree, VolumeRecord};
+use onefold_pool::format::superblock::{KIND_VOLUME, Superblock, VolumeRecord};
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 
 const PAGE_BYTES: usize = 4096;
@@ -114,7 +114,9 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
         origin: 0,
         birth: 1,
         created_seconds: 0,
-        to_free: ToFree::default(),
+        parent: 0,
+        held: false,
+        dropped: 0,
     });
     (superblock.next_volume, superblock.next_container) = (2, containers + 1);
     superblock.table = table;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Folder, Lba};
 use onefold_content::Decompressor;
@@ -288,9 +289,16 @@ fn check_references(
     for volume in volumes {
         let mut mapped = 0u64;
         let first_pass = counted.is_some();
-        for_each_entry(inner, &volume, first_pass, report, &mut |report, lba, entry| {
+        // Of snapshots, and of what is being deleted, leaves that nobody else is asked for.
+        let going = volume.is_dropped_in_steps() && volume.deleting.load(Ordering::Relaxed);
+        let all = !volume.is_snapshot && !going;
+        let how = (all, first_pass);
+        for_each_entry(inner, &volume, how, report, &mut |report, lba, own, entry| {
             let Some(pba) = entry.pba() else { return };
             mapped += 1;
+            if !own {
+                return;
+            }
             if let Some(counted) = counted.as_deref_mut() {
                 *counted.entry(pba.container).or_default() += 1;
                 report.references += 1;
@@ -306,8 +314,8 @@ fn check_references(
                 )),
             }
         });
-        let expected = volume.mapped_chunks.load(std::sync::atomic::Ordering::Relaxed);
-        if first_pass && mapped != expected {
+        let expected = volume.mapped_chunks.load(Ordering::Relaxed);
+        if first_pass && all && mapped != expected {
             report.found(format!(
                 "volume '{}' maps {mapped} chunks, but {expected} were expected",
                 volume.name()
@@ -338,9 +346,9 @@ fn check_live(
 pub(crate) fn for_each_entry(
     inner: &Inner,
     volume: &VolumeState,
-    report_damage: bool,
+    (all, report_damage): (bool, bool),
     report: &mut CheckReport,
-    visit: &mut dyn FnMut(&mut CheckReport, Lba, MapEntry),
+    visit: &mut dyn FnMut(&mut CheckReport, Lba, bool, MapEntry),
 ) {
     let per_leaf = ENTRIES_PER_PAGE as u64;
     let (mut at, end) = (0, volume.blocks(inner.chunk_bytes()));
@@ -348,16 +356,20 @@ pub(crate) fn for_each_entry(
     while at < end {
         let batch = (per_leaf - at % per_leaf).min(end - at);
         entries.clear();
-        let read = inner.map.uniform_run(volume.number, Lba::new(at), end - at).and_then(|run| {
-            if run.0 == 0 {
-                inner.map.entries(volume.number, Lba::new(at), batch, &mut entries)?;
+        let (number, lba) = (volume.number, Lba::new(at));
+        let mut own = false;
+        let read = inner.map.not_own_run(number, lba, end - at).and_then(|run| {
+            own = run == 0;
+            let skip = if own || !all { run } else { inner.map.uniform_run(number, lba, run)?.0 };
+            if skip == 0 {
+                inner.map.entries(number, lba, batch, &mut entries)?;
             }
-            Ok(run.0)
+            Ok(skip)
         });
         match read {
             Ok(0) => {
                 for (lba, entry) in (at..).zip(&entries) {
-                    visit(report, Lba::new(lba), *entry);
+                    visit(report, Lba::new(lba), own, *entry);
                 }
                 at += batch;
             }

@@ -16,9 +16,9 @@ use crate::container::table::{ContainerInfo, FrozenTable};
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::superblock::{KIND_VOLUME, Superblock, ToFree, VolumeRecord};
+use crate::format::superblock::{KIND_SNAPSHOT, KIND_VOLUME, SNAPSHOTS, Superblock, VolumeRecord};
 use crate::journal::Witness;
-use crate::map;
+use crate::map::{self, Share};
 use crate::open::SUPER_FILES;
 use crate::sync;
 
@@ -30,7 +30,23 @@ struct Frozen {
     superblock: Superblock,
     /// Containers that go.
     dead: Vec<(ContainerId, ContainerInfo)>,
+    /// Volumes and snapshots that go.
+    gone: Vec<u32>,
+    /// A snapshot that is made with this checkpoint.
+    snapshot: Option<(Taken, Share)>,
 }
+
+/// A snapshot that is made with a checkpoint: its number and its volume's.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    pub snapshot: u32,
+    pub volume: u32,
+}
+
+/// What is done to the pool at the moment that a checkpoint holds, under the engine's lock; it may
+/// make a snapshot. Hears the number of that checkpoint.
+pub(crate) type Change<'a> =
+    &'a mut dyn FnMut(&mut Engine, u64) -> Result<Option<Taken>, PoolError>;
 
 impl Inner {
     /// Write a checkpoint; what it makes superfluous is given back.
@@ -56,27 +72,37 @@ impl Inner {
         if !wanted(&flusher) {
             return Ok(());
         }
+        self.checkpoint_locked(&mut flusher, &mut |_, _| Ok(None))
+    }
+
+    /// The same with the flusher's lock held, and `change` done first.
+    pub fn checkpoint_locked(
+        &self,
+        flusher: &mut Flusher,
+        change: Change<'_>,
+    ) -> Result<(), PoolError> {
         // Most of what is to be flushed, so that little is left for after the freeze.
-        self.flush_locked(&mut flusher)?;
+        self.flush_locked(flusher)?;
         let (rest, mut frozen) = {
             let mut engine = self.engine();
             self.check_writable()?;
-            let rest = self.take(&mut engine, &mut flusher);
+            let snapshot = change(&mut engine, flusher.sequence + 1)?;
+            let rest = self.take(&mut engine, flusher);
             if let Some(kept) = self.kept.get() {
                 kept.changes().freeze(flusher.sequence + 1);
             }
-            (rest, self.freeze(&mut engine, &flusher))
+            (rest, self.freeze(&mut engine, flusher, snapshot))
         };
         sync::point("frozen");
-        let written = match self.make_durable(&mut flusher, &rest) {
-            Ok(()) => self.write_checkpoint(&mut flusher, &mut frozen),
+        let written = match self.make_durable(flusher, &rest) {
+            Ok(()) => self.write_checkpoint(flusher, &mut frozen),
             Err(error) => {
                 rest.put_back(&mut self.engine());
                 Err(error)
             }
         };
         let references = frozen.table.references();
-        let dead = self.conclude_checkpoint(&flusher, frozen, written.is_ok());
+        let dead = self.conclude_checkpoint(flusher, frozen, written.is_ok());
         written?;
         // Before what is dead goes, so that nothing is told of what is gone.
         self.store.tell_references(&references);
@@ -90,17 +116,23 @@ impl Inner {
 
     /// Everything that the next checkpoint holds, as it is now. Costs as much as changed since the
     /// last one.
-    fn freeze(&self, engine: &mut Engine, flusher: &Flusher) -> Frozen {
+    fn freeze(&self, engine: &mut Engine, flusher: &Flusher, snapshot: Option<Taken>) -> Frozen {
         let dead = engine.table.take_dead();
         engine.leaving = dead.len();
         engine.freezes += 1;
         let superblock = self.superblock(flusher.sequence + 1, engine);
-        Frozen {
-            map: self.map.freeze(superblock.sequence),
-            table: engine.table.freeze(engine.next_container),
-            superblock,
-            dead,
-        }
+        let gone = {
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            let gone = |volume: &&Arc<VolumeState>| volume.gone.load(Ordering::Acquire);
+            volumes.values().filter(gone).map(|volume| volume.number).collect()
+        };
+        let map = self.map.freeze(superblock.sequence);
+        // From now on pages of the volume are the snapshot's, too.
+        let snapshot = snapshot.and_then(|taken| {
+            Some((taken, self.map.share_with(taken.volume, superblock.sequence).ok()?))
+        });
+        let table = engine.table.freeze(engine.next_container);
+        Frozen { map, table, superblock, dead, gone, snapshot }
     }
 
     /// With everything frozen flushed: map, checkpoint file, journal.
@@ -115,7 +147,9 @@ impl Inner {
     fn write_steps(&self, flusher: &mut Flusher, frozen: &mut Frozen) -> Result<(), PoolError> {
         self.map.write_out(&mut frozen.map)?;
         for volume in &mut frozen.superblock.volumes {
-            let root = frozen.map.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
+            let snapshot = frozen.snapshot.filter(|(taken, _)| taken.snapshot == volume.number);
+            let number = snapshot.map_or(volume.number, |(taken, _)| taken.volume);
+            let root = frozen.map.root(number).ok_or(PoolError::VolumeDeleted)?;
             (volume.height, volume.root) = (root.height, root.reference);
         }
         let sequence = frozen.superblock.sequence;
@@ -174,6 +208,9 @@ impl Inner {
         }
         engine.epoch = flusher.sequence;
         if !written {
+            if let Some(snapshot) = frozen.snapshot {
+                self.give_up_sharing(snapshot);
+            }
             self.map.thaw(&frozen.map);
             engine.table.thaw(&frozen.table);
             engine.table.put_back(frozen.dead);
@@ -184,6 +221,13 @@ impl Inner {
         engine.space.journal_restarted();
         engine.space.journal_took(since);
         self.map.checkpoint_is_durable();
+        if let Some(snapshot) = frozen.snapshot {
+            self.know_snapshot(snapshot, frozen.map.root(snapshot.0.volume));
+        }
+        for number in frozen.gone {
+            self.map.forget(number);
+            self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        }
         self.checkpoint_sequence.store(flusher.sequence, Ordering::Release);
         count(&self.counters.checkpoints, 1);
         frozen.dead.into_iter().map(|(id, _)| id).collect()
@@ -200,20 +244,31 @@ impl Inner {
             root: 0,
             mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),
             deleting: volume.deleting.load(Ordering::Relaxed),
-            kind: KIND_VOLUME,
+            kind: if volume.is_snapshot { KIND_SNAPSHOT } else { KIND_VOLUME },
             origin: volume.origin,
             birth: volume.birth,
             created_seconds: volume.created_seconds,
-            to_free: ToFree::default(),
+            parent: volume.parent.load(Ordering::Relaxed),
+            held: volume.held.load(Ordering::Relaxed),
+            dropped: volume.dropped.load(Ordering::Relaxed),
         };
+        let there = |volume: &&Arc<VolumeState>| !volume.gone.load(Ordering::Relaxed);
+        let volumes: Vec<VolumeRecord> = volumes.values().filter(there).map(record).collect();
+        let of_snapshots =
+            |v: &VolumeRecord| v.kind != KIND_VOLUME || v.origin != 0 || v.parent != 0;
+        let mut features = self.features;
+        features.must_refuse &= !SNAPSHOTS;
+        if volumes.iter().any(of_snapshots) {
+            features.must_refuse |= SNAPSHOTS;
+        }
         Superblock {
             sequence,
             identity: self.identity,
-            features: self.features,
+            features,
             settings: self.settings,
             next_container: engine.next_container,
             next_volume: engine.next_volume,
-            volumes: volumes.values().map(record).collect(),
+            volumes,
             table: 0,
             slots: 0,
             slot_pages: 0,

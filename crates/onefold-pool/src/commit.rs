@@ -205,6 +205,7 @@ impl Inner {
         writes: &[ChunkWrite<'_>],
         entries: &[Option<MapEntry>],
     ) -> Result<(), PoolError> {
+        assert!(!volume.is_snapshot, "snapshots never change");
         let mut from = 0;
         let mut run: Vec<MapEntry> = Vec::with_capacity(entries.len());
         while from < entries.len() {

@@ -41,4 +41,8 @@ pub(crate) struct Counters {
     pub moved_bytes: AtomicU64,
     /// Bytes of containers that were given back where they lie.
     pub punched_bytes: AtomicU64,
+    /// Snapshots and volumes whose pages were all given up.
+    pub snapshots_gone: AtomicU64,
+    /// Times that pages came to be another volume's or snapshot's own.
+    pub lineage_changes: AtomicU64,
 }

@@ -214,7 +214,7 @@ impl Inner {
                 continue;
             }
             if state.twins.is_full(self.twins_max()) {
-                state.twins.begin_walk(&self.engine().table);
+                state.twins.begin_walk(&self.engine().table, self.lineage_changes());
                 continue;
             }
             let waits = state.work.as_ref().is_some_and(Work::waits);
@@ -223,7 +223,7 @@ impl Inner {
                 continue;
             }
             if waits && !state.twins.is_empty() {
-                state.twins.begin_walk(&self.engine().table);
+                state.twins.begin_walk(&self.engine().table, self.lineage_changes());
                 continue;
             }
             let Some(work) = state.work.take() else {

@@ -1,8 +1,8 @@
 //! What an open pool consists of, and who may hold which lock.
 //! Room: onefold-pool.
-//! Lock order: reclaim, growth, flusher, engine, map; nothing else is held across calls. The index,
-//! directories, read cache and live containers have locks of their own that guard single
-//! operations.
+//! Lock order: reclaim, lineage, growth, flusher, engine, map; nothing else is held across calls.
+//! The index, directories, read cache and live containers have locks of their own that guard
+//! single operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -77,6 +77,10 @@ pub(crate) struct Inner {
     pub checkpoint_sequence: AtomicU64,
     /// What winning space back is at.
     pub reclaim: Mutex<Reclaim>,
+    /// Taken by whoever makes or deletes snapshots and clones, or counts on none being made.
+    pub lineage: Mutex<()>,
+    /// Bytes that are dead in containers that snapshots refer to, about.
+    pub pinned_dead: AtomicU64,
     /// Who does what has piled up.
     pub relief: Relief,
     /// Stored bytes per hundred live ones that writers keep to; 0 if they do not care.
@@ -166,6 +170,17 @@ pub(crate) struct VolumeState {
     pub origin: u32,
     pub birth: u64,
     pub created_seconds: u64,
+    /// It is what a volume was once, and never changes.
+    pub is_snapshot: bool,
+    /// The snapshot whose pages it has as long as they are not changed; 0 if none. This and the
+    /// three below change under the engine's lock.
+    pub parent: AtomicU32,
+    /// A snapshot that is not to be deleted.
+    pub held: AtomicBool,
+    /// While it is being deleted: blocks from the first on that were given up or left to others.
+    pub dropped: AtomicU64,
+    /// All of them were, and it is in no later checkpoint.
+    pub gone: AtomicBool,
 }
 
 /// Buffers that a write or read needs, kept from call to call.

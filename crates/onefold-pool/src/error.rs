@@ -110,6 +110,47 @@ pub enum PoolError {
          beginning with a letter or digit"
     )]
     VolumeName(String),
+    /// A name that no snapshot can have.
+    #[error(
+        "'{0}' cannot name a snapshot: use VOLUME@NAME, with a NAME of 1 to 64 letters, digits, \
+         '.', '_', '-' or ':', beginning with a letter or digit, that is not 'g' and a number, \
+         which names a generation"
+    )]
+    SnapshotName(String),
+    /// No snapshot of that name.
+    #[error(
+        "no snapshot '{name}'; 'onefold volume list POOL --snapshots' shows those of '{volume}'"
+    )]
+    NoSnapshot {
+        /// The name asked for.
+        name: String,
+        /// The volume.
+        volume: String,
+    },
+    /// Something that only a volume can have done to it.
+    #[error("'{0}' is a snapshot, which never changes; make a clone of it to write to")]
+    IsSnapshot(String),
+    /// A snapshot that is held.
+    #[error("snapshot '{0}' is held: release it first")]
+    SnapshotHeld(String),
+    /// A snapshot that others were made from.
+    #[error("'{name}' cannot be deleted: made from it and still there: {by}; delete that first")]
+    SnapshotNeeded {
+        /// The snapshot.
+        name: String,
+        /// What was made from it.
+        by: String,
+    },
+    /// A volume with snapshots.
+    #[error("volume '{name}' has {count} snapshots ({first} the first): delete these first")]
+    HasSnapshots {
+        /// The volume.
+        name: String,
+        /// How many.
+        count: usize,
+        /// The oldest.
+        first: String,
+    },
     /// A volume size that is not accepted.
     #[error("{size} cannot be the size of a volume: {reason}")]
     VolumeSize {

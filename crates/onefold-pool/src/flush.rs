@@ -153,6 +153,7 @@ impl Inner {
     pub fn is_clean(&self) -> bool {
         let flusher = self.flusher();
         let engine = self.engine();
+        // Volumes and snapshots that have gone are in the last checkpoint still.
         engine.open.is_none()
             && engine.moving.is_none()
             && engine.spare.is_none()
@@ -161,6 +162,7 @@ impl Inner {
             && flusher.pending.is_empty()
             && flusher.journal.is_clean()
             && !self.map.is_dirty()
+            && !self.has_gone()
     }
 }
 

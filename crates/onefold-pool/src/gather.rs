@@ -20,8 +20,9 @@ use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container::{DirectoryEntry, Owner};
 use crate::format::record;
+use crate::map_pass::{Cursor, LEAF_BYTES, Leaves};
 use crate::pba::Pba;
-use crate::reclaim::{BackgroundStep, Cursor, LEAF_BYTES, batch};
+use crate::reclaim::{BackgroundStep, batch};
 use crate::relocate::{Records, Reference};
 
 /// Jumps from one block's record to the next one's that a leaf of the map may have: its 512 blocks
@@ -147,11 +148,14 @@ impl Inner {
     /// Take the references of the leaf at the cursor if it is out of order. False at the end.
     fn look(&self, work: &mut Gathering) -> Result<bool, PoolError> {
         let mut leaf = Vec::new();
-        let more = self.walk_leaf(&mut work.cursor, &mut |volume, lba, pba| {
-            leaf.push(Reference { volume, lba, pba });
-        })?;
+        let more =
+            self.walk_leaf(&mut work.cursor, Leaves::Distinct, &mut |volume, lba, pba| {
+                leaf.push(Reference { volume, lba, pba });
+            })?;
         let jumps = leaf.windows(2).filter(|pair| !is_near(pair[0].pba, pair[1].pba)).count();
-        if jumps <= JUMPS_MAX {
+        // What snapshots have stays as it is.
+        let volume = leaf.first().and_then(|found| self.volume_by_number(found.volume));
+        if jumps <= JUMPS_MAX || volume.is_none_or(|volume| volume.is_snapshot) {
             return Ok(more);
         }
         // Two locks, one after the other.
@@ -262,7 +266,11 @@ mod tests {
     /// Jumps in all leaves.
     fn jumps(pool: &Pool) -> usize {
         let (mut cursor, mut all) = (Cursor::default(), Vec::new());
-        while pool.inner.walk_leaf(&mut cursor, &mut |_, _, pba| all.push(pba)).unwrap() {}
+        while pool
+            .inner
+            .walk_leaf(&mut cursor, Leaves::Distinct, &mut |_, _, pba| all.push(pba))
+            .unwrap()
+        {}
         all.windows(2).filter(|pair| !is_near(pair[0], pair[1])).count()
     }
 

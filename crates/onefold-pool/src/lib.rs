@@ -5,9 +5,8 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate` and `punch`, which win space back, and `gather`, which wins
-//! order back; `open`, `recover`, `rescue`, `check` with `slot_uses`, `scrub`, and `status` around
-//! them;
-//! `format` below them all.
+//! order back; `snapshots`, `drop_steps` and `differences`; `open`, `recover`, `rescue`, `check`
+//! with `slot_uses`, `scrub`, and `status` around them; `format` below them all.
 
 mod absent;
 mod ask_runs;
@@ -17,6 +16,8 @@ mod commit;
 mod container;
 mod counters;
 mod deduplicate;
+mod differences;
+mod drop_steps;
 mod engine;
 mod error;
 mod flush;
@@ -31,6 +32,7 @@ mod journal;
 mod key_hasher;
 mod lock;
 mod map;
+mod map_pass;
 mod open;
 mod pba;
 mod plan;
@@ -50,6 +52,7 @@ mod runs;
 mod scrub;
 mod settings;
 mod slot_uses;
+mod snapshots;
 mod space;
 mod status;
 mod sync;
@@ -72,6 +75,7 @@ pub use rescue::{RescuePoint, RescueReport};
 pub use runs::set::Thoroughness;
 pub use scrub::{DamagedBlocks, Scrubbed, Scrubber};
 pub use settings::{Budgets, PoolIdentity, PoolSettings};
+pub use snapshots::{SNAPSHOT_MARK, SnapshotInfo, split_snapshot_name};
 pub use status::{Activity, PoolStatus, SpaceTotals, VolumeStatus};
 pub use volume::Volume;
 pub use volumes::{VOLUME_BYTES_MAX_AT_4K, check_volume_name};

@@ -21,7 +21,7 @@ use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::frame::Entries;
-use crate::format::superblock::{Features, Superblock, VolumeRecord};
+use crate::format::superblock::{Features, KIND_SNAPSHOT, Superblock, VolumeRecord};
 use crate::format::{FORMAT_VERSION, check_version};
 use crate::handover::Kept;
 use crate::handover::generation::{OpenGeneration, open_generation};
@@ -287,11 +287,7 @@ pub(crate) fn open(
     };
     let mut inner = assemble((files, maps), [store, plain], &superblock, options, guard);
     inner.taken_up = taken_up;
-    for record in &superblock.volumes {
-        let root = Root { height: record.height, reference: record.root };
-        let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
-        inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
-    }
+    add_trees(&inner, &superblock)?;
     inner.generation = Some(if options.read_only {
         OpenGeneration::look(folder, &identity.uuid)?
     } else {
@@ -305,6 +301,18 @@ pub(crate) fn open(
     }
     inner.begin_generation(boot)?;
     Ok(inner)
+}
+
+/// Tell the map of all volumes and snapshots.
+pub(crate) fn add_trees(inner: &Inner, superblock: &Superblock) -> Result<(), PoolError> {
+    let births = superblock.births();
+    for record in &superblock.volumes {
+        let root = Root { height: record.height, reference: record.root };
+        let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
+        let shared = births.get(&record.parent).copied().unwrap_or(NO_SNAPSHOT);
+        inner.map.add(record.number, root, blocks, shared)?;
+    }
+    inner.restore_lineage()
 }
 
 /// What the map file holds.
@@ -392,6 +400,8 @@ pub(crate) fn assemble(
         opened_at: superblock.sequence,
         checkpoint_sequence: AtomicU64::new(superblock.sequence),
         reclaim: Mutex::default(),
+        lineage: Mutex::default(),
+        pinned_dead: AtomicU64::new(0),
         relief: Relief::default(),
         space_target: AtomicU32::new(0),
         poison: OnceLock::new(),
@@ -448,5 +458,10 @@ pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
         origin: record.origin,
         birth: record.birth,
         created_seconds: record.created_seconds,
+        is_snapshot: record.kind == KIND_SNAPSHOT,
+        parent: AtomicU32::new(record.parent),
+        held: AtomicBool::new(record.held),
+        dropped: AtomicU64::new(record.dropped),
+        gone: AtomicBool::new(false),
     })
 }

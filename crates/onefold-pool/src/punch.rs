@@ -64,6 +64,8 @@ impl Inner {
         if punching.in_vain {
             return Ok(false);
         }
+        // While snapshots come and go, a pass may see a leaf twice and miss another.
+        let _lineage = self.lock_lineage();
         let closed = self.close_for_punching();
         let punched = self.punch_closed(&closed, punching);
         let mut engine = self.engine();
@@ -177,24 +179,19 @@ impl Inner {
         closed: &[ContainerId],
     ) -> Result<HashMap<ContainerId, Vec<Location>>, PoolError> {
         let mut found: HashMap<ContainerId, Vec<Location>> = HashMap::new();
-        let volumes: Vec<_> = {
-            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-            volumes.values().cloned().collect()
-        };
-        let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
-        for volume in volumes {
+        for volume in self.all_volumes() {
             let (mut at, end) = (0, self.map.blocks_max(volume.number).unwrap_or(0));
+            let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
             while at < end {
                 let lba = Lba::new(at);
                 let batch = (ENTRIES_PER_PAGE as u64).min(end - at);
                 entries.clear();
-                let run =
-                    self.map.uniform_run(volume.number, lba, end - at).and_then(|(run, _)| {
-                        if run == 0 {
-                            self.map.entries(volume.number, lba, batch, &mut entries)?;
-                        }
-                        Ok(if run == 0 { batch } else { run })
-                    });
+                let run = self.map.not_own_run(volume.number, lba, end - at).and_then(|run| {
+                    if run == 0 {
+                        self.map.entries(volume.number, lba, batch, &mut entries)?;
+                    }
+                    Ok(if run == 0 { batch } else { run })
+                });
                 at = match run {
                     Ok(run) => at + run,
                     // Its blocks were all given up.

@@ -21,7 +21,7 @@ use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::gather::{Gathering, Order};
-use crate::map::ENTRIES_PER_PAGE;
+use crate::map_pass::{Cursor, LEAF_BYTES, Leaves};
 use crate::pba::{MapEntry, Pba};
 use crate::pool::Pool;
 use crate::punch::Punching;
@@ -46,8 +46,6 @@ const DEAD_SHARE_MIN: u64 = 32;
 const DEBT_BYTES: u64 = 256 << 10;
 /// Writers begin to help when so much of what may be dead is, in per cent.
 const HELP_PERCENT: u32 = 85;
-/// A pass over the maps, as bytes of budget for each leaf.
-pub const LEAF_BYTES: u64 = 4096;
 
 /// How much may be stored for what is alive: stored bytes over live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +117,11 @@ pub struct Reclaim {
     /// Containers that could not be emptied, with their references then: they are tried again when
     /// these have changed.
     stuck: HashMap<ContainerId, u64>,
+    /// Containers that were found to be referred to by snapshots, whose pages never change. Some
+    /// may be that no longer.
+    pinned: HashSet<ContainerId>,
+    /// Volumes and snapshots that had gone when these were last forgotten.
+    pinned_at: u64,
     /// Bytes of work that writers owe.
     debt_bytes: u64,
     order: Order,
@@ -146,6 +149,8 @@ struct Emptying {
     victims: Vec<ContainerId>,
     phase: Phase,
     memory: Memory,
+    /// Containers that the pass over the maps found to be referred to by snapshots.
+    pinned: HashSet<ContainerId>,
 }
 
 enum Phase {
@@ -159,13 +164,6 @@ enum Phase {
     Move(usize),
 }
 
-/// A place in the maps of all volumes.
-#[derive(Clone, Copy, Default)]
-pub struct Cursor {
-    volume: u32,
-    lba: u64,
-}
-
 /// A pass over the maps that counts which records are referred to.
 struct Counting {
     cursor: Cursor,
@@ -173,6 +171,8 @@ struct Counting {
     range: (ContainerId, ContainerId),
     /// Addresses referred to.
     found: Vec<Pba>,
+    /// How often pages had changed hands when the pass began: one that did meanwhile may be missed.
+    changes: u64,
 }
 
 impl Pool {
@@ -188,6 +188,10 @@ impl Pool {
             return Ok(BackgroundStep { done: true, ..BackgroundStep::default() });
         }
         inner.check_writable()?;
+        let dropped = inner.drop_deleted(budget_bytes)?;
+        if dropped > 0 {
+            return Ok(BackgroundStep { work_bytes: dropped, ..BackgroundStep::default() });
+        }
         match inner.reclaim.try_lock() {
             Ok(mut reclaim) => inner.reclaim_step(&mut reclaim, budget_bytes, Goal::Idle(target)),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -225,6 +229,7 @@ impl Inner {
         // Near what may be dead, writers help; past it, they do most of it. The later they begin,
         // the emptier the victims are by then.
         let (from, slack) = (helped.allowed(totals.live_bytes), self.slack_bytes());
+        let slack = slack + self.pinned_dead.load(Ordering::Relaxed);
         let share = match totals.stored_bytes.saturating_sub(slack) {
             stored if stored <= from => return Ok(()),
             stored if stored <= allowed => 4,
@@ -342,18 +347,28 @@ impl Inner {
         let totals = table.totals();
         let held_max = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
         let group_bytes = (totals.live_bytes / GROUPS_MIN).clamp(capacity, held_max);
+        let gone = self.counters.snapshots_gone.load(Ordering::Relaxed);
+        if reclaim.pinned_at != gone {
+            reclaim.pinned.clear();
+            reclaim.pinned_at = gone;
+        }
+        reclaim.pinned.retain(|&id| table.get(id).is_some());
+        let pinned_dead = reclaim.pinned.iter().filter_map(|&id| table.get(id));
+        let pinned_dead: u64 = pinned_dead.map(ContainerInfo::dead_bytes).sum();
+        self.pinned_dead.store(pinned_dead, Ordering::Relaxed);
         let too_much = match goal {
             Goal::Room => true,
             Goal::Target(target) | Goal::Idle(target) => {
                 let stored = totals.stored_bytes - totals.dead_bytes;
-                stored > target.allowed(totals.live_bytes) + capacity
+                stored.saturating_sub(pinned_dead) > target.allowed(totals.live_bytes) + capacity
             }
         };
         reclaim.stuck.retain(|&id, at| table.get(id).is_some_and(|i| i.references == *at));
         let left_alone = {
             // A container is sealed before the store has it: until then only memory has it all.
             let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-            reclaim.stuck.keys().chain(live.keys()).copied().collect()
+            let stuck = reclaim.stuck.keys().chain(&reclaim.pinned);
+            stuck.chain(live.keys()).copied().collect()
         };
         let victims = if too_much {
             let group_bytes = if goal == Goal::Room { 0 } else { group_bytes };
@@ -366,7 +381,8 @@ impl Inner {
                 table.set_closing(id, true);
             }
             let memory = std::mem::take(&mut reclaim.memory);
-            return Some(Work::Empty(Emptying { victims, phase: Phase::AskOwners(0), memory }));
+            let (phase, pinned) = (Phase::AskOwners(0), HashSet::new());
+            return Some(Work::Empty(Emptying { victims, phase, memory, pinned }));
         }
         // Something may be dead that only a count can tell.
         let chunk = self.chunk_bytes() as u64;
@@ -386,7 +402,9 @@ impl Inner {
         }
         table.begin_count();
         let range = self.next_range(table, ContainerId::new(0));
-        Some(Work::Count(Counting { cursor: Cursor::default(), range, found: Vec::new() }))
+        let changes = self.lineage_changes();
+        let (cursor, found) = (Cursor::default(), Vec::new());
+        Some(Work::Count(Counting { cursor, range, found, changes }))
     }
 
     /// Containers after `after` whose references fit into memory.
@@ -405,7 +423,8 @@ impl Inner {
 
     /// Victims that are still referred to may be shared again, and wait until that changes.
     fn conclude(&self, reclaim: &mut Reclaim, work: Work) {
-        let Work::Empty(Emptying { victims, memory, .. }) = work else { return };
+        let Work::Empty(Emptying { victims, memory, pinned, .. }) = work else { return };
+        reclaim.pinned.extend(pinned);
         reclaim.memory = memory;
         reclaim.memory.references.clear();
         reclaim.memory.records.clear();
@@ -449,15 +468,30 @@ impl Inner {
                 Phase::Walk(_, rest) if rest.is_empty() => Phase::Read(Vec::new()),
                 Phase::Walk(cursor, rest) => {
                     let references = &mut memory.references;
-                    let more = self.walk_leaf(cursor, &mut |volume, lba, pba| {
-                        if rest.binary_search(&pba.container).is_ok() {
-                            references.push(Reference { volume, lba, pba });
-                        }
-                    })?;
+                    let pinned = &mut work.pinned;
+                    let mut asked = None;
+                    let more =
+                        self.walk_leaf(cursor, Leaves::Distinct, &mut |volume, lba, pba| {
+                            let is_snapshot = match asked {
+                                Some((number, is_snapshot)) if number == volume => is_snapshot,
+                                _ => self.volume_by_number(volume).is_none_or(|v| v.is_snapshot),
+                            };
+                            asked = Some((volume, is_snapshot));
+                            if is_snapshot {
+                                pinned.insert(pba.container);
+                            } else if rest.binary_search(&pba.container).is_ok() {
+                                references.push(Reference { volume, lba, pba });
+                            }
+                        })?;
                     step.work_bytes += LEAF_BYTES;
                     if more {
                         continue;
                     }
+                    // What snapshots refer to stays until they go: to move the rest of it would
+                    // copy leaves, and give nothing back.
+                    let pinned = &work.pinned;
+                    memory.references.retain(|found| !pinned.contains(&found.pba.container));
+                    rest.retain(|id| !pinned.contains(id));
                     Phase::Read(std::mem::take(rest))
                 }
                 Phase::Read(rest) => {
@@ -534,9 +568,15 @@ impl Inner {
             blocks.clear();
             blocks.extend(entries().map(|entry| entry.owner.lba));
             self.pick(volume.number, &blocks, &mut now)?;
+            let shares_nothing = volume.parent.load(Ordering::Acquire) == 0;
             for (entry, now) in entries().zip(&now) {
                 let pba = Pba { container: id, location: entry.location };
-                if *now == MapEntry::Stored(pba) {
+                let own = || {
+                    let lba = entry.owner.lba;
+                    shares_nothing
+                        || self.map.not_own_run(volume.number, lba, 1).is_ok_and(|run| run == 0)
+                };
+                if *now == MapEntry::Stored(pba) && own() {
                     let (volume, lba) = (volume.number, entry.owner.lba.get());
                     references.push(Reference { volume, lba, pba });
                     records.take(&victim, pba);
@@ -560,55 +600,6 @@ impl Inner {
         rest
     }
 
-    /// Visit the addresses in the leaf at the cursor, or skip what is uniform there. False at the
-    /// end of all maps.
-    pub fn walk_leaf(
-        &self,
-        cursor: &mut Cursor,
-        visit: &mut dyn FnMut(u32, u64, Pba),
-    ) -> Result<bool, PoolError> {
-        let volume = {
-            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-            volumes.range(cursor.volume..).next().map(|(_, volume)| std::sync::Arc::clone(volume))
-        };
-        let Some(volume) = volume else { return Ok(false) };
-        let number = volume.number;
-        if number != cursor.volume {
-            *cursor = Cursor { volume: number, lba: 0 };
-        }
-        let left = volume.blocks(self.chunk_bytes()).saturating_sub(cursor.lba);
-        if left == 0 {
-            *cursor = Cursor { volume: number + 1, lba: 0 };
-            return Ok(true);
-        }
-        let first = Lba::new(cursor.lba);
-        let mut entries = Vec::new();
-        let per_leaf = ENTRIES_PER_PAGE as u64;
-        let whole = (per_leaf - cursor.lba % per_leaf).min(left);
-        let run = self.map.uniform_run(number, first, left).and_then(|(run, _)| {
-            if run == 0 {
-                self.map.entries(number, first, whole, &mut entries)?;
-            }
-            Ok(if run == 0 { whole } else { run })
-        });
-        cursor.lba += match run {
-            Ok(run) => run,
-            // Deleted meanwhile, or damaged there: what is missed costs space.
-            Err(PoolError::VolumeDeleted) => left,
-            Err(error) if error.is_unreadable() => {
-                tracing::error!("space that is referred to from here is not won back: {error}");
-                self.map.past_damage(number, first) - cursor.lba
-            }
-            Err(error) => return Err(error),
-        };
-        for (lba, entry) in (first.get()..).zip(&entries) {
-            if let Some(pba) = entry.pba() {
-                visit(number, lba, pba);
-            }
-        }
-        Ok(true)
-    }
-
     /// Hold the records of a victim that are referred to and not held yet. Returns the bytes read.
     fn read_live(&self, id: ContainerId, memory: &mut Memory) -> Result<u64, PoolError> {
         let Memory { reader, references, records } = memory;
@@ -622,6 +613,7 @@ impl Inner {
     /// Move what a few blocks of one volume refer to. Returns the bytes copied.
     pub fn move_batch(&self, batch: &[Reference], records: &mut Records) -> Result<u64, PoolError> {
         let Some(volume) = self.volume_by_number(batch[0].volume) else { return Ok(0) };
+        assert!(!volume.is_snapshot, "pages of snapshots never change");
         // Map pages are read now, so that the commit need not wait for the media.
         let blocks: Vec<Lba> = batch.iter().map(|reference| Lba::new(reference.lba)).collect();
         self.pick(volume.number, &blocks, &mut Vec::with_capacity(batch.len()))?;
@@ -653,7 +645,7 @@ impl Inner {
             step.work_bytes += LEAF_BYTES;
             let (after, last) = work.range;
             let found = &mut work.found;
-            let more = self.walk_leaf(&mut work.cursor, &mut |_, _, pba| {
+            let more = self.walk_leaf(&mut work.cursor, Leaves::Distinct, &mut |_, _, pba| {
                 if pba.container > after && pba.container <= last {
                     found.push(pba);
                 }
@@ -663,7 +655,12 @@ impl Inner {
             }
             work.found.sort_unstable();
             work.found.dedup();
+            // One that is just being made is in no map yet.
+            let Ok(_lineage) = self.lineage.try_lock() else { return Ok(true) };
             let mut engine = self.engine();
+            if work.changes != self.lineage_changes() {
+                return Ok(true);
+            }
             let ids: Vec<ContainerId> = engine
                 .table
                 .iter()

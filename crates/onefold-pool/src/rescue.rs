@@ -24,7 +24,6 @@ use crate::format::frame::Change;
 use crate::format::superblock::Superblock;
 use crate::journal::{self, FoundFrame, Witness};
 use crate::lock;
-use crate::map::{NO_SNAPSHOT, Root};
 use crate::open::{self, CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, OpenOptions, SUPER_FILES};
 use crate::pool::Pool;
 use crate::settings::Budgets;
@@ -111,11 +110,7 @@ fn rescue(
     })?;
     let stores = [Arc::clone(&store), store];
     let inner = open::assemble((files, maps), stores, &superblock, &options, lock);
-    for record in &superblock.volumes {
-        let root = Root { height: record.height, reference: record.root };
-        let blocks = record.size_bytes.div_ceil(inner.settings.chunk_size.bytes64());
-        inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
-    }
+    open::add_trees(&inner, &superblock)?;
     note_containers(&inner, &mut report)?;
     let frames = journal::good_frames(&*inner.files.journal, superblock.sequence);
     let frames = frames.or_else(|error| refuse_newer(error, &mut report).map(|()| Vec::new()))?;

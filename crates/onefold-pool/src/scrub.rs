@@ -196,7 +196,8 @@ fn list_blocks(inner: &Inner, good: &BTreeSet<Location>, found: &mut Scrubbed) {
         let name = volume.name();
         // Damage to a map is not what is looked for here; a check names it.
         let mut ignored = CheckReport::default();
-        for_each_entry(inner, &volume, false, &mut ignored, &mut |_, lba, entry| {
+        let how = (!volume.is_snapshot, false);
+        for_each_entry(inner, &volume, how, &mut ignored, &mut |_, lba, _, entry| {
             let Some(pba) = entry.pba().filter(|pba| pba.container == found.container) else {
                 return;
             };

@@ -10,7 +10,7 @@ use crate::container::table;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
-use crate::map::{NO_PAGE, PAGE_BYTES, PageArray, PageRef, Place, Root, SlotBitmap};
+use crate::map::{NO_PAGE, NO_SNAPSHOT, PAGE_BYTES, PageArray, PageRef, Place, Root, SlotBitmap};
 use crate::open;
 
 /// Bits of slots, and which of these were seen in use.
@@ -72,8 +72,12 @@ impl Uses {
         table: &PageArray,
         slots: &SlotBitmap,
     ) -> Result<(), PoolError> {
+        let births = superblock.births();
         let roots = superblock.volumes.iter().filter_map(|volume| {
             let place = PageRef::from_raw(volume.root)?.place()?;
+            // Of several that share a root, one has it to itself.
+            let shared = births.get(&volume.parent).copied().unwrap_or(NO_SNAPSHOT);
+            (place.birth > shared).then_some(())?;
             Some((place, format!("map of volume '{}'", volume.name)))
         });
         let places = table.places(table::WHAT).chain(slots.places()).chain(roots);
@@ -127,12 +131,17 @@ pub fn check(inner: &Inner, report: &mut CheckReport) {
     drop(flusher);
     for volume in &superblock.volumes {
         let root = Root { height: volume.height, reference: volume.root };
+        let Ok(share) = inner.map.share(volume.number) else { continue };
         inner.map.walk(volume.number, root, superblock.sequence, &mut |page| {
             let Ok(page) = page else {
                 // Whoever reads the map names it.
                 whole = false;
                 return false;
             };
+            if !share.is_own(page.level, page.first_block, page.place.birth) {
+                // Another tree is asked for it.
+                return false;
+            }
             let wrong = if page.place.birth > page.above {
                 Err("it is said to be younger than what refers to it")
             } else {

@@ -20,8 +20,8 @@ const PAGE_BYTES: u64 = 4096;
 const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as u64;
 /// A checkpoint without volumes, generously, with the page of its witness.
 const SUPER_BASE_BYTES: u64 = 1024 + 2 * 4096;
-/// A volume in a checkpoint, with the longest name.
-const SUPER_VOLUME_BYTES: u64 = 350;
+/// A volume or snapshot in a checkpoint, with the longest name.
+const SUPER_VOLUME_BYTES: u64 = 420;
 
 /// What a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

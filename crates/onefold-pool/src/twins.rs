@@ -26,10 +26,11 @@ use crate::format::pair::Pair;
 use crate::format::record;
 use crate::index::Place;
 use crate::key_hasher::KeyHasher;
+use crate::map_pass::{Cursor, LEAF_BYTES, Leaves};
 use crate::pba::{MapEntry, Pba};
 use crate::plan::ChunkWrite;
 use crate::provide::{Needs, NewRecords};
-use crate::reclaim::{Cursor, LEAF_BYTES, batch};
+use crate::reclaim::batch;
 use crate::relocate::Reference;
 use crate::runs::container_set::ContainerSet;
 use crate::space::Purpose;
@@ -104,6 +105,8 @@ pub struct Twins {
     walk: Option<Cursor>,
     /// What was known of the containers when the pass began.
     watched: BTreeMap<ContainerId, Watch>,
+    /// How often pages had changed hands between volumes and snapshots by then.
+    changes: u64,
 }
 
 impl Twins {
@@ -123,7 +126,8 @@ impl Twins {
     }
 
     /// Begin one.
-    pub fn begin_walk(&mut self, table: &ContainerTable) {
+    pub fn begin_walk(&mut self, table: &ContainerTable, changes: u64) {
+        self.changes = changes;
         let watch = |id| Some((id, table.watch(id)?));
         self.watched = self.containers.iter().filter_map(watch).collect();
         self.walk = Some(Cursor::default());
@@ -291,7 +295,7 @@ impl Inner {
     pub fn share_twins(&self, twins: &mut Twins) -> Result<u64, PoolError> {
         let mut cursor = twins.walk.unwrap_or_default();
         let mut references = Vec::new();
-        let more = self.walk_leaf(&mut cursor, &mut |volume, lba, pba| {
+        let more = self.walk_leaf(&mut cursor, Leaves::OfVolumes, &mut |volume, lba, pba| {
             if twins.first_of(pba).is_some() {
                 references.push(Reference { volume, lba, pba });
             }
@@ -360,10 +364,14 @@ impl Inner {
     /// The index shall lead to the records that stay; the others are dead.
     fn conclude_twins(&self, twins: Twins) {
         let mut found = 0;
+        // Snapshots, whose pages are not turned, may refer to what volumes refer to no more.
+        let changes = self.lineage_changes();
+        let snapshots =
+            twins.changes != changes || self.all_volumes().iter().any(|volume| volume.is_snapshot);
         let mut dead: BTreeMap<ContainerId, u32> = BTreeMap::new();
         for (second, twin) in twins.of.into_iter().filter(|(_, twin)| twin.shared) {
             found += 1;
-            if !twin.kept {
+            if !twin.kept && !snapshots {
                 *dead.entry(second.container).or_default() += 1;
             }
             let [second, first] = twin.places;

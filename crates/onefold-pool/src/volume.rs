@@ -52,6 +52,12 @@ impl Volume {
         check_range(offset, len, self.size_bytes())
     }
 
+    /// The same for what changes the volume.
+    fn check_change(&self, offset: u64, len: u64) -> Result<(), BlockError> {
+        self.check(offset, len)?;
+        if self.state.is_snapshot { Err(BlockError::ReadOnly) } else { Ok(()) }
+    }
+
     fn settle(&self, fua: bool) -> Result<(), BlockError> {
         if fua { self.flush() } else { Ok(()) }
     }
@@ -128,16 +134,18 @@ impl BlockDevice for Volume {
     }
 
     fn is_read_only(&self) -> bool {
-        self.inner.read_only
+        self.inner.read_only || self.state.is_snapshot
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
         self.check(offset, buf.len() as u64)?;
-        Ok(self.inner.read(&self.state, offset, buf)?)
+        self.inner.read(&self.state, offset, buf)?;
+        // Of what is being deleted meanwhile, nothing is what it was.
+        self.check(offset, buf.len() as u64)
     }
 
     fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
-        self.check(offset, data.len() as u64)?;
+        self.check_change(offset, data.len() as u64)?;
         self.inner.write(&self.state, &[WriteRequest { offset, data, fua }])?;
         self.settle(fua)
     }
@@ -147,7 +155,7 @@ impl BlockDevice for Volume {
         requests: &[WriteRequest<'_>],
         results: &mut Vec<Result<(), BlockError>>,
     ) {
-        let fine = |r: &WriteRequest<'_>| self.check(r.offset, r.data.len() as u64).is_ok();
+        let fine = |r: &WriteRequest<'_>| self.check_change(r.offset, r.data.len() as u64).is_ok();
         results.clear();
         if requests.iter().all(fine) && self.inner.write(&self.state, requests).is_ok() {
             let fua = requests.iter().any(|request| request.fua);
@@ -162,7 +170,7 @@ impl BlockDevice for Volume {
     }
 
     fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
-        self.check(offset, len)?;
+        self.check_change(offset, len)?;
         if self.inner.read_only {
             return Err(BlockError::ReadOnly);
         }
@@ -176,7 +184,7 @@ impl BlockDevice for Volume {
     }
 
     fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), BlockError> {
-        self.check(offset, len)?;
+        self.check_change(offset, len)?;
         let (first, last) = self.inner.whole_blocks(&self.state, offset, offset + len);
         if first < last {
             self.inner.fill_blocks(&self.state, Lba::new(first), last - first, MapEntry::Hole)?;

@@ -10,12 +10,13 @@ use onefold_block::{ByteSize, Lba};
 
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::superblock::{KIND_VOLUME, RawPageRef, ToFree, VolumeRecord};
+use crate::format::superblock::{KIND_VOLUME, RawPageRef, VolumeRecord};
 use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
 use crate::provide::Needs;
+use crate::snapshots::SNAPSHOT_MARK;
 use crate::volume::Volume;
 
 /// Most blocks of a volume: what five levels of the map hold.
@@ -29,7 +30,9 @@ impl Inner {
     /// All volumes that are not being deleted, in the order in which they were made.
     pub fn visible_volumes(&self) -> Vec<Arc<VolumeState>> {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        let visible = |volume: &&Arc<VolumeState>| !volume.deleting.load(Ordering::Acquire);
+        let visible = |volume: &&Arc<VolumeState>| {
+            !volume.is_snapshot && !volume.deleting.load(Ordering::Acquire)
+        };
         volumes.values().filter(visible).cloned().collect()
     }
 
@@ -38,7 +41,10 @@ impl Inner {
         self.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
-    fn volume_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+    pub fn volume_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+        if name.contains(SNAPSHOT_MARK) {
+            return self.snapshot_by_name(name);
+        }
         let volumes = self.visible_volumes();
         if let Some(volume) = volumes.iter().find(|volume| volume.name() == name) {
             return Ok(Arc::clone(volume));
@@ -48,6 +54,12 @@ impl Inner {
         Err(PoolError::NoVolume { name: name.to_owned(), known })
     }
 
+    /// The volume of this name, to be changed.
+    fn writable_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+        let found = self.volume_by_name(name)?;
+        if found.is_snapshot { Err(PoolError::IsSnapshot(name.to_owned())) } else { Ok(found) }
+    }
+
     /// Go on with deletions that a stop interrupted. For want of space they wait for the next
     /// opening: nobody else's data is to be out of reach for that.
     pub fn finish_deletions(&self) -> Result<(), PoolError> {
@@ -55,7 +67,11 @@ impl Inner {
             let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
             volumes.values().cloned().collect()
         };
-        for volume in all.iter().filter(|volume| volume.deleting.load(Ordering::Acquire)) {
+        // What has snapshots in its past gives its pages up step by step, like they.
+        let at_once = |volume: &&Arc<VolumeState>| {
+            volume.deleting.load(Ordering::Acquire) && !volume.is_dropped_in_steps()
+        };
+        for volume in all.iter().filter(at_once) {
             match self.delete_blocks(volume) {
                 Err(error) if error.is_no_space() => tracing::warn!(
                     "the space of deleted volume '{}' cannot be given back yet: {error}",
@@ -154,7 +170,9 @@ impl Pool {
                 origin: 0,
                 birth,
                 created_seconds,
-                to_free: ToFree::default(),
+                parent: 0,
+                held: false,
+                dropped: 0,
             };
             let root = Root { height: record.height, reference: record.root };
             inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
@@ -185,9 +203,20 @@ impl Pool {
         let inner = &self.inner;
         inner.check_writable()?;
         check_volume_name(to)?;
-        let volume = inner.volume_by_name(name)?;
+        let _lineage = inner.lock_lineage();
+        let volume = inner.writable_by_name(name)?;
+        let mut snapshots = inner.all_volumes();
+        snapshots.retain(|s| s.is_snapshot && s.origin == volume.number);
         let set = |name: &str| {
-            name.clone_into(&mut volume.name.write().unwrap_or_else(PoisonError::into_inner));
+            let put = |of: &VolumeState, name: &str| {
+                name.clone_into(&mut of.name.write().unwrap_or_else(PoisonError::into_inner));
+            };
+            put(&volume, name);
+            for snapshot in &snapshots {
+                if let Some((_, own)) = snapshot.name().split_once(SNAPSHOT_MARK) {
+                    put(snapshot, &format!("{name}{SNAPSHOT_MARK}{own}"));
+                }
+            }
         };
         {
             let mut engine = inner.engine();
@@ -212,7 +241,7 @@ impl Pool {
     ) -> Result<(), PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
-        let volume = inner.volume_by_name(name)?;
+        let volume = inner.writable_by_name(name)?;
         let blocks = inner.check_size(size)?;
         let before = volume.size_bytes();
         if size.bytes() < before {
@@ -279,7 +308,16 @@ impl Pool {
     pub fn delete_volume(&self, name: &str) -> Result<(), PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
+        if name.contains(SNAPSHOT_MARK) {
+            return self.delete_snapshot(name);
+        }
+        let lineage = inner.lock_lineage();
         let volume = inner.volume_by_name(name)?;
+        let snapshots = self.snapshots(Some(name))?;
+        if let Some(first) = snapshots.first() {
+            let (count, first) = (snapshots.len(), first.name.clone());
+            return Err(PoolError::HasSnapshots { name: name.to_owned(), count, first });
+        }
         volume.deleting.store(true, Ordering::Release);
         inner.engine().generation += 1;
         if let Err(error) = inner.checkpoint() {
@@ -287,6 +325,10 @@ impl Pool {
             volume.deleting.store(false, Ordering::Release);
             return Err(error);
         }
+        if volume.is_dropped_in_steps() {
+            return Ok(());
+        }
+        drop(lineage);
         inner.delete_blocks(&volume).map_err(|error| match error {
             PoolError::NoSpace(what) => PoolError::NoSpace(format!(
                 "{what}; volume '{name}' is deleted, and its space comes back when the pool is \

@@ -12,6 +12,8 @@
 //! | 32 | 8 | zero |
 //! | 40 | n | payload: features, settings, counters, container table, slots, volumes |
 
+use std::collections::BTreeMap;
+
 use onefold_block::{ByteSize, ChunkSize, Media};
 use onefold_content::{Compression, FingerprintKind};
 
@@ -25,7 +27,7 @@ use onefold_block::bytes::{Reader, Writer};
 pub const HEADER_BYTES: usize = 40;
 /// A volume that can be written.
 pub const KIND_VOLUME: u8 = 0;
-/// What one was at a moment. There is no writer yet; refused by name.
+/// What one was at a moment: it is never written.
 pub const KIND_SNAPSHOT: u8 = 1;
 /// Longest payload that is believed: 780,000 volumes with the longest names.
 pub const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
@@ -36,10 +38,12 @@ const MAGIC: &[u8; 8] = b"ONEFOLD\n";
 /// the entry that a whole absent subtree has, in place of the CRC-32.
 pub type RawPageRef = u128;
 
-/// Features without which a pool is refused, by bit, for the message that refuses it. This onefold
-/// has none of them.
-const MUST_REFUSE: [(u64, &str); 2] =
-    [(1, "forwarding containers"), (2, "snapshots, clones and lists to free")];
+/// Features without which a pool is refused, by bit, for the message that refuses it.
+const MUST_REFUSE: [(u64, &str); 1] = [(1, "forwarding containers")];
+/// Of those bits, the one of snapshots and clones.
+pub const SNAPSHOTS: u64 = 2;
+/// Those that this onefold has.
+const KNOWN: u64 = SNAPSHOTS;
 
 /// What a pool uses that not every onefold of this version knows, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +67,7 @@ impl Features {
             let error = PoolError::UnknownFeatures { what, bits, names, action };
             if bits == 0 { Ok(()) } else { Err(error) }
         };
-        refuse(self.must_refuse, &MUST_REFUSE, "read")?;
+        refuse(self.must_refuse & !KNOWN, &MUST_REFUSE, "read")?;
         refuse(if to_change { self.may_only_read } else { 0 }, &[], "changed")
     }
 }
@@ -93,32 +97,27 @@ pub struct VolumeRecord {
     pub birth: u64,
     /// When it was made, in seconds since 1970, as its maker said; 0 if nobody did.
     pub created_seconds: u64,
-    /// Pages that only the snapshot before it still has, to be freed with that one.
-    pub to_free: ToFree,
-}
-
-/// A list of pages in the map file. There is no writer yet: one that is not empty is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToFree {
-    /// The newest page of the list.
-    pub root: RawPageRef,
-    /// Pages listed.
-    pub pages: u64,
+    /// The snapshot whose pages it has as long as they are not changed; 0 if none.
+    pub parent: u32,
+    /// A snapshot that is not to be deleted.
+    pub held: bool,
+    /// Of a snapshot that is being deleted: blocks from the first on whose pages are given up.
+    pub dropped: u64,
 }
 
 impl VolumeRecord {
-    /// Refuse what only snapshots and clones have, by name.
+    /// Refuse what is neither a volume nor a snapshot, by name.
     fn refuse_unknown(&self) -> Result<(), PoolError> {
-        let kind = match self.kind {
-            KIND_VOLUME if self.origin != 0 => "a clone".to_owned(),
-            KIND_VOLUME if self.to_free != ToFree::default() => {
-                "one with a list to free".to_owned()
-            }
-            KIND_VOLUME => return Ok(()),
-            KIND_SNAPSHOT => "a snapshot".to_owned(),
-            other => format!("of kind {other}"),
-        };
+        if self.kind == KIND_VOLUME || self.kind == KIND_SNAPSHOT {
+            return Ok(());
+        }
+        let kind = format!("of kind {}", self.kind);
         Err(PoolError::UnknownKind { what: format!("volume '{}'", self.name), kind })
+    }
+
+    /// Whether only a pool with snapshots can have it.
+    const fn is_of_snapshots(&self) -> bool {
+        self.kind != KIND_VOLUME || self.origin != 0 || self.parent != 0
     }
 }
 
@@ -185,8 +184,10 @@ impl Superblock {
             payload.u32(volume.origin);
             payload.u64(volume.birth);
             payload.u64(volume.created_seconds);
-            payload.u128(volume.to_free.root);
-            payload.u64(volume.to_free.pages);
+            payload.u32(volume.parent);
+            payload.u32(u32::from(volume.held));
+            payload.u64(volume.dropped);
+            payload.u64(0);
         }
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
@@ -260,7 +261,33 @@ impl Superblock {
             return corrupt(HEADER_BYTES + fields.position(), "a field makes no sense here");
         };
         superblock.volumes.iter().try_for_each(VolumeRecord::refuse_unknown)?;
+        if let Some(stray) = superblock.misfit() {
+            let problem = format!("'{}' is made from a snapshot that cannot be", stray.name);
+            return corrupt(HEADER_BYTES, &problem);
+        }
         Ok(superblock)
+    }
+
+    /// A volume or snapshot that snapshots cannot have led to.
+    fn misfit(&self) -> Option<&VolumeRecord> {
+        let known = self.features.must_refuse & SNAPSHOTS != 0;
+        let snapshots = self.births();
+        let fits = |record: &VolumeRecord| {
+            let parent = snapshots.get(&record.parent);
+            let is_older = |birth: &u64| {
+                record.kind == KIND_VOLUME || record.parent < record.number && *birth < record.birth
+            };
+            (known || !record.is_of_snapshots())
+                && record.birth <= self.sequence
+                && (record.parent == 0 || parent.is_some_and(is_older))
+        };
+        self.volumes.iter().find(|record| !fits(record))
+    }
+
+    /// The checkpoints that snapshots were made with, by the snapshots' numbers.
+    pub fn births(&self) -> BTreeMap<u32, u64> {
+        let snapshots = self.volumes.iter().filter(|record| record.kind == KIND_SNAPSHOT);
+        snapshots.map(|record| (record.number, record.birth)).collect()
     }
 
     fn decode_payload(sequence: u64, features: Features, reader: &mut Reader<'_>) -> Option<Self> {
@@ -311,7 +338,10 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
     let (size_bytes, root, mapped_chunks) = (reader.u64()?, reader.u128()?, reader.u64()?);
     let (height, deleting, kind) = (reader.u8()?, reader.u8()? != 0, reader.u8()?);
     let (origin, birth, created_seconds) = (reader.u32()?, reader.u64()?, reader.u64()?);
-    let to_free = ToFree { root: reader.u128()?, pages: reader.u64()? };
+    let (parent, held, dropped) = (reader.u32()?, reader.u32()?, reader.u64()?);
+    if held > 1 || reader.u64()? != 0 {
+        return None;
+    }
     let blocks = size_bytes.div_ceil(chunk_size.bytes64());
     if height > HEIGHT_MAX || height < height_for(blocks) || number > VOLUME_NUMBER_MAX {
         return None;
@@ -328,7 +358,9 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
         origin,
         birth,
         created_seconds,
-        to_free,
+        parent,
+        held: held == 1,
+        dropped,
     })
 }
 
@@ -364,7 +396,9 @@ mod tests {
                 origin: 0,
                 birth: 11,
                 created_seconds: 1_700_000_000,
-                to_free: ToFree::default(),
+                parent: 0,
+                held: false,
+                dropped: 0,
             }],
             table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
             slots: 0x1111_2222_3333_4444_5555_6666_7777_8888,
@@ -408,29 +442,45 @@ mod tests {
         newer.features.must_refuse = 1 << 63;
         let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
         assert!(error.contains("0x8000000000000000") && error.ends_with("be read"), "{error}");
-        for (bit, name) in [(1, "forwarding containers"), (2, "snapshots")] {
-            newer.features.must_refuse = bit;
-            let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
-            assert!(error.contains(name) && error.ends_with("be read"), "{error}");
-        }
+        newer.features.must_refuse = 1;
+        let error = Superblock::decode("super.0", &newer.encode()).unwrap_err().to_string();
+        assert!(error.contains("forwarding containers") && error.ends_with("be read"), "{error}");
     }
 
     #[test]
-    fn what_only_snapshots_have_is_refused_by_name_and_never_passed_over() {
+    fn snapshots_come_back_and_what_cannot_be_is_refused_by_name() {
         let plain = sample().volumes.remove(0);
-        let [root, pages] = [ToFree { root: 7, pages: 0 }, ToFree { root: 0, pages: 1 }];
-        for (named, record) in [
-            ("a snapshot", VolumeRecord { kind: KIND_SNAPSHOT, ..plain.clone() }),
-            ("of kind 9", VolumeRecord { kind: 9, ..plain.clone() }),
-            ("a clone", VolumeRecord { origin: 2, ..plain.clone() }),
-            ("a list to free", VolumeRecord { to_free: root, ..plain.clone() }),
-            ("a list to free", VolumeRecord { to_free: pages, ..plain }),
+        let snapshot = VolumeRecord {
+            number: 2,
+            name: "main@monday".to_owned(),
+            kind: KIND_SNAPSHOT,
+            origin: 3,
+            birth: 9,
+            held: true,
+            dropped: 512,
+            ..plain.clone()
+        };
+        let child = VolumeRecord { parent: 2, ..plain.clone() };
+        let mut pool = Superblock { volumes: vec![snapshot.clone(), child.clone()], ..sample() };
+        pool.features.must_refuse = SNAPSHOTS;
+        let decode = |pool: &Superblock| Superblock::decode("super.0", &pool.encode());
+        assert_eq!(decode(&pool).unwrap(), pool);
+        assert_eq!(pool.births(), BTreeMap::from([(2, 9)]));
+        for wrong in [
+            VolumeRecord { parent: 7, ..child.clone() },
+            VolumeRecord { birth: 13, ..child.clone() },
+            VolumeRecord { kind: KIND_SNAPSHOT, birth: 9, ..child.clone() },
+            VolumeRecord { kind: KIND_SNAPSHOT, number: 1, ..child.clone() },
+            VolumeRecord { parent: 3, ..child },
         ] {
-            let newer = Superblock { volumes: vec![record], ..sample() };
-            let error = Superblock::decode("super.0", &newer.encode()).unwrap_err();
-            assert!(error.is_other_format(), "{error}");
-            let error = error.to_string();
-            assert!(error.contains("'main'") && error.contains(named), "{error}");
+            let volumes = vec![snapshot.clone(), wrong];
+            let error = decode(&Superblock { volumes, ..pool.clone() }).unwrap_err().to_string();
+            assert!(error.contains("'main'"), "{error}");
         }
+        pool.features.must_refuse = 0;
+        assert!(decode(&pool).is_err(), "it does not say that it has snapshots");
+        let other = Superblock { volumes: vec![VolumeRecord { kind: 9, ..plain }], ..sample() };
+        let error = decode(&other).unwrap_err();
+        assert!(error.is_other_format() && error.to_string().contains("of kind 9"), "{error}");
     }
 }

@@ -3,12 +3,14 @@
 //! with what is left, and so on.
 //! Room: onefold-pool.
 //!
-//! Writers, readers, trims, flushes, checkpoints, reclaim and deduplication in the background are
-//! always among the operations. After
-//! each cut every block must hold one of the states that it had since it was last durable, and now
-//! and then a check of the whole pool must find nothing. A failure names the seed of its life:
-//! `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts there
-//! are.
+//! Writers, readers, trims, flushes, checkpoints, reclaim, deduplication in the background, and
+//! snapshots that are made and deleted are always among the operations. After each cut every block
+//! must hold one of the states that it had since it was last durable, snapshots what they were,
+//! and now and then a check of the whole pool must find nothing. A failure names the seed of its
+//! life: `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts
+//! there are.
+
+use std::collections::BTreeMap;
 
 use onefold_block::interleave::{PointFolder, Switches, run};
 use onefold_block::{
@@ -50,6 +52,15 @@ enum Deed {
     Reclaim(u64, usize),
     /// So many bytes of work to find what is stored twice.
     Deduplicate(u64, Thoroughness),
+    /// Make the snapshot of this number, or delete it if it is there.
+    Snapshot(u64),
+}
+
+/// Numbers of snapshots that each of the two makes and deletes.
+const SNAPSHOTS: u64 = 3;
+
+fn snapshot_name(number: u64) -> String {
+    format!("main@s{number}")
 }
 
 impl Deed {
@@ -58,7 +69,8 @@ impl Deed {
         let stripe = random.below(BLOCKS / STRIPE / 2) * 2 + role;
         let len = 1 + random.below(STRIPE);
         let first = stripe * STRIPE + random.below(STRIPE - len + 1);
-        match random.below(20) {
+        match random.below(22) {
+            20..=21 => Self::Snapshot(2 * random.below(SNAPSHOTS) + role),
             0..=8 => {
                 let mut content = |_| {
                     if random.chance(1, 4) {
@@ -104,6 +116,18 @@ impl Deed {
             }
             Self::Deduplicate(budget, thoroughness) => {
                 pool.deduplicate(*budget, *thoroughness).map_err(BlockError::from)?;
+            }
+            Self::Snapshot(number) => {
+                let name = snapshot_name(*number);
+                let done = match pool.snapshot(&name, 0, false) {
+                    Err(PoolError::VolumeExists(_)) => pool.delete_snapshot(&name),
+                    done => done,
+                };
+                match done {
+                    // The other one made or deleted it meanwhile.
+                    Err(PoolError::NoSnapshot { .. } | PoolError::VolumeExists(_)) => {}
+                    done => done.map_err(BlockError::from)?,
+                }
             }
         }
         Ok(Vec::new())
@@ -178,6 +202,8 @@ struct Life {
     pool: Pool,
     volume: Volume,
     model: Model,
+    /// What snapshots hold for ever.
+    snapshots: BTreeMap<String, Vec<u64>>,
     random: SplitMix64,
     unique: u64,
     /// What happened so far.
@@ -196,6 +222,8 @@ struct Tally {
     punched: u64,
     /// Chunks found in the background.
     found: u64,
+    /// Snapshots made.
+    snapshots: u64,
 }
 
 impl Life {
@@ -213,7 +241,8 @@ impl Life {
         pool.checkpoint().unwrap();
         let random = SplitMix64::new(seed);
         let (model, tally) = (Model::new(), Tally::default());
-        Self { sim, pool, volume, model, random, unique: seed << 32, tally }
+        let (snapshots, unique) = (BTreeMap::new(), seed << 32);
+        Self { sim, pool, volume, model, snapshots, random, unique, tally }
     }
 
     /// One time in two the disk has room for all, else for little more than it holds; writers keep
@@ -258,6 +287,41 @@ impl Life {
                 Err(error) => panic!("{context}: {deed:?}: {error}"),
             }
         }
+        if deeds.iter().any(|deed| matches!(deed, Deed::Snapshot(_))) && !self.sim.has_crashed() {
+            self.look_at_snapshots(&context);
+        }
+    }
+
+    /// Every snapshot is what it was; one that is new holds of each block a state that the volume
+    /// had.
+    fn look_at_snapshots(&mut self, context: &str) {
+        let there = self.pool.snapshots(None).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let mut held = BTreeMap::new();
+        for name in there.into_iter().map(|snapshot| snapshot.name) {
+            let context = format!("{context}, {name}");
+            let snapshot = self.pool.volume(&name);
+            let snapshot = snapshot.unwrap_or_else(|error| panic!("{context}: {error}"));
+            let mut found = vec![0; BLOCKS as usize * CHUNK];
+            if let Err(error) = snapshot.read_at(0, &mut found) {
+                assert!(self.sim.has_crashed(), "{context}: {error}");
+                return;
+            }
+            let found = found.chunks(CHUNK).enumerate();
+            let contents: Vec<u64> = match self.snapshots.get(&name) {
+                Some(contents) => {
+                    for (block, found) in found {
+                        let same = chunk(contents[block]) == found;
+                        assert!(same, "{context}: block {block} is not what it was");
+                    }
+                    contents.clone()
+                }
+                None => found.map(|(block, it)| self.model.which(block, it, &context)).collect(),
+            };
+            held.insert(name, contents);
+        }
+        self.tally.snapshots +=
+            held.keys().filter(|n| !self.snapshots.contains_key(*n)).count() as u64;
+        self.snapshots = held;
     }
 
     fn done(&self, deed: &Deed, found: &[Vec<u8>], context: &str) {
@@ -317,11 +381,17 @@ impl Life {
             pool.fill_index_beside();
         }
         let volume = pool.volume("main").unwrap_or_else(|error| panic!("{context}: {error}"));
+        let mut states = Vec::new();
         for (block, found) in read_all(&volume, &context).iter().enumerate() {
             let state = self.model.which(block, found, &context);
-            self.model.0[block] = vec![state];
+            states.push(state);
         }
-        Self { sim, pool, volume, ..self }
+        let mut life = Self { sim, pool, volume, ..self };
+        life.look_at_snapshots(&context);
+        for (states, state) in life.model.0.iter_mut().zip(states) {
+            *states = vec![state];
+        }
+        life
     }
 }
 
@@ -369,6 +439,7 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         all.moved += one.moved;
         all.punched += one.punched;
         all.found += one.found;
+        all.snapshots += one.snapshots;
         if all.cuts >= wanted {
             break;
         }

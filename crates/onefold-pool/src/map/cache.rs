@@ -35,7 +35,7 @@ impl Frame {
     }
 
     /// Memory has what no slot has.
-    const fn is_pinned(&self) -> bool {
+    pub const fn is_pinned(&self) -> bool {
         self.dirty || self.frozen.is_some()
     }
 

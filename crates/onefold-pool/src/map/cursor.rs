@@ -20,6 +20,28 @@ pub struct Tree {
     /// The checkpoint that the newest snapshot of the volume was made with: what was born by then
     /// is the snapshot's too. 0 if there is none.
     pub shared: u64,
+    /// That snapshot is being deleted and left so many blocks, from the first on, to this tree:
+    /// there, what is shared is what was born by the checkpoint `older`, with the snapshot before.
+    pub left_to: u64,
+    pub older: u64,
+}
+
+impl Tree {
+    /// What was born by then is, at this place, a snapshot's too.
+    pub const fn shared_at(&self, key: PageKey) -> u64 {
+        if key.end_block() <= self.left_to { self.older } else { self.shared }
+    }
+}
+
+/// How a tree has a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// It changed since it was last written: nobody else has it.
+    Changed,
+    /// As this reference says.
+    At(PageRef),
+    /// This page above it must be read first.
+    Missing(Missing),
 }
 
 /// What came of preparing a page to be changed.
@@ -106,13 +128,35 @@ impl State {
         if !self.trees.contains_key(&missing.key.volume) {
             return Ok(());
         }
-        match self.locate(missing.key.volume, missing.key.first_block())? {
-            Found::Missing(still) if still == missing => {
-                self.cache.insert(missing.key, read?, Some(missing.place), false);
-                Ok(())
-            }
-            _ => Ok(()),
+        // Not by way of the first leaf below it, which may be in memory without what is above.
+        let Missing { key, place, check } = missing;
+        if self.cache.get(key).is_none()
+            && self.view(key)? == View::At(PageRef::Stored { place, check })
+        {
+            self.cache.insert(key, read?, Some(place), false);
         }
+        Ok(())
+    }
+
+    /// How the volume of `key` has that page.
+    pub fn view(&mut self, key: PageKey) -> Result<View, PoolError> {
+        let tree = self.tree(key.volume)?;
+        let mut reference = tree.root;
+        for level in (key.level..=tree.height).rev() {
+            let at = key.ancestor(level);
+            match self.cache.get(at) {
+                Some(frame) if at == key && frame.is_pinned() => return Ok(View::Changed),
+                Some(_) if at == key => {}
+                Some(frame) => reference = child_of(frame.page(), key, level),
+                None => match reference {
+                    PageRef::Stored { place, check } if at != key => {
+                        return Ok(View::Missing(Missing { key: at, place, check }));
+                    }
+                    _ => return Ok(View::At(reference)),
+                },
+            }
+        }
+        Ok(View::At(reference))
     }
 
     /// Bring the page `key` and all above it into memory, dirty, making those that do not exist.
@@ -135,7 +179,7 @@ impl State {
                     }
                 }
             }
-            copied = self.cache.get(at).is_some_and(|frame| frame.is_shared(tree.shared));
+            copied = self.cache.get(at).is_some_and(|frame| frame.is_shared(tree.shared_at(at)));
             self.cache.mark_dirty(at);
             if level > key.level {
                 let frame = self.cache.get(at).expect("it was just put there");
@@ -184,7 +228,7 @@ impl State {
 pub const NOWHERE: Place = Place { slot: u32::MAX, birth: 0 };
 
 /// What an inner page at `level` says of the child under which `key` lies.
-fn child_of(page: &Page, key: PageKey, level: u8) -> PageRef {
+pub fn child_of(page: &Page, key: PageKey, level: u8) -> PageRef {
     let shift = u32::from(level - 1 - key.level) * FANOUT_BITS;
     let number = (key.index >> shift) as usize & (REFERENCES_PER_PAGE - 1);
     let reference = PageRef::from_raw(raw_reference(page, number));

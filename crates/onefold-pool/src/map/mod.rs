@@ -16,6 +16,7 @@ mod cache;
 mod cursor;
 #[cfg(test)]
 mod filling;
+mod lineage;
 mod page;
 mod rescue;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod write_out;
 
 pub use self::array::{NO_PAGE, PageArray};
 pub use self::bitmap::{BITMAP_PAGES_MAX, OnDamage, SlotBitmap};
+pub use self::lineage::Share;
 pub use self::page::{
     ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, Place, REFERENCES_PER_PAGE,
     VOLUME_NUMBER_MAX, blocks_under, height_for,

@@ -103,9 +103,14 @@ impl Slots {
         slot
     }
 
-    /// A page left this slot; it becomes free with the next durable checkpoint.
+    /// A page left this slot; it becomes free with the next durable checkpoint. A volume and the
+    /// snapshot that it outlives may both say so of a page that both left in between.
     pub fn release(&mut self, slot: u32) {
-        self.kept[slot as usize / 64] &= !(1 << (slot % 64));
+        let (kept, bit) = (&mut self.kept[slot as usize / 64], 1 << (slot % 64));
+        if *kept & bit == 0 {
+            return;
+        }
+        *kept &= !bit;
         self.changed.insert(slot as usize / SLOTS_PER_PAGE);
         self.released.push(slot);
     }

@@ -114,7 +114,8 @@ impl Map {
         let missing = Missing { key, place: NOWHERE, check: 0 };
         let reference = PageRef::from_raw(root.reference)
             .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
-        let tree = Tree { height: root.height, root: reference, blocks, shared };
+        let (height, root) = (root.height, reference);
+        let tree = Tree { height, root, blocks, shared, left_to: 0, older: NO_SNAPSHOT };
         self.state().trees.insert(volume, tree);
         Ok(())
     }
@@ -132,8 +133,9 @@ impl Map {
     /// Forget a volume whose blocks are all holes by now, so that it has no pages but dirty ones.
     pub fn remove(&self, volume: u32) {
         let mut state = self.state();
-        let shared = state.trees.get(&volume).map_or(NO_SNAPSHOT, |tree| tree.shared);
+        let tree = state.trees.get(&volume).copied();
         for key in state.cache.keys_of(volume) {
+            let shared = tree.map_or(NO_SNAPSHOT, |tree| tree.shared_at(key));
             if let Some(place) = state.cache.get(key).and_then(|frame| frame.place) {
                 state.give_up(place, shared);
             }

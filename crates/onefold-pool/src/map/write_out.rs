@@ -90,7 +90,7 @@ impl Map {
         let mut state = self.state();
         for (&key, reference) in keys.iter().zip(references) {
             // As it was when it was frozen: a snapshot made with this checkpoint has this page.
-            let shared = frozen.trees.get(&key.volume).map_or(NO_SNAPSHOT, |tree| tree.shared);
+            let shared = frozen.trees.get(&key.volume).map_or(NO_SNAPSHOT, |t| t.shared_at(key));
             state.written(key, reference, shared);
             frozen.set_reference(key, reference);
         }

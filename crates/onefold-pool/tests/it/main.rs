@@ -24,6 +24,7 @@ mod reduction;
 mod rescue;
 mod scrub;
 mod slots;
+mod snapshots;
 mod space;
 mod support;
 mod table;

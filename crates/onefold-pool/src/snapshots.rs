@@ -1,0 +1,415 @@
+//! Snapshots and what is made from them: taking, finding, holding, cloning, rolling back, deleting.
+//! Room: onefold-pool.
+//! Source: ARCHITECTURE.md, section 2, "Snapshots".
+//! Invariants: (1) a snapshot is its volume at the moment that a checkpoint holds, and is there
+//! from that checkpoint on; (2) whoever has a snapshot's pages names it as its parent, or a
+//! snapshot that does; (3) a snapshot is deleted only where at most one other was made from it,
+//! which gets what it still has of its pages; (4) what these report as done is durable.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use onefold_block::ByteSize;
+
+use crate::checkpoint::Taken;
+use crate::commit::Tally;
+use crate::counters::count;
+use crate::engine::{Engine, Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::superblock::{KIND_SNAPSHOT, KIND_VOLUME, VolumeRecord};
+use crate::map::{NO_SNAPSHOT, Root, Share, VOLUME_NUMBER_MAX};
+use crate::open::volume_state;
+use crate::pool::Pool;
+use crate::sync;
+use crate::volume::Volume;
+use crate::volumes::check_volume_name;
+
+/// Between the name of a volume and that of its snapshot.
+pub const SNAPSHOT_MARK: char = '@';
+/// Longest name of a snapshot, after the mark, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A snapshot, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Volume and snapshot: `main@monday`.
+    pub name: String,
+    /// When it was made, in seconds since the beginning of 1970, as its maker said; 0 if nobody
+    /// did.
+    pub created_seconds: u64,
+    /// The size of the volume then, in bytes.
+    pub size_bytes: u64,
+    /// Bytes of blocks with stored data.
+    pub mapped_bytes: u64,
+    /// It is not to be deleted before it is released.
+    pub held: bool,
+    /// Volumes and snapshots that were made from it.
+    pub needed_by: Vec<String>,
+}
+
+/// Split `main@monday`, and refuse what names no snapshot. A name that is `g` and a number is what
+/// a server calls a generation of its exports.
+pub fn split_snapshot_name(name: &str) -> Result<(&str, &str), PoolError> {
+    let refused = || PoolError::SnapshotName(name.to_owned());
+    let (volume, snapshot) = name.split_once(SNAPSHOT_MARK).ok_or_else(refused)?;
+    let generation = snapshot
+        .strip_prefix('g')
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+    if generation || snapshot.len() > NAME_BYTES_MAX || check_volume_name(snapshot).is_err() {
+        return Err(refused());
+    }
+    check_volume_name(volume)?;
+    Ok((volume, snapshot))
+}
+
+impl VolumeState {
+    /// Whether its pages are given up step by step when it is deleted, as some may be a snapshot's.
+    pub fn is_dropped_in_steps(&self) -> bool {
+        self.is_snapshot || self.parent.load(Ordering::Acquire) != 0
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.deleting.load(Ordering::Acquire)
+    }
+}
+
+impl Inner {
+    /// Nobody else makes or deletes snapshots or clones meanwhile.
+    pub fn lock_lineage(&self) -> MutexGuard<'_, ()> {
+        sync::point("lineage");
+        sync::lock(&self.lineage)
+    }
+
+    /// How often pages came to be another volume's or snapshot's own since the pool was opened.
+    pub fn lineage_changes(&self) -> u64 {
+        self.counters.lineage_changes.load(Ordering::Acquire)
+    }
+
+    /// All volumes and snapshots, those that are being deleted among them.
+    pub fn all_volumes(&self) -> Vec<Arc<VolumeState>> {
+        self.volumes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The snapshot of this name.
+    pub fn snapshot_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+        let all = self.all_volumes();
+        let mut snapshots = all.iter().filter(|s| s.is_snapshot && !s.is_deleting());
+        if let Some(found) = snapshots.find(|snapshot| snapshot.name() == name) {
+            return Ok(Arc::clone(found));
+        }
+        let volume = name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume).to_owned();
+        Err(PoolError::NoSnapshot { name: name.to_owned(), volume })
+    }
+
+    /// What was made from a snapshot and is not being deleted.
+    fn made_from(&self, snapshot: u32) -> Vec<Arc<VolumeState>> {
+        let mut all = self.all_volumes();
+        all.retain(|v| {
+            let from = v.parent.load(Ordering::Acquire) == snapshot;
+            let clone = !v.is_snapshot && v.origin == snapshot;
+            (from || clone) && !v.is_deleting()
+        });
+        all
+    }
+
+    /// The record of something new that has the pages of `root`.
+    fn new_record(&self, engine: &mut Engine, name: &str) -> Result<u32, PoolError> {
+        if engine.next_volume > VOLUME_NUMBER_MAX {
+            let most = format!("a pool can have {VOLUME_NUMBER_MAX} volumes in its life");
+            return Err(PoolError::Setting(most));
+        }
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        if volumes.values().any(|v| !v.is_deleting() && v.name() == name) {
+            return Err(PoolError::VolumeExists(name.to_owned()));
+        }
+        engine.space.supers(volumes.len() + 1)?;
+        engine.next_volume += 1;
+        engine.generation += 1;
+        Ok(engine.next_volume - 1)
+    }
+
+    fn insert(&self, record: &VolumeRecord) -> Arc<VolumeState> {
+        let state = volume_state(record);
+        let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
+        volumes.insert(record.number, Arc::clone(&state));
+        state
+    }
+
+    /// Put a snapshot of `volume` into the checkpoint of this number, before that is frozen.
+    fn take_snapshot(
+        &self,
+        engine: &mut Engine,
+        sequence: u64,
+        volume: &VolumeState,
+        (name, created_seconds, held): (&str, u64, bool),
+    ) -> Result<Taken, PoolError> {
+        if volume.is_deleting() {
+            return Err(PoolError::VolumeDeleted);
+        }
+        let number = self.new_record(engine, name)?;
+        let root = self.map.root(volume.number)?;
+        self.insert(&VolumeRecord {
+            number,
+            name: name.to_owned(),
+            size_bytes: volume.size_bytes(),
+            height: root.height,
+            root: 0,
+            mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),
+            // What has no name is only there until it is deleted.
+            deleting: name.is_empty(),
+            kind: KIND_SNAPSHOT,
+            origin: volume.number,
+            birth: sequence,
+            created_seconds,
+            parent: volume.parent.load(Ordering::Acquire),
+            held,
+            dropped: 0,
+        });
+        volume.parent.store(number, Ordering::Release);
+        count(&self.counters.lineage_changes, 1);
+        Ok(Taken { snapshot: number, volume: volume.number })
+    }
+
+    /// The checkpoint that was to hold a snapshot could not be written. Called before what is
+    /// frozen of the map becomes dirty again. `share` is what the volume shared before.
+    pub fn give_up_sharing(&self, (taken, share): (Taken, Share)) {
+        if self.map.has_changed(taken.volume) {
+            // What changed since counts entries of pages that the snapshot was to have.
+            let why = "a snapshot could not be made durable while its volume was written to";
+            let _ = self.poison.set(why.to_owned());
+        }
+        let Some(snapshot) = self.volume_by_number(taken.snapshot) else { return };
+        if let Some(volume) = self.volume_by_number(taken.volume) {
+            let parent = snapshot.parent.load(Ordering::Acquire);
+            volume.parent.store(parent, Ordering::Release);
+        }
+        // The volume cannot have gone meanwhile.
+        let _ = self.map.set_share(taken.volume, share);
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&taken.snapshot);
+        count(&self.counters.lineage_changes, 1);
+    }
+
+    /// The checkpoint that holds a snapshot is durable: it shares what the volume did.
+    pub fn know_snapshot(&self, (taken, share): (Taken, Share), root: Option<Root>) {
+        let Some(snapshot) = self.volume_by_number(taken.snapshot) else { return };
+        let blocks = snapshot.blocks(self.chunk_bytes());
+        let known = root.ok_or(PoolError::VolumeDeleted).and_then(|root| {
+            self.map.add(taken.snapshot, root, blocks, NO_SNAPSHOT)?;
+            self.map.set_share(taken.snapshot, share)
+        });
+        count(&self.counters.lineage_changes, 1);
+        if let Err(error) = known {
+            tracing::error!("snapshot '{}' cannot be read: {error}", snapshot.name());
+        }
+    }
+
+    /// The checkpoint that a snapshot was made with; none if there is no such.
+    fn birth_of(&self, snapshot: u32) -> u64 {
+        self.volume_by_number(snapshot).map_or(NO_SNAPSHOT, |snapshot| snapshot.birth)
+    }
+
+    /// After opening: of a snapshot that is being deleted, what came after it has a part already.
+    pub fn restore_lineage(&self) -> Result<(), PoolError> {
+        for snapshot in self.all_volumes() {
+            let dropped = snapshot.dropped.load(Ordering::Acquire);
+            if snapshot.is_snapshot && dropped > 0 {
+                let older = self.birth_of(snapshot.parent.load(Ordering::Acquire));
+                if let Some(heir) = self.heirs(snapshot.number).first() {
+                    self.map.set_left_to(heir.number, dropped, older)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever has a snapshot's pages next, those that are being deleted among them.
+    pub fn heirs(&self, snapshot: u32) -> Vec<Arc<VolumeState>> {
+        let mut all = self.all_volumes();
+        all.retain(|v| !v.gone.load(Ordering::Acquire));
+        all.retain(|v| v.parent.load(Ordering::Acquire) == snapshot);
+        all
+    }
+}
+
+impl Pool {
+    /// Make a snapshot of a volume: `name` is `main@monday`. Nobody who reads or writes waits for
+    /// it. `held`: it is not to be deleted before it is released.
+    pub fn snapshot(&self, name: &str, created_seconds: u64, held: bool) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let (volume, _) = split_snapshot_name(name)?;
+        let volume = inner.volume_by_name(volume)?;
+        let _lineage = inner.lock_lineage();
+        let mut flusher = inner.flusher();
+        inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
+            let how = (name, created_seconds, held);
+            inner.take_snapshot(engine, sequence, &volume, how).map(Some)
+        })
+    }
+
+    /// All snapshots of a volume, or of all volumes, in the order in which they were made.
+    pub fn snapshots(&self, volume: Option<&str>) -> Result<Vec<SnapshotInfo>, PoolError> {
+        let inner = &self.inner;
+        let of = volume.map(|name| inner.volume_by_name(name)).transpose()?;
+        let chunk = inner.chunk_bytes() as u64;
+        let mut all = inner.all_volumes();
+        all.retain(|s| s.is_snapshot && !s.is_deleting());
+        all.retain(|s| of.as_ref().is_none_or(|volume| volume.number == s.origin));
+        let info = |snapshot: &Arc<VolumeState>| SnapshotInfo {
+            name: snapshot.name(),
+            created_seconds: snapshot.created_seconds,
+            size_bytes: snapshot.size_bytes(),
+            mapped_bytes: snapshot.mapped_chunks.load(Ordering::Relaxed) * chunk,
+            held: snapshot.held.load(Ordering::Acquire),
+            needed_by: Vec::new(),
+        };
+        let mut infos: Vec<SnapshotInfo> = all.iter().map(info).collect();
+        let volumes = inner.visible_volumes();
+        for (snapshot, info) in all.iter().zip(&mut infos) {
+            let clones = volumes.iter().filter(|volume| volume.origin == snapshot.number);
+            info.needed_by = clones.map(|volume| volume.name()).collect();
+        }
+        Ok(infos)
+    }
+
+    /// Hold a snapshot, so that it is not deleted, or release it.
+    pub fn hold_snapshot(&self, name: &str, held: bool) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let snapshot = inner.snapshot_by_name(name)?;
+        let before = {
+            let mut engine = inner.engine();
+            engine.generation += 1;
+            snapshot.held.swap(held, Ordering::AcqRel)
+        };
+        inner.checkpoint().inspect_err(|_| snapshot.held.store(before, Ordering::Release))
+    }
+
+    /// Make a volume that begins as what a snapshot is.
+    pub fn clone_snapshot(
+        &self,
+        name: &str,
+        to: &str,
+        created_seconds: u64,
+    ) -> Result<Volume, PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        check_volume_name(to)?;
+        let _lineage = inner.lock_lineage();
+        let snapshot = inner.snapshot_by_name(name)?;
+        let state = {
+            let flusher = inner.flusher();
+            let mut engine = inner.engine();
+            let number = inner.new_record(&mut engine, to)?;
+            let root = inner.map.root(snapshot.number)?;
+            let blocks = snapshot.blocks(inner.chunk_bytes());
+            inner.map.add(number, root, blocks, snapshot.birth)?;
+            inner.insert(&VolumeRecord {
+                number,
+                name: to.to_owned(),
+                size_bytes: snapshot.size_bytes(),
+                height: root.height,
+                root: root.reference,
+                mapped_chunks: snapshot.mapped_chunks.load(Ordering::Relaxed),
+                deleting: false,
+                kind: KIND_VOLUME,
+                origin: snapshot.number,
+                birth: flusher.sequence + 1,
+                created_seconds,
+                parent: snapshot.number,
+                held: false,
+                dropped: 0,
+            })
+        };
+        inner.checkpoint()?;
+        Ok(Volume { inner: Arc::clone(inner), state })
+    }
+
+    /// Let a volume be what its snapshot is. What was written since is given up, but for what other
+    /// snapshots have; they stay, newer ones too.
+    pub fn rollback(&self, name: &str) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let (volume, _) = split_snapshot_name(name)?;
+        let volume = inner.volume_by_name(volume)?;
+        let _lineage = inner.lock_lineage();
+        let snapshot = inner.snapshot_by_name(name)?;
+        // What the volume is becomes a snapshot without a name, to be deleted. No other checkpoint
+        // comes between: after it, all that the volume has is in memory.
+        let mut flusher = inner.flusher();
+        inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
+            inner.take_snapshot(engine, sequence, &volume, ("", 0, false)).map(Some)
+        })?;
+        let mut begun = false;
+        let done = inner.checkpoint_locked(&mut flusher, &mut |engine, _| {
+            begun = true;
+            let root = inner.map.root(snapshot.number)?;
+            let blocks = snapshot.blocks(inner.chunk_bytes());
+            let mut tally = Tally::default();
+            inner.map.replace(volume.number, root, (blocks, snapshot.birth), &mut tally)?;
+            tally.release(engine, &volume)?;
+            let mapped = snapshot.mapped_chunks.load(Ordering::Relaxed);
+            volume.mapped_chunks.store(mapped, Ordering::Relaxed);
+            volume.size_bytes.store(snapshot.size_bytes(), Ordering::Release);
+            volume.parent.store(snapshot.number, Ordering::Release);
+            count(&inner.counters.lineage_changes, 1);
+            engine.generation += 1;
+            Ok(None)
+        });
+        done.inspect_err(|error| {
+            // The journal goes on from what the volume was, and memory from what it was to be.
+            if begun {
+                let _ = inner.poison.set(format!("a rollback was cut short: {error}"));
+            }
+        })
+    }
+
+    /// Delete a snapshot. What only it has is given up in the background ([`Pool::background`]).
+    pub fn delete_snapshot(&self, name: &str) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let _lineage = inner.lock_lineage();
+        let snapshot = inner.snapshot_by_name(name)?;
+        if snapshot.held.load(Ordering::Acquire) {
+            return Err(PoolError::SnapshotHeld(name.to_owned()));
+        }
+        let made = inner.made_from(snapshot.number);
+        let clones: Vec<String> =
+            made.iter().filter(|v| v.origin == snapshot.number).map(|v| v.name()).collect();
+        if !clones.is_empty() {
+            let (name, by) = (name.to_owned(), clones.join(", "));
+            return Err(PoolError::SnapshotNeeded { name, by });
+        }
+        if made.len() > 1 {
+            // A rollback went back past snapshots that are still there.
+            let others = made.iter().filter(|v| v.is_snapshot).map(|v| v.name());
+            let (name, by) = (name.to_owned(), others.collect::<Vec<_>>().join(", "));
+            return Err(PoolError::SnapshotNeeded { name, by });
+        }
+        snapshot.deleting.store(true, Ordering::Release);
+        inner.engine().generation += 1;
+        inner.checkpoint().inspect_err(|_| snapshot.deleting.store(false, Ordering::Release))
+    }
+
+    /// Where two volumes or snapshots differ, or may, as they are now: byte ranges as offset and
+    /// length, in order, neighbours joined. `found` says whether to go on.
+    pub fn differences(
+        &self,
+        [a, b]: [&str; 2],
+        found: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(), PoolError> {
+        let inner = &self.inner;
+        let [a, b] = [inner.volume_by_name(a)?, inner.volume_by_name(b)?];
+        inner.differences([&a, &b], found)
+    }
+
+    /// Bytes that are still to be looked at of what is being deleted, at most.
+    pub fn deleting_bytes(&self) -> ByteSize {
+        let chunk = self.inner.chunk_bytes() as u64;
+        let left = |v: &Arc<VolumeState>| {
+            v.size_bytes().saturating_sub(v.dropped.load(Ordering::Acquire) * chunk)
+        };
+        let all = self.inner.all_volumes();
+        ByteSize(all.iter().filter(|v| v.is_deleting()).map(left).sum())
+    }
+}

@@ -1,0 +1,421 @@
+//! Snapshots, clones, rollbacks and deletions beside writes, reclaim, merges and power cuts: each
+//! snapshot is what its volume was, for as long as it is there.
+
+use std::collections::BTreeMap;
+
+use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, SimFolder, SplitMix64};
+use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
+
+use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
+
+const CHUNK: usize = 4096;
+/// Three leaves of the map and a page above.
+const BLOCKS: usize = 1300;
+
+/// What each block holds: the seed of its content, 0 for zeroes.
+type Contents = Vec<u64>;
+
+fn bytes(seed: u64) -> Vec<u8> {
+    if seed == 0 { vec![0; CHUNK] } else { content(seed, CHUNK) }
+}
+
+fn assert_holds(pool: &Pool, name: &str, expected: &Contents, context: &str) {
+    let volume = pool.volume(name).unwrap_or_else(|error| panic!("{context}: {name}: {error}"));
+    let mut found = vec![0; BLOCKS * CHUNK];
+    volume.read_at(0, &mut found).unwrap_or_else(|error| panic!("{context}: {name}: {error}"));
+    for (block, (found, seed)) in found.chunks(CHUNK).zip(expected).enumerate() {
+        assert!(found == bytes(*seed), "{context}: block {block} of {name} differs");
+    }
+}
+
+/// A pool and what everything in it must hold, when it was last durable and now.
+struct World {
+    pool: Pool,
+    now: BTreeMap<String, Contents>,
+    durable: BTreeMap<String, Contents>,
+    random: SplitMix64,
+    made: u64,
+    /// What is being deleted, whether or not that has become durable.
+    deleting: Option<String>,
+    /// What was begun last and may or may not have become durable: what this then holds.
+    doubt: Option<(String, Contents)>,
+    /// Written since everything was durable: volume, block and content.
+    written: Vec<(String, usize, u64)>,
+}
+
+impl World {
+    fn pick(&mut self, snapshots: bool) -> Option<String> {
+        let names: Vec<&String> =
+            self.now.keys().filter(|name| name.contains('@') == snapshots).collect();
+        let number = self.random.below(names.len().max(1) as u64) as usize;
+        names.get(number).map(|name| (*name).clone())
+    }
+
+    fn settle(&mut self) {
+        self.durable = self.now.clone();
+        self.written.clear();
+        self.deleting = None;
+        self.doubt = None;
+    }
+
+    /// Something is about to be made that holds what another does now.
+    fn begin(&mut self, name: &str, as_what: &str) -> Contents {
+        let held = self.now[as_what].clone();
+        self.doubt = Some((name.to_owned(), held.clone()));
+        held
+    }
+
+    /// One random step. An error is for the caller to judge.
+    fn step(&mut self) -> Result<(), PoolError> {
+        let Some(name) = self.pick(false) else { return Ok(()) };
+        match self.random.below(20) {
+            0..=6 => {
+                let volume = self.pool.volume(&name)?;
+                let len = 1 + self.random.below(20) as usize;
+                // Near and far, again and again.
+                let first = [0, 500, 1020, 1240][self.random.below(4) as usize]
+                    + self.random.below(40) as usize;
+                for block in first..first + len {
+                    let seed = self.random.below(700);
+                    self.written.push((name.clone(), block, seed));
+                    let at = (block * CHUNK) as u64;
+                    let done = if seed == 0 {
+                        volume.trim(at, CHUNK as u64, false)
+                    } else {
+                        volume.write_at(at, &bytes(seed), false)
+                    };
+                    done.map_err(|error| match error {
+                        BlockError::NoSpace(what) => PoolError::NoSpace(what),
+                        other => PoolError::Setting(other.to_string()),
+                    })?;
+                    self.now.get_mut(&name).unwrap()[block] = seed;
+                }
+            }
+            7 => {
+                let volume = self.pool.volume(&name)?;
+                let (first, len) = (self.random.below(2) as usize * 512, 512);
+                let (at, bytes) = ((first * CHUNK) as u64, (len * CHUNK) as u64);
+                self.written.extend((first..first + len).map(|block| (name.clone(), block, 0)));
+                volume.trim(at, bytes, false).map_err(|e| PoolError::Setting(e.to_string()))?;
+                self.now.get_mut(&name).unwrap()[first..first + len].fill(0);
+            }
+            8..=10 => {
+                self.made += 1;
+                let snapshot = format!("{name}@s{}", self.made);
+                let held = self.begin(&snapshot, &name);
+                self.pool.snapshot(&snapshot, self.made, false)?;
+                self.now.insert(snapshot, held);
+                self.settle();
+            }
+            11 => {
+                let Some(snapshot) = self.pick(true) else { return Ok(()) };
+                self.made += 1;
+                let to = format!("c{}", self.made);
+                let held = self.begin(&to, &snapshot);
+                self.pool.clone_snapshot(&snapshot, &to, 0)?;
+                self.now.insert(to, held);
+                self.settle();
+            }
+            12 => {
+                let Some(snapshot) = self.pick(true) else { return Ok(()) };
+                let volume = snapshot.split_once('@').unwrap().0.to_owned();
+                let held = self.begin(&volume, &snapshot);
+                self.pool.rollback(&snapshot)?;
+                self.now.insert(volume, held);
+                self.settle();
+            }
+            13..=14 => {
+                let Some(snapshot) = self.pick(true) else { return Ok(()) };
+                self.deleting = Some(snapshot.clone());
+                match self.pool.delete_snapshot(&snapshot) {
+                    Err(PoolError::SnapshotNeeded { .. }) => return Ok(()),
+                    done => done?,
+                }
+                self.now.remove(&snapshot);
+                self.settle();
+            }
+            15 => {
+                if name == "main" {
+                    return Ok(());
+                }
+                self.deleting = Some(name.clone());
+                match self.pool.delete_volume(&name) {
+                    Err(PoolError::HasSnapshots { .. }) => return Ok(()),
+                    done => done?,
+                }
+                self.now.remove(&name);
+                self.settle();
+            }
+            16 => {
+                self.pool.maintain()?;
+                self.settle();
+            }
+            17 => {
+                self.pool.flush()?;
+                self.settle();
+            }
+            _ => {
+                let budget = 1 + self.random.below(600_000);
+                self.pool.background(budget, SpaceTarget::new(1.05).unwrap())?;
+                self.pool.deduplicate(budget, Thoroughness::Whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn assert_all(&self, context: &str) {
+        for (name, contents) in &self.now {
+            assert_holds(&self.pool, name, contents, context);
+        }
+    }
+}
+
+fn world(folder: &SimFolder, seed: u64) -> Result<World, PoolError> {
+    Pool::create(folder, &small(), IDENTITY)?;
+    let pool = Pool::open(folder, &options())?;
+    pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64))?;
+    let now = BTreeMap::from([("main".to_owned(), vec![0; BLOCKS])]);
+    let durable = now.clone();
+    Ok(World {
+        pool,
+        now,
+        durable,
+        random: SplitMix64::new(seed),
+        made: 0,
+        deleting: None,
+        doubt: None,
+        written: Vec::new(),
+    })
+}
+
+/// Work in the background until nothing is left of it.
+fn idle(pool: &Pool) {
+    for _ in 0..4000 {
+        if pool.background(1 << 20, SpaceTarget::default()).unwrap().done {
+            return;
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn every_snapshot_and_clone_stays_what_it_was_and_totals_are_those_of_distinct_pages() {
+    for seed in 0..8 {
+        let folder = SimFolder::new();
+        let mut world = world(&folder, seed).unwrap();
+        for round in 0..4 {
+            for number in 0..60 {
+                world.step().unwrap_or_else(|e| panic!("seed {seed}, step {round}/{number}: {e}"));
+            }
+            let context = format!("seed {seed}, round {round}");
+            world.assert_all(&context);
+            let World { pool, now, random, made, .. } = world;
+            pool.close().unwrap();
+            assert_sound(&folder, &context);
+            let pool = Pool::open(&folder, &options()).unwrap();
+            let durable = now.clone();
+            world = World {
+                pool,
+                now,
+                durable,
+                random,
+                made,
+                deleting: None,
+                doubt: None,
+                written: Vec::new(),
+            };
+            world.assert_all(&format!("{context} reopened"));
+        }
+        // All but the volume goes: what is left is as if there had never been anything else.
+        for _ in 0..200 {
+            let names: Vec<String> = world.now.keys().cloned().collect();
+            for name in names.iter().filter(|name| *name != "main") {
+                let done = match world.pool.delete_volume(name) {
+                    Err(PoolError::SnapshotNeeded { .. } | PoolError::HasSnapshots { .. }) => false,
+                    done => done.map(|()| true).unwrap(),
+                };
+                if done {
+                    world.now.remove(name);
+                }
+            }
+            if world.now.len() == 1 {
+                break;
+            }
+        }
+        assert_eq!(world.now.len(), 1, "seed {seed}: {:?}", world.now.keys());
+        idle(&world.pool);
+        assert_eq!(world.pool.deleting_bytes(), ByteSize(0));
+        world.assert_all("alone");
+        world.pool.close().unwrap();
+        assert_sound(&folder, &format!("seed {seed}, alone"));
+    }
+}
+
+/// Run a seeded world until the power goes at media operation `cut`; true if it went.
+fn cut_world(seed: u64, cut: u64, mode: CrashMode) -> bool {
+    let context = format!("seed {seed}, cut at {cut}, {mode:?}");
+    let folder = SimFolder::new();
+    let mut world = world(&folder, seed).unwrap();
+    folder.crash_at(folder.op_count() + cut);
+    let mut steps = 0;
+    while steps < 160 && !folder.has_crashed() {
+        steps += 1;
+        if let Err(error) = world.step() {
+            assert!(folder.has_crashed(), "{context}: {error}");
+        }
+    }
+    if !folder.has_crashed() {
+        return false;
+    }
+    let World { pool, now, durable, random, made, deleting, doubt, written } = world;
+    drop(pool);
+    let folder = folder.after_crash(seed ^ cut << 8, mode);
+    assert_sound(&folder, &context);
+    let pool = Pool::open(&folder, &options()).unwrap_or_else(|e| panic!("{context}: {e}"));
+    // What was made, rolled back or deleted last may have become durable or not.
+    let there: Vec<String> = pool
+        .snapshots(None)
+        .unwrap()
+        .into_iter()
+        .map(|snapshot| snapshot.name)
+        .chain(pool.volumes().iter().map(onefold_pool::Volume::name))
+        .collect();
+    // What was durable is there, unless its deletion was under way.
+    for name in durable.keys().filter(|name| now.contains_key(*name)) {
+        let deleting = deleting.as_ref() == Some(name);
+        assert!(there.contains(name) || deleting, "{context}: {name} is gone");
+    }
+    let mut after = BTreeMap::new();
+    for name in there {
+        let doubt = doubt.as_ref().filter(|(of, _)| *of == name).map(|(_, held)| held);
+        if name.contains('@') {
+            let expected = durable.get(&name).or(doubt).expect("it was made, or begun");
+            assert_holds(&pool, &name, expected, &context);
+            after.insert(name, expected.clone());
+            continue;
+        }
+        // Each block of a volume holds something that it held since it was durable.
+        let mut found = vec![0; BLOCKS * CHUNK];
+        pool.volume(&name).unwrap().read_at(0, &mut found).unwrap();
+        let contents = found.chunks(CHUNK).enumerate().map(|(block, found)| {
+            let held = [durable.get(&name), doubt].into_iter().flatten().map(|held| held[block]);
+            let written = written.iter().filter(|(of, at, _)| *of == name && *at == block);
+            let mut states = held.chain(written.map(|(.., seed)| *seed));
+            states.find(|&seed| bytes(seed) == found).unwrap_or_else(|| {
+                panic!("{context}: block {block} of {name} holds none of its states")
+            })
+        });
+        let contents: Contents = contents.collect();
+        after.insert(name, contents);
+    }
+    let durable = after.clone();
+    let mut world = World {
+        pool,
+        now: after,
+        durable,
+        random,
+        made: made + 1000,
+        deleting: None,
+        doubt: None,
+        written: Vec::new(),
+    };
+    for _ in 0..12 {
+        world.step().unwrap_or_else(|error| panic!("{context}: afterwards: {error}"));
+    }
+    idle(&world.pool);
+    world.assert_all(&format!("{context}: afterwards"));
+    world.pool.close().unwrap();
+    assert_sound(&folder, &format!("{context}: afterwards"));
+    true
+}
+
+#[test]
+fn power_cuts_lose_no_snapshot() {
+    let dose = std::env::var("ONEFOLD_CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok());
+    let dose: u64 = dose.unwrap_or(150);
+    let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
+    let mut random = SplitMix64::new(0x5A45);
+    let mut cuts = 0;
+    for number in 0..4 * dose + 100 {
+        let cut = random.below(900);
+        cuts += u64::from(cut_world(3000 + number / 8, cut, modes[number as usize % 3]));
+        if cuts >= dose {
+            return;
+        }
+    }
+    panic!("only {cuts} runs reached their cut");
+}
+
+#[test]
+fn what_must_not_be_is_refused_by_name_with_what_to_do() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    for name in ["main", "main@", "main@g7", "main@a b", "main@a@b", "@a"] {
+        assert!(pool.snapshot(name, 0, false).is_err(), "{name}");
+    }
+    pool.snapshot("main@gold", 7, true).unwrap();
+    assert!(matches!(pool.snapshot("main@gold", 0, false), Err(PoolError::VolumeExists(_))));
+    let refused = |done: Result<(), PoolError>, words: &str| {
+        let error = done.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(pool.snapshot("none@a", 0, false), "no volume 'none'");
+    refused(pool.delete_volume("main@gold"), "release it first");
+    refused(pool.delete_volume("main@x"), "no snapshot 'main@x'");
+    pool.hold_snapshot("main@gold", false).unwrap();
+    refused(pool.delete_volume("main"), "main@gold the first");
+    refused(pool.rename_volume("main@gold", "b"), "never changes");
+    refused(pool.resize_volume("main@gold", ByteSize(1 << 21), false), "never changes");
+    drop(pool.clone_snapshot("main@gold", "copy", 8).unwrap());
+    refused(pool.delete_volume("main@gold"), "still there: copy");
+    let snapshot = pool.volume("main@gold").unwrap();
+    assert!(snapshot.is_read_only());
+    assert!(matches!(snapshot.write_at(0, &[1; 512], false), Err(BlockError::ReadOnly)));
+    assert!(matches!(snapshot.trim(0, 4096, false), Err(BlockError::ReadOnly)));
+    volume.write_at(0, &[1; 4096], false).unwrap();
+    pool.snapshot("main@later", 9, false).unwrap();
+    pool.rename_volume("main", "renamed").unwrap();
+    let names: Vec<String> =
+        pool.snapshots(Some("renamed")).unwrap().into_iter().map(|s| s.name).collect();
+    assert_eq!(names, ["renamed@gold", "renamed@later"]);
+    pool.delete_volume("copy").unwrap();
+    pool.rollback("renamed@gold").unwrap();
+    let mut found = vec![9; 4096];
+    volume.read_at(0, &mut found).unwrap();
+    assert_eq!(found, [0; 4096]);
+    refused(pool.delete_volume("renamed@gold"), "renamed@later");
+    pool.delete_volume("renamed@later").unwrap();
+    pool.delete_volume("renamed@gold").unwrap();
+    assert!(matches!(snapshot.read_at(0, &mut found), Err(BlockError::ShuttingDown)));
+    pool.delete_volume("renamed").unwrap();
+}
+
+#[test]
+fn differences_are_the_blocks_that_changed_and_no_others() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    for block in 0..BLOCKS as u64 {
+        volume.write_at(block * CHUNK as u64, &content(block + 1, CHUNK), false).unwrap();
+    }
+    pool.snapshot("main@a", 0, false).unwrap();
+    for block in [3u64, 4, 5, 511, 512, 1299] {
+        volume.write_at(block * CHUNK as u64, &content(block + 5000, CHUNK), false).unwrap();
+    }
+    volume.trim(700 * CHUNK as u64, CHUNK as u64, false).unwrap();
+    let all = |names: [&str; 2]| {
+        let mut found = Vec::new();
+        let visit = &mut |at: u64, len: u64| {
+            found.push((at / CHUNK as u64, len / CHUNK as u64));
+            true
+        };
+        pool.differences(names, visit).unwrap();
+        found
+    };
+    let expected = [(3, 3), (511, 2), (700, 1), (1299, 1)];
+    assert_eq!(all(["main@a", "main"]), expected);
+    pool.snapshot("main@b", 0, false).unwrap();
+    assert_eq!(all(["main@b", "main@a"]), expected);
+    assert_eq!(all(["main@b", "main"]), []);
+    pool.resize_volume("main", ByteSize(((BLOCKS + 600) * CHUNK) as u64), false).unwrap();
+    assert_eq!(all(["main@b", "main"]), [(BLOCKS as u64, 600)]);
+}
