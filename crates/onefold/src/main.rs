@@ -8,6 +8,7 @@ mod args;
 mod cache_view;
 mod commands;
 mod completion;
+mod duplicates_view;
 mod failure;
 mod handover;
 mod interrupt;

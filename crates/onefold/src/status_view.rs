@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cache_view::{CacheJson, cache_table};
+use crate::duplicates_view::duplicates_table;
 use crate::open_pool::uuid_text;
 use crate::pool_cache::CacheReport;
 use crate::table::{Align, Table, count, percent, plural};
@@ -180,6 +181,9 @@ pub fn status_text(
     };
     section(&volume_table(&status.volumes));
     section(&data_table(status));
+    if let Some(duplicates) = duplicates_table(status) {
+        section(&duplicates);
+    }
     section(&memory_table(status));
     if let Some(cache) = cache {
         section(&cache_table(cache));
