@@ -6,8 +6,8 @@
 //! Invariant: nothing is changed, and a record that is damaged is never passed over: what cannot be
 //! read, or is not in the directory, counts as damaged for the blocks that refer to it.
 //! Cost: one read of each container, past the page cache where that is possible, and a checksum of
-//! its bytes; a pass over the maps for each container in which something is wrong, or of which pages
-//! were punched.
+//! its bytes; a pass over the maps for each container in which something is wrong, or of which
+//! pages were punched.
 
 use std::collections::BTreeSet;
 

@@ -97,15 +97,20 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     if let Some(tier) = tier {
         tier.save();
     }
-    match (command, ended.map_or(0, child::exit_code)) {
-        (Some(_), code @ 1..) => {
+    verdict(command.map(|_| ended.map_or(0, child::exit_code)), stopped, printer)
+}
+
+/// How serving ends: with the status of the command that it was for, if there was one.
+fn verdict(command: Option<u8>, stopped: Result<()>, printer: &Printer) -> Result<ExitCode> {
+    match command {
+        Some(code @ 1..) => {
             if let Err(failure) = stopped {
                 printer.failure(&failure);
             }
             Ok(ExitCode::from(code))
         }
-        (Some(_), 0) => stopped.map(|()| ExitCode::SUCCESS),
-        (None, _) => {
+        Some(0) => stopped.map(|()| ExitCode::SUCCESS),
+        None => {
             stopped?;
             printer.note("stopped; everything is flushed");
             Ok(ExitCode::SUCCESS)
