@@ -39,8 +39,9 @@ fn a_command_finds_what_is_stored_twice_and_reclaim_gives_it_back() {
     let before = sandbox.status("pool");
     assert_eq!(before["deduplication"]["uncompared_new"], 2 * BLOCKS);
     assert_eq!(before["dedup_ratio"], 1.0);
-    let text = sandbox.ok(&["pool", "status", &sandbox.text("pool")]).text();
-    assert!(text.contains("to compare: new  4,000  not sorted into any run yet"), "{text}");
+    let status = sandbox.ok(&["pool", "status", &sandbox.text("pool")]);
+    let expected = "to compare: new   4,000  not sorted into any run yet";
+    assert!(status.text().contains(expected), "{}", status.text());
     let said = sandbox.ok(&["pool", "deduplicate", &sandbox.text("pool")]);
     let expected = "2,000 blocks were stored more than once: 7.81 MiB; won ";
     assert!(said.err.contains(expected), "{}{}", said.text(), said.err);
