@@ -76,8 +76,15 @@ impl Client {
         );
         self.stream.write_all(head.as_bytes())?;
         self.stream.write_all(body)?;
-        let (status, body) =
-            receive_answer(ANSWER_BYTES_MAX, &mut |piece| self.stream.read(piece))?;
+        // A read that has a time limit is not begun again by the system when a signal comes: Ctrl-C
+        // is for whoever asks, who wants the answer still.
+        let read = &mut |piece: &mut [u8]| loop {
+            match self.stream.read(piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        };
+        let (status, body) = receive_answer(ANSWER_BYTES_MAX, read)?;
         Ok(Answer { status, body })
     }
 }
