@@ -10,6 +10,7 @@
 //! pages were punched.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba, StoreError};
 
@@ -32,7 +33,7 @@ const RANGES_MAX: usize = 1000;
 /// Neighbouring blocks of a volume that refer to damaged records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedBlocks {
-    /// The volume's name.
+    /// The volume's name, or a snapshot's.
     pub volume: String,
     /// The first block.
     pub first: Lba,
@@ -102,12 +103,11 @@ impl Scrubber {
                 blocks: Vec::new(),
                 blocks_total: 0,
             };
-            let good = self.read(inner, (id, &info), &mut found);
-            if inner.engine().table.get(id).is_none() {
+            let Some((good, punched)) = self.read(inner, (id, &info), &mut found) else {
                 // Nothing refers to it any more, and it went while it was read.
                 continue;
-            }
-            if found.problems_total > 0 || info.punched > 0 {
+            };
+            if found.problems_total > 0 || punched {
                 list_blocks(inner, &good, &mut found);
                 if found.problems_total == 0 && found.blocks_total > 0 {
                     found.found(format!("{id}: records are gone that blocks refer to"));
@@ -117,15 +117,19 @@ impl Scrubber {
         }
     }
 
-    /// The places of the good records.
+    /// The places of the good records, and whether pages were punched; `None` if the container has
+    /// gone.
     fn read(
         &mut self,
         inner: &Inner,
         (id, info): (ContainerId, &ContainerInfo),
         found: &mut Scrubbed,
-    ) -> BTreeSet<Location> {
+    ) -> Option<(BTreeSet<Location>, bool)> {
         let most = inner.settings.container_bytes;
-        let bytes = match self.reader.read_bytes(&*inner.plain, id, (info.len_bytes, most)) {
+        let read = self.reader.read_bytes(&*inner.plain, id, (info.len_bytes, most));
+        // It is marked before it is punched or removed: what was there when all was read tells.
+        let punched = inner.engine().table.get(id)?.punched > 0;
+        let bytes = match read {
             Ok((bytes, None)) => bytes,
             Ok((bytes, Some(error))) => {
                 found.found(error.to_string());
@@ -135,7 +139,7 @@ impl Scrubber {
                 let missing = matches!(error, PoolError::Store(StoreError::NotFound { .. }));
                 let what = if missing { format!("{id} is missing") } else { error.to_string() };
                 found.found(what);
-                return BTreeSet::new();
+                return Some((BTreeSet::new(), punched));
             }
         };
         if let Err(error) = container::check_header(bytes, id, &inner.identity.uuid) {
@@ -147,7 +151,7 @@ impl Scrubber {
                 found.found(error.to_string());
                 let good = walk(id, bytes, inner.chunk_bytes());
                 found.records = good.len() as u64;
-                return good;
+                return Some((good, punched));
             }
         };
         let mut good = BTreeSet::new();
@@ -160,13 +164,13 @@ impl Scrubber {
             match verified {
                 Some(Ok(_)) => drop(good.insert(location)),
                 // Nothing refers to what was punched; if something does, its blocks say so.
-                _ if info.punched > 0 => {}
+                _ if punched => {}
                 Some(Err(problem)) => found.found(format!("corrupt {id} at byte {at}: {problem}")),
                 None => found.found(format!("corrupt {id} at byte {at}: the record is cut short")),
             }
         }
         found.records = entries.len() as u64;
-        good
+        Some((good, punched))
     }
 }
 
@@ -190,14 +194,16 @@ fn walk(id: ContainerId, bytes: &[u8], chunk_bytes: usize) -> BTreeSet<Location>
     good
 }
 
-/// Blocks that refer to this container where no good record is.
+/// Blocks of volumes and snapshots that refer to this container where no good record is.
 fn list_blocks(inner: &Inner, good: &BTreeSet<Location>, found: &mut Scrubbed) {
-    for volume in inner.visible_volumes() {
+    let mut volumes = inner.all_volumes();
+    volumes.retain(|volume| !volume.deleting.load(Ordering::Acquire));
+    for volume in volumes {
         let name = volume.name();
         // Damage to a map is not what is looked for here; a check names it.
         let mut ignored = CheckReport::default();
-        let how = (!volume.is_snapshot, false);
-        for_each_entry(inner, &volume, how, &mut ignored, &mut |_, lba, _, entry| {
+        // Pages that are shared, too: each volume and snapshot is told of by itself.
+        for_each_entry(inner, &volume, (true, false), &mut ignored, &mut |_, lba, _, entry| {
             let Some(pba) = entry.pba().filter(|pba| pba.container == found.container) else {
                 return;
             };

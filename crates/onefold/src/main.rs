@@ -23,6 +23,7 @@ mod pool_cache;
 mod progress;
 mod reference;
 mod reserve;
+mod scrub_state;
 mod serve;
 mod settings_file;
 mod status_view;
@@ -80,6 +81,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Pool(PoolCommand::Deduplicate(args)) => c::pool_deduplicate::run(args, printer),
         Command::Pool(PoolCommand::Set(args)) => c::pool_set::run(args, printer),
         Command::Pool(PoolCommand::Drain(args)) => c::pool_drain::run(args, printer),
+        Command::Pool(PoolCommand::Scrub(args)) => c::pool_scrub::run(args, printer),
         Command::Volume(VolumeCommand::Create(args)) => c::volume_create::run(args, printer),
         Command::Volume(VolumeCommand::Resize(args)) => c::volume_resize::run(args, printer),
         Command::Volume(VolumeCommand::Rename(args)) => c::volume_rename::run(args, printer),

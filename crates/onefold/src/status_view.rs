@@ -12,6 +12,7 @@ use crate::cache_view::{CacheJson, cache_table};
 use crate::duplicates_view::duplicates_table;
 use crate::open_pool::uuid_text;
 use crate::pool_cache::CacheReport;
+use crate::scrub_state::ScrubState;
 use crate::table::{Align, Table, count, percent, plural};
 
 /// A table of volumes, with a head.
@@ -260,6 +261,9 @@ pub struct StatusJson {
     journal_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<CacheJson>,
+    /// The scrub under way or the last one, if there was any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scrub: Option<ScrubState>,
     failure: Option<String>,
 }
 
@@ -348,7 +352,12 @@ struct MemoryJson {
 
 impl StatusJson {
     /// Of a pool that a person named so.
-    pub fn new(pool: &Path, status: &PoolStatus, cache: Option<&CacheReport>) -> Self {
+    pub fn new(
+        pool: &Path,
+        status: &PoolStatus,
+        cache: Option<&CacheReport>,
+        scrub: Option<ScrubState>,
+    ) -> Self {
         let settings = &status.settings;
         Self {
             schema_version: STATUS_SCHEMA_VERSION,
@@ -406,6 +415,7 @@ impl StatusJson {
             },
             journal_bytes: status.journal_bytes,
             cache: cache.map(CacheJson::from),
+            scrub,
             failure: status.failure.clone(),
         }
     }

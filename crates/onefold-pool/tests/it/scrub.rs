@@ -98,6 +98,35 @@ fn the_blocks_that_cannot_be_read_are_those_that_a_scrub_names() {
 }
 
 #[test]
+fn blocks_that_only_a_snapshot_has_are_named_as_its_own() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
+    let fill = |from: u64| {
+        for n in 0..40 {
+            volume.write_at(n * 4096, &content(from + n, 4096), false).unwrap();
+        }
+    };
+    fill(0);
+    pool.snapshot("main@old", 1, false).unwrap();
+    fill(1000);
+    drop(volume);
+    pool.close().unwrap();
+    let name = folder.subfolder("containers").unwrap().list().unwrap().remove(0);
+    folder.flip_bit(&format!("containers/{name}"), 6000, 1).unwrap();
+    let pool = Pool::open(&folder, &read_only()).unwrap();
+    let found = scrub(&pool);
+    let bad = |name: &str| -> Vec<u64> {
+        let volume = pool.volume(name).unwrap();
+        (0..40).filter(|n| volume.read_at(n * 4096, &mut [0; 4096]).is_err()).collect()
+    };
+    assert_eq!((bad("main"), bad("main@old").len()), (vec![], 1));
+    let ranges: Vec<_> = found.iter().flat_map(|found| &found.blocks).collect();
+    let [range] = ranges[..] else { panic!("{found:?}") };
+    assert_eq!((range.volume.as_str(), range.count), ("main@old", 1));
+    assert_eq!(vec![range.first.get()], bad("main@old"));
+}
+
+#[test]
 fn what_is_written_meanwhile_is_no_damage() {
     let (_folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();

@@ -34,7 +34,7 @@ pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use pool::{
     PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
-    PoolReclaimArgs, PoolSetArgs, PoolStatusArgs,
+    PoolReclaimArgs, PoolScrubArgs, PoolSetArgs, PoolStatusArgs,
 };
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;

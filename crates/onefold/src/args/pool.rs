@@ -38,6 +38,13 @@ pub enum PoolCommand {
     Set(PoolSetArgs),
     /// Stop the server that has a pool: answer what was received, flush, and wait until it is free
     Drain(PoolDrainArgs),
+    /// Read and verify every stored record, at a rate, from where the last scrub stopped
+    #[command(after_help = "Reads past the page cache and changes nothing. Position and findings \
+        are kept in POOL/scrub.json and shown by `onefold pool status`. A server that has the pool \
+        does it beside its clients. `onefold pool check` looks at maps, totals and fingerprints \
+        besides.\n\
+        Exit status: 0 nothing is wrong; 1 something is, and named; 2 nothing was done.")]
+    Scrub(PoolScrubArgs),
 }
 
 /// `onefold pool create`
@@ -136,4 +143,34 @@ pub struct PoolDrainArgs {
     /// Folder of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
+}
+
+/// `onefold pool scrub`
+#[derive(Clone, Debug, clap::Args)]
+pub struct PoolScrubArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Read so much in a second at most, such as 200M; without it as fast as the disk is
+    #[arg(long, value_name = "SIZE", value_parser = rate, allow_negative_numbers = true)]
+    pub rate: Option<ByteSize>,
+    /// Begin from the start, though the last scrub was interrupted
+    #[arg(long)]
+    pub restart: bool,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// What it may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Bytes in a second, with or without `/s` at the end.
+fn rate(text: &str) -> Result<ByteSize, String> {
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    match size.parse::<ByteSize>() {
+        Ok(ByteSize(0)) => Err("nothing would ever be read".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(error.to_string()),
+    }
 }

@@ -10,11 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::PoolStatusArgs;
+use crate::commands::archive::utc_text;
 use crate::failure::Result;
+use crate::open_pool::uuid_text;
 use crate::operate::door::{self, Opening};
 use crate::operate::{Context, table};
 use crate::output::Printer;
 use crate::pool_cache::{CacheReport, ServedCache};
+use crate::scrub_state::ScrubState;
 use crate::status_view::{StatusJson, status_text};
 
 /// What to tell.
@@ -36,8 +39,10 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let endurance = request.cache_endurance_bytes.map(ByteSize);
     let saved = folder.map(|folder| CacheReport::saved(folder, endurance, &status.uuid));
     let cache = context.cache.and_then(ServedCache::report).or(saved);
-    let text = status_text(context.at, &status, cache.as_ref(), heading);
-    let json = StatusJson::new(context.at, &status, cache.as_ref());
+    let scrub = ScrubState::read(context.folder, &uuid_text(&status.uuid));
+    let mut text = status_text(context.at, &status, cache.as_ref(), heading);
+    text.extend(scrub.as_ref().map(scrub_line));
+    let json = StatusJson::new(context.at, &status, cache.as_ref(), scrub);
     Ok(Report::default().with_result(&json).with_text(&text))
 }
 
@@ -48,4 +53,17 @@ pub fn run(args: &PoolStatusArgs, printer: &Printer) -> Result<()> {
     let opening = Opening::Read(args.memory.budgets()?);
     let report = door::call(&args.pool, opening, &table::POOL_STATUS, &request, printer)?;
     printer.report(report, args.json)
+}
+
+fn scrub_line(scrub: &ScrubState) -> String {
+    let (read, found) = (scrub.read_text(), scrub.verdict());
+    let when = match scrub.ended_s {
+        Some(seconds) => {
+            let at = i64::try_from(seconds).unwrap_or(i64::MAX);
+            format!("last scrub ended {}", utc_text(at))
+        }
+        None => "a scrub is not at its end".to_owned(),
+    };
+    let hint = if scrub.findings_total > 0 { " (details in POOL/scrub.json)" } else { "" };
+    format!("{when}: {found}{hint}; it read {read}\n")
 }

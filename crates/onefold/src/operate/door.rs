@@ -114,7 +114,8 @@ impl Door {
             Behind::Here { pool, .. } => {
                 let bar = shown.clone();
                 let job = &Job::watched(move |progress| bar.show(progress));
-                let context = Context { pool, at: &self.at, cache: None, job, live: None };
+                let (at, cache, live) = (self.at.as_path(), None, None);
+                let context = Context { pool, at, folder: at, cache, job, live };
                 (operation.run)(&context, request)
             }
         };

@@ -28,6 +28,8 @@ pub struct Context<'a> {
     pub pool: &'a Pool,
     /// Its folder, as whoever asks names it.
     pub at: &'a Path,
+    /// Its folder, for its files.
+    pub folder: &'a Path,
     /// Its cache, if it has one and is served.
     pub cache: Option<&'a ServedCache>,
     /// Where progress goes.

@@ -49,6 +49,7 @@ impl Operations for Served {
         let context = Context {
             pool: &self.pool,
             at: named.as_deref().unwrap_or(&self.at),
+            folder: &self.at,
             cache: Some(&self.cache),
             job,
             live: Some(&self.live),

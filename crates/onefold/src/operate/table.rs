@@ -47,6 +47,7 @@ pub static OPERATIONS: &[Operation] = &[
     POOL_STATUS,
     POOL_RECLAIM,
     POOL_DEDUPLICATE,
+    POOL_SCRUB,
     POOL_SET,
     POOL_DRAIN,
 ];
@@ -96,6 +97,11 @@ pub const POOL_RECLAIM: Operation = operation!(
 pub const POOL_DEDUPLICATE: Operation = operation!(
     "pool deduplicate", true, SPACE, "Find all that is stored more than once, now",
     c::pool_deduplicate::Request => Nothing, c::pool_deduplicate::operate);
+
+/// Verify what is stored.
+pub const POOL_SCRUB: Operation = operation!(
+    "pool scrub", true, Turn::Refused("scrub"), "Read and verify every stored record",
+    c::pool_scrub::Request => c::pool_scrub::ScrubJson, c::pool_scrub::operate);
 
 /// Set limits.
 pub const POOL_SET: Operation = operation!(

@@ -29,6 +29,7 @@ mod reconnect;
 mod record;
 mod reproduce;
 mod scrambler;
+mod scrub;
 mod serving;
 mod settings;
 mod small_disk;

@@ -1,0 +1,176 @@
+//! How far the scrub of a pool has come and what it found: a small file in the pool's folder.
+//! Room: onefold.
+//! Invariant: it is a note. Whatever happens to it, a scrub begins from the start at worst.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use onefold_block::{ByteSize, FileFolder, MediaError, small_file};
+use onefold_pool::Scrubbed;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::table::plural;
+
+/// The file.
+pub const FILE: &str = "scrub.json";
+/// Longest one that is believed.
+const BYTES_MAX: u64 = 16 << 20;
+/// Containers with findings that are kept; the rest are counted.
+const FINDINGS_MAX: usize = 1000;
+/// Ranges of blocks that are kept in all, so that the file stays one that is believed.
+const RANGES_MAX: usize = 10_000;
+const VERSION: u32 = 1;
+
+/// Neighbouring blocks of a volume that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blocks {
+    /// The volume's name, or a snapshot's.
+    pub volume: String,
+    /// The first one, counted in blocks of the pool.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// What is wrong in one container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Its number.
+    pub container: u32,
+    /// What is wrong, at most twenty things.
+    pub problems: Vec<String>,
+    /// How much is wrong, named or not.
+    pub problems_total: u64,
+    /// Blocks that cannot be read for that.
+    pub blocks: Vec<Blocks>,
+    /// How many blocks, named or not.
+    pub blocks_total: u64,
+}
+
+/// The pass that is under way, or the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScrubState {
+    version: u32,
+    /// The pool's UUID: notes of another pool say nothing of this one.
+    pub pool: String,
+    /// Number of the container that was read last.
+    pub position: u32,
+    /// Containers read in this pass.
+    pub containers: u64,
+    /// Records verified in this pass.
+    pub records: u64,
+    /// Bytes of containers read in this pass.
+    pub bytes: u64,
+    /// Containers in which something is wrong.
+    pub findings_total: u64,
+    /// Blocks that cannot be read for it.
+    pub blocks_total: u64,
+    /// What is wrong, container by container.
+    pub findings: Vec<Finding>,
+    /// When the pass came to its end, in seconds since 1970; none while it is under way.
+    pub ended_s: Option<u64>,
+}
+
+impl ScrubState {
+    /// A pass that begins.
+    pub fn new(pool: String) -> Self {
+        Self { version: VERSION, pool, ..Self::default() }
+    }
+
+    /// What the folder of a pool has; `None` if there is nothing, or nothing that makes sense.
+    pub fn read(folder: &Path, pool: &str) -> Option<Self> {
+        let folder = FileFolder::open(folder).ok()?;
+        let bytes = small_file::read(&folder, FILE, BYTES_MAX).ok()?;
+        let state: Self = serde_json::from_slice(&bytes).ok()?;
+        (state.version == VERSION && state.pool == pool).then_some(state)
+    }
+
+    /// Keep it.
+    pub fn write(&self, folder: &Path) -> Result<(), MediaError> {
+        let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        small_file::replace_at(&folder.join(FILE), &bytes)
+    }
+
+    /// One container more.
+    pub fn add(&mut self, found: &Scrubbed) {
+        self.position = found.container.get();
+        self.containers += 1;
+        self.records += found.records;
+        self.bytes += found.bytes;
+        self.blocks_total += found.blocks_total;
+        if found.problems_total == 0 {
+            return;
+        }
+        self.findings_total += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            let kept: usize = self.findings.iter().map(|finding| finding.blocks.len()).sum();
+            let blocks = found.blocks.iter().take(RANGES_MAX - kept).map(|range| Blocks {
+                volume: range.volume.clone(),
+                first: range.first.get(),
+                count: range.count,
+            });
+            self.findings.push(Finding {
+                container: found.container.get(),
+                problems: found.problems.clone(),
+                problems_total: found.problems_total,
+                blocks: blocks.collect(),
+                blocks_total: found.blocks_total,
+            });
+        }
+    }
+
+    /// The pass came to its end.
+    pub fn end(&mut self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.ended_s = Some(now.map_or(0, |since| since.as_secs()));
+    }
+
+    /// What was read.
+    pub fn read_text(&self) -> String {
+        format!(
+            "{} in {} ({})",
+            plural(self.records, "record", "records"),
+            plural(self.containers, "container", "containers"),
+            ByteSize(self.bytes)
+        )
+    }
+
+    /// What was found.
+    pub fn verdict(&self) -> String {
+        if self.findings_total == 0 {
+            return "nothing is wrong".to_owned();
+        }
+        format!(
+            "{} damaged, {} cannot be read",
+            plural(self.findings_total, "container is", "containers are"),
+            plural(self.blocks_total, "block", "blocks")
+        )
+    }
+}
+
+impl Finding {
+    /// A line for each thing that is wrong, and one for each range of blocks.
+    pub fn text(&self) -> String {
+        let id = self.container;
+        let mut lines = self.problems.clone();
+        let unnamed = self.problems_total - self.problems.len() as u64;
+        if unnamed > 0 {
+            let more = plural(unnamed, "problem", "problems");
+            lines.push(format!("and {more} more in container {id}"));
+        }
+        for Blocks { volume, first, count } in &self.blocks {
+            let which = match count {
+                1 => format!("block {first}"),
+                _ => format!("blocks {first} to {}", first + count - 1),
+            };
+            lines.push(format!("volume '{volume}' {which}: cannot be read, for container {id}"));
+        }
+        let named: u64 = self.blocks.iter().map(|range| range.count).sum();
+        if named < self.blocks_total {
+            let more = plural(self.blocks_total - named, "block", "blocks");
+            lines.push(format!("and {more} more for container {id}"));
+        }
+        lines.join("\n") + "\n"
+    }
+}
