@@ -40,7 +40,7 @@ pub use record::RecordArgs;
 pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, ServeArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use tier::{PoolCacheArgs, Thousandths};
+pub use tier::{PoolCacheArgs, Thousandths, parse_times};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,

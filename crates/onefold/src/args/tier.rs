@@ -46,7 +46,7 @@ impl std::fmt::Display for Thousandths {
     }
 }
 
-fn parse_times(text: &str) -> Result<Thousandths, String> {
+pub fn parse_times(text: &str) -> Result<Thousandths, String> {
     let times: Option<f64> = text.parse().ok();
     let times = times.filter(|times| (0.001..=1000.0).contains(times));
     let times = times.ok_or("expected a number of times from 0.001 to 1000, such as 0.3")?;

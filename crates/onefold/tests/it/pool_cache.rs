@@ -123,3 +123,42 @@ fn caches_that_cannot_be_are_refused_before_anything_is_made() {
         assert!(!sandbox.path("pool").exists(), "{args:?}");
     }
 }
+
+/// What the replay says is what a cache that was there did.
+#[cfg(feature = "models")]
+#[test]
+fn advice_counts_what_a_cache_would_have_done_with_the_recorded_reads() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("image"), noise(5, SIZE)).unwrap();
+    let cache = ["--cache", "ssd", "--cache-size", "6M", "--cache-policy", "toll"];
+    let small = ["--container-size", "1M", "--cache-memory", "0"];
+    sandbox.ok(&[&["pool", "create", "pool"], &cache[..], &small].concat());
+    sandbox.ok(&["volume", "import", "pool", "main", "image"]);
+    let read = "fio --name=a --ioengine=nbd --uri=$uri --rw=randread --bs=64k --size=24M \
+                --io_size=48M --random_distribution=zipf:1.1 --iodepth=1 --output=fio.txt";
+    let said = sandbox.onefold(&["serve", "pool", "--record", "reads.rec", "--run", read]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let real = sandbox.status("pool")["cache"].clone();
+    let advise = ["cache", "advise", "pool", "--trace", "reads.rec", "--cache-size", "6M"];
+    let said = sandbox.ok(&[&advise[..], &["--json"]].concat());
+    let advice: serde_json::Value = serde_json::from_str(said.text()).unwrap();
+    assert_eq!((&advice["reads"], &advice["skipped"]), (&real["reads"], &0.into()));
+    let rows = advice["policies"].as_array().unwrap();
+    assert_eq!(rows.len(), 16, "every policy that needs no future");
+    let toll = rows.iter().find(|row| row["policy"] == "toll").unwrap();
+    let hits = toll["hits"].as_f64().unwrap() * real["reads"].as_f64().unwrap();
+    assert_eq!(hits.round(), real["hits"].as_f64().unwrap(), "{toll}\n{real}");
+    let bytes = toll["hit_bytes"].as_f64().unwrap() * real["read_bytes"].as_f64().unwrap();
+    assert!((bytes - real["hit_bytes"].as_f64().unwrap()).abs() < 2.0, "{toll}\n{real}");
+    assert!(hits > 50.0);
+    // For people, two policies of their choice.
+    let chosen = ["--policy", "lru", "--policy", "larc", "--endurance", "10G"];
+    let text = sandbox.ok(&[&advise[..], &chosen].concat());
+    assert!(text.text().contains("lru ") && text.text().contains("larc"), "{}", text.text());
+    let refused = sandbox.onefold(&[&advise[..], &["--policy", "lri"]].concat());
+    assert!(
+        refused.code == Some(2) && refused.err.contains("did you mean `lru`"),
+        "{}",
+        refused.err
+    );
+}

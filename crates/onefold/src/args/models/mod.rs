@@ -14,7 +14,7 @@ use clap::Subcommand;
 pub use array::{
     ArrayCalibrateArgs, ArrayCommand, ArrayRunArgs, ArraySizeArgs, ArraySpecArgs, ServerChoice,
 };
-pub use cache::{CacheCommand, CachePoliciesArgs, CacheRunArgs};
+pub use cache::{CacheAdviseArgs, CacheCommand, CachePoliciesArgs, CacheRunArgs};
 pub use reproduce::ReproduceArgs;
 pub use scrambler::{
     ScramblerChoice, ScramblerCommand, ScramblerInferArgs, ScramblerListArgs, ScramblerMakeArgs,

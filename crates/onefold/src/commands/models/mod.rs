@@ -7,6 +7,7 @@ mod array_run;
 mod array_size;
 mod array_spec;
 mod cache;
+mod cache_advise;
 mod cache_amplification;
 mod cache_trace;
 mod calibrate;
@@ -33,6 +34,7 @@ use crate::output::Printer;
 pub fn run(command: &ModelCommand, printer: &Printer) -> Result<ExitCode> {
     match command {
         ModelCommand::Cache(CacheCommand::Run(args)) => cache::run(args, printer),
+        ModelCommand::Cache(CacheCommand::Advise(args)) => cache_advise::run(args, printer),
         ModelCommand::Cache(CacheCommand::Policies(args)) => cache::policies(*args, printer),
         ModelCommand::Cache(CacheCommand::Spec) => cache::spec(printer),
         ModelCommand::Ssd(SsdCommand::Run(args)) => ssd_run::run(args, printer),

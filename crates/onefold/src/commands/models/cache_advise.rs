@@ -1,0 +1,326 @@
+//! `onefold cache advise`: what policies would have made of a pool's recorded reads.
+//! Room: onefold.
+//! The volumes are read as they were, from the pool as it is now, and what that asks of its
+//! containers is replayed through each policy, as its cache would decide.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onefold_block::{BlockDevice as _, ByteSize, ContainerId, ContainerStore, StoreError};
+use onefold_cache::POLICIES;
+use onefold_cache::tier::{Replay, TierTotals};
+use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings, Volume};
+use onefold_workload::Op;
+use serde::Serialize;
+
+use super::cache_trace::unusable;
+use crate::args::Thousandths;
+use crate::args::models::CacheAdviseArgs;
+use crate::commands::trace_open;
+use crate::failure::{Failure, Result};
+use crate::open_pool::{must_exist, refused};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::table::{Align, Table, percent};
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+const NS_PER_SECOND: u64 = 1_000_000_000;
+const SECONDS_PER_DAY: f64 = 86_400.0;
+/// Where a replay's clock begins, for that of a trace begins at 0.
+const BEGIN_SECONDS: u64 = 3600;
+
+/// A read of a container.
+#[derive(Clone, Copy)]
+struct Access {
+    seconds: u32,
+    container: u32,
+    container_len: u32,
+    offset: u32,
+    bytes: u32,
+}
+
+/// A container store that keeps what is asked of it.
+struct Listening {
+    store: Arc<dyn ContainerStore>,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    seconds: u32,
+    accesses: Vec<Access>,
+    references: Vec<(ContainerId, u32)>,
+}
+
+/// What a policy came to.
+#[derive(Serialize)]
+struct Row {
+    policy: String,
+    hits: f64,
+    hit_bytes: f64,
+    slow_bytes: u64,
+    written_bytes: u64,
+    fills: f64,
+    writes_per_day: Option<f64>,
+    years: Option<f64>,
+    memory_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Advice {
+    schema_version: u32,
+    reads: u64,
+    read_bytes: u64,
+    span_seconds: u64,
+    skipped: u64,
+    cache_bytes: u64,
+    policies: Vec<Row>,
+}
+
+/// Replay, and print a table.
+pub fn run(args: &CacheAdviseArgs, printer: &Printer) -> Result<()> {
+    let (heard, stored_bytes, container_bytes, skipped) = listen(args, printer)?;
+    let bytes = args.cache_size.bytes(stored_bytes, container_bytes);
+    let all = POLICIES.iter().filter(|entry| !entry.offline).map(|entry| entry.name.to_owned());
+    let policies = if args.policy.is_empty() { all.collect() } else { args.policy.clone() };
+    let span = u64::from(heard.accesses.last().map_or(0, |access| access.seconds));
+    let mut rows = Vec::new();
+    let (mut reads, mut read_bytes, mut cache_bytes) = (0, 0, bytes);
+    for policy in policies {
+        let replay = replay(&policy, bytes, &heard, args)?;
+        let totals = replay.totals();
+        (reads, read_bytes, cache_bytes) = (totals.requests, totals.bytes, replay.device_bytes());
+        rows.push(row(policy, &totals, &replay, span, args));
+    }
+    rows.sort_by(|a, b| b.hit_bytes.total_cmp(&a.hit_bytes));
+    let advice = Advice {
+        schema_version: JSON_SCHEMA_VERSION,
+        reads,
+        read_bytes,
+        span_seconds: span,
+        skipped,
+        cache_bytes,
+        policies: rows,
+    };
+    if args.json { printer.json(&advice) } else { printer.data(&text(&advice)) }
+}
+
+/// Read what was read, and keep what that asked of the containers.
+fn listen(args: &CacheAdviseArgs, printer: &Printer) -> Result<(Heard, u64, u64, u64)> {
+    let mut trace = trace_open::open(&args.trace, args.format)?;
+    must_exist(&args.pool)?;
+    let budgets = Budgets { cache_bytes: 0, ..Budgets::default() };
+    let options = OpenOptions { read_only: true, budgets };
+    let (mut listening, mut container_bytes) = (None, 0);
+    let around = Surroundings {
+        handover: None,
+        wrap: Some(Box::new(|store, settings, _| {
+            container_bytes = u64::from(settings.container_bytes);
+            let made = Arc::new(Listening { store, heard: Mutex::default() });
+            Arc::clone(listening.insert(made)) as Arc<dyn ContainerStore>
+        })),
+    };
+    let opened = Pool::open_at_in(&args.pool, &options, around);
+    let pool = opened.map_err(|error| refused(&args.pool, error))?;
+    let listening = listening.ok_or_else(|| Failure::nothing_done("the pool has no containers"))?;
+    let status = pool.status().map_err(|error| Failure::pool(&args.pool, error))?;
+    let volumes: Vec<String> = status.volumes.into_iter().map(|volume| volume.name).collect();
+    let usual = match (&args.volume, &volumes[..]) {
+        (Some(name), _) => Some(name.clone()),
+        (None, [only]) => Some(only.clone()),
+        _ => None,
+    };
+    let open = |name: &str| pool.volume(name).map_err(|error| Failure::pool(&args.pool, error));
+    let usual = usual.map(|name| open(&name)).transpose()?;
+    let named: Vec<(String, Volume)> = volumes
+        .iter()
+        .map(|name| open(name).map(|volume| (name.clone(), volume)))
+        .collect::<Result<_>>()?;
+    let mut buf = vec![0; PIECE_BYTES];
+    let mut skipped = 0;
+    let mut requests = Vec::new();
+    trace_open::each(&mut trace, &args.trace, printer, |request| {
+        if request.op == Op::Read && request.length > 0 {
+            requests.push((request.time_ns, request.offset, request.length, request.stream));
+        }
+        Ok(())
+    })?;
+    let names = trace.stream_names();
+    for (time_ns, offset, length, stream) in requests {
+        let name = stream.and_then(|stream| names.get(stream as usize));
+        let of_name = name.and_then(|name| named.iter().find(|(known, _)| known == name));
+        let volume = of_name.map(|(_, volume)| volume).or(usual.as_ref());
+        let Some(volume) = volume.filter(|v| offset.saturating_add(length) <= v.size_bytes())
+        else {
+            skipped += 1;
+            continue;
+        };
+        listening.lock().seconds = u32::try_from(time_ns / NS_PER_SECOND).unwrap_or(u32::MAX);
+        let mut at = offset;
+        while at < offset + length {
+            let piece = (offset + length - at).min(PIECE_BYTES as u64);
+            let read = volume.read_at(at, &mut buf[..piece as usize]);
+            read.map_err(|error| Failure::nothing_done(format!("cannot read the pool: {error}")))?;
+            at += piece;
+        }
+    }
+    let heard = std::mem::take(&mut *listening.lock());
+    if heard.accesses.is_empty() {
+        return Err(Failure::nothing_done("the trace reads nothing that the pool stores")
+            .hint("record reads with `onefold serve POOL --record FILE`")
+            .hint("--volume NAME says which volume the requests of other traces are of"));
+    }
+    Ok((heard, status.stored_bytes, container_bytes, skipped))
+}
+
+fn replay(policy: &str, bytes: u64, heard: &Heard, args: &CacheAdviseArgs) -> Result<Replay> {
+    let budget = args.writes_per_day.map(|Thousandths(times)| times);
+    let mut replay = Replay::new(policy, bytes, budget).map_err(unusable)?;
+    for &(id, references) in &heard.references {
+        replay.set_references(id.get(), references);
+    }
+    for access in &heard.accesses {
+        replay.tick(BEGIN_SECONDS + u64::from(access.seconds));
+        let len = access.container_len.into();
+        replay.read(access.container, len, access.offset.into(), access.bytes.into());
+    }
+    Ok(replay)
+}
+
+fn row(
+    policy: String,
+    totals: &TierTotals,
+    replay: &Replay,
+    span: u64,
+    args: &CacheAdviseArgs,
+) -> Row {
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    let fills = share(totals.written_bytes, replay.device_bytes());
+    // Of less than a minute nothing can be said about days.
+    let days = (span >= 60).then_some(span as f64 / SECONDS_PER_DAY);
+    let per_day = days.map(|days| totals.written_bytes as f64 / days);
+    let years = args.endurance.zip(per_day).filter(|&(_, per_day)| per_day > 0.0);
+    Row {
+        policy,
+        hits: share(totals.hits, totals.requests),
+        hit_bytes: share(totals.hit_bytes, totals.bytes),
+        slow_bytes: totals.slow_bytes,
+        written_bytes: totals.written_bytes,
+        fills,
+        writes_per_day: days.map(|days| fills / days),
+        years: years.map(|(endurance, per_day)| endurance.bytes() as f64 / per_day / 365.25),
+        memory_bytes: replay.memory_bytes().iter().sum(),
+    }
+}
+
+fn text(advice: &Advice) -> String {
+    let size = |bytes: u64| ByteSize(bytes).to_string();
+    let mut table = Table::new(&[
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ]);
+    table.row(["POLICY", "HITS", "OF BYTES", "SLOW", "WRITTEN", "A DAY", "YEARS"]);
+    for row in &advice.policies {
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        table.row([
+            &row.policy,
+            &percent(row.hits),
+            &percent(row.hit_bytes),
+            &size(row.slow_bytes),
+            &size(row.written_bytes),
+            &or_none(row.writes_per_day.map(|times| format!("{times:.2}x"))),
+            &or_none(row.years.map(|years| format!("{years:.1}"))),
+        ]);
+    }
+    let mut lines = vec![format!(
+        "{} reads of containers, {}, in {} s; a cache of {}",
+        advice.reads,
+        size(advice.read_bytes),
+        advice.span_seconds,
+        size(advice.cache_bytes)
+    )];
+    if advice.skipped > 0 {
+        lines.push(format!("{} reads of no volume of the pool are left out", advice.skipped));
+    }
+    lines.push(String::new());
+    lines.extend(table.lines(0));
+    lines.join("\n") + "\n"
+}
+
+impl Listening {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ContainerStore for Listening {
+    fn create(&self, id: ContainerId, capacity_bytes: u64) -> std::result::Result<(), StoreError> {
+        self.store.create(id, capacity_bytes)
+    }
+
+    fn append(
+        &self,
+        id: ContainerId,
+        offset: u64,
+        data: &[u8],
+    ) -> std::result::Result<(), StoreError> {
+        self.store.append(id, offset, data)
+    }
+
+    fn read(
+        &self,
+        id: ContainerId,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> std::result::Result<(), StoreError> {
+        let len = self.store.len(id)?;
+        let fit = |value: u64| u32::try_from(value).ok();
+        if let (Some(container_len), Some(offset)) = (fit(len), fit(offset)) {
+            let mut heard = self.lock();
+            let (seconds, bytes) = (heard.seconds, buf.len() as u32);
+            let container = id.get();
+            heard.accesses.push(Access { seconds, container, container_len, offset, bytes });
+        }
+        self.store.read(id, offset, buf)
+    }
+
+    fn len(&self, id: ContainerId) -> std::result::Result<u64, StoreError> {
+        self.store.len(id)
+    }
+
+    fn tell_references(&self, totals: &[(ContainerId, u32)]) {
+        self.lock().references.extend_from_slice(totals);
+    }
+
+    fn sync(&self, id: ContainerId) -> std::result::Result<(), StoreError> {
+        self.store.sync(id)
+    }
+
+    fn seal(&self, id: ContainerId, len: u64) -> std::result::Result<(), StoreError> {
+        self.store.seal(id, len)
+    }
+
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> std::result::Result<(), StoreError> {
+        self.store.punch(id, offset, len)
+    }
+
+    fn remove(&self, id: ContainerId) -> std::result::Result<(), StoreError> {
+        self.store.remove(id)
+    }
+
+    fn list(&self) -> std::result::Result<Vec<ContainerId>, StoreError> {
+        self.store.list()
+    }
+
+    fn strangers(&self) -> std::result::Result<Vec<String>, StoreError> {
+        self.store.strangers()
+    }
+
+    fn allocated_bytes(&self, id: ContainerId) -> std::result::Result<u64, StoreError> {
+        self.store.allocated_bytes(id)
+    }
+}
