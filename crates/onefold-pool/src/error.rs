@@ -134,7 +134,7 @@ pub enum PoolError {
     #[error("snapshot '{0}' is held: release it first")]
     SnapshotHeld(String),
     /// A snapshot that others were made from.
-    #[error("'{name}' cannot be deleted: made from it and still there: {by}; delete that first")]
+    #[error("'{name}' cannot be deleted: made from it and still there: {by}; delete these first")]
     SnapshotNeeded {
         /// The snapshot.
         name: String,
@@ -142,7 +142,7 @@ pub enum PoolError {
         by: String,
     },
     /// A volume with snapshots.
-    #[error("volume '{name}' has {count} snapshots ({first} the first): delete these first")]
+    #[error("volume '{name}' has snapshots ({count}, the first is {first}): delete these first")]
     HasSnapshots {
         /// The volume.
         name: String,

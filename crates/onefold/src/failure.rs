@@ -161,6 +161,12 @@ fn is_about_the_request(error: &PoolError) -> bool {
         error,
         PoolError::NoVolume { .. }
             | PoolError::VolumeExists(_)
+            | PoolError::SnapshotName(_)
+            | PoolError::NoSnapshot { .. }
+            | PoolError::IsSnapshot(_)
+            | PoolError::SnapshotHeld(_)
+            | PoolError::SnapshotNeeded { .. }
+            | PoolError::HasSnapshots { .. }
             | PoolError::VolumeName(_)
             | PoolError::VolumeSize { .. }
             | PoolError::Setting(_)

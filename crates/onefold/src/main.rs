@@ -87,6 +87,20 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Rename(args)) => c::volume_rename::run(args, printer),
         Command::Volume(VolumeCommand::List(args)) => c::volume_list::run(args, printer),
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
+        Command::Volume(VolumeCommand::Snapshot(args)) => {
+            c::volume_snapshot::snapshot(args, printer)
+        }
+        Command::Volume(VolumeCommand::Clone(args)) => c::volume_snapshot::clone(args, printer),
+        Command::Volume(VolumeCommand::Rollback(args)) => {
+            c::volume_snapshot::rollback(args, printer)
+        }
+        Command::Volume(VolumeCommand::Hold(args)) => {
+            c::volume_snapshot::hold_or_release(args, &operate::table::VOLUME_HOLD, printer)
+        }
+        Command::Volume(VolumeCommand::Release(args)) => {
+            c::volume_snapshot::hold_or_release(args, &operate::table::VOLUME_RELEASE, printer)
+        }
+        Command::Volume(VolumeCommand::Diff(args)) => c::volume_diff::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
         #[cfg(feature = "models")]

@@ -1,4 +1,4 @@
-//! Tests: two roots that share pages, which only snapshots will make.
+//! Tests: two roots that share pages, as a volume and its snapshots do.
 //! Room: onefold-pool.
 //! A model holds what each root must read as. From the pages alone it is counted which containers
 //! the entries of distinct leaves refer to, and which slots are in use: the sums that the map was

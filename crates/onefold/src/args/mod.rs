@@ -43,8 +43,9 @@ pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{PoolCacheArgs, Thousandths, parse_times};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
-    VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeExportArgs, VolumeImportArgs,
-    VolumeListArgs, VolumeRenameArgs, VolumeResizeArgs,
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,
+    VolumeExportArgs, VolumeHoldArgs, VolumeImportArgs, VolumeListArgs, VolumeRenameArgs,
+    VolumeResizeArgs, VolumeRollbackArgs, VolumeSnapshotArgs,
 };
 
 /// The heading of options that every command takes.
@@ -118,7 +119,7 @@ pub enum Command {
     /// Make, inspect and check pools
     #[command(subcommand, arg_required_else_help = true)]
     Pool(PoolCommand),
-    /// Make, list, resize, delete, fill and read out volumes
+    /// Make, list, resize, delete, fill and read out volumes and their snapshots
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
     /// Keep versions of file trees, each chunk of content once

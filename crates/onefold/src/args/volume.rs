@@ -14,7 +14,7 @@ A new volume is called NAME.incomplete until all of FILE is stored. An import th
 interrupted removes it; one that was killed leaves it under that name, and `onefold volume delete`
 removes it. An import over a volume that exists changes it as it goes.";
 
-/// Make, list, resize, delete, fill and read out volumes.
+/// Make, list, resize, delete, fill and read out volumes and their snapshots.
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
     /// Make a thin volume: it takes space only for what is written
@@ -25,8 +25,22 @@ pub enum VolumeCommand {
     Rename(VolumeRenameArgs),
     /// List the volumes of a pool
     List(VolumeListArgs),
-    /// Delete a volume and give back what only it held
+    /// Delete a volume or a snapshot, and give back what only it held
     Delete(VolumeDeleteArgs),
+    /// Keep what a volume is now under a name such as main@monday
+    Snapshot(VolumeSnapshotArgs),
+    /// Make a volume that begins as what a snapshot is; it takes space only for what changes
+    Clone(VolumeCloneArgs),
+    /// Let a volume be what its snapshot is; newer snapshots stay
+    Rollback(VolumeRollbackArgs),
+    /// Hold a snapshot, so that it cannot be deleted
+    Hold(VolumeHoldArgs),
+    /// Release a snapshot that is held
+    Release(VolumeHoldArgs),
+    /// List where two snapshots or volumes differ
+    ///
+    /// A block that was written counts as changed, whatever was written.
+    Diff(VolumeDiffArgs),
     /// Copy a file, block device or pipe into a volume
     #[command(after_help = IMPORT_NOTES)]
     Import(VolumeImportArgs),
@@ -88,6 +102,9 @@ pub struct VolumeListArgs {
     /// Only the volume of this name
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// List snapshots
+    #[arg(long)]
+    pub snapshots: bool,
     /// List what can be rescued of a pool that is refused because it is damaged
     #[command(flatten)]
     pub rescue: RescueArgs,
@@ -102,7 +119,7 @@ pub struct VolumeDeleteArgs {
     /// Folder of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
-    /// Name of the volume
+    /// Name of the volume, or of a snapshot such as main@monday
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Don't ask (nothing is asked either when stdin is no terminal)
@@ -164,4 +181,80 @@ pub struct VolumeExportArgs {
     /// For a pool that is refused.
     #[command(flatten)]
     pub rescue: RescueArgs,
+}
+
+/// `onefold volume snapshot`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeSnapshotArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Volume and name of the snapshot, such as main@monday
+    ///
+    /// After the @: 1 to 64 letters, digits, '.', '_', '-' or ':', but not g and a number, which is
+    /// a generation of what a server exports.
+    #[arg(value_name = "VOLUME@NAME")]
+    pub name: String,
+    /// It cannot be deleted before `onefold volume release`
+    #[arg(long)]
+    pub hold: bool,
+}
+
+/// `onefold volume clone`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeCloneArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// The snapshot, which stays as long as the clone does
+    #[arg(value_name = "VOLUME@NAME")]
+    pub snapshot: String,
+    /// Name of the new volume
+    #[arg(value_name = "NEW")]
+    pub name: String,
+}
+
+/// `onefold volume rollback`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeRollbackArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// The snapshot
+    #[arg(value_name = "VOLUME@NAME")]
+    pub snapshot: String,
+    /// Don't ask (nothing is asked either when stdin is no terminal)
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Do it even though clients of the server that has the pool use the volume
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `onefold volume hold` and `release`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeHoldArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// The snapshot
+    #[arg(value_name = "VOLUME@NAME")]
+    pub snapshot: String,
+}
+
+/// `onefold volume diff`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeDiffArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// A snapshot, such as main@monday, or a volume
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// Another
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
 }

@@ -8,6 +8,8 @@ use onefold_pool::{Budgets, VolumeStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::volume_delete::is_snapshot;
+use super::volume_snapshots;
 use crate::args::VolumeListArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
@@ -78,6 +80,11 @@ pub fn listed(door: &Door, name: Option<&str>, printer: &Printer) -> Result<Vec<
 
 /// Print the list.
 pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
+    if let Some(name) = args.name.as_ref().filter(|name| is_snapshot(name)) {
+        let at = args.pool.display();
+        return Err(Failure::nothing_done(format!("'{name}' is a snapshot, and no volume"))
+            .hint(format!("list snapshots with: onefold volume list {at} --snapshots")));
+    }
     let budgets = Budgets::default();
     let door = if args.rescue.rescue.is_some() {
         let rescued = open_pool::to_read_or_rescue(&args.pool, budgets, args.rescue, printer)?;
@@ -85,7 +92,12 @@ pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
     } else {
         Door::find(&args.pool, Opening::Read(budgets))?
     };
-    let request = Request { name: args.name.clone() };
-    let report = door.call(&table::VOLUME_LIST, &request, printer)?;
+    let report = if args.snapshots {
+        let request = volume_snapshots::Request { name: args.name.clone() };
+        door.call(&table::VOLUME_SNAPSHOTS, &request, printer)?
+    } else {
+        let request = Request { name: args.name.clone() };
+        door.call(&table::VOLUME_LIST, &request, printer)?
+    };
     printer.report(report, args.json)
 }

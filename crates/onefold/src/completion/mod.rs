@@ -40,7 +40,14 @@ const RULES: &[Rule] = &[
     ("onefold volume resize", "name", volumes),
     ("onefold volume rename", "name", volumes),
     ("onefold volume list", "name", volumes),
-    ("onefold volume delete", "name", volumes),
+    ("onefold volume delete", "name", volumes_and_snapshots),
+    ("onefold volume snapshot", "name", volumes),
+    ("onefold volume clone", "snapshot", snapshots),
+    ("onefold volume rollback", "snapshot", snapshots),
+    ("onefold volume hold", "snapshot", snapshots),
+    ("onefold volume release", "snapshot", snapshots),
+    ("onefold volume diff", "from", volumes_and_snapshots),
+    ("onefold volume diff", "to", volumes_and_snapshots),
     ("onefold volume import", "name", volumes),
     ("onefold volume export", "name", volumes),
     ("onefold archive", "version", versions),
@@ -106,23 +113,33 @@ fn typed_words() -> impl Iterator<Item = PathBuf> {
     words.filter(|word| !word.as_encoded_bytes().starts_with(b"-")).map(PathBuf::from)
 }
 
-/// Volumes of the pool among the words, with their sizes. None while another process serves it.
-fn volumes() -> Vec<Candidate> {
+/// The pool among the words. None while another process serves it.
+fn pool() -> Option<Pool> {
     let options = OpenOptions { read_only: true, budgets: Budgets::default() };
     let open = |folder: PathBuf| Pool::open_at(&folder, &options).ok();
-    let Some(pool) = typed_words().filter(|word| word.is_dir()).find_map(open) else {
-        return Vec::new();
+    typed_words().filter(|word| word.is_dir()).find_map(open)
+}
+
+/// Its volumes, with their sizes.
+fn volumes() -> Vec<Candidate> {
+    let Some(status) = pool().and_then(|pool| pool.status().ok()) else { return Vec::new() };
+    let name = |volume: onefold_pool::VolumeStatus| {
+        (volume.name, Some(onefold_block::ByteSize(volume.size_bytes).to_string()))
     };
-    pool.status().map_or_else(
-        |_| Vec::new(),
-        |status| {
-            let name = |volume: onefold_pool::VolumeStatus| {
-                let size = onefold_block::ByteSize(volume.size_bytes).to_string();
-                (volume.name, Some(size))
-            };
-            status.volumes.into_iter().map(name).collect()
-        },
-    )
+    status.volumes.into_iter().map(name).collect()
+}
+
+/// Its snapshots, with their sizes.
+fn snapshots() -> Vec<Candidate> {
+    let found = pool().and_then(|pool| pool.snapshots(None).ok()).unwrap_or_default();
+    let name = |snapshot: onefold_pool::SnapshotInfo| {
+        (snapshot.name, Some(onefold_block::ByteSize(snapshot.size_bytes).to_string()))
+    };
+    found.into_iter().map(name).collect()
+}
+
+fn volumes_and_snapshots() -> Vec<Candidate> {
+    [volumes(), snapshots()].concat()
 }
 
 /// Numbers of the versions in the archive among the words, with their labels.
@@ -172,8 +189,8 @@ mod tests {
         for &(command, name, known) in rules() {
             let meets = |(path, id): &(String, String)| path.starts_with(command) && id == name;
             assert!(found.iter().any(meets), "no argument `{name}` below `{command}`");
-            let asks_a_store =
-                [volumes as Known, versions].iter().any(|ask| std::ptr::fn_addr_eq(*ask, known));
+            let of_a_store = [volumes as Known, volumes_and_snapshots, snapshots, versions];
+            let asks_a_store = of_a_store.iter().any(|ask| std::ptr::fn_addr_eq(*ask, known));
             assert!(asks_a_store || !known().is_empty(), "`{command}` `{name}` knows nothing");
         }
     }

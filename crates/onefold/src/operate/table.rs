@@ -44,6 +44,13 @@ pub static OPERATIONS: &[Operation] = &[
     VOLUME_RESIZE,
     VOLUME_RENAME,
     VOLUME_DELETE,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOTS,
+    VOLUME_CLONE,
+    VOLUME_ROLLBACK,
+    VOLUME_HOLD,
+    VOLUME_RELEASE,
+    VOLUME_DIFF,
     POOL_STATUS,
     POOL_RECLAIM,
     POOL_DEDUPLICATE,
@@ -80,8 +87,44 @@ pub const VOLUME_RENAME: Operation = operation!(
 
 /// Delete a volume.
 pub const VOLUME_DELETE: Operation = operation!(
-    "volume delete", true, VOLUMES, "Delete a volume and give back what only it held",
+    "volume delete", true, VOLUMES, "Delete a volume or snapshot, and give back what only it held",
     c::volume_delete::Request => Nothing, c::volume_delete::operate);
+
+/// Make a snapshot.
+pub const VOLUME_SNAPSHOT: Operation = operation!(
+    "volume snapshot", true, VOLUMES, "Keep what a volume is now under a name",
+    c::volume_snapshot::SnapshotRequest => Nothing, c::volume_snapshot::operate_snapshot);
+
+/// List snapshots.
+pub const VOLUME_SNAPSHOTS: Operation = operation!(
+    "volume snapshots", false, Turn::None, "List snapshots",
+    c::volume_snapshots::Request => c::volume_snapshots::SnapshotsJson,
+    c::volume_snapshots::operate);
+
+/// Make a clone.
+pub const VOLUME_CLONE: Operation = operation!(
+    "volume clone", true, VOLUMES, "Make a volume that begins as what a snapshot is",
+    c::volume_snapshot::CloneRequest => Nothing, c::volume_snapshot::operate_clone);
+
+/// Roll back.
+pub const VOLUME_ROLLBACK: Operation = operation!(
+    "volume rollback", true, VOLUMES, "Let a volume be what its snapshot is",
+    c::volume_snapshot::RollbackRequest => Nothing, c::volume_snapshot::operate_rollback);
+
+/// Hold a snapshot.
+pub const VOLUME_HOLD: Operation = operation!(
+    "volume hold", true, VOLUMES, "Hold a snapshot, so that it cannot be deleted",
+    c::volume_snapshot::HoldRequest => Nothing, c::volume_snapshot::operate_hold);
+
+/// Release a snapshot.
+pub const VOLUME_RELEASE: Operation = operation!(
+    "volume release", true, VOLUMES, "Release a snapshot that is held",
+    c::volume_snapshot::HoldRequest => Nothing, c::volume_snapshot::operate_release);
+
+/// Compare two snapshots.
+pub const VOLUME_DIFF: Operation = operation!(
+    "volume diff", false, Turn::None, "List where two snapshots or volumes differ",
+    c::volume_diff::Request => c::volume_diff::DiffJson, c::volume_diff::operate);
 
 /// What the pool holds.
 pub const POOL_STATUS: Operation = operation!(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use onefold_block::{BlockDevice, ByteSize};
 use onefold_nbd::{ExportEntry, Exports};
-use onefold_pool::{Pool, Volume};
+use onefold_pool::{Pool, SnapshotInfo, Volume};
 
 use super::record::Recorder;
 
@@ -58,7 +58,13 @@ impl Exports for PoolExports {
             name: volume.name(),
             description: format!("{} thin volume", ByteSize(volume.size_bytes())),
         };
-        self.pool.volumes().iter().map(entry).collect()
+        let snapshot = |snapshot: SnapshotInfo| ExportEntry {
+            name: snapshot.name,
+            description: format!("{} snapshot", ByteSize(snapshot.size_bytes)),
+        };
+        // A pool that cannot say its snapshots has its volumes all the same.
+        let snapshots = self.pool.snapshots(None).unwrap_or_default().into_iter().map(snapshot);
+        self.pool.volumes().iter().map(entry).chain(snapshots).collect()
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {

@@ -33,6 +33,7 @@ mod scrub;
 mod serving;
 mod settings;
 mod small_disk;
+mod snapshots;
 mod space;
 mod ssd;
 mod ssd_idle;

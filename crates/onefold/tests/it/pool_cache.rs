@@ -147,7 +147,7 @@ fn advice_counts_what_a_cache_would_have_done_with_the_recorded_reads() {
     assert_eq!(rows.len(), 16, "every policy that needs no future");
     let toll = rows.iter().find(|row| row["policy"] == "toll").unwrap();
     let hits = toll["hits"].as_f64().unwrap() * real["reads"].as_f64().unwrap();
-    assert_eq!(hits.round(), real["hits"].as_f64().unwrap(), "{toll}\n{real}");
+    assert_eq!(hits.round() as u64, real["hits"].as_u64().unwrap(), "{toll}\n{real}");
     let bytes = toll["hit_bytes"].as_f64().unwrap() * real["read_bytes"].as_f64().unwrap();
     assert!((bytes - real["hit_bytes"].as_f64().unwrap()).abs() < 2.0, "{toll}\n{real}");
     assert!(hits > 50.0);

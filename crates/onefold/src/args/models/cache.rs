@@ -86,7 +86,7 @@ pub struct CacheAdviseArgs {
     /// Size of the cache: a size such as 100G, or a share of the pool such as 20%
     #[arg(long, value_name = "SIZE", default_value = "20%")]
     pub cache_size: TierSize,
-    /// A policy to try, such as toll:half_life=0; may be given again; without it, all of them
+    /// A policy to try, with settings or without; may be given again; without it, all of them
     #[arg(long, value_name = "POLICY")]
     pub policy: Vec<String>,
     /// How often the cache's size may be written in a day, such as 0.3

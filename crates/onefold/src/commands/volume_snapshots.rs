@@ -1,0 +1,95 @@
+//! `onefold volume list --snapshots`: the snapshots of a pool.
+//! Room: onefold.
+
+use onefold_block::ByteSize;
+use onefold_control::Report;
+use onefold_control::report::heading;
+use onefold_pool::SnapshotInfo;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::archive::utc_text;
+use crate::failure::Result;
+use crate::operate::Context;
+use crate::output::JSON_SCHEMA_VERSION;
+use crate::table::{Align, Table};
+
+/// Which snapshots to list.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// Only those of the volume of this name.
+    pub name: Option<String>,
+}
+
+/// A snapshot.
+#[derive(Serialize, JsonSchema)]
+pub struct SnapshotJson {
+    /// Volume and snapshot, such as main@monday.
+    name: String,
+    /// When it was made, in seconds since the beginning of 1970; 0 if that is not known.
+    created_s: u64,
+    /// Size of the volume then.
+    size_bytes: u64,
+    /// Blocks with stored data.
+    mapped_bytes: u64,
+    /// Whether it is held, and cannot be deleted.
+    held: bool,
+    /// Volumes that were made from it, which need it.
+    clones: Vec<String>,
+}
+
+/// The list.
+#[derive(Serialize, JsonSchema)]
+pub struct SnapshotsJson {
+    schema_version: u32,
+    pool: String,
+    snapshots: Vec<SnapshotJson>,
+}
+
+fn json(snapshot: &SnapshotInfo) -> SnapshotJson {
+    SnapshotJson {
+        name: snapshot.name.clone(),
+        created_s: snapshot.created_seconds,
+        size_bytes: snapshot.size_bytes,
+        mapped_bytes: snapshot.mapped_bytes,
+        held: snapshot.held,
+        clones: snapshot.needed_by.clone(),
+    }
+}
+
+/// List snapshots.
+pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
+    let snapshots = context.pool.snapshots(request.name.as_deref());
+    let snapshots = snapshots.map_err(|error| context.failed(error))?;
+    let report = Report::default().with_result(&SnapshotsJson {
+        schema_version: JSON_SCHEMA_VERSION,
+        pool: context.at.display().to_string(),
+        snapshots: snapshots.iter().map(json).collect(),
+    });
+    if snapshots.is_empty() {
+        return Ok(Report { asides: vec!["there are no snapshots".to_owned()], ..report });
+    }
+    let left = Align::Left;
+    let mut table = Table::new(&[left, left, Align::Right, Align::Right, left, left]);
+    table.row(["SNAPSHOT", "MADE (UTC)", "SIZE", "DATA", "HELD", "CLONES"]);
+    for snapshot in &snapshots {
+        let made = match snapshot.created_seconds {
+            0 => String::new(),
+            seconds => utc_text(i64::try_from(seconds).unwrap_or(i64::MAX)),
+        };
+        table.row([
+            snapshot.name.clone(),
+            made,
+            ByteSize(snapshot.size_bytes).to_string(),
+            ByteSize(snapshot.mapped_bytes).to_string(),
+            if snapshot.held { "held".to_owned() } else { String::new() },
+            snapshot.needed_by.join(", "),
+        ]);
+    }
+    let mut lines = table.lines(0);
+    if let Some(head) = lines.first_mut() {
+        *head = heading(head);
+    }
+    Ok(report.with_text(&(lines.join("\n") + "\n")))
+}

@@ -1,0 +1,108 @@
+//! Snapshots by commands, of a stopped pool and of a running server.
+//! Room: onefold.
+
+use std::fs;
+
+use super::harness::{Sandbox, nbdsh, noise, run};
+
+const MIB: usize = 1 << 20;
+
+/// A volume of 3 MiB.
+fn pool_with_volume(sandbox: &Sandbox) {
+    sandbox.ok(&["pool", "create", "pool"]);
+    fs::write(sandbox.path("old"), noise(1, 3 * MIB)).unwrap();
+    fs::write(sandbox.path("new"), noise(2, MIB)).unwrap();
+    sandbox.ok(&["volume", "import", "pool", "main", "old"]);
+}
+
+/// Everything that commands do with snapshots; `overwrite` puts the new MiB over the first.
+fn live_through(sandbox: &Sandbox, overwrite: &dyn Fn()) {
+    sandbox.ok(&["volume", "snapshot", "pool", "main@monday", "--hold"]);
+    overwrite();
+    let diff = sandbox.ok(&["volume", "diff", "pool", "main@monday", "main", "--json"]).json();
+    let extents = serde_json::json!([{ "offset_bytes": 0, "len_bytes": MIB }]);
+    assert_eq!((&diff["extents"], &diff["changed_bytes"]), (&extents, &MIB.into()));
+
+    sandbox.ok(&["volume", "clone", "pool", "main@monday", "copy"]);
+    let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
+    let snapshot = &listed["snapshots"][0];
+    assert_eq!((&snapshot["name"], &snapshot["held"]), (&"main@monday".into(), &true.into()));
+    assert_eq!(snapshot["clones"], serde_json::json!(["copy"]));
+    assert!(snapshot["created_s"].as_u64().unwrap() > 1_600_000_000, "{snapshot}");
+
+    let refused = |args: &[&str], why: &str| {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(why), "{args:?}: {}", said.err);
+    };
+    refused(&["volume", "delete", "pool", "main@monday", "--yes"], "is held");
+    sandbox.ok(&["volume", "release", "pool", "main@monday"]);
+    refused(&["volume", "delete", "pool", "main@monday", "--yes"], "copy");
+    refused(&["volume", "delete", "pool", "main", "--yes"], "main@monday");
+    refused(&["volume", "snapshot", "pool", "main@monday"], "main@monday");
+    refused(&["volume", "snapshot", "pool", "main@g7"], "main@g7");
+    refused(&["volume", "rollback", "pool", "main@tuesday", "--yes"], "main@tuesday");
+
+    sandbox.ok(&["volume", "rollback", "pool", "main@monday", "--yes"]);
+    let diff = sandbox.ok(&["volume", "diff", "pool", "main@monday", "main", "--json"]).json();
+    assert_eq!(diff["changed_bytes"], 0);
+    sandbox.ok(&["volume", "delete", "pool", "copy", "--yes"]);
+    sandbox.ok(&["volume", "delete", "pool", "main@monday", "--yes"]);
+    let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
+    assert_eq!(listed["snapshots"], serde_json::json!([]));
+}
+
+fn export(sandbox: &Sandbox, name: &str) -> Vec<u8> {
+    let to = sandbox.text("out");
+    let _ = fs::remove_file(&to);
+    sandbox.ok(&["volume", "export", "pool", name, &to]);
+    fs::read(&to).unwrap()
+}
+
+#[test]
+fn a_snapshot_of_a_stopped_pool_stays_what_the_volume_was() {
+    let sandbox = Sandbox::new();
+    pool_with_volume(&sandbox);
+    let overwrite = || {
+        let socket = sandbox.serve("pool", &[]);
+        let script = "h.pwrite(open('new', 'rb').read(), 0)";
+        let mut client = nbdsh(&["-u", &socket.uri("main"), "-c", script]);
+        let said = run(client.current_dir(sandbox.path("")));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        socket.stop();
+        assert!(export(&sandbox, "main@monday") == noise(1, 3 * MIB));
+        assert!(export(&sandbox, "main")[..MIB] == noise(2, MIB));
+    };
+    live_through(&sandbox, &overwrite);
+    assert!(export(&sandbox, "main") == noise(1, 3 * MIB));
+    sandbox.check("pool");
+}
+
+#[test]
+fn a_snapshot_of_a_served_volume_is_a_read_only_export() {
+    let sandbox = Sandbox::new();
+    pool_with_volume(&sandbox);
+    let server = sandbox.serve("pool", &[]);
+    let overwrite = || {
+        let script = "h.pwrite(open('new', 'rb').read(), 0)";
+        let mut client = nbdsh(&["-u", &server.uri("main"), "-c", script]);
+        let said = run(client.current_dir(sandbox.path("")));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let script = "
+assert h.is_read_only()
+assert h.pread(1 << 20, 0) == open('old', 'rb').read()[:1 << 20]
+try:
+    h.pwrite(bytes(4096), 0)
+    assert False
+except nbd.Error:
+    pass
+";
+        let mut client = nbdsh(&["-u", &server.uri("main@monday"), "-c", script]);
+        let said = run(client.current_dir(sandbox.path("")));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    };
+    live_through(&sandbox, &overwrite);
+    server.stop();
+    assert!(export(&sandbox, "main") == noise(1, 3 * MIB));
+    sandbox.check("pool");
+}
