@@ -363,7 +363,7 @@ fn what_must_not_be_is_refused_by_name_with_what_to_do() {
     refused(pool.delete_volume("main@gold"), "release it first");
     refused(pool.delete_volume("main@x"), "no snapshot 'main@x'");
     pool.hold_snapshot("main@gold", false).unwrap();
-    refused(pool.delete_volume("main"), "main@gold the first");
+    refused(pool.delete_volume("main"), "the first is main@gold");
     refused(pool.rename_volume("main@gold", "b"), "never changes");
     refused(pool.resize_volume("main@gold", ByteSize(1 << 21), false), "never changes");
     drop(pool.clone_snapshot("main@gold", "copy", 8).unwrap());
