@@ -60,7 +60,7 @@ pub enum LockError {
 #[derive(Debug)]
 pub struct FolderLock {
     file: Option<LockFile>,
-    _folder: Option<File>,
+    folder: Option<File>,
 }
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl FolderLock {
             // For people who wonder; a full disk is no reason not to open.
             let _ = lock.sign();
         }
-        Ok(Self { file: lock, _folder: directory })
+        Ok(Self { file: lock, folder: directory })
     }
 
     /// What the locks were taken for has succeeded: the lock file stays.
@@ -198,13 +198,28 @@ impl LockFile {
     }
 }
 
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            give_up(folder);
+        }
+    }
+}
+
 impl Drop for LockFile {
     fn drop(&mut self) {
         if *self.provisional.get_mut() {
             // While it is still locked: who opened it meanwhile finds that it is gone.
             let _ = fs::remove_file(&self.path);
         }
+        give_up(&self.file);
     }
+}
+
+/// Unlock by name. Closing alone would not do: a child that another thread is about to start has
+/// a copy of the open file until its program is there, and the lock lives as long as a copy.
+fn give_up(file: &File) {
+    let _ = flock(file, FlockOperation::Unlock);
 }
 
 /// Lock an open file without waiting; whether that worked.
@@ -218,5 +233,26 @@ fn locked(file: &File, hold: Hold) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_that_a_starting_child_has_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o700)).unwrap();
+        let lock = FolderLock::take(dir.path(), Hold::Alone, Hold::Alone).unwrap();
+        lock.keep();
+        let file = lock.file.as_ref().unwrap().file.try_clone().unwrap();
+        let folder = lock.folder.as_ref().unwrap().try_clone().unwrap();
+        assert!(FolderLock::take(dir.path(), Hold::Alone, Hold::Alone).is_err());
+        drop(lock);
+        FolderLock::take(dir.path(), Hold::Alone, Hold::Alone).unwrap();
+        drop((file, folder));
     }
 }

@@ -237,6 +237,8 @@ impl Drop for Claimed {
         if alone && !folder.exists() {
             let _ = fs::remove_file(&self.note);
         }
+        // A child that is about to be started may have a copy of the open file.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
