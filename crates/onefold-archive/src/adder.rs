@@ -14,7 +14,7 @@ use onefold_content::{Compressor, Fingerprint, Fingerprinter};
 
 use crate::archive::Archive;
 use crate::chunk_stream::{ChunkStream, Source, Unknown};
-use crate::containers::{self, ChunkDecoder, ContainerWriter};
+use crate::containers::{self, ContainerWriter, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::entry::{self, Entry, Kind, Recipe};
@@ -148,7 +148,10 @@ impl Archive {
             Some(last) if options.rewriting.har => {
                 let uses = self.version(Some(last.number)).and_then(|last| last.containers());
                 match uses {
-                    Ok(uses) => rewrite::sparse(&uses, self.settings.container_bytes),
+                    Ok(uses) => rewrite::sparse(&uses, |id| {
+                        // One that is damaged is turned to as it was.
+                        containers::content_bytes(&*self.store, id).unwrap_or(0)
+                    }),
                     // A hint is missing, no more.
                     Err(error) if error.is_corruption() => BTreeSet::new(),
                     Err(error) => return Err(error),
@@ -199,7 +202,7 @@ impl Archive {
         let mut index = ChunkIndex::new(index_bytes);
         let mut resumed = BTreeSet::new();
         let mut first = self.log.next_container;
-        let mut decoder = ChunkDecoder::new(self.fingerprinter(), self.settings.sizes().max());
+        let mut decoder = GroupDecoder::new(self.settings.sizes().max());
         for id in self.store.list()?.into_iter().rev() {
             let is_new = id.get() >= self.log.next_container;
             first = first.max(id.get().saturating_add(1));
@@ -233,18 +236,20 @@ impl Archive {
         &self,
         id: ContainerId,
         is_new: bool,
-        decoder: &mut ChunkDecoder,
+        decoder: &mut GroupDecoder,
     ) -> Result<Vec<ChunkRef>, ArchiveError> {
         let (store, uuid) = (&*self.store, &self.identity.uuid);
         if !is_new {
-            let entries = containers::read_directory(store, id, uuid)?;
-            return Ok(entries.iter().map(|entry| entry.reference(id)).collect());
+            let chunks = containers::read_directory(store, id, uuid)?.chunks;
+            return Ok(chunks.iter().map(|chunk| chunk.reference(id)).collect());
         }
         let (mut chunks, mut bad) = (Vec::new(), None);
-        containers::check_chunks(store, id, uuid, decoder, |chunk, result| match result {
+        let fingerprinter = self.fingerprinter();
+        let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| match result {
             Ok(()) => chunks.push(*chunk),
             Err(error) => bad = Some(error),
-        })?;
+        };
+        containers::check_chunks(store, id, uuid, &fingerprinter, decoder, take)?;
         bad.map_or(Ok(chunks), Err)
     }
 }
@@ -440,11 +445,10 @@ impl Adder<'_> {
         if let Some(chunk) = now.filter(|chunk| !left.contains(&chunk.container)) {
             return Ok(chunk);
         }
-        let chunk = self.containers.append(fingerprint, data)?;
+        let chunk = self.containers.append(ChunkName::of(fingerprint), data)?;
         self.index.insert(&chunk);
         let len = data.len() as u64;
         self.totals.new_bytes += len;
-        self.totals.stored_bytes += u64::from(chunk.stored);
         self.totals.rewritten_bytes += if found.is_some() { len } else { 0 };
         Ok(chunk)
     }
@@ -507,6 +511,7 @@ impl Adder<'_> {
             return Err(ArchiveError::Nothing);
         }
         self.containers.finish()?;
+        self.totals.stored_bytes = self.containers.stored_bytes();
         let used: HashSet<ContainerId> = self.manifest.containers().collect();
         for &id in self.resumed.iter().filter(|id| !used.contains(id)) {
             self.archive.store.remove(id)?;

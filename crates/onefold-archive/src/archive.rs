@@ -274,6 +274,12 @@ impl Archive {
             self.folder.sync_names()?;
             self.bad_settings.pop();
         }
+        if let Some(name) = self.log.missing_copy {
+            // What is left of it cannot be read, and nothing can be written behind it.
+            self.folder.create(name)?.sync()?;
+            self.folder.sync_names()?;
+            self.log.missing_copy = None;
+        }
         self.log.in_doubt = !self.log.to_repair.is_empty();
         for record in std::mem::take(&mut self.log.to_repair) {
             log::write_record(&*self.folder, &record, &self.identity.uuid)?;

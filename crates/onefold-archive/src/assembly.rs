@@ -3,23 +3,25 @@
 //! Source: [capping-13] sec. 4.2, in its rolling form: when the first chunk of the area is missing,
 //! its container is read, and every chunk of the area that lies in it is filled in; what is
 //! complete leaves at the front, and the area moves on.
-//! Cost: memory of the area (the chunks in it) and of one read (at most a container).
+//! Cost: memory of the area (the chunks in it), of one read (at most a container) and of a group.
 
 use std::collections::{HashMap, VecDeque};
 
 use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprinter;
 
 use crate::archive::Archive;
-use crate::containers::ChunkDecoder;
+use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
+use crate::format::group::{Group, GroupTable};
 
 /// The least memory of an area, in bytes.
 pub const ASSEMBLY_BYTES_MIN: u64 = 1 << 20;
 /// What a mark is counted as, in bytes.
 const MARK_BYTES: u64 = 512;
-/// Bytes between two wanted chunks that are read along rather than skipped.
-const GAP_BYTES: u32 = 64 << 10;
+/// Bytes between two wanted groups that are read along rather than skipped.
+const GAP_BYTES: u64 = 64 << 10;
 
 /// What reading took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +59,8 @@ enum Slot<M> {
 /// An area that moves over the output.
 pub struct Assembly<'a, M> {
     store: &'a dyn ContainerStore,
-    decoder: ChunkDecoder,
+    fingerprinter: Fingerprinter,
+    decoder: GroupDecoder,
     budget_bytes: u64,
     bytes: u64,
     slots: VecDeque<Slot<M>>,
@@ -67,6 +70,13 @@ pub struct Assembly<'a, M> {
     wanted: HashMap<ContainerId, Vec<u64>>,
     totals: ReadTotals,
     buffer: Vec<u8>,
+    content: Vec<u8>,
+}
+
+/// Slots that want chunks of one group, in the order of its content.
+struct WantedGroup<'w> {
+    group: Group,
+    slots: &'w [(ChunkRef, u64)],
 }
 
 impl<'a, M> Assembly<'a, M> {
@@ -75,7 +85,8 @@ impl<'a, M> Assembly<'a, M> {
         let chunk_bytes_max = archive.settings.sizes().max();
         Self {
             store: &*archive.store,
-            decoder: ChunkDecoder::new(archive.fingerprinter(), chunk_bytes_max),
+            fingerprinter: archive.fingerprinter(),
+            decoder: GroupDecoder::new(chunk_bytes_max),
             budget_bytes: budget_bytes.max(ASSEMBLY_BYTES_MIN),
             bytes: 0,
             slots: VecDeque::new(),
@@ -83,6 +94,7 @@ impl<'a, M> Assembly<'a, M> {
             wanted: HashMap::new(),
             totals: ReadTotals::default(),
             buffer: Vec::new(),
+            content: Vec::new(),
         }
     }
 
@@ -148,61 +160,86 @@ impl<'a, M> Assembly<'a, M> {
             }
         }
         wanted.sort_unstable_by_key(|(chunk, at)| (chunk.offset, *at));
-        let near = |a: &(ChunkRef, u64), b: &(ChunkRef, u64)| {
-            let end = a.0.offset.saturating_add(a.0.stored);
-            b.0.offset <= end.saturating_add(GAP_BYTES)
+        match containers::read_groups(self.store, id) {
+            Ok(table) => self.fill_from(id, &table, &wanted),
+            Err(error) => {
+                let problem = error.to_string();
+                self.fail(&wanted, &problem);
+            }
+        }
+    }
+
+    /// Fill in chunks of a container, in the order of its content.
+    fn fill_from(&mut self, id: ContainerId, table: &GroupTable, wanted: &[(ChunkRef, u64)]) {
+        let group_of = |(chunk, _): &(ChunkRef, u64)| table.find(chunk.offset, chunk.len);
+        let mut groups = Vec::new();
+        for slots in wanted.chunk_by(|a, b| group_of(a) == group_of(b)) {
+            match slots.first().and_then(group_of) {
+                Some(at) => groups.push(WantedGroup { group: table.groups()[at], slots }),
+                None => self.fail(slots, "the container has nothing where this chunk should be"),
+            }
+        }
+        let near = |a: &WantedGroup<'_>, b: &WantedGroup<'_>| {
+            b.group.place().start <= a.group.place().end + GAP_BYTES
         };
-        for run in wanted.chunk_by(near) {
+        for run in groups.chunk_by(near) {
             self.fill_run(id, run);
         }
     }
 
-    /// Fill in chunks that lie close together, with one read.
-    fn fill_run(&mut self, id: ContainerId, run: &[(ChunkRef, u64)]) {
-        let Some((first, _)) = run.first() else { return };
-        let start = u64::from(first.offset);
-        let end_of = |chunk: &ChunkRef| u64::from(chunk.offset) + u64::from(chunk.stored);
-        let end = run.iter().map(|(chunk, _)| end_of(chunk)).max().unwrap_or(start);
-        // A container that is shorter than its chunks need is damaged: each chunk says so.
-        let within = self.store.len(id).map(|len| end.min(len));
-        let read = within.and_then(|end| {
-            self.buffer.resize(end.saturating_sub(start) as usize, 0);
-            self.store.read(id, start, &mut self.buffer)
-        });
+    /// Fill in chunks of groups that lie close together, with one read.
+    fn fill_run(&mut self, id: ContainerId, run: &[WantedGroup<'_>]) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
+        let (start, end) = (first.group.place().start, last.group.place().end);
+        self.buffer.resize(end.saturating_sub(start) as usize, 0);
+        let read = self.store.read(id, start, &mut self.buffer);
         self.totals.read_bytes += self.buffer.len() as u64;
-        // What cannot be read takes along no chunk that can.
+        // What cannot be read takes along no group that can.
         if read.is_err() && run.len() > 1 {
             for alone in run.chunks(1) {
                 self.fill_run(id, alone);
             }
             return;
         }
-        let failure = read.err().map(|error| ArchiveError::from(error).to_string());
-        let mut last: Option<(ChunkRef, u64)> = None;
-        for &(chunk, at) in run {
-            let known = last.filter(|(known, _)| *known == chunk);
-            let known = known.and_then(|(_, at)| match &self.slots[(at - self.gone) as usize] {
-                Slot::Filled(_, Ok(data)) => Some(data.clone()),
-                _ => None,
-            });
-            let data = match (&failure, known) {
-                (Some(problem), _) => {
-                    Err(ArchiveError::corrupt(id.to_string(), chunk.offset.into(), problem))
-                }
-                (None, Some(data)) => Ok(data),
-                (None, None) => self.decode(&chunk, start),
+        if let Err(error) = read {
+            let problem = ArchiveError::from(error).to_string();
+            run.iter().for_each(|wanted| self.fail(wanted.slots, &problem));
+            return;
+        }
+        for wanted in run {
+            let from = (wanted.group.place().start - start) as usize;
+            let stored = &self.buffer[from..from + wanted.group.stored as usize];
+            match self.decoder.decode(id, &wanted.group, stored, &mut self.content) {
+                Ok(()) => self.fill_group(wanted),
+                Err(error) => self.fail(wanted.slots, &error.to_string()),
+            }
+        }
+    }
+
+    /// Fill in chunks of the group whose content was just decoded.
+    fn fill_group(&mut self, wanted: &WantedGroup<'_>) {
+        let mut right: Option<ChunkRef> = None;
+        for &(chunk, at) in wanted.slots {
+            let from = (chunk.offset - wanted.group.begin) as usize;
+            let data = &self.content[from..from + chunk.len as usize];
+            // One that is wanted several times is compared once.
+            let compared = if right == Some(chunk) {
+                Ok(())
+            } else {
+                containers::check_name(&self.fingerprinter, &chunk, data)
             };
-            last = Some((chunk, at));
+            right = compared.is_ok().then_some(chunk);
+            let data = compared.map(|()| data.to_vec());
             self.slots[(at - self.gone) as usize] = Slot::Filled(chunk.len.into(), data);
         }
     }
 
-    fn decode(&mut self, chunk: &ChunkRef, start: u64) -> Result<Vec<u8>, ArchiveError> {
-        let from = (u64::from(chunk.offset) - start) as usize;
-        let stored = self.buffer.get(from..from + chunk.stored as usize).ok_or_else(|| {
+    /// Give these slots an error in the place of their chunks.
+    fn fail(&mut self, slots: &[(ChunkRef, u64)], problem: &str) {
+        for &(chunk, at) in slots {
             let what = chunk.container.to_string();
-            ArchiveError::corrupt(what, chunk.offset.into(), "the container ends before this chunk")
-        })?;
-        self.decoder.decode(chunk, stored)
+            let error = ArchiveError::corrupt(what, chunk.offset.into(), problem);
+            self.slots[(at - self.gone) as usize] = Slot::Filled(chunk.len.into(), Err(error));
+        }
     }
 }

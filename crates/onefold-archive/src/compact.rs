@@ -1,5 +1,6 @@
 //! Giving back the space of chunks that no version refers to: what is still needed of a container
-//! moves to a new one, and versions' files are written again with the new places.
+//! moves to a new one, and versions' files are written again with the new places. A group of which
+//! everything is needed moves as it is stored; of others, chunks do.
 //! Room: onefold-archive.
 //! Invariants: (1) a container goes only when no version in the log refers to it  (2) a version's
 //! new file counts once the log tells of it, and its old one goes after that  (3) every chunk that
@@ -14,11 +15,12 @@ use onefold_block::ContainerId;
 use onefold_content::Compressor;
 
 use crate::archive::Archive;
-use crate::containers::{self, ChunkDecoder, ContainerWriter};
+use crate::containers::{self, ContainerWriter, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
-use crate::format::container::{DirectoryEntry, ENTRY_BYTES};
+use crate::format::container::ENTRY_BYTES;
 use crate::format::entry::{Kind, Recipe};
+use crate::format::group::GROUP_BYTES;
 use crate::format::log_record::{LogEvent, VersionInfo};
 use crate::format::version_file::Header;
 use crate::manifest::Manifest;
@@ -120,8 +122,9 @@ impl Archive {
         let mut candidates = Vec::new();
         let (mut live_bytes, mut unused) = (0_u64, 0_u64);
         for id in self.store.list()? {
-            let entries = match containers::read_directory(&*self.store, id, &self.identity.uuid) {
-                Ok(entries) => entries,
+            let uuid = &self.identity.uuid;
+            let directory = match containers::read_directory(&*self.store, id, uuid) {
+                Ok(directory) => directory,
                 Err(error) if error.is_corruption() => {
                     report.obstacles.push(error.to_string());
                     continue;
@@ -129,8 +132,11 @@ impl Archive {
                 Err(error) => return Err(error),
             };
             let mut candidate = Candidate { id, live: 0, dead: 0 };
-            for entry in entries {
-                let bytes = u64::from(entry.stored) + ENTRY_BYTES as u64;
+            // A chunk takes its share of what its container takes.
+            let stored: u64 = directory.groups.groups().iter().map(|g| u64::from(g.stored)).sum();
+            let content = u64::from(directory.groups.content_bytes()).max(1);
+            for entry in directory.chunks {
+                let bytes = u64::from(entry.len) * stored / content + ENTRY_BYTES as u64;
                 if live.binary_search(&place(&entry.reference(id))).is_ok() {
                     candidate.live += bytes;
                 } else {
@@ -210,7 +216,7 @@ impl Archive {
             Compressor::new(settings.compression),
             self.log.next_container,
         );
-        let mut decoder = ChunkDecoder::new(self.fingerprinter(), settings.sizes().max());
+        let mut decoder = GroupDecoder::new(settings.sizes().max());
         let mut moved = Moved::new();
         let total = chosen.iter().map(|candidate| candidate.live + candidate.dead).sum();
         let mut done = 0;
@@ -219,17 +225,9 @@ impl Archive {
                 return Err(ArchiveError::Interrupted);
             }
             done += candidate.live + candidate.dead;
-            match self.needed_of(candidate.id, live, &mut decoder) {
-                Ok((bytes, entries)) => {
-                    for entry in entries {
-                        let old = entry.reference(candidate.id);
-                        let start = entry.offset as usize;
-                        let stored = &bytes[start..start + entry.stored as usize];
-                        moved.insert((old.container, old.offset), writer.copy(&entry, stored)?);
-                        report.moved_bytes += u64::from(entry.stored);
-                    }
-                }
-                // It stays as it is.
+            match self.move_needed(candidate.id, live, &mut decoder, &mut writer) {
+                Ok(here) => moved.extend(here),
+                // It stays as it is; what was copied of it is one more copy.
                 Err(error) if error.is_corruption() => {
                     report.unused_bytes += candidate.dead;
                     report.obstacles.push(error.to_string());
@@ -238,27 +236,44 @@ impl Archive {
             }
         }
         writer.finish()?;
+        report.moved_bytes += writer.stored_bytes();
         progress(total, total);
         Ok((moved, writer.next()))
     }
 
-    /// A container's bytes, and the chunks of it that are needed, each found to be right.
-    fn needed_of(
+    /// Copy what is needed of a container, each chunk found to be right. Answers where what is now.
+    fn move_needed(
         &self,
         id: ContainerId,
         live: &[u64],
-        decoder: &mut ChunkDecoder,
-    ) -> Result<(Vec<u8>, Vec<DirectoryEntry>), ArchiveError> {
-        let mut entries = containers::read_directory(&*self.store, id, &self.identity.uuid)?;
-        entries.retain(|entry| live.binary_search(&place(&entry.reference(id))).is_ok());
-        let mut bytes = vec![0; self.store.len(id)? as usize];
-        self.store.read(id, 0, &mut bytes)?;
-        for entry in &entries {
-            let start = entry.offset as usize;
-            let stored = bytes.get(start..start + entry.stored as usize).unwrap_or_default();
-            decoder.decode(&entry.reference(id), stored)?;
-        }
-        Ok((bytes, entries))
+        decoder: &mut GroupDecoder,
+        writer: &mut ContainerWriter,
+    ) -> Result<Moved, ArchiveError> {
+        let directory = containers::read_directory(&*self.store, id, &self.identity.uuid)?;
+        let fingerprinter = self.fingerprinter();
+        let mut moved = Moved::new();
+        containers::read_all(&*self.store, id, &directory, decoder, |group| {
+            let mut chunks = group.chunks.to_vec();
+            chunks.retain(|chunk| live.binary_search(&place(&chunk.reference(id))).is_ok());
+            for entry in &chunks {
+                let data = group.bytes_of(entry)?;
+                containers::check_name(&fingerprinter, &entry.reference(id), data)?;
+            }
+            let whole = chunks.len() == group.chunks.len();
+            // Small groups compress less: one that is small is put together with others.
+            let is_large = group.group.len as usize >= GROUP_BYTES / 2;
+            if whole && is_large && writer.may_begin_group() && !chunks.is_empty() {
+                let now = writer.copy_group(&chunks, &group.group, group.stored)?;
+                moved.extend(chunks.iter().map(|chunk| (id, chunk.offset)).zip(now));
+                return Ok(());
+            }
+            for entry in chunks {
+                let now = writer.append(entry.name, group.bytes_of(&entry)?)?;
+                moved.insert((id, entry.offset), now);
+            }
+            Ok(())
+        })?;
+        Ok(moved)
     }
 
     /// Write a version's file again, as its next generation, with chunks where they are now.

@@ -139,6 +139,14 @@ impl ArchiveError {
         Self::Io { context: context.into(), source: source.into() }
     }
 
+    /// The same once more, for the next of several things that it stands for.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Corrupt { what, offset, problem } => Self::corrupt(what, *offset, problem),
+            other => Self::io("read", io::Error::other(other.to_string())),
+        }
+    }
+
     /// Whether stored bytes are damaged, as opposed to unreachable.
     pub const fn is_corruption(&self) -> bool {
         matches!(self, Self::Corrupt { .. })

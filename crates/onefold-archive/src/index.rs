@@ -3,13 +3,12 @@
 //! Invariants: (1) what is answered was put in under that name  (2) the table never exceeds the
 //! budget. Past it, the entry of the oldest container near by gives way: duplicates of it are
 //! stored again, nothing else suffers.
-//! Cost: 32 bytes a slot, at most three quarters of them taken; growing needs up to half as much
+//! Cost: 28 bytes a slot, at most three quarters of them taken; growing needs up to half as much
 //! memory again for a moment.
 
 use onefold_block::ContainerId;
-use onefold_content::Codec;
 
-use crate::format::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
+use crate::format::chunk_ref::{ChunkName, ChunkRef};
 
 /// Slots to begin with.
 const SLOTS_MIN: usize = 512;
@@ -23,12 +22,11 @@ struct Slot {
     name: ChunkName,
     container: u32,
     offset: u32,
-    packed: u32,
     /// 0 in an empty slot: no chunk is empty.
     len: u32,
 }
 
-const EMPTY: Slot = Slot { name: ChunkName([0; 16]), container: 0, offset: 0, packed: 0, len: 0 };
+const EMPTY: Slot = Slot { name: ChunkName([0; 16]), container: 0, offset: 0, len: 0 };
 
 /// Places by name: a hash table with linear probing, from which nothing is ever deleted.
 pub struct ChunkIndex {
@@ -86,9 +84,8 @@ impl ChunkIndex {
         if slot.len == 0 {
             return None;
         }
-        let (stored, codec) = unpack(slot.packed).unwrap_or((slot.len, Codec::Raw));
         let container = ContainerId::new(slot.container);
-        Some(ChunkRef { container, offset: slot.offset, stored, codec, len, name })
+        Some(ChunkRef { container, offset: slot.offset, len, name })
     }
 
     /// Keep a chunk's place; one of the same name is replaced.
@@ -98,7 +95,6 @@ impl ChunkIndex {
             name: chunk.name,
             container: chunk.container.get(),
             offset: chunk.offset,
-            packed: pack(chunk.stored, chunk.codec),
             len: chunk.len,
         };
         if self.is_crowded() && self.slots.len() < self.slots_max {
@@ -159,8 +155,6 @@ mod tests {
         ChunkRef {
             container: ContainerId::new(container),
             offset: number as u32,
-            stored: 5,
-            codec: Codec::Lz4,
             len: 10,
             name: ChunkName(name),
         }

@@ -5,7 +5,8 @@
 //! in which data meets them:
 //! - [`tree::scan`] reads trees, [`adder`] takes paths and contents, `chunk_stream` cuts them;
 //! - `index` knows which chunks there are, `rewrite` which of them to store again nevertheless;
-//! - `containers` and `manifest` write them and their recipes, `log` tells of versions;
+//! - `containers` and `manifest` write them and their recipes, the latter in `packed` files, `log`
+//!   tells of versions;
 //! - [`diff()`] compares two versions;
 //! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
 //! - [`browse`] walks about in all versions and reads any byte, for whoever mounts an archive;
@@ -17,6 +18,7 @@ pub mod adder;
 pub mod archive;
 pub mod assembly;
 pub mod browse;
+mod cache;
 mod chunk_stream;
 mod compact;
 mod containers;
@@ -27,6 +29,7 @@ mod index;
 pub mod lock;
 mod log;
 mod manifest;
+mod packed;
 mod parent;
 mod prune;
 mod remove;

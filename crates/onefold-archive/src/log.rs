@@ -27,7 +27,7 @@ pub struct LogState {
     pub leaves_leftovers: bool,
     /// Records that one of the two copies lacks.
     pub to_repair: Vec<LogRecord>,
-    /// A copy that is not there at all, though the other one is.
+    /// A copy that is not there, or of which nothing can be read, though the other one is there.
     pub missing_copy: Option<&'static str>,
     /// What is damaged in a way that no copy makes good.
     pub damage: Vec<String>,
@@ -134,10 +134,22 @@ pub fn read_records(
         Err(MediaError::NotFound { .. }) => Ok(None),
         file => file.map(Some),
     };
-    let copies = [open(LOG_FILES[0])?, open(LOG_FILES[1])?];
+    let mut copies = [open(LOG_FILES[0])?, open(LOG_FILES[1])?];
     let mut slots = 0;
-    for file in copies.iter().flatten() {
-        slots = slots.max(data_end(&**file)?.div_ceil(RECORD_BYTES as u64));
+    for copy in &mut copies {
+        let Some(file) = copy else { continue };
+        match data_end(&**file) {
+            Ok(end) => slots = slots.max(end.div_ceil(RECORD_BYTES as u64)),
+            // Of an encrypted file without its header nothing can be read. A power cut while the
+            // first record is written may leave one.
+            Err(error) => {
+                let error = ArchiveError::from(error);
+                if !error.is_corruption() {
+                    return Err(error);
+                }
+                *copy = None;
+            }
+        }
     }
     let mut records: Vec<[Option<LogRecord>; 2]> = Vec::new();
     for sequence in 0..slots {
@@ -155,7 +167,7 @@ pub fn read_records(
     }
     let mut log = LogState::new(records.len() as u32);
     match copies.each_ref().map(Option::is_none) {
-        [true, true] => log.cut_short("both of its copies are missing".to_owned()),
+        [true, true] => log.cut_short("both of its copies are missing or damaged".to_owned()),
         [true, false] => log.missing_copy = Some(LOG_FILES[0]),
         [false, true] => log.missing_copy = Some(LOG_FILES[1]),
         [false, false] => {}

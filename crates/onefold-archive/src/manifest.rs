@@ -1,27 +1,27 @@
 //! A version's file while it is written: references and entries as they come, the tail at the end.
 //! Room: onefold-archive.
-//! Cost: 12 bytes of memory per entry, 8 per container referred to, 256 KiB of buffer.
+//! Invariant: neither a reference nor an entry lies across two pages of the file.
+//! Cost: 12 bytes of memory per entry, 8 per container referred to, a page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use onefold_block::{ContainerId, Folder, Media};
+use onefold_block::{ContainerId, Folder};
 
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
 use crate::format::entry::{self, Entry};
 use crate::format::log_record::VersionInfo;
 use crate::format::version_file::{self, ContainerUse, Header, Row, file_name};
-
-/// Bytes gathered before they are written.
-const BUFFER_BYTES: usize = 256 << 10;
+use crate::packed::{PAGE_BYTES, PackedWriter};
 
 /// Writes a version's file.
 pub struct Manifest {
     header: Header,
     folder: Arc<dyn Folder>,
-    media: Arc<dyn Media>,
+    file: PackedWriter,
     written: u64,
+    /// The page that is gathered.
     buffer: Vec<u8>,
     rows: Vec<Row>,
     uses: BTreeMap<ContainerId, u64>,
@@ -31,9 +31,11 @@ impl Manifest {
     /// The beginning of the version that `header` tells of.
     pub fn create(folder: Arc<dyn Folder>, header: Header) -> Result<Self, ArchiveError> {
         let media = folder.create(&file_name(header.number, header.generation))?;
-        let buffer = version_file::encode_header(&header);
+        let plain = version_file::encode_header(&header);
+        let file = PackedWriter::create(media, header.settings.compression, &plain)?;
         let (rows, uses) = (Vec::new(), BTreeMap::new());
-        Ok(Self { header, folder, media, written: 0, buffer, rows, uses })
+        let written = plain.len() as u64;
+        Ok(Self { header, folder, file, written, buffer: Vec::new(), rows, uses })
     }
 
     /// Where the next byte goes.
@@ -45,8 +47,8 @@ impl Manifest {
     pub fn chunk(&mut self, chunk: &ChunkRef) -> Result<(), ArchiveError> {
         let position = self.position();
         chunk.encode(self.header.number, position, &mut self.buffer);
-        *self.uses.entry(chunk.container).or_default() += u64::from(chunk.stored);
-        self.flush_beyond(BUFFER_BYTES)
+        *self.uses.entry(chunk.container).or_default() += u64::from(chunk.len);
+        self.flush_beyond(PAGE_BYTES)
     }
 
     /// Take the last `chunks` chunks back; their file is not going to be in the version. What has
@@ -64,12 +66,12 @@ impl Manifest {
         let bytes = entry::encode(entry, at);
         self.rows.push(Row { at, len: bytes.len() as u32 });
         self.buffer.extend(bytes);
-        self.flush_beyond(BUFFER_BYTES)
+        self.flush_beyond(PAGE_BYTES)
     }
 
     fn flush_beyond(&mut self, limit: usize) -> Result<(), ArchiveError> {
         if self.buffer.len() > limit {
-            self.media.write(self.written, &self.buffer)?;
+            self.file.write(&self.buffer)?;
             self.written += self.buffer.len() as u64;
             self.buffer.clear();
         }
@@ -88,7 +90,7 @@ impl Manifest {
         info: VersionInfo,
         next_container: u32,
     ) -> Result<VersionInfo, ArchiveError> {
-        let most = u64::from(self.header.settings.container_bytes);
+        let most = u64::from(u32::MAX);
         let uses: Vec<ContainerUse> = self
             .uses
             .iter()
@@ -99,10 +101,11 @@ impl Manifest {
         let position = self.position();
         let (tail, footer_checksum) =
             version_file::encode_tail(&info, next_container, &self.rows, &uses, position);
-        self.buffer.extend(tail);
+        // Damage to what a version holds is not to take along what tells of it.
         self.flush_beyond(0)?;
-        self.media.sync()?;
+        self.file.write(&tail)?;
+        let file_bytes = self.file.finish()?;
         self.folder.sync_names()?;
-        Ok(VersionInfo { file_bytes: self.written, footer_checksum, ..info })
+        Ok(VersionInfo { file_bytes, footer_checksum, ..info })
     }
 }

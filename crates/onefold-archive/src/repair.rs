@@ -130,7 +130,9 @@ fn complete_log(
     mut report: RepairReport,
 ) -> Result<RepairReport, ArchiveError> {
     if let Some(name) = log.missing_copy {
-        report.steps.push(format!("{name} is missing: it is written from the other copy"));
+        report
+            .steps
+            .push(format!("{name} is missing or damaged: it is written from the other copy"));
         if repair {
             folder.create(name)?.sync()?;
             folder.sync_names()?;

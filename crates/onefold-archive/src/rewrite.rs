@@ -1,8 +1,8 @@
 //! Which duplicates are stored again, so that restores touch fewer containers.
 //! Room: onefold-archive.   In: where a segment's chunks already lie.   Out: containers to leave.
 //! Source: capping is [capping-13] sec. 4.1; HAR is [har-14] sec. 4. Differs: HAR's utilization
-//! counts stored bytes referred to, repeated references again, so that no set of references need be
-//! kept.
+//! counts bytes of chunks referred to, repeated references again, so that no set of references need
+//! be kept.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -14,7 +14,7 @@ use crate::format::version_file::ContainerUse;
 pub const SEGMENT_CHUNKS: usize = 1024;
 /// A container of which the last version uses less than this share is sparse (HAR).
 const SPARSE_PERCENT: u64 = 50;
-/// Most of the last version that HAR stores again, in percent of its stored bytes.
+/// Most of the last version that HAR stores again, in percent of the bytes of its chunks.
 const REWRITE_PERCENT: u64 = 5;
 
 /// How to trade space for restore speed.
@@ -43,10 +43,14 @@ pub fn beyond_cap(
 }
 
 /// The sparse containers of the last version, emptiest first, as far as the limit goes.
-pub fn sparse(uses: &[ContainerUse], container_bytes: u32) -> BTreeSet<ContainerId> {
+/// `content_bytes` tells what chunks a container holds, in bytes.
+pub fn sparse(
+    uses: &[ContainerUse],
+    mut content_bytes: impl FnMut(ContainerId) -> u64,
+) -> BTreeSet<ContainerId> {
     let total: u64 = uses.iter().map(|container| u64::from(container.bytes)).sum();
     let is_sparse = |container: &&ContainerUse| {
-        u64::from(container.bytes) * 100 < u64::from(container_bytes) * SPARSE_PERCENT
+        u64::from(container.bytes) * 100 < content_bytes(container.id) * SPARSE_PERCENT
     };
     let mut candidates: Vec<&ContainerUse> = uses.iter().filter(is_sparse).collect();
     candidates.sort_unstable_by_key(|container| (container.bytes, container.id));
@@ -83,7 +87,7 @@ mod tests {
             .map(|(n, bytes)| ContainerUse { id: id(n), bytes })
             .into();
         // 254 bytes in all: 12.7 may be stored again, so 2 + 3 but not 10 more.
-        assert_eq!(sparse(&uses, 100), BTreeSet::from([id(3), id(4)]));
-        assert_eq!(sparse(&[], 100), BTreeSet::new());
+        assert_eq!(sparse(&uses, |_| 100), BTreeSet::from([id(3), id(4)]));
+        assert_eq!(sparse(&[], |_| 100), BTreeSet::new());
     }
 }

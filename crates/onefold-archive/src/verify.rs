@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use onefold_block::ContainerId;
 
 use crate::archive::Archive;
-use crate::containers::{self, ChunkDecoder};
+use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, compare_paths, is_within};
@@ -92,7 +92,11 @@ impl Archive {
             if is_new { &mut report.notes } else { &mut report.findings }.push(finding);
         }
         if let Some(name) = self.log.missing_copy {
-            report.find(name, "it is missing; the next addition writes it again");
+            let problem = "it is missing or damaged; the next addition writes it again";
+            let finding = Finding { what: name.to_owned(), problem: problem.to_owned() };
+            // A power cut while its first record is written may leave this.
+            let is_new = self.log.records <= 1;
+            if is_new { &mut report.notes } else { &mut report.findings }.push(finding);
         }
         for record in &self.log.to_repair {
             let problem = format!("record {} is good in one copy only", record.sequence)
@@ -139,19 +143,21 @@ impl Archive {
         report.containers += 1;
         let mut problems = Vec::new();
         let sizes = self.settings.sizes();
-        let mut decoder = ChunkDecoder::new(self.fingerprinter(), sizes.max());
-        let uuid = &self.identity.uuid;
-        let read =
-            containers::check_chunks(&*self.store, id, uuid, &mut decoder, |chunk, result| {
-                report.chunks += 1;
-                report.chunk_bytes += u64::from(chunk.len);
-                match result {
-                    Ok(()) => {
-                        good.insert(digest(chunk));
-                    }
-                    Err(error) => problems.push(error.to_string()),
+        let (fingerprinter, mut decoder) = (self.fingerprinter(), GroupDecoder::new(sizes.max()));
+        let (store, uuid) = (&*self.store, &self.identity.uuid);
+        let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| {
+            report.chunks += 1;
+            report.chunk_bytes += u64::from(chunk.len);
+            match result {
+                Ok(()) => {
+                    good.insert(digest(chunk));
                 }
-            });
+                Err(error) => problems.push(error.to_string()),
+            }
+        };
+        let read = containers::check_chunks(store, id, uuid, &fingerprinter, &mut decoder, take);
+        // A group that is damaged is so for each of its chunks.
+        problems.dedup();
         match read {
             // No version refers to it: it was being written when an addition was cut short.
             _ if id.get() >= self.log.next_container => {}
@@ -225,7 +231,7 @@ fn verify_recipe(
                     bad += 1;
                     first = first.or_else(|| {
                         Some(format!(
-                            "its chunk in {} at byte {} is missing or damaged",
+                            "its chunk in {} at {} of the content is missing or damaged",
                             chunk.container, chunk.offset
                         ))
                     });

@@ -3,9 +3,8 @@
 //! Cost: 12 bytes of memory per entry; a search reads as many entries as their number has bits.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use onefold_block::{Folder, Media, MediaError};
+use onefold_block::{Folder, MediaError};
 
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
@@ -14,6 +13,7 @@ use crate::format::log_record::VersionInfo;
 use crate::format::version_file::{
     self, ContainerUse, FOOTER_BYTES, Footer, HEADER_BYTES, ROW_BYTES, Row, USE_BYTES, file_name,
 };
+use crate::packed::PackedFile;
 
 /// References read at a time.
 const REFS_AT_ONCE: u64 = 1024;
@@ -22,7 +22,7 @@ const REFS_AT_ONCE: u64 = 1024;
 pub struct Version {
     info: VersionInfo,
     name: String,
-    media: Arc<dyn Media>,
+    file: PackedFile,
     footer: Footer,
     rows: Vec<Row>,
 }
@@ -37,23 +37,23 @@ impl Version {
         let whose = (info.number, info.generation);
         let name = file_name(whose.0, whose.1);
         let corrupt = |problem: String| ArchiveError::corrupt(&name, 0, problem);
-        let media = open_file(folder, &name)?;
-        let len = media.len()?;
-        if len != info.file_bytes || len < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+        let file = open_file(folder, &name)?;
+        let len = file.file_bytes();
+        if len != info.file_bytes {
             let expected = info.file_bytes;
             return Err(corrupt(format!("it is {len} bytes long, {expected} were expected")));
         }
-        let (footer, checksum) = read_ends(&*media, &name, whose, uuid)?;
+        let (footer, checksum) = read_ends(&file, &name, whose, uuid)?;
         if checksum != info.footer_checksum {
             return Err(corrupt("its footer is not the one that the log tells of".to_owned()));
         }
-        let (facts, _) = read_facts(&*media, &name, &footer, whose)?;
+        let (facts, _) = read_facts(&file, &name, &footer, whose)?;
         let as_told = VersionInfo { file_bytes: len, footer_checksum: checksum, ..facts };
         if as_told != *info {
             return Err(corrupt("time, label or totals differ from what the log tells".to_owned()));
         }
-        let rows = read_rows(&*media, &name, &footer)?;
-        Ok(Self { info: as_told, name, media, footer, rows })
+        let rows = read_rows(&file, &name, &footer)?;
+        Ok(Self { info: as_told, name, file, footer, rows })
     }
 
     /// What the file of version `number` says of it, whatever the log says: for a log that has to
@@ -64,12 +64,12 @@ impl Version {
         (number, generation): (u32, u32),
     ) -> Result<(VersionInfo, u32), ArchiveError> {
         let name = file_name(number, generation);
-        let media = open_file(folder, &name)?;
-        let (footer, footer_checksum) = read_ends(&*media, &name, (number, generation), uuid)?;
-        let rows = read_rows(&*media, &name, &footer)?;
-        let (info, next) = read_facts(&*media, &name, &footer, (number, generation))?;
-        let info = VersionInfo { file_bytes: media.len()?, footer_checksum, ..info };
-        let version = Self { info, name, media, footer, rows };
+        let file = open_file(folder, &name)?;
+        let (footer, footer_checksum) = read_ends(&file, &name, (number, generation), uuid)?;
+        let rows = read_rows(&file, &name, &footer)?;
+        let (info, next) = read_facts(&file, &name, &footer, (number, generation))?;
+        let info = VersionInfo { file_bytes: file.file_bytes(), footer_checksum, ..info };
+        let version = Self { info, name, file, footer, rows };
         version.containers()?;
         Ok((version.info, next))
     }
@@ -91,16 +91,15 @@ impl Version {
 
     /// The containers that it refers to.
     pub fn containers(&self) -> Result<Vec<ContainerUse>, ArchiveError> {
-        let mut bytes = vec![0; self.footer.uses as usize * USE_BYTES];
-        self.media.read(self.footer.uses_at, &mut bytes)?;
+        let len = self.footer.uses as usize * USE_BYTES;
+        let bytes = self.file.read(self.footer.uses_at, len)?;
         version_file::decode_uses(&bytes, &self.name, &self.footer)
     }
 
     /// The entry with this index in path order; the index is below [`Version::len`].
     pub fn entry(&self, index: usize) -> Result<Entry, ArchiveError> {
         let Row { at, len } = self.rows[index];
-        let mut bytes = vec![0; len as usize];
-        self.media.read(at, &mut bytes)?;
+        let bytes = self.file.read(at, len as usize)?;
         let entry = entry::decode(&bytes, at);
         let entry = entry.ok_or_else(|| {
             ArchiveError::corrupt(&self.name, at, format!("entry {index} is damaged"))
@@ -166,44 +165,42 @@ impl Version {
     }
 }
 
-fn open_file(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, ArchiveError> {
+fn open_file(folder: &dyn Folder, name: &str) -> Result<PackedFile, ArchiveError> {
     match folder.open(name) {
         Err(MediaError::NotFound { .. }) => Err(ArchiveError::corrupt(name, 0, "it is missing")),
-        media => Ok(media?),
+        media => PackedFile::open(media?, name, HEADER_BYTES),
     }
 }
 
 /// Check the header of a version's file; its footer, and the checksum that the log keeps of that.
 fn read_ends(
-    media: &dyn Media,
+    file: &PackedFile,
     name: &str,
     whose: (u32, u32),
     uuid: &[u8; 16],
 ) -> Result<(Footer, u32), ArchiveError> {
-    let len = media.len()?;
-    let mut header = [0; HEADER_BYTES];
-    media.read(0, &mut header)?;
+    let len = file.len();
+    let header = file.read(0, HEADER_BYTES)?;
     version_file::check_header(&header, name, whose.0, whose.1, uuid)?;
-    let mut footer = [0; FOOTER_BYTES];
-    media.read(len.saturating_sub(FOOTER_BYTES as u64), &mut footer)?;
+    let at = len.checked_sub(FOOTER_BYTES as u64);
+    let at = at.ok_or_else(|| ArchiveError::corrupt(name, 0, "it is too short"))?;
+    let footer = file.read(at, FOOTER_BYTES)?;
     let checksum = crc32fast::hash(&footer);
     Ok((version_file::decode_footer(&footer, name, whose, len)?, checksum))
 }
 
 fn read_facts(
-    media: &dyn Media,
+    file: &PackedFile,
     name: &str,
     footer: &Footer,
     whose: (u32, u32),
 ) -> Result<(VersionInfo, u32), ArchiveError> {
-    let mut facts = vec![0; footer.facts_bytes as usize];
-    media.read(footer.facts_at, &mut facts)?;
+    let facts = file.read(footer.facts_at, footer.facts_bytes as usize)?;
     version_file::decode_facts(&facts, name, footer, whose)
 }
 
-fn read_rows(media: &dyn Media, name: &str, footer: &Footer) -> Result<Vec<Row>, ArchiveError> {
-    let mut bytes = vec![0; footer.rows as usize * ROW_BYTES];
-    media.read(footer.rows_at, &mut bytes)?;
+fn read_rows(file: &PackedFile, name: &str, footer: &Footer) -> Result<Vec<Row>, ArchiveError> {
+    let bytes = file.read(footer.rows_at, footer.rows as usize * ROW_BYTES)?;
     version_file::decode_rows(&bytes, name, footer)
 }
 
@@ -225,11 +222,11 @@ impl Iterator for Chunks<'_> {
         }
         if self.taken == self.buffer.len() {
             let count = self.left.min(REFS_AT_ONCE) as usize;
-            self.buffer.resize(count * REF_BYTES, 0);
             self.taken = 0;
-            if let Err(error) = self.version.media.read(self.at, &mut self.buffer) {
+            let read = self.version.file.read_into(self.at, count * REF_BYTES, &mut self.buffer);
+            if let Err(error) = read {
                 self.left = 0;
-                return Some(Err(error.into()));
+                return Some(Err(error));
             }
         }
         let (at, number) = (self.at, self.version.info.number);

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::{ContainerId, ContainerStore, StoreError};
 
-use super::cache::Cache;
 use crate::archive::Archive;
-use crate::containers::ChunkDecoder;
+use crate::cache::Cache;
+use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef, REF_BYTES};
 use crate::format::entry::{Entry, Recipe};
+use crate::format::group::{Group, GroupTable};
 use crate::version::Version;
 use onefold_content::Fingerprinter;
 
@@ -26,8 +27,10 @@ const AHEAD_MIN: u64 = 128 << 10;
 const AHEAD_MAX: u64 = 1 << 20;
 /// Bytes between two reads of which the second still follows on the first.
 const GAP_BYTES: u64 = 64 << 10;
-/// What a chunk that is kept counts for apart from its bytes.
-const CHUNK_OVERHEAD: u64 = 128;
+/// What a chunk or group that is kept counts for apart from its bytes.
+const OVERHEAD: u64 = 128;
+/// Containers whose tables of groups are kept.
+const TABLES: u64 = 256;
 
 /// A file that is open.
 pub struct OpenFile {
@@ -143,6 +146,9 @@ impl Window {
 
 /// Chunks by all that a reference says, so that none is taken for another.
 type Chunks = Cache<ChunkRef, Arc<Vec<u8>>>;
+/// Groups by their container and first byte in its content.
+type Groups = Cache<(ContainerId, u32), Arc<Vec<u8>>>;
+type Tables = Cache<ContainerId, Arc<GroupTable>>;
 
 /// What reads chunks.
 pub(super) struct Content {
@@ -153,8 +159,12 @@ pub(super) struct Content {
     zeroes: ChunkName,
     windows: Mutex<VecDeque<Window>>,
     window_bytes: u64,
+    tables: Mutex<Tables>,
+    /// What was decoded along with a chunk; nothing in it was compared with any name.
+    groups: Mutex<Groups>,
+    /// What was compared with its name.
     chunks: Mutex<Chunks>,
-    decoders: Mutex<Vec<ChunkDecoder>>,
+    decoders: Mutex<Vec<GroupDecoder>>,
 }
 
 impl Content {
@@ -169,7 +179,9 @@ impl Content {
             zeroes,
             windows: Mutex::default(),
             window_bytes: (budget_bytes / 4).max(AHEAD_MAX),
-            chunks: Mutex::new(Cache::new(budget_bytes)),
+            tables: Mutex::new(Cache::new(TABLES)),
+            groups: Mutex::new(Cache::new(budget_bytes / 4)),
+            chunks: Mutex::new(Cache::new(budget_bytes / 4 * 3)),
             decoders: Mutex::default(),
         }
     }
@@ -224,7 +236,7 @@ impl Content {
             data
         } else {
             let data = Arc::new(self.decode(chunk)?);
-            let bytes = data.len() as u64 + CHUNK_OVERHEAD;
+            let bytes = data.len() as u64 + OVERHEAD;
             lock(&self.chunks).put(*chunk, Arc::clone(&data), bytes);
             data
         };
@@ -233,21 +245,59 @@ impl Content {
     }
 
     fn decode(&self, chunk: &ChunkRef) -> Result<Vec<u8>, ArchiveError> {
-        let start = u64::from(chunk.offset);
-        let corrupt =
-            |problem: String| ArchiveError::corrupt(chunk.container.to_string(), start, problem);
-        let end = start + u64::from(chunk.stored);
-        let window = self.window(chunk.container, start, end);
+        let (id, table) = (chunk.container, self.table(chunk.container)?);
+        let group = table.find(chunk.offset, chunk.len).ok_or_else(|| {
+            let problem = "the container has nothing where this chunk should be";
+            ArchiveError::corrupt(id.to_string(), chunk.offset.into(), problem)
+        })?;
+        let group = table.groups()[group];
+        let content = self.group(id, &group)?;
+        let from = (chunk.offset - group.begin) as usize;
+        let data = &content[from..from + chunk.len as usize];
+        containers::check_name(&self.fingerprinter, chunk, data)?;
+        Ok(data.to_vec())
+    }
+
+    /// How the content of a container is stored.
+    fn table(&self, id: ContainerId) -> Result<Arc<GroupTable>, ArchiveError> {
+        if let Some(table) = lock(&self.tables).get(&id) {
+            return Ok(table);
+        }
+        let table = containers::read_groups(&*self.store, id);
+        // To who reads a file, what cannot be had is damage to it, whatever the reason.
+        let table = table.map_err(|error| match error {
+            error if error.is_corruption() => error,
+            error => ArchiveError::corrupt(id.to_string(), 0, error.to_string()),
+        })?;
+        let table = Arc::new(table);
+        lock(&self.tables).put(id, Arc::clone(&table), 1);
+        Ok(table)
+    }
+
+    /// The content of a group.
+    fn group(&self, id: ContainerId, group: &Group) -> Result<Arc<Vec<u8>>, ArchiveError> {
+        let key = (id, group.begin);
+        if let Some(content) = lock(&self.groups).get(&key) {
+            return Ok(content);
+        }
+        let place = group.place();
+        let corrupt = |problem: String| ArchiveError::corrupt(id.to_string(), place.start, problem);
+        let window = self.window(id, place.start, place.end);
         let window = window.map_err(|error| corrupt(ArchiveError::from(error).to_string()))?;
         let window =
-            window.ok_or_else(|| corrupt("the container ends before this chunk".to_owned()))?;
-        let stored = &window.bytes[(start - window.start) as usize..][..chunk.stored as usize];
+            window.ok_or_else(|| corrupt("the container ends before this group".to_owned()))?;
+        let stored = &window.bytes[(place.start - window.start) as usize..];
+        let stored = &stored[..group.stored as usize];
         let decoder = lock(&self.decoders).pop();
-        let mut decoder = decoder
-            .unwrap_or_else(|| ChunkDecoder::new(self.fingerprinter.clone(), self.chunk_bytes_max));
-        let data = decoder.decode(chunk, stored);
+        let mut decoder = decoder.unwrap_or_else(|| GroupDecoder::new(self.chunk_bytes_max));
+        let mut content = Vec::new();
+        let decoded = decoder.decode(id, group, stored, &mut content);
         lock(&self.decoders).push(decoder);
-        data
+        decoded?;
+        let content = Arc::new(content);
+        let bytes = content.len() as u64 + OVERHEAD;
+        lock(&self.groups).put(key, Arc::clone(&content), bytes);
+        Ok(content)
     }
 
     /// Bytes of a container from `start` to `end`, and what is read along with them; `None` if it

@@ -3,7 +3,6 @@
 //! What a mounted archive is made of, without a file system: [`node`] numbers what there is,
 //! [`tree`] finds and lists it, `content` reads bytes of files, `cache` bounds what is kept.
 
-mod cache;
 mod content;
 pub mod node;
 pub mod tree;

@@ -10,10 +10,10 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::cache::Cache;
 use super::content::{Content, OpenFile};
 use super::node::{COMPONENTS_MAX, ENTRIES_MAX, Node, VERSIONS_MAX};
 use crate::archive::Archive;
+use crate::cache::Cache;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, compare_paths, is_within};
 use crate::format::log_record::VersionInfo;

@@ -4,16 +4,14 @@
 //! written for, does not decode.
 
 use onefold_block::ContainerId;
-use onefold_content::{Codec, Fingerprint};
+use onefold_content::Fingerprint;
 
 use onefold_block::bytes::{Reader, Writer};
 
 /// Length of a reference in bytes.
-pub const REF_BYTES: usize = 36;
+pub const REF_BYTES: usize = 32;
 /// Bytes of a fingerprint that references and the index keep: 128 bits of keyed BLAKE3.
 pub const NAME_BYTES: usize = 16;
-/// Bits of the field that holds stored length and codec which are the length's.
-const STORED_BITS: u32 = 30;
 
 /// The first half of a fingerprint: names a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,27 +31,12 @@ impl ChunkName {
 pub struct ChunkRef {
     /// The container.
     pub container: ContainerId,
-    /// First stored byte in it.
+    /// First byte in its content, which is all chunks of it one behind the other.
     pub offset: u32,
-    /// Stored bytes.
-    pub stored: u32,
-    /// How they are encoded.
-    pub codec: Codec,
-    /// Bytes of the chunk itself.
+    /// Bytes of the chunk.
     pub len: u32,
     /// The chunk's name.
     pub name: ChunkName,
-}
-
-/// Stored length and codec in one field.
-pub fn pack(stored: u32, codec: Codec) -> u32 {
-    stored | u32::from(codec.id()) << STORED_BITS
-}
-
-/// What [`pack`] packed; `None` if there is no such codec.
-pub fn unpack(field: u32) -> Option<(u32, Codec)> {
-    let codec = Codec::from_id((field >> STORED_BITS) as u8)?;
-    Some((field & ((1 << STORED_BITS) - 1), codec))
 }
 
 /// The checksum of a reference's fields at a byte position of a version.
@@ -72,7 +55,6 @@ impl ChunkRef {
         let start = fields.0.len();
         fields.u32(self.container.get());
         fields.u32(self.offset);
-        fields.u32(pack(self.stored, self.codec));
         fields.u32(self.len);
         fields.bytes(&self.name.0);
         let sum = checksum(version, position, &fields.0[start..]);
@@ -88,9 +70,8 @@ impl ChunkRef {
         }
         let mut reader = Reader::new(fields);
         let (container, offset) = (ContainerId::new(reader.u32()?), reader.u32()?);
-        let (stored, codec) = unpack(reader.u32()?)?;
         let (len, name) = (reader.u32()?, ChunkName(reader.array()?));
-        Some(Self { container, offset, stored, codec, len, name })
+        Some(Self { container, offset, len, name })
     }
 }
 
@@ -103,8 +84,6 @@ mod tests {
         let chunk = ChunkRef {
             container: ContainerId::new(7),
             offset: 64,
-            stored: 1 << 24,
-            codec: Codec::Zstd,
             len: 70_000,
             name: ChunkName([3; NAME_BYTES]),
         };
@@ -112,7 +91,7 @@ mod tests {
         chunk.encode(2, 720, &mut bytes);
         let bytes: [u8; REF_BYTES] = bytes.try_into().unwrap();
         assert_eq!(ChunkRef::decode(&bytes, 2, 720), Some(chunk));
-        assert_eq!(ChunkRef::decode(&bytes, 2, 756), None);
+        assert_eq!(ChunkRef::decode(&bytes, 2, 752), None);
         assert_eq!(ChunkRef::decode(&bytes, 3, 720), None);
         for bit in 0..REF_BYTES * 8 {
             let mut damaged = bytes;

@@ -1,46 +1,43 @@
-//! A container: header, stored chunks, directory, footer. Written once, in one go.
+//! A container: header, groups of chunks, directory, table of groups, footer. Written once, in one
+//! go.
 //! Room: onefold-archive.
 //! Invariant: what is damaged, or belongs to another archive or number, does not decode.
 
 use onefold_block::ContainerId;
-use onefold_content::{Codec, Fingerprint};
-
-use super::bytes::{checked, checksum};
-use super::chunk_ref::{ChunkName, ChunkRef, pack, unpack};
-use super::{FORMAT_VERSION, check_version};
-use crate::error::ArchiveError;
 use onefold_block::bytes::{Reader, Writer};
 
-/// Bytes before the first chunk.
+use super::bytes::{checked, checksum};
+use super::chunk_ref::{ChunkName, ChunkRef, NAME_BYTES};
+use super::group::{GROUP_ROW_BYTES, GroupTable};
+use super::{FORMAT_VERSION, check_version};
+use crate::error::ArchiveError;
+
+/// Bytes before the first group.
 pub const HEADER_BYTES: usize = 40;
 /// Bytes of the directory for each chunk.
-pub const ENTRY_BYTES: usize = 44;
-/// Bytes after the directory.
-pub const FOOTER_BYTES: usize = 28;
+pub const ENTRY_BYTES: usize = NAME_BYTES + 4;
+/// Bytes after the table of groups.
+pub const FOOTER_BYTES: usize = 36;
 
 const MAGIC: &[u8; 8] = b"OFCHUNKS";
 const FOOTER_MAGIC: &[u8; 8] = b"OFDIRECT";
 
-/// One chunk in a directory.
+/// One chunk in a directory. It lies behind the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// The whole fingerprint of the chunk.
-    pub fingerprint: Fingerprint,
-    /// First stored byte in the container.
+    /// The chunk's name.
+    pub name: ChunkName,
+    /// First byte in the container's content.
     pub offset: u32,
-    /// Stored bytes.
-    pub stored: u32,
-    /// How they are encoded.
-    pub codec: Codec,
-    /// Bytes of the chunk itself.
+    /// Bytes of the chunk.
     pub len: u32,
 }
 
 impl DirectoryEntry {
     /// The reference that a version holds to this chunk.
-    pub fn reference(&self, container: ContainerId) -> ChunkRef {
-        let Self { ref fingerprint, offset, stored, codec, len } = *self;
-        ChunkRef { container, offset, stored, codec, len, name: ChunkName::of(fingerprint) }
+    pub const fn reference(&self, container: ContainerId) -> ChunkRef {
+        let Self { name, offset, len } = *self;
+        ChunkRef { container, offset, len, name }
     }
 }
 
@@ -70,36 +67,53 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     Ok(())
 }
 
-/// The directory and footer of a container whose chunks end at `directory_at`.
-pub fn encode_directory(id: ContainerId, entries: &[DirectoryEntry], directory_at: u32) -> Vec<u8> {
+/// What comes behind the groups of a container: its chunks, the groups once more, the footer.
+pub fn encode_tail(id: ContainerId, entries: &[DirectoryEntry], groups: &GroupTable) -> Vec<u8> {
     let mut out = Writer::default();
     for entry in entries {
-        out.bytes(entry.fingerprint.as_bytes());
-        out.u32(entry.offset);
-        out.u32(pack(entry.stored, entry.codec));
+        out.bytes(&entry.name.0);
         out.u32(entry.len);
     }
-    let sum = crc32fast::hash(&out.0);
+    let directory_sum = crc32fast::hash(&out.0);
+    let start = out.0.len();
+    groups.encode(&mut out);
+    let groups_sum = crc32fast::hash(&out.0[start..]);
     let mut footer = Writer::default();
     footer.bytes(FOOTER_MAGIC);
     footer.u32(id.get());
-    footer.u32(directory_at);
+    footer.u32(groups.end());
     footer.u32(entries.len() as u32);
-    footer.u32(sum);
+    footer.u32(groups.groups().len() as u32);
+    footer.u32(directory_sum);
+    footer.u32(groups_sum);
     checksum(&mut footer);
     out.bytes(&footer.0);
     out.0
 }
 
-/// Where a directory is.
+/// Where directory and table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// First byte of the directory.
+    /// Where the groups end and the directory begins.
     pub directory_at: u32,
     /// Chunks in the container.
-    pub count: u32,
-    /// CRC-32 of the directory.
-    checksum: u32,
+    pub chunks: u32,
+    /// Groups in it.
+    pub groups: u32,
+    directory_sum: u32,
+    groups_sum: u32,
+}
+
+impl Footer {
+    /// Bytes of the directory.
+    pub const fn directory_bytes(&self) -> usize {
+        self.chunks as usize * ENTRY_BYTES
+    }
+
+    /// Bytes of the table of groups, which follows on the directory.
+    pub const fn groups_bytes(&self) -> usize {
+        self.groups as usize * GROUP_ROW_BYTES
+    }
 }
 
 /// What the last bytes of a container of `len_bytes` say.
@@ -116,13 +130,15 @@ pub fn decode_footer(
     let fields = (|| {
         let magic: [u8; 8] = reader.array()?;
         let (number, directory_at) = (reader.u32()?, reader.u32()?);
-        let (count, checksum) = (reader.u32()?, reader.u32()?);
-        Some((magic, number, Footer { directory_at, count, checksum }))
+        let (chunks, groups) = (reader.u32()?, reader.u32()?);
+        let (directory_sum, groups_sum) = (reader.u32()?, reader.u32()?);
+        let footer = Footer { directory_at, chunks, groups, directory_sum, groups_sum };
+        Some((magic, number, footer))
     })();
     match fields {
         Some((magic, number, footer)) if magic == *FOOTER_MAGIC && number == id.get() => {
-            let directory = u64::from(footer.count) * ENTRY_BYTES as u64;
-            let end = u64::from(footer.directory_at) + directory + FOOTER_BYTES as u64;
+            let tail = footer.directory_bytes() as u64 + footer.groups_bytes() as u64;
+            let end = u64::from(footer.directory_at) + tail + FOOTER_BYTES as u64;
             if end == len_bytes && footer.directory_at as usize >= HEADER_BYTES {
                 Ok(footer)
             } else {
@@ -133,56 +149,82 @@ pub fn decode_footer(
     }
 }
 
-/// The directory that `footer` tells of.
+/// The table of groups that `footer` tells of.
+pub fn decode_groups(
+    bytes: &[u8],
+    id: ContainerId,
+    footer: &Footer,
+) -> Result<GroupTable, ArchiveError> {
+    let corrupt = |problem: &str| {
+        let at = u64::from(footer.directory_at) + footer.directory_bytes() as u64;
+        ArchiveError::corrupt(id.to_string(), at, problem)
+    };
+    if crc32fast::hash(bytes) != footer.groups_sum {
+        return Err(corrupt("its table of groups is damaged"));
+    }
+    let table = GroupTable::decode(bytes, footer.directory_at);
+    table.ok_or_else(|| corrupt("its table of groups has no meaning"))
+}
+
+/// The directory that `footer` tells of, of a container with these groups.
 pub fn decode_directory(
     bytes: &[u8],
     id: ContainerId,
     footer: &Footer,
+    groups: &GroupTable,
 ) -> Result<Vec<DirectoryEntry>, ArchiveError> {
     let corrupt =
         |problem: &str| ArchiveError::corrupt(id.to_string(), footer.directory_at.into(), problem);
-    if crc32fast::hash(bytes) != footer.checksum {
+    if crc32fast::hash(bytes) != footer.directory_sum {
         return Err(corrupt("its directory is damaged"));
     }
     let mut reader = Reader::new(bytes);
     let mut entries = Vec::with_capacity(bytes.len() / ENTRY_BYTES);
-    for _ in 0..footer.count {
+    let mut offset = 0;
+    for _ in 0..footer.chunks {
         let entry = (|| {
-            let fingerprint = Fingerprint::from_bytes(reader.array()?);
-            let offset = reader.u32()?;
-            let (stored, codec) = unpack(reader.u32()?)?;
-            let end = offset.checked_add(stored)?;
-            let inside = offset as usize >= HEADER_BYTES && end <= footer.directory_at;
-            let len = reader.u32()?;
-            inside.then_some(DirectoryEntry { fingerprint, offset, stored, codec, len })
+            let (name, len) = (ChunkName(reader.array()?), reader.u32()?);
+            // Also says that it ends within the content.
+            groups.find(offset, len)?;
+            Some(DirectoryEntry { name, offset, len })
         })();
-        entries.push(entry.ok_or_else(|| corrupt("an entry of its directory has no meaning"))?);
+        let entry = entry.ok_or_else(|| corrupt("an entry of its directory has no meaning"))?;
+        offset += entry.len;
+        entries.push(entry);
+    }
+    if offset != groups.content_bytes() {
+        return Err(corrupt("its chunks and its groups differ"));
     }
     Ok(entries)
 }
 
 #[cfg(test)]
 mod tests {
+    use onefold_content::Codec;
+
     use super::*;
 
     #[test]
     fn directories_come_back_and_damage_is_noticed() {
         let id = ContainerId::new(5);
         let entry = |n: u8| DirectoryEntry {
-            fingerprint: Fingerprint::from_bytes([n; 32]),
-            offset: HEADER_BYTES as u32 + u32::from(n) * 10,
-            stored: 10,
-            codec: Codec::Lz4,
-            len: 30,
+            name: ChunkName([n; NAME_BYTES]),
+            offset: u32::from(n) * 10,
+            len: 10,
         };
         let entries: Vec<_> = (0..3).map(entry).collect();
-        let at = HEADER_BYTES as u32 + 30;
-        let bytes = encode_directory(id, &entries, at);
-        let len = u64::from(at) + bytes.len() as u64;
+        let mut groups = GroupTable::default();
+        groups.push(20, 15, Codec::Lz4).unwrap();
+        groups.push(10, 10, Codec::Raw).unwrap();
+        let bytes = encode_tail(id, &entries, &groups);
+        let len = u64::from(groups.end()) + bytes.len() as u64;
         let read = |bytes: &[u8]| {
-            let (directory, footer) = bytes.split_at(bytes.len() - FOOTER_BYTES);
+            let (rest, footer) = bytes.split_at(bytes.len() - FOOTER_BYTES);
             let footer = decode_footer(footer, id, len)?;
-            decode_directory(directory, id, &footer)
+            let (directory, table) = rest.split_at(footer.directory_bytes());
+            let table = decode_groups(table, id, &footer)?;
+            assert_eq!(table, groups);
+            decode_directory(directory, id, &footer, &table)
         };
         assert_eq!(read(&bytes).unwrap(), entries);
         for at in 0..bytes.len() {
@@ -191,6 +233,22 @@ mod tests {
             assert!(read(&damaged).is_err(), "byte {at}");
         }
         assert!(decode_footer(&bytes[bytes.len() - FOOTER_BYTES..], id, len + 1).is_err());
+        // Chunks of which the groups hold less, more, or one across a border.
+        for (lens, problem) in
+            [(&[10, 10][..], "differ"), (&[10, 10, 10, 1], "no meaning"), (&[10, 20], "no meaning")]
+        {
+            let at = |n: usize| lens[..n].iter().sum();
+            let entries: Vec<_> = (0..lens.len())
+                .map(|n| DirectoryEntry { offset: at(n), len: lens[n], ..entry(0) })
+                .collect();
+            let bytes = encode_tail(id, &entries, &groups);
+            let len = u64::from(groups.end()) + bytes.len() as u64;
+            let (rest, footer) = bytes.split_at(bytes.len() - FOOTER_BYTES);
+            let footer = decode_footer(footer, id, len).unwrap();
+            let directory = &rest[..footer.directory_bytes()];
+            let error = decode_directory(directory, id, &footer, &groups).unwrap_err();
+            assert!(error.to_string().contains(problem), "{error}");
+        }
         let header = encode_header(id, &[1; 16]);
         assert_eq!(header.len(), HEADER_BYTES);
         check_header(&header, id, &[1; 16]).unwrap();

@@ -9,13 +9,15 @@ pub mod bytes;
 pub mod chunk_ref;
 pub mod container;
 pub mod entry;
+pub mod group;
 pub mod log_record;
 pub mod pending_file;
 pub mod settings_file;
 pub mod version_file;
 
-/// The format version of everything here. Version 1 kept what a version took in the log only.
-pub const FORMAT_VERSION: u32 = 2;
+/// The format version of everything here. Version 1 kept what a version took in the log only,
+/// version 2 compressed each chunk by itself; 3 was that of an encrypted archive's settings then.
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Refuse a format version that is not this one's.
 pub(crate) fn check_version(what: &str, found: u32) -> Result<(), ArchiveError> {

@@ -20,7 +20,9 @@ pub const SETTINGS_BYTES: usize = 86;
 /// The same where the archive is encrypted.
 pub const SEALED_BYTES: usize = OPEN_BYTES + PROTECTION_BYTES + 4;
 /// Format version of the settings of an encrypted archive. All else is in [`FORMAT_VERSION`].
-pub const SEALED_VERSION: u32 = 3;
+pub const SEALED_VERSION: u32 = 5;
+/// The same while every chunk was compressed by itself.
+const SEALED_VERSION_BEFORE: u32 = 3;
 
 /// What comes before the protection, and is authenticated by it.
 const OPEN_BYTES: usize = 42;
@@ -112,7 +114,12 @@ pub fn encode_sealed(
 pub fn decode_any(bytes: &[u8], name: &str) -> Result<Found, ArchiveError> {
     let corrupt = |problem: &str| ArchiveError::corrupt(name, 0, problem);
     let mut start = Reader::new(bytes);
-    if start.array() != Some(*MAGIC) || start.u32() != Some(SEALED_VERSION) {
+    let (magic, found) = (start.array(), start.u32());
+    if magic == Some(*MAGIC) && found == Some(SEALED_VERSION_BEFORE) {
+        let (what, supported) = (name.to_owned(), SEALED_VERSION);
+        return Err(ArchiveError::OlderFormat { what, found: SEALED_VERSION_BEFORE, supported });
+    }
+    if magic != Some(*MAGIC) || found != Some(SEALED_VERSION) {
         let plain = bytes.get(..SETTINGS_BYTES).unwrap_or(bytes);
         let found = decode(plain, name).map(|(settings, identity)| (settings, identity, None));
         return found.map_err(|error| match error {

@@ -40,7 +40,7 @@ pub struct Row {
 pub struct ContainerUse {
     /// The container.
     pub id: ContainerId,
-    /// Stored bytes referred to, repeated references counted again, at most the container's size.
+    /// Bytes of the chunks referred to, repeated references counted again; at most 4 GiB.
     pub bytes: u32,
 }
 

@@ -330,6 +330,8 @@ impl Media for SealedMedia {
         if offset >= len {
             return Ok(None);
         }
+        // Without its header there is no data in it that could be read.
+        self.id()?;
         let Geometry { plain, slot } = self.geometry;
         let next = self.inner.next_data(HEADER_BYTES as u64 + offset / plain * slot)?;
         let page = next.map(|stored| stored.saturating_sub(HEADER_BYTES as u64) / slot * plain);

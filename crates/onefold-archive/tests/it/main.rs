@@ -8,6 +8,7 @@ mod compact;
 mod crash;
 mod damage;
 mod differences;
+mod groups;
 mod hostile;
 mod leftovers;
 mod lost;

@@ -200,7 +200,7 @@ fn pages_that_are_exchanged_cut_off_or_of_another_file_are_no_data() {
         let archive = open(&disk);
         assert!(read(&archive, 1).unwrap_err().is_corruption(), "{sub}");
     }
-    // One damaged page takes along what lies in it, and no more.
+    // One damaged page takes along what lies in its groups, and no more.
     let disk = folder.after_crash(1, CrashMode::KeepEverything);
     damage(&disk, &format!("containers/{}", containers[0]), 512 + 16_384 + 99);
     let archive = open(&disk);
@@ -212,7 +212,7 @@ fn pages_that_are_exchanged_cut_off_or_of_another_file_are_no_data() {
             .is_ok()
     });
     let whole = whole.count();
-    assert!(whole >= version.len() - 4 && whole < version.len(), "{whole} of {}", version.len());
+    assert!(whole >= version.len() / 2 && whole < version.len(), "{whole} of {}", version.len());
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
@@ -251,4 +251,39 @@ fn a_disk_without_space_leaves_an_encrypted_archive_as_it_was() {
         assert_sound(&archive, &format!("write {nth}"));
         assert!(check(&disk, false).unwrap().is_sound(), "write {nth}");
     }
+}
+
+#[test]
+fn a_log_whose_header_is_gone_is_made_good_from_the_other_copy() {
+    // A power cut while its first record is written leaves a file without a header: longer than it
+    // was, and zeroes, where the header has not reached the disk.
+    let (folder, _) = encrypted();
+    folder.open("log.0").unwrap().write(0, &[0; 1536]).unwrap();
+    let mut archive = open(&folder);
+    assert_sound(&archive, "nothing was ever told by it");
+    let mut random = SplitMix64::new(12);
+    let trees = [tree(&mut random, 4, 9000), tree(&mut random, 4, 9000)];
+    for tree in &trees {
+        add(&mut archive, tree).unwrap();
+    }
+    for name in ["log.0", "log.1"] {
+        damage(&folder, name, 100);
+        let mut archive = open(&folder);
+        let findings = archive.verify(&mut |_, _| true).unwrap().findings;
+        assert!(findings.iter().any(|finding| finding.what == name), "{findings:?}");
+        // The next addition puts it right.
+        add(&mut archive, &trees[0]).unwrap();
+        let archive = open(&folder);
+        assert_sound(&archive, name);
+        for (number, tree) in (1..).zip(&trees) {
+            assert!(read(&archive, number).unwrap() == *tree, "{name}, version {number}");
+        }
+    }
+    // Without either, nothing is believed and nothing is changed.
+    damage(&folder, "log.0", 100);
+    damage(&folder, "log.1", 100);
+    let mut archive = open(&folder);
+    assert!(add(&mut archive, &trees[0]).unwrap_err().is_corruption());
+    assert!(check(&folder, true).unwrap().lost.is_empty());
+    assert!(read(&open(&folder), 2).unwrap() == trees[1]);
 }
