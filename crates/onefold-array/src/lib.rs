@@ -12,5 +12,5 @@ pub mod run;
 pub mod size;
 pub mod spec;
 
-pub use run::{Report, RunError, simulate, simulate_with_trace};
+pub use run::{Outcome, Report, RunError, RunOptions, run, simulate};
 pub use spec::{ServerSpec, SpecBuilder};

@@ -201,6 +201,13 @@ impl Search {
             return Err(SizeError::Goal("a reduction is from 0 % to below 100 %".into()));
         }
         let spec = builder.build()?;
+        if !spec.workload.trace.is_empty() {
+            return Err(SizeError::Goal(
+                "workload.trace: a server is sized for a load that can be made heavier, which a \
+                 trace is not; run the trace on what was found with `onefold array run`"
+                    .into(),
+            ));
+        }
         let counts = [
             spec.engine.count,
             spec.cpu.sockets,

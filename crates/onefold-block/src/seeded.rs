@@ -17,10 +17,7 @@ impl SplitMix64 {
     /// The next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix64(self.state)
     }
 
     /// A number below `bound`, which must not be zero. Its bias is below `bound` / 2^64.
@@ -53,6 +50,13 @@ impl SplitMix64 {
     pub const fn split(&mut self) -> Self {
         Self::new(self.next_u64())
     }
+}
+
+/// The finalizer of [`SplitMix64`]: a bijection after which every bit depends on every bit.
+pub const fn mix64(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -96,6 +96,9 @@ pub enum OpenError {
     NoParquet,
 }
 
+/// Requests of a trace for whoever replays them; errors are sentences that name the trace.
+pub type TraceRequests = Box<dyn Iterator<Item = Result<Request, String>> + Send>;
+
 /// A trace as an iterator over its requests. It ends after the first error.
 pub struct Trace {
     format: TraceFormat,

@@ -14,6 +14,9 @@ use onefold_block::SplitMix64;
 /// The identity of a chunk's bytes.
 pub type Content = u32;
 
+/// What an address holds that was never written, or was given up: zeros that nobody stores.
+pub const NOTHING: Content = Content::MAX;
+
 /// Contents and addresses.
 #[derive(Clone, Debug)]
 pub struct Contents {
@@ -73,6 +76,18 @@ impl Contents {
         self.held[address as usize] = content;
     }
 
+    /// An address that comes into being holds this, which is stored unless it is nothing.
+    pub fn begin(&mut self, address: u64, content: Content) {
+        if self.held.len() <= address as usize {
+            self.held.resize(address as usize + 1, NOTHING);
+        }
+        self.held[address as usize] = content;
+        if content != NOTHING {
+            set(&mut self.stored, content);
+            set(&mut self.expected, content);
+        }
+    }
+
     /// What an address holds.
     pub fn held(&self, address: u64) -> Content {
         self.held[address as usize]
@@ -119,8 +134,11 @@ pub struct Compressibility {
 }
 
 impl Compressibility {
-    /// Bytes of a content after compression: at least 1, at most the chunk.
+    /// Bytes of a content after compression: at least 1, at most the chunk; 0 of nothing.
     pub fn compressed(&self, content: Content) -> u64 {
+        if content == NOTHING {
+            return 0;
+        }
         let draw = SplitMix64::new(self.seed ^ (u64::from(content) << 20 | 0x5eed)).next_u64();
         let unit = (draw >> 11) as f64 / (1_u64 << 53) as f64;
         let share = (self.mean + self.spread * (2.0 * unit - 1.0)).clamp(0.01, 1.0);
@@ -143,6 +161,11 @@ mod tests {
         assert_ne!(contents.digest(), empty);
         contents.hold(3, 200);
         assert_eq!(contents.held(3), 200);
+        contents.begin(75, 300);
+        contents.begin(80, NOTHING);
+        assert_eq!([75, 76, 80].map(|at| contents.held(at)), [300, NOTHING, NOTHING]);
+        assert!(contents.is_stored(300) && !contents.is_stored(NOTHING));
+        assert_eq!(contents.found(), (1, 2));
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub struct Pressure {
     pub units_contended: bool,
     /// Nothing else is there to do.
     pub idle: bool,
-    /// Someone waits for room in the buffer.
-    pub room_wanted: bool,
+    /// Someone waits for room in the buffer, or a flush for what is in it.
+    pub wanted: bool,
 }
 
 /// Chunks with the time, in ns, by which they have to leave.
@@ -59,7 +59,7 @@ impl<T> DelayedBuffer<T> {
         let full = self.chunks.len() >= self.batch;
         let contended = self.defers && pressure.units_contended;
         let leaves =
-            now_ns >= deadline_ns || pressure.room_wanted || pressure.idle || (full && !contended);
+            now_ns >= deadline_ns || pressure.wanted || pressure.idle || (full && !contended);
         if leaves {
             let count = self.chunks.len().min(self.batch);
             to.extend(self.chunks.drain(..count).map(|(_, chunk)| chunk));
@@ -92,7 +92,7 @@ impl<T> DelayedBuffer<T> {
 mod tests {
     use super::*;
 
-    const CALM: Pressure = Pressure { units_contended: false, idle: false, room_wanted: false };
+    const CALM: Pressure = Pressure { units_contended: false, idle: false, wanted: false };
 
     #[test]
     fn chunks_leave_full_free_late_or_wanted_and_never_else() {
@@ -113,7 +113,7 @@ mod tests {
         assert!(buffer.reserve(4));
         buffer.push(900, 'd');
         assert!(buffer.clone().take(0, Pressure { idle: true, ..contended }, &mut taken));
-        assert!(buffer.take(0, Pressure { room_wanted: true, ..contended }, &mut taken));
+        assert!(buffer.take(0, Pressure { wanted: true, ..contended }, &mut taken));
         assert_eq!((taken, buffer.peak_bytes()), (vec!['a', 'b', 'c', 'd', 'd'], 40));
     }
 }

@@ -15,6 +15,8 @@ pub enum Kind {
     Read,
     /// Chunks that are read because a write covers a part of them.
     Complete,
+    /// Chunks that clients read where nothing is stored.
+    Zeroes,
 }
 
 /// What is being done with a batch.
@@ -58,6 +60,7 @@ impl Kind {
             Self::Compress => "delayed",
             Self::Read => "read",
             Self::Complete => "complete",
+            Self::Zeroes => "zeroes",
         }
     }
 }
@@ -97,7 +100,7 @@ pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {
             HashPlace::Nic => Step::LookUp,
         },
         (Kind::Compress, Step::New) => Step::Schedule,
-        (Kind::Read | Kind::Complete, Step::New)
+        (Kind::Read | Kind::Complete | Kind::Zeroes, Step::New)
         | (Kind::Write, Step::HashOnCore | Step::FromEngine) => Step::LookUp,
         (_, Step::Schedule) => Step::ToEngine,
         (_, Step::ToEngine) => Step::InEngine,
@@ -113,9 +116,8 @@ pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {
         (Kind::Read | Kind::Complete, Step::LookUp) => Step::ReadDrives,
         (Kind::Read | Kind::Complete, Step::ReadDrives) if engine => Step::Schedule,
         (Kind::Read | Kind::Complete, Step::ReadDrives) if cpu => Step::DecompressOnCore,
-        (Kind::Read, Step::ReadDrives | Step::FromEngine | Step::DecompressOnCore) => {
-            Step::ToClient
-        }
+        (Kind::Read, Step::ReadDrives | Step::FromEngine | Step::DecompressOnCore)
+        | (Kind::Zeroes, Step::LookUp) => Step::ToClient,
         _ => Step::Done,
     }
 }
@@ -156,6 +158,8 @@ mod tests {
                 assert_eq!(decompresses, cpu && kind != Kind::Write, "{kind:?} {place:?}");
             }
             assert_eq!(way(Kind::Read, place).contains(&Step::InEngine), engine);
+            let zeroes = [Step::New, Step::LookUp, Step::ToClient, Step::Done];
+            assert_eq!(way(Kind::Zeroes, place), zeroes);
         }
         assert!(!way(Kind::Compress, &fidr).contains(&Step::FromEngine));
         assert!(way(Kind::Compress, &cidr).contains(&Step::FromEngine));

@@ -23,7 +23,7 @@ impl Machine {
             self.flight.begin(now);
             self.tally.batches += 1;
             self.tally.batch_chunks += chunks.len() as u64;
-            let engine = self.choose_engine();
+            let engine = if kind == Kind::Zeroes { None } else { self.choose_engine() };
             let (table_reads, table_writes) = (0, 0);
             let step = Step::New;
             let batch = Batch { kind, step, engine, chunks, reserved, table_reads, table_writes };
@@ -64,8 +64,9 @@ impl Machine {
                 units_contended: self.compression_is_contended(now),
                 idle: self.writes.is_empty()
                     && self.reads.is_empty()
+                    && self.zeroes.is_empty()
                     && self.completions.is_empty(),
-                room_wanted: wanted > 0 && !room_for_writes,
+                wanted: (wanted > 0 && !room_for_writes) || self.order.flush_waits(),
             };
             if self.delayed.take(now.ns(), pressure, &mut chunks) {
                 if room_for_writes {
@@ -73,6 +74,12 @@ impl Machine {
                 }
                 return Some((Kind::Compress, 0, chunks));
             }
+        }
+        if self.zeroes.take(&mut chunks).is_some() {
+            if delays && room_for_writes {
+                self.delayed.release(wanted);
+            }
+            return Some((Kind::Zeroes, 0, chunks));
         }
         for turn in 0..3 {
             let kind = (self.turn + turn) % 3;

@@ -19,10 +19,12 @@ pub struct FlowLink {
 
 /// The links, of a run in which nothing is on its way any more (`Report::bytes_of_all`).
 pub const fn flow(bytes: Bytes) -> [FlowLink; 4] {
+    // Chunks that are written in part come with the rest of them.
+    let written = if bytes.completed > 0 { "written and completed" } else { "written" };
     let unique = bytes.compressed_away + bytes.stored;
     [
-        FlowLink { from: "written", to: "duplicates", bytes: bytes.duplicate },
-        FlowLink { from: "written", to: "unique", bytes: unique },
+        FlowLink { from: written, to: "duplicates", bytes: bytes.duplicate },
+        FlowLink { from: written, to: "unique", bytes: unique },
         FlowLink { from: "unique", to: "compressed away", bytes: bytes.compressed_away },
         FlowLink { from: "unique", to: "stored", bytes: bytes.stored },
     ]

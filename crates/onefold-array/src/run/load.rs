@@ -5,22 +5,25 @@
 
 use onefold_block::SplitMix64;
 use onefold_sim::{RandomStream, RandomStreams, Ratio, SimSpan, SimTime, Zipf};
+use onefold_workload::Op;
 
-use crate::decide::contents::Content;
+use crate::decide::contents::{Content, NOTHING};
 use crate::decide::predictor::REGION_CHUNKS;
 use crate::spec::{LoadKind, ServerSpec};
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether it reads.
-    pub read: bool,
-    /// Its first chunk.
+    /// What it does.
+    pub op: Op,
+    /// Its first chunk, if it is not of a trace.
     pub address: u32,
     /// How many chunks it touches.
     pub chunks: u32,
-    /// Whether it covers less than the chunk that it touches.
-    pub partial: bool,
+    /// Bytes between client and server.
+    pub bytes: u64,
+    /// Of a trace: where the list of its chunks is.
+    pub slot: u32,
 }
 
 /// The stream of requests.
@@ -36,7 +39,7 @@ pub struct Load {
     run_next: Content,
     addresses: u64,
     chunks: u32,
-    partial: bool,
+    request_bytes: u64,
     read_share: f64,
     duplicate_share: f64,
     clustering: f64,
@@ -47,7 +50,7 @@ pub struct Load {
 #[derive(Clone, Copy, Debug)]
 struct Arrivals {
     kind: LoadKind,
-    mean_gap_ns: f64,
+    gb_per_s: f64,
     burst_ns: u64,
     burst_share: f64,
 }
@@ -69,14 +72,14 @@ impl Load {
             run_next: 0,
             addresses: workload.addresses,
             chunks: workload.request_bytes.div_ceil(spec.chunk_bytes) as u32,
-            partial: workload.request_bytes < spec.chunk_bytes,
+            request_bytes: workload.request_bytes,
             read_share: workload.read_share,
             duplicate_share: workload.duplicate_share,
             clustering: workload.clustering,
             root: spec.seed,
             arrivals: Arrivals {
                 kind: workload.load,
-                mean_gap_ns: workload.request_bytes as f64 / workload.gb_per_s,
+                gb_per_s: workload.gb_per_s,
                 burst_ns: workload.burst_ns,
                 burst_share: workload.burst_share,
             },
@@ -88,7 +91,43 @@ impl Load {
         let places = self.addresses / u64::from(self.chunks);
         let address = self.requests.below(places) * u64::from(self.chunks);
         let read = self.requests.unit() <= self.read_share;
-        Asked { read, address: address as u32, chunks: self.chunks, partial: self.partial }
+        let op = if read { Op::Read } else { Op::Write };
+        let (address, bytes) = (address as u32, self.request_bytes);
+        Asked { op, address, chunks: self.chunks, bytes, slot: 0 }
+    }
+
+    /// A content that nothing else has.
+    ///
+    /// # Errors
+    /// There are no more numbers.
+    pub fn new_content(&mut self) -> Result<Content, String> {
+        let content = self.next_content;
+        self.has_numbers()?;
+        self.next_content += 1;
+        Ok(content)
+    }
+
+    /// Whether another content can be told from all others.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn has_numbers(&self) -> Result<(), String> {
+        let left = self.next_content < NOTHING - 1;
+        left.then_some(()).ok_or_else(|| "it writes 2^32 different chunks or more".to_owned())
+    }
+
+    /// What an address of a trace held before it: one of the contents that a server has when it
+    /// begins, and a new one beyond them.
+    ///
+    /// # Errors
+    /// There are no more numbers.
+    pub fn before(&mut self, address: u32) -> Result<Content, String> {
+        if u64::from(address) < self.addresses { Ok(address) } else { self.new_content() }
+    }
+
+    /// Bytes of a request that is not of a trace.
+    pub const fn request_bytes(&self) -> u64 {
+        self.request_bytes
     }
 
     /// The content that is written to this address.
@@ -126,12 +165,14 @@ impl Load {
         content
     }
 
-    /// When the next request comes, after one at `now`. `None` in a closed loop.
-    pub fn next_arrival(&mut self, now: SimTime) -> Option<SimTime> {
+    /// When the next request comes, of so many bytes, after one at `now`. `None` in a closed loop,
+    /// and where a trace says it.
+    pub fn next_arrival(&mut self, now: SimTime, bytes: u64) -> Option<SimTime> {
         let arrivals = self.arrivals;
+        let mean_gap_ns = bytes as f64 / arrivals.gb_per_s;
         let mean_ns = match arrivals.kind {
-            LoadKind::Closed => return None,
-            LoadKind::Poisson => arrivals.mean_gap_ns,
+            LoadKind::Closed | LoadKind::Timestamps => return None,
+            LoadKind::Poisson => mean_gap_ns,
             LoadKind::Bursts => {
                 let share = match now.ns() / arrivals.burst_ns.max(1) % 2 {
                     0 => arrivals.burst_share,
@@ -139,7 +180,7 @@ impl Load {
                 };
                 // A pause without arrivals ends with the pause.
                 let pause = arrivals.burst_ns.max(1) as f64;
-                (arrivals.mean_gap_ns / (2.0 * share).max(1e-9)).min(pause)
+                (mean_gap_ns / (2.0 * share).max(1e-9)).min(pause)
             }
         };
         Some(now + self.gaps.exponential(SimSpan::from_ns(mean_ns.round() as u64)))

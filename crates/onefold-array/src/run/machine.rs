@@ -8,16 +8,19 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
+use onefold_workload::{Op, TraceRequests};
 
 use super::batch::{Kind, Step};
 use super::flight::Flight;
 use super::follow::Follow;
 use super::load::{Asked, Load};
-use super::resources::{Cause, Resources};
+use super::order::Order;
+use super::replay::{Replay, Touched};
+use super::resources::{Cause, Resources, Task};
 use super::tally::Tally;
 use crate::decide::batch::BatchMaker;
 use crate::decide::budget::Budget;
-use crate::decide::contents::{Compressibility, Content, Contents};
+use crate::decide::contents::{Compressibility, Content, Contents, NOTHING};
 use crate::decide::delayed::DelayedBuffer;
 use crate::decide::index::Index;
 use crate::decide::mix::{Demand, Mix};
@@ -36,6 +39,8 @@ pub enum Event {
     Arrival,
     /// A request has reached the buffer.
     Received(u32),
+    /// A request without data to move has been answered by a core.
+    Told(u32),
     /// A batch has finished its step.
     Step(u32),
     /// A delayed chunk may be due.
@@ -55,6 +60,7 @@ impl SimEvent for Event {
             Self::Deadline => [3, 0],
             Self::Window => [4, 0],
             Self::Reconfigured(engine) => [5, u64::from(engine)],
+            Self::Told(request) => [6, u64::from(request)],
         }
     }
 }
@@ -65,12 +71,26 @@ pub(super) struct Chunk {
     pub request: u32,
     pub address: u32,
     pub content: Content,
+    /// What its address held before, if it is written in part.
+    pub old: Content,
+    /// Bytes that the client asked for.
+    pub bytes: u32,
     /// Taken for unique.
     pub said_unique: bool,
     /// Compressed already, before the look-up.
     pub ahead: bool,
     /// Found to be new.
     pub unique: bool,
+}
+
+impl Chunk {
+    /// What is read of it in a batch of this kind.
+    pub(super) const fn read_content(&self, kind: Kind) -> Content {
+        match kind {
+            Kind::Complete => self.old,
+            _ => self.content,
+        }
+    }
 }
 
 /// A request on its way.
@@ -80,6 +100,8 @@ pub(super) struct Request {
     pub asked: Asked,
     pub left: u32,
     pub unique: bool,
+    /// Flushes before it, if it writes.
+    pub epoch: u32,
 }
 
 /// A batch on its way.
@@ -129,6 +151,12 @@ pub struct Machine {
     pub(super) writes: BatchMaker<Chunk>,
     pub(super) reads: BatchMaker<Chunk>,
     pub(super) completions: BatchMaker<Chunk>,
+    pub(super) zeroes: BatchMaker<Chunk>,
+    pub(super) order: Order,
+    /// The trace that is replayed, if there is one.
+    pub replay: Option<Replay>,
+    /// What is wrong with it.
+    pub failed: Option<String>,
     pub(super) requests: Vec<Request>,
     free_requests: Vec<u32>,
     pub(super) batches: Vec<Batch>,
@@ -164,6 +192,7 @@ impl Machine {
     /// A policy of the table's cache that cannot be made.
     pub fn new(
         spec: &ServerSpec,
+        requests: Option<TraceRequests>,
         queue: &mut EventQueue<Event>,
     ) -> Result<Self, onefold_cache::OptionError> {
         let chunks = spec.batch.chunks as usize;
@@ -191,6 +220,10 @@ impl Machine {
             writes: BatchMaker::new(chunks),
             reads: BatchMaker::new(chunks),
             completions: BatchMaker::new(chunks),
+            zeroes: BatchMaker::new(chunks),
+            order: Order::default(),
+            replay: requests.map(|requests| Replay::new(spec, requests)),
+            failed: None,
             requests: Vec::new(),
             free_requests: Vec::new(),
             batches: Vec::new(),
@@ -237,9 +270,42 @@ impl Machine {
     // ---- requests in ----------------------------------------------------------------------
 
     fn schedule_arrival(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
-        if let Some(at) = self.load.next_arrival(now) {
-            queue.at(at, Event::Arrival);
+        let Self { replay, load, contents, .. } = self;
+        let (recorded, bytes) = match replay {
+            None => (now, load.request_bytes()),
+            Some(replay) => match replay.peek(load, contents) {
+                Ok(Some((at, asked))) => (at, asked.bytes),
+                Ok(None) => return self.look_for_end(now),
+                Err(error) => return self.fail(error),
+            },
+        };
+        let at = self.load.next_arrival(now, bytes).unwrap_or(recorded);
+        queue.at(at.max(now), Event::Arrival);
+    }
+
+    /// The next request, with when it came; `None` at the end of a trace.
+    fn next_request(&mut self, now: SimTime) -> Option<(SimTime, Asked)> {
+        let Self { replay, load, contents, .. } = self;
+        let Some(replay) = replay else { return Some((now, load.request())) };
+        match replay.next(load, contents) {
+            Ok(next) => {
+                let (at, asked) = next?;
+                // By the clock of the trace it came when it should, however late that is here.
+                let recorded = self.spec.workload.load == LoadKind::Timestamps;
+                Some((if recorded { at.min(now) } else { now }, asked))
+            }
+            Err(error) => {
+                self.fail(error);
+                None
+            }
         }
+    }
+
+    /// The trace cannot be read on: what is on its way ends, and nothing else comes.
+    fn fail(&mut self, error: String) {
+        self.failed = Some(error);
+        self.stopped = true;
+        self.held_back.clear();
     }
 
     fn arrival(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
@@ -256,19 +322,27 @@ impl Machine {
 
     /// A client makes a request: it is let in, or held back until there is room.
     fn ask(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
-        let asked = self.load.request();
+        let Some((arrived, asked)) = self.next_request(now) else {
+            return self.look_for_end(now);
+        };
         self.tally.offered += 1;
         if self.held_back.is_empty() && self.client_buffer.try_take(self.bytes_of(asked)) {
-            self.admit(now, asked, now, queue);
+            self.admit(now, asked, arrived, queue);
         } else {
             self.tally.held_back += 1;
-            self.held_back.push_back((now, asked));
+            self.held_back.push_back((arrived, asked));
         }
     }
 
-    /// Bytes of buffer that a request needs: whole chunks, since a part is completed.
+    /// Bytes of buffer that a request needs: whole chunks, since a part is completed. One that is
+    /// larger than the buffer takes all of it.
     fn bytes_of(&self, asked: Asked) -> u64 {
-        u64::from(asked.chunks) * self.spec.chunk_bytes
+        match asked.op {
+            Op::Read | Op::Write => {
+                (u64::from(asked.chunks) * self.spec.chunk_bytes).min(self.spec.buffer.client_bytes)
+            }
+            Op::Trim | Op::Flush | Op::Idle => 0,
+        }
     }
 
     fn admit(
@@ -278,17 +352,19 @@ impl Machine {
         arrived: SimTime,
         queue: &mut EventQueue<Event>,
     ) {
-        let request = Request { arrived, asked, left: asked.chunks, unique: false };
+        let epoch = if asked.op == Op::Write { self.order.write() } else { 0 };
+        let request = Request { arrived, asked, left: asked.chunks, unique: false, epoch };
         let id = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(request);
             self.requests.len() as u32 - 1
         });
         self.requests[id as usize] = request;
         self.open += 1;
-        let bytes = if asked.read { 0 } else { self.spec.workload.request_bytes };
+        let writes = asked.op == Op::Write;
+        let bytes = if writes { asked.bytes } else { 0 };
         let resources = &mut self.resources;
         let mut end = resources.nic_in.send(now, bytes, 0).end + resources.nic_in.latency();
-        if !asked.read {
+        if writes {
             self.tally.bytes.client_in += bytes;
             if self.spec.place.data == DataPath::Host {
                 end = end.max(resources.through_memory(now, bytes, Cause::Nic));
@@ -298,27 +374,63 @@ impl Machine {
     }
 
     /// A request is in the buffer: its chunks join their queues.
-    fn received(&mut self, now: SimTime, id: u32) {
+    fn received(&mut self, now: SimTime, id: u32, queue: &mut EventQueue<Event>) {
         let Request { asked, arrived, .. } = self.requests[id as usize];
+        if asked.op == Op::Flush {
+            self.order.flush(id);
+            return self.flushed(now, queue);
+        }
+        let list = self.replay.as_mut().map(|replay| replay.take_touched(asked));
+        if asked.op == Op::Trim || asked.chunks == 0 {
+            let ns = f64::from(asked.chunks) * self.spec.cpu.metadata_ns_per_chunk;
+            let end = self.resources.on_a_core(now, &[(Task::Metadata, ns)]);
+            queue.at(end, Event::Told(id));
+        } else if let Some(list) = &list {
+            for &touched in list {
+                self.chunk_received(id, asked.op, touched);
+            }
+        } else {
+            self.drawn_chunks(id, asked);
+        }
+        if let (Some(replay), Some(list)) = (&mut self.replay, list) {
+            replay.give_back(asked, list);
+        }
+        if asked.op == Op::Write && self.spec.acknowledge == Acknowledge::Buffered {
+            self.tally.answered_early(now.since(arrived));
+        }
+    }
+
+    /// Chunks of a request that is not of a trace.
+    fn drawn_chunks(&mut self, id: u32, asked: Asked) {
+        let bytes = asked.bytes.min(self.spec.chunk_bytes) as u32;
         for address in asked.address..asked.address + asked.chunks {
             let at = u64::from(address);
-            let content = if asked.read { self.contents.held(at) } else { self.load.content(at) };
-            let chunk = Chunk {
-                request: id,
-                address,
-                content,
-                said_unique: false,
-                ahead: false,
-                unique: false,
-            };
-            match (asked.read, asked.partial) {
-                (true, _) => self.reads.push(chunk),
-                (false, true) => self.completions.push(chunk),
-                (false, false) => self.writes.push(chunk),
-            }
+            let old = self.contents.held(at);
+            let content = if asked.op == Op::Read { old } else { self.load.content(at) };
+            self.chunk_received(id, asked.op, Touched { address, content, old, bytes });
         }
-        if !asked.read && self.spec.acknowledge == Acknowledge::Buffered {
-            self.tally.answered_early(now.since(arrived));
+    }
+
+    fn chunk_received(&mut self, request: u32, op: Op, touched: Touched) {
+        let Touched { address, content, old, bytes } = touched;
+        let (said_unique, ahead, unique) = (false, false, false);
+        let chunk = Chunk { request, address, content, old, bytes, said_unique, ahead, unique };
+        if op == Op::Read {
+            let reads = if content == NOTHING { &mut self.zeroes } else { &mut self.reads };
+            return reads.push(chunk);
+        }
+        let rest = self.spec.chunk_bytes - u64::from(bytes);
+        self.tally.bytes.completed += rest;
+        // Around a part of what holds nothing there is nothing to be read.
+        let complete = rest > 0 && old != NOTHING;
+        let queue = if complete { &mut self.completions } else { &mut self.writes };
+        queue.push(chunk);
+    }
+
+    /// Answers flushes before which everything is stored.
+    fn flushed(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
+        while let Some(id) = self.order.next_done() {
+            queue.at(now, Event::Told(id));
         }
     }
 
@@ -340,21 +452,27 @@ impl Machine {
         if request.left > 0 {
             return;
         }
-        let Request { asked, arrived, unique, .. } = *request;
-        self.free_requests.push(chunk.request);
+        self.answered(now, chunk.request, queue);
+    }
+
+    /// A request is done.
+    fn answered(&mut self, now: SimTime, id: u32, queue: &mut EventQueue<Event>) {
+        let Request { asked, arrived, unique, epoch, .. } = self.requests[id as usize];
+        self.free_requests.push(id);
         self.open -= 1;
         self.client_buffer.give(self.bytes_of(asked));
+        if asked.op == Op::Write {
+            self.order.stored(epoch);
+            self.flushed(now, queue);
+        }
         self.tally.answered(now.since(arrived), asked, unique, &self.spec);
-        if self.tally.begins(&self.spec) {
+        if self.tally.begins() {
             self.resources.restart_accounts(now);
             self.flight.restart_account(now);
             self.table.restart_count();
             self.tally.begin(now, &self.contents, self.predictor.score());
-        } else if self.tally.is_full(&self.spec) && !self.stopped {
-            self.stopped = true;
-            self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
-            self.tally.slots_taken(self.flight.share(now));
-            self.held_back.clear();
+        } else if self.replay.is_none() && self.tally.is_full(&self.spec) && !self.stopped {
+            self.stop(now);
         }
         while let Some(&(arrived, asked)) = self.held_back.front() {
             if !self.client_buffer.try_take(self.bytes_of(asked)) {
@@ -372,6 +490,26 @@ impl Machine {
             self.arrivals_paused = false;
             self.schedule_arrival(now, queue);
         }
+        self.look_for_end(now);
+    }
+
+    /// A trace has ended once it has no more requests, and those that it had are answered.
+    fn look_for_end(&mut self, now: SimTime) {
+        let waits = self.stopped || self.open > 0 || !self.held_back.is_empty();
+        let Self { replay, load, contents, .. } = self;
+        let Some(replay) = replay.as_mut().filter(|_| !waits) else { return };
+        match replay.peek(load, contents) {
+            Ok(Some(_)) => {}
+            Ok(None) => self.stop(now),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn stop(&mut self, now: SimTime) {
+        self.stopped = true;
+        self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
+        self.tally.slots_taken(self.flight.share(now));
+        self.held_back.clear();
     }
 }
 
@@ -393,7 +531,8 @@ impl Model for Machine {
         let now = queue.now();
         match event {
             Event::Arrival => self.arrival(now, queue),
-            Event::Received(id) => self.received(now, id),
+            Event::Received(id) => self.received(now, id, queue),
+            Event::Told(id) => self.answered(now, id, queue),
             Event::Step(id) => self.step_done(now, id, queue),
             Event::Deadline => self.deadline_at = None,
             Event::Window => self.window_ends(now, queue),
@@ -418,6 +557,7 @@ impl Model for Machine {
             state("batches", slots, taken, self.writes.len() + self.reads.len()),
             state("delayed chunk buffer", 1, 1, self.delayed.len()),
             state("partial writes", 1, 1, self.completions.len()),
+            state("reads of nothing", 1, 1, self.zeroes.len()),
         ]
     }
 }

@@ -12,15 +12,19 @@ mod flow;
 mod follow;
 mod load;
 mod machine;
+mod order;
+mod replay;
 mod report;
 mod resources;
 mod steps;
 mod tally;
 
 use onefold_sim::{ChromeTrace, EventLog, EventQueue, Limits, SimError};
+use onefold_workload::TraceRequests;
 use thiserror::Error;
 
 pub use flow::{FlowLink, flow};
+pub use replay::TraceReport;
 pub use report::{Bottleneck, LatencyRow, Report, ResourceRow, ShareRow};
 pub use resources::{Cause, Task};
 pub use tally::Bytes;
@@ -36,6 +40,12 @@ pub enum RunError {
     /// A policy of the table's cache that cannot be made.
     #[error("table.policy: {0}")]
     Policy(#[from] onefold_cache::OptionError),
+    /// A trace that cannot be replayed, as a sentence that names it.
+    #[error("{0}")]
+    Trace(String),
+    /// A description with a trace was run without one, or one without a trace with one.
+    #[error("workload.trace is `{0}`, and {1}")]
+    NoTrace(String, &'static str),
     /// The model came to a stop with requests that were never answered: a defect of the model.
     #[error("the model stopped before all requests were answered: {0}")]
     Stalled(#[from] SimError),
@@ -46,30 +56,55 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn simulate(spec: &ServerSpec) -> Result<Report, RunError> {
-    Ok(followed(spec, None)?.0)
+    Ok(run(spec, RunOptions::default())?.report)
 }
 
-/// The same, with the first `steps` steps of batches as a picture.
+/// What a run takes beside the description.
+#[derive(Default)]
+pub struct RunOptions {
+    /// The requests of the description's trace, where it has one.
+    pub requests: Option<TraceRequests>,
+    /// Steps of batches to keep for a picture; 0 for none.
+    pub steps: usize,
+}
+
+/// What a run gives.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Figures.
+    pub report: Report,
+    /// The first steps of batches, if they were asked for.
+    pub steps: Option<ChromeTrace>,
+}
+
+/// Runs a server until all its requests are answered, or its trace has ended.
 ///
 /// # Errors
 /// [`RunError`].
-pub fn simulate_with_trace(
-    spec: &ServerSpec,
-    steps: usize,
-) -> Result<(Report, ChromeTrace), RunError> {
-    let (report, follow) = followed(spec, Some(Follow::new(steps)))?;
-    Ok((report, follow.map_or_else(|| ChromeTrace::new(0), Follow::into_trace)))
-}
-
-fn followed(
-    spec: &ServerSpec,
-    follow: Option<Follow>,
-) -> Result<(Report, Option<Follow>), RunError> {
+pub fn run(spec: &ServerSpec, options: RunOptions) -> Result<Outcome, RunError> {
+    let name = || spec.workload.trace.clone();
+    match (name().is_empty(), &options.requests) {
+        (false, None) => return Err(RunError::NoTrace(name(), "nobody has opened it")),
+        (true, Some(_)) => return Err(RunError::NoTrace(name(), "there are requests of one")),
+        _ => {}
+    }
     let mut queue = EventQueue::new();
     let mut log = EventLog::default();
-    let mut machine = Machine::new(spec, &mut queue)?;
-    machine.follow = follow;
-    let end = onefold_sim::run(&mut machine, &mut queue, &mut log, Limits::default())?;
+    let mut machine = Machine::new(spec, options.requests, &mut queue)?;
+    machine.follow = (options.steps > 0).then(|| Follow::new(options.steps));
+    let end = onefold_sim::run(&mut machine, &mut queue, &mut log, Limits::default());
+    if let Some(error) = machine.failed.take() {
+        return Err(RunError::Trace(error));
+    }
+    let end = end?;
+    let replayed = machine.replay.as_ref().is_none_or(|replay| replay.made() > 0);
+    if !replayed || machine.tally.measured().is_none() {
+        let warm = spec.workload.trace_warm_requests;
+        return Err(RunError::Trace(format!(
+            "trace '{}': it has no requests beyond the {warm} to warm up",
+            spec.workload.trace
+        )));
+    }
     let report = report::report(&machine, end, log.hash());
-    Ok((report, machine.follow))
+    Ok(Outcome { report, steps: machine.follow.map(Follow::into_trace) })
 }

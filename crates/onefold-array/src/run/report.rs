@@ -7,6 +7,7 @@ use onefold_sim::{Histogram, RunEnd};
 use serde::Serialize;
 
 use super::machine::Machine;
+use super::replay::{Replay, TraceReport};
 use super::resources::{Cause, Task};
 use super::tally::{Bytes, Measured};
 use crate::decide::predictor::Score;
@@ -57,7 +58,7 @@ pub struct ShareRow {
 /// Latencies of one kind of request, in ns; none if there was none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyRow {
-    /// Read, unique, duplicate, or buffered for all writes that are answered early.
+    /// Read, unique, duplicate, or buffered for all writes that are answered early; trim, flush.
     pub name: &'static str,
     /// Requests.
     pub count: u64,
@@ -126,6 +127,9 @@ pub struct Report {
     pub reconfigurations: u64,
     /// Energy for each client GB, in J; from assumed watts.
     pub joules_per_gb: f64,
+    /// What the trace was made of that was replayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceReport>,
     /// Digest of what is stored: equal for equal requests, however the server worked.
     pub stored_digest: u64,
     /// Events handled.
@@ -197,6 +201,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         } else {
             0.0
         },
+        trace: machine.replay.as_ref().map(Replay::report),
         stored_digest: machine.contents.digest(),
         events: end.events,
         event_hash,
@@ -262,7 +267,7 @@ fn shares(rows: impl Iterator<Item = (&'static str, f64)>) -> Vec<ShareRow> {
 }
 
 fn latencies(machine: &Machine) -> Vec<LatencyRow> {
-    let ([read, unique, duplicate], early) = machine.tally.latencies();
+    let ([read, unique, duplicate, trim, flush], early) = machine.tally.latencies();
     let row = |name: &'static str, histogram: &Histogram| {
         let quantile = |per_million| histogram.quantile(per_million);
         Some(LatencyRow {
@@ -274,6 +279,13 @@ fn latencies(machine: &Machine) -> Vec<LatencyRow> {
             p999_ns: quantile(999_000)?,
         })
     };
-    let rows = [("read", read), ("unique", unique), ("duplicate", duplicate), ("buffered", early)];
+    let rows = [
+        ("read", read),
+        ("unique", unique),
+        ("duplicate", duplicate),
+        ("buffered", early),
+        ("trim", trim),
+        ("flush", flush),
+    ];
     rows.into_iter().filter_map(|(name, histogram)| row(name, histogram)).collect()
 }

@@ -7,7 +7,7 @@
 use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
 
 use super::batch::{Kind, Step, next};
-use super::machine::{Batch, Event, Machine};
+use super::machine::{Batch, Chunk, Event, Machine};
 use super::resources::{Cause, Task};
 use crate::spec::{DataPath, IndexPlace, PredictorKind, Switch};
 
@@ -67,7 +67,7 @@ impl Machine {
                         self.ahead_bytes(batch) + batch.chunks.len() as u64 * DIGEST_BYTES
                     }
                     Kind::Compress => self.compressed(batch),
-                    Kind::Read | Kind::Complete => bytes,
+                    Kind::Read | Kind::Complete | Kind::Zeroes => bytes,
                 };
                 let passed = self.out_of_engine(now, batch, out);
                 passed.max(self.resources.through_memory(now, out, Cause::Engine))
@@ -90,7 +90,7 @@ impl Machine {
             }
             Step::ReadDrives => self.read_drives(now, batch),
             Step::Store => self.store(now, batch),
-            Step::ToClient => self.send_to_client(now, batch, bytes),
+            Step::ToClient => self.send_to_client(now, batch),
         }
     }
 
@@ -106,7 +106,7 @@ impl Machine {
     fn send_to_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
         let sent = match batch.kind {
             Kind::Write | Kind::Compress => bytes,
-            Kind::Read | Kind::Complete => self.read_bytes(batch),
+            Kind::Read | Kind::Complete | Kind::Zeroes => self.read_bytes(batch),
         };
         let at = batch.engine.expect("a batch on its way to an engine has one");
         let link = &mut self.resources.engines[at].link_in;
@@ -137,7 +137,7 @@ impl Machine {
         let (hashed, compressed, decompressed) = match batch.kind {
             Kind::Write => (all, ahead, 0),
             Kind::Compress => (0, all, 0),
-            Kind::Read | Kind::Complete => (0, 0, all),
+            Kind::Read | Kind::Complete | Kind::Zeroes => (0, 0, all),
         };
         let at = batch.engine.expect("a batch in an engine has one");
         let engine = &mut self.resources.engines[at];
@@ -176,13 +176,17 @@ impl Machine {
             return self.resources.on_a_core(now, &[(Task::Metadata, metadata), nic]);
         }
         self.contents.touch(batch.chunks.iter().map(|chunk| (chunk.address, chunk.content)));
+        // What a trace writes is held from when it is asked for, so that its order counts.
+        let holds = self.replay.is_none();
         let mut duplicates: u32 = 0;
         for chunk in &mut batch.chunks {
             let stored = !self.contents.claim(chunk.content);
             let cost = self.table.look_up(chunk.content, stored);
             let new = !cost.found;
             let address = u64::from(chunk.address);
-            self.contents.hold(address, chunk.content);
+            if holds {
+                self.contents.hold(address, chunk.content);
+            }
             self.predictor.learn(address, chunk.said_unique, new);
             chunk.unique = new;
             duplicates += u32::from(!new);
@@ -286,7 +290,10 @@ impl Machine {
         let rate = (self.spec.ssd.read_gb_per_s * 1e9) as u64;
         let mut end = now;
         for at in 0..batch.chunks.len() {
-            let bytes = self.sizes.compressed(batch.chunks[at].content);
+            let bytes = self.sizes.compressed(batch.chunks[at].read_content(batch.kind));
+            if bytes == 0 {
+                continue;
+            }
             let next = self.next_drive;
             self.next_drive = (next + 1) % self.resources.drives.len();
             end = end.max(self.on_a_drive(next, now, SimSpan::of_transfer(bytes, rate)));
@@ -313,19 +320,14 @@ impl Machine {
         self.resources.drives[at].serve(now, span).end + latency
     }
 
-    fn send_to_client(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
-        let request = self.spec.workload.request_bytes;
-        let asked = if request < self.spec.chunk_bytes {
-            batch.chunks.len() as u64 * request
-        } else {
-            bytes
-        };
+    fn send_to_client(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+        let asked = batch.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
         self.tally.bytes.client_out += asked;
         let link = &mut self.resources.nic_out;
         let mut end = link.send(now, asked, 0).end + link.latency();
         if self.spec.place.data == DataPath::Host {
             end = end.max(self.resources.through_memory(now, asked, Cause::Nic));
-        } else {
+        } else if batch.engine.is_some() {
             end = end.max(self.out_of_engine(now, batch, asked));
         }
         end
@@ -370,12 +372,8 @@ impl Machine {
 
     /// Bytes that drives hold of what a batch reads.
     fn read_bytes(&self, batch: &Batch) -> u64 {
-        let held = |address: u32| self.contents.held(u64::from(address));
-        let content = |chunk: &super::machine::Chunk| match batch.kind {
-            Kind::Complete => held(chunk.address),
-            _ => chunk.content,
-        };
-        batch.chunks.iter().map(|chunk| self.sizes.compressed(content(chunk))).sum()
+        let read = |chunk: &Chunk| self.sizes.compressed(chunk.read_content(batch.kind));
+        batch.chunks.iter().map(read).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 //! Room: onefold-array.
 
 use onefold_sim::{Histogram, SimSpan, SimTime};
+use onefold_workload::Op;
 use serde::Serialize;
 
 use super::load::Asked;
@@ -10,12 +11,14 @@ use crate::decide::contents::Contents;
 use crate::decide::predictor::Score;
 use crate::spec::{Acknowledge, ServerSpec};
 
-/// Where client bytes went. Of what comes in, every byte is stored, found to be a duplicate, or
-/// compressed away, once all is answered.
+/// Where client bytes went. Of what comes in, and what completes it, every byte is stored, found
+/// to be a duplicate, or compressed away, once all is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
     /// From clients.
     pub client_in: u64,
+    /// Of chunks that clients wrote in part: what they did not write.
+    pub completed: u64,
     /// To clients.
     pub client_out: u64,
     /// Chunks that were stored already.
@@ -34,6 +37,7 @@ impl Bytes {
     pub const fn since(self, earlier: Self) -> Self {
         Self {
             client_in: self.client_in - earlier.client_in,
+            completed: self.completed - earlier.completed,
             client_out: self.client_out - earlier.client_out,
             duplicate: self.duplicate - earlier.duplicate,
             compressed_away: self.compressed_away - earlier.compressed_away,
@@ -52,7 +56,14 @@ pub enum Class {
     Unique,
     /// Writes of duplicates only.
     Duplicate,
+    /// TRIMs.
+    Trim,
+    /// Flushes.
+    Flush,
 }
+
+/// How many there are.
+const CLASSES: usize = 5;
 
 /// What the stretch that is measured came to.
 #[derive(Clone, Debug)]
@@ -84,9 +95,11 @@ pub struct Measured {
 /// Counters of a run.
 #[derive(Clone, Debug)]
 pub struct Tally {
+    /// Requests before measuring begins.
+    warm: u64,
     answered: u64,
     answered_bytes: u64,
-    latencies: [Histogram; 3],
+    latencies: [Histogram; CLASSES],
     early: Histogram,
     /// Where bytes went since the start.
     pub bytes: Bytes,
@@ -124,8 +137,12 @@ impl Tally {
             score: Score::default(),
             offered: (0, 0),
         };
-        let warm = spec.workload.warm_requests == 0;
+        let warm = match spec.workload.trace.as_str() {
+            "" => spec.workload.warm_requests,
+            _ => spec.workload.trace_warm_requests,
+        };
         Self {
+            warm,
             answered: 0,
             answered_bytes: 0,
             latencies: Default::default(),
@@ -136,9 +153,9 @@ impl Tally {
             batches: 0,
             batch_chunks: 0,
             reconfigurations: 0,
-            began: warm.then_some(begin),
+            began: (warm == 0).then_some(begin),
             measured: None,
-            in_measure: warm,
+            in_measure: warm == 0,
         }
     }
 
@@ -148,13 +165,15 @@ impl Tally {
         if !self.in_measure {
             return;
         }
-        self.answered_bytes += spec.workload.request_bytes;
-        let class = match (asked.read, unique) {
-            (true, _) => Class::Read,
-            (false, true) => Class::Unique,
-            (false, false) => Class::Duplicate,
+        self.answered_bytes += asked.bytes;
+        let class = match (asked.op, unique) {
+            (Op::Read, _) => Class::Read,
+            (Op::Trim, _) => Class::Trim,
+            (Op::Flush | Op::Idle, _) => Class::Flush,
+            (Op::Write, true) => Class::Unique,
+            (Op::Write, false) => Class::Duplicate,
         };
-        if asked.read || spec.acknowledge == Acknowledge::Stored {
+        if asked.op != Op::Write || spec.acknowledge == Acknowledge::Stored {
             self.latencies[class as usize].add(span.ns());
         }
     }
@@ -167,8 +186,8 @@ impl Tally {
     }
 
     /// Whether measuring begins with the request that was just answered.
-    pub fn begins(&self, spec: &ServerSpec) -> bool {
-        self.began.is_none() && self.answered == spec.workload.warm_requests
+    pub fn begins(&self) -> bool {
+        self.began.is_none() && self.answered == self.warm
     }
 
     /// Measuring begins.
@@ -179,9 +198,9 @@ impl Tally {
         self.in_measure = true;
     }
 
-    /// Whether all requests of the run have been answered.
+    /// Whether all requests of a run without a trace have been answered.
     pub fn is_full(&self, spec: &ServerSpec) -> bool {
-        self.answered >= spec.workload.warm_requests + spec.workload.requests
+        self.answered >= self.warm + spec.workload.requests
     }
 
     /// Measuring ends.
@@ -224,7 +243,7 @@ impl Tally {
     }
 
     /// Latencies by class; of writes that are answered early, one for all.
-    pub const fn latencies(&self) -> (&[Histogram; 3], &Histogram) {
+    pub const fn latencies(&self) -> (&[Histogram; CLASSES], &Histogram) {
         (&self.latencies, &self.early)
     }
 }

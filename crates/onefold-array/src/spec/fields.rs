@@ -103,6 +103,18 @@ words! {
         Poisson,
         /// The same, at a rate that goes up and down.
         Bursts,
+        /// At the times of a trace.
+        Timestamps,
+    }
+}
+
+words! {
+    /// What the addresses of a trace held before it.
+    Before {
+        /// Nothing.
+        Nothing,
+        /// Data of their own.
+        Data,
     }
 }
 
@@ -337,4 +349,9 @@ pub struct WorkloadSpec {
     pub locality: f64,
     pub run_chunks: u64,
     pub addresses: u64,
+    pub trace: String,
+    pub speed: f64,
+    pub trace_before: Before,
+    pub trace_requests: u64,
+    pub trace_warm_requests: u64,
 }

@@ -4,95 +4,7 @@
 //! Invariants: the keys are exactly those of [`super::ServerSpec`], a test says so; a unit is part
 //! of the name wherever there is one.
 
-use std::fmt;
-
-/// Where a value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A slide of the talk that the model follows, by its title.
-    Published(&'static str),
-    /// Another public source.
-    Outside(&'static str),
-    /// Computed from published values.
-    Derived(&'static str),
-    /// Our assumption, with its reason.
-    Assumed(&'static str),
-}
-
-impl Origin {
-    /// Whether it is nobody's figure but ours.
-    pub const fn is_assumed(self) -> bool {
-        matches!(self, Self::Assumed(_))
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Published(slide) => write!(f, "published: slide \"{slide}\""),
-            Self::Outside(source) => write!(f, "outside: {source}"),
-            Self::Derived(how) => write!(f, "derived: {how}"),
-            Self::Assumed(why) => write!(f, "assumed: {why}"),
-        }
-    }
-}
-
-/// What a key accepts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Accepts {
-    /// A whole number from the first to the second.
-    Whole(u64, u64),
-    /// A number from the first to the second.
-    Number(f64, f64),
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// Any text.
-    Text,
-}
-
-impl fmt::Display for Accepts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(min, max) => write!(f, "a whole number from {min} to {max}"),
-            Self::Number(min, max) => write!(f, "a number from {min} to {max}"),
-            Self::Word(words) => match words {
-                [most @ .., last] if !most.is_empty() => {
-                    write!(f, "{} or {last}", most.join(", "))
-                }
-                _ => f.write_str(&words.concat()),
-            },
-            Self::Text => f.write_str("text in quotes"),
-        }
-    }
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Key {
-    /// Table and name, with a dot between.
-    pub path: &'static str,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// The default, as TOML.
-    pub default: &'static str,
-    /// Where the default comes from.
-    pub origin: Origin,
-    /// What it means, without a full stop at the end.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// The name without its table.
-    pub fn name(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// The table, empty at the top.
-    pub fn table(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or("", |(table, _)| table)
-    }
-}
-
+pub use super::key::{Accepts, Key, Origin};
 use Accepts::{Number, Text, Whole, Word};
 use Origin::{Assumed, Derived, Outside, Published};
 
@@ -646,10 +558,11 @@ pub const KEYS: &[Key] = &[
     // workload
     key(
         "workload.load",
-        Word(&["closed", "poisson", "bursts"]),
+        Word(&["closed", "poisson", "bursts", "timestamps"]),
         "\"closed\"",
         Assumed("what saturates a server"),
-        "Closed loop, Poisson arrivals, or Poisson arrivals at a rate that goes on and off",
+        "Closed loop, Poisson arrivals, Poisson arrivals at a rate that goes on and off, or the \
+        times of a trace",
     ),
     key(
         "workload.outstanding",
@@ -751,7 +664,44 @@ pub const KEYS: &[Key] = &[
         Whole(1, 1 << 36),
         "1000000",
         Assumed("runs are short"),
-        "Chunks that clients can address",
+        "Chunks that clients can address; with a trace, chunks that the server holds before it",
+    ),
+    key(
+        "workload.trace",
+        Text,
+        "\"\"",
+        Assumed("requests are drawn"),
+        "Trace to replay instead of drawing requests, in any format of `onefold trace`; empty for \
+        none",
+    ),
+    key(
+        "workload.speed",
+        Number(1e-6, 1e9),
+        "1.0",
+        Assumed("as recorded"),
+        "How many times as fast as recorded requests come with `timestamps`",
+    ),
+    key(
+        "workload.trace_before",
+        Word(&["nothing", "data"]),
+        "\"data\"",
+        Assumed("most traces begin in the middle of a volume's life"),
+        "What the addresses of a trace held before it: nothing, so that reads find zeros and a \
+        partial write reads nothing; or data of their own",
+    ),
+    key(
+        "workload.trace_requests",
+        Whole(0, 1 << 40),
+        "0",
+        Assumed("all that there are"),
+        "At most so many requests of the trace, beyond those to warm up; 0 for all",
+    ),
+    key(
+        "workload.trace_warm_requests",
+        Whole(0, 1 << 40),
+        "0",
+        Assumed("traces may be short"),
+        "Requests of the trace before measuring begins",
     ),
 ];
 

@@ -5,6 +5,7 @@
 //! where it came from.
 
 mod fields;
+mod key;
 pub mod keys;
 mod parse;
 mod presets;
@@ -82,7 +83,9 @@ impl ServerSpec {
         let compresses = self.place.compression == CompressionPlace::Engine;
         units(self.place.hash == HashPlace::Engine, engine.hash_units, "hash_units")?;
         units(compresses, engine.compress_units, "compress_units")?;
-        let reads = self.workload.read_share > 0.0;
+        let workload = &self.workload;
+        let partial = workload.request_bytes < self.chunk_bytes;
+        let reads = workload.read_share > 0.0 || partial || !workload.trace.is_empty();
         units(compresses && reads, engine.decompress_units, "decompress_units")?;
         if self.place.hash == HashPlace::Nic && self.nic.hash_units == 0 {
             return Err("place.hash is nic, and nic.hash_units is 0".into());
@@ -129,6 +132,9 @@ impl ServerSpec {
                 "workload.request_bytes = {request}: expected a multiple of chunk_bytes = {chunk}, \
                  or a part that divides it"
             ));
+        }
+        if self.workload.load == LoadKind::Timestamps && self.workload.trace.is_empty() {
+            return Err("workload.load is timestamps, and there is no workload.trace".into());
         }
         let runs = self.workload.requests.saturating_add(self.workload.warm_requests);
         let written = runs.saturating_mul(2).saturating_mul(request.div_ceil(chunk));

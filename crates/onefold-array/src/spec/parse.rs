@@ -148,6 +148,15 @@ impl SpecBuilder {
         Ok(self)
     }
 
+    /// Sets one key to a text, which is not read as anything else.
+    ///
+    /// # Errors
+    /// [`ParseError::UnknownKey`], [`ParseError::Value`].
+    pub fn set_text(mut self, key: &str, text: &str) -> Result<Self, ParseError> {
+        self.lay(&format!("{key}={text}"), key, Value::String(text.to_owned()), None)?;
+        Ok(self)
+    }
+
     /// Where the value of a key comes from.
     pub fn given(&self, path: &str) -> Option<&Given> {
         self.values.get(path).map(|(_, given)| given)

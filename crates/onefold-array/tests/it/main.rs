@@ -10,6 +10,7 @@ mod queues;
 mod rtl;
 mod size;
 mod storage;
+mod traces;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
 

@@ -9,9 +9,9 @@
 //! (4 of CRC, 4 of location, a flag, as is assumed of [park-shin]) and 4 of count. A look-up and a
 //! move of a page that is alone take one cache line, a death two.
 
-use crate::dedup::fingerprints::mix64;
 use crate::dedup::slots::{FREE, Key, Slots};
 use crate::memory::{prefetch, table_of};
+use onefold_block::seeded::mix64;
 
 const NONE: u32 = u32::MAX;
 /// Marks an undetermined page in `slot_of`.

@@ -6,8 +6,8 @@
 //! Invariants: never more than `entries` entries; an entry is a hint.
 //! Cost: one cache line for any look-up.
 
-use crate::dedup::fingerprints::mix64;
 use crate::memory::{prefetch, table_of};
+use onefold_block::seeded::mix64;
 
 const WAYS: usize = 8;
 const SIGN_BITS: u32 = 14;

@@ -4,6 +4,7 @@
 //! Invariants: equal content, equal fingerprint, under any logical page number; a parity
 //! fingerprint is never 0.
 
+use onefold_block::seeded::mix64;
 use onefold_code::{CodeError, PageAddress, ParityFingerprint, Truncation};
 use onefold_content::{Fingerprint, FingerprintKind, Fingerprinter};
 
@@ -43,13 +44,6 @@ pub trait Fingerprinting<Page> {
 /// half. So an identity made of another fingerprint gives just that one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identities;
-
-/// The finalizer of `SplitMix64`: a bijection after which every bit depends on every bit.
-pub(crate) const fn mix64(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
-}
 
 /// 0 marks a page without fingerprint, so nothing else may be 0.
 const fn not_zero(fingerprint: u64) -> u64 {

@@ -7,8 +7,8 @@
 //! died or holds other content by now.
 //! Cost: two cache lines per look-up that misses and inserts.
 
-use crate::dedup::fingerprints::mix64;
 use crate::memory::{prefetch, table_of};
+use onefold_block::seeded::mix64;
 
 const WAYS: usize = 8;
 /// Rounds of the hand that an entry can save up.

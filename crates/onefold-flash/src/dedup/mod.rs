@@ -32,7 +32,6 @@ pub use caftl_offline::CaftlOffline;
 pub use caftl_online::CaftlOnline;
 pub use crc_compare::CrcCompare;
 pub use engine::Engine;
-pub(crate) use fingerprints::mix64;
 pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
 pub use gleaner::Gleaner;
 pub use none::NoDedup;

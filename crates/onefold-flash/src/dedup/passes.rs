@@ -12,9 +12,9 @@
 //! fingerprint than the table has entries.
 //! Cost: (live pages) * (parts) reads a round; incremental rounds have fewer parts.
 
-use crate::dedup::fingerprints::mix64;
 use crate::dedup::page_set::PageSet;
 use crate::dedup::{Look, Offline, Pair};
+use onefold_block::seeded::mix64;
 
 /// How often the number of parts is doubled because one did not fit.
 const DOUBLINGS_MAX: u32 = 4;

@@ -8,9 +8,9 @@
 
 use crate::dedup::SameDigest;
 use crate::dedup::caftl_online::{digest_bytes, is_broken};
-use crate::dedup::fingerprints::mix64;
 use crate::dedup::slots::{FREE, Key, Slots};
 use crate::memory::{prefetch, table_of};
+use onefold_block::seeded::mix64;
 
 const NONE: u32 = u32::MAX;
 /// Slots of pages in a line of a processor's cache.

@@ -1,7 +1,6 @@
 //! Runs: a specification in, a report out.
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
-mod composed;
 mod contents;
 mod error;
 mod host;
@@ -16,11 +15,13 @@ mod sweep;
 mod tally;
 
 pub use error::RunError;
+pub use onefold_workload::TraceRequests;
+pub use onefold_workload::composed::Piece;
 pub use report::{
     DedupReport, DramItem, DramReport, ErasesBucket, ErasesReport, LatencyReport, LifetimeReport,
     OpsReport, Report, RequestsReport, RetriesReport, ServerReport, UtilisationReport, WafReport,
 };
-pub use request::{HostRequest, Piece, SimPage, TraceRequests};
+pub use request::{HostRequest, SimPage};
 pub use settled::{IntervalReport, SettledReport};
 pub use simulation::{Completion, Observer, Verdict};
 pub use sweep::{OpenTrace, sweep};

@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use onefold_workload::Op;
+use onefold_workload::composed::{Composed, Piece, ZEROES};
 
 use crate::dedup::{Policy, Prepared};
 use crate::ftl::Written;
 use crate::nand::Nand;
 use crate::op::Driver as _;
 use crate::run::RunError;
-use crate::run::composed::Composed;
-use crate::run::request::{HostRequest, Piece, SimPage};
+use crate::run::request::{HostRequest, SimPage};
 use crate::run::simulation::Simulation;
 
 /// What follows for a page.
@@ -177,7 +177,8 @@ where
             Next::LookUp => {
                 part.next = Next::Prepare;
                 let page = if N::Page::HAS_CONTENT && part.piece.is_partial() {
-                    self.parts.composed.overlay(lpn, &part.piece, part.old.take())
+                    let old = part.old.take().map_or(ZEROES, |old| old.key());
+                    N::Page::of_key(self.parts.composed.overlay(lpn, &part.piece, old))
                 } else {
                     self.parts.composed.replaced(lpn);
                     N::Page::of_key(part.piece.whole())

@@ -4,9 +4,11 @@
 use std::collections::VecDeque;
 
 use onefold_sim::SimSpan;
-use onefold_workload::{Arrivals, Generator, Identity as ContentIdentity, IdleHints, Op, Request};
+use onefold_workload::composed::{Piece, fresh};
+use onefold_workload::{
+    Arrivals, Generator, Identity as ContentIdentity, IdleHints, Op, Request, TraceRequests,
+};
 
-use crate::dedup::mix64;
 use crate::nand::Identity;
 use crate::run::RunError;
 use crate::run::contents::Contents;
@@ -51,51 +53,7 @@ impl HostRequest {
         let to = if index + 1 == self.pages { self.end_byte } else { page_bytes };
         let at =
             u64::from(index) * u64::from(page_bytes) + u64::from(from) - u64::from(self.first_byte);
-        Piece { from, to, page_bytes, at, identity: self.identity, number }
-    }
-}
-
-/// What a request writes of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// First byte in the page.
-    pub from: u32,
-    /// The byte after the last.
-    pub to: u32,
-    /// Bytes of a page.
-    pub page_bytes: u32,
-    /// Where in the content of the request its first byte is.
-    pub at: u64,
-    /// The content of the request, where that is known.
-    pub identity: Option<ContentIdentity>,
-    /// A number that no other page has: the content where none is known.
-    pub number: u64,
-}
-
-impl Piece {
-    /// Whether other bytes of the page stay as they are.
-    pub const fn is_partial(&self) -> bool {
-        self.from > 0 || self.to < self.page_bytes
-    }
-
-    /// The content that it is a part of.
-    pub fn content(&self) -> u128 {
-        match self.identity {
-            None => FRESH + u128::from(self.number),
-            Some(identity) => u128::from_le_bytes(*identity.as_bytes()),
-        }
-    }
-
-    /// The content of a page that it covers. Pages of one request differ unless two requests
-    /// agree as a whole; the same bytes of one content are the same wherever they lie.
-    pub fn whole(&self) -> u128 {
-        if self.identity.is_none() {
-            return self.content();
-        }
-        let (index, rest) =
-            (self.at / u64::from(self.page_bytes), self.at % u64::from(self.page_bytes));
-        let other = if rest == 0 { 0 } else { mix64(rest) | 1 };
-        self.content().wrapping_add(u128::from(index) << 64).wrapping_add(u128::from(other) << 64)
+        Piece { from, to, unit_bytes: page_bytes, at, identity: self.identity, number }
     }
 }
 
@@ -109,7 +67,7 @@ pub trait SimPage: Clone + PartialEq {
 
     /// Content that only this number has.
     fn fresh(number: u64) -> Self {
-        Self::of_key(FRESH + u128::from(number))
+        Self::of_key(fresh(number))
     }
 
     /// What tells it from other content; 0 where there is none.
@@ -126,9 +84,6 @@ impl SimPage for () {
     }
 }
 
-/// Numbers of pages that nobody gave an identity, far from those of preconditioning.
-const FRESH: u128 = 1 << 120;
-
 impl SimPage for Identity {
     const HAS_CONTENT: bool = true;
 
@@ -140,9 +95,6 @@ impl SimPage for Identity {
         self.0
     }
 }
-
-/// The requests of a trace.
-pub type TraceRequests = Box<dyn Iterator<Item = Result<Request, String>> + Send>;
 
 /// Requests that are drawn together, so that what they will change can be asked for before.
 const AHEAD: usize = 32;

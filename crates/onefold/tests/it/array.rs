@@ -207,3 +207,62 @@ fn off_by(line: &str) -> f64 {
     let cells: Vec<&str> = line.split_whitespace().collect();
     cells[cells.len() - 2].parse().unwrap()
 }
+
+#[test]
+fn a_trace_is_replayed_with_its_contents_by_options_keys_and_sweeps() {
+    let sandbox = Sandbox::new();
+    let identity = |number: u64| format!("{number:032x}");
+    // Four contents, each written 50 times, at two places each.
+    let writes = (0..200_u64).map(|number| {
+        let (at, content) = (number % 8 * 32_768, identity(number % 4));
+        format!("{},write,{at},32768,{content},,\n", number * 1000)
+    });
+    let csv = "time_ns,op,offset,length,identity,stream,pid\n".to_owned()
+        + &writes.collect::<String>()
+        + "300000,flush,0,0,,,\n300001,trim,0,1000000,,,\n300002,read,0,65536,,,\n";
+    fs::write(sandbox.path("a.csv"), &csv).unwrap();
+    let replay = ["array", "run", "--trace", "a.csv"];
+    let json = sandbox.ok(&[&replay[..], &["--json"]].concat()).json();
+    assert_eq!(json["trace"]["writes"], 200);
+    assert_eq!(json["trace"]["chunks_known"], 200);
+    assert_eq!(json["trace"]["chunks_trimmed"], 30);
+    assert_eq!(json["bytes_of_all"]["duplicate"], 196 * 32_768);
+    let said = sandbox.ok(&replay).text().to_owned();
+    for wanted in ["The trace", "of the trace", "drawn: no trace knows them", "flush", "trim"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+    // By a key of a description, and with a picture.
+    fs::write(sandbox.path("s.toml"), "[workload]\ntrace = 'a.csv'\nload = 'timestamps'\n")
+        .unwrap();
+    let by_key = sandbox.ok(&["array", "run", "s.toml", "--format", "csv", "--json"]).json();
+    assert_eq!(by_key["bytes_of_all"], json["bytes_of_all"]);
+    assert!(by_key["seconds"].as_f64() > Some(0.0003), "{by_key}");
+    let drawn = ["array", "run", "s.toml", "--chrome-trace", "steps.json", "--json"];
+    assert_eq!(sandbox.ok(&drawn).json(), by_key);
+    // A sweep reads it once for every run.
+    let sweep = [&replay[..], &["--sweep", "chunk_bytes=4096,32768", "--json"]].concat();
+    let runs = sandbox.ok(&[&sweep[..], &["--threads", "2"]].concat()).json();
+    assert_eq!(runs["runs"][1]["bytes_of_all"], json["bytes_of_all"]);
+    assert_eq!(runs["runs"][0]["trace"]["chunks_known"], 1600);
+    // Damage is named with its line.
+    fs::write(sandbox.path("b.csv"), csv.replace("2,read", "2,rode")).unwrap();
+    for (args, named) in [
+        (&["run", "--trace", "b.csv"][..], "trace 'b.csv': line 204 is no line of the format csv"),
+        (&["run", "--trace", "no.csv"], "cannot read trace 'no.csv'"),
+        (&["run", "--format", "csv"], "--format: there is no trace"),
+        (&["run", "--trace", "a.csv", "--format", "msr"], "line 1 is no line of the format msr"),
+        (&["run", "--set", "load=timestamps"], "there is no workload.trace"),
+        (&["run", "--trace", "-", "--sweep", "seed=1,2"], "reads its trace once for every run"),
+        (&["run", "--trace", "a.csv", "--set", "speed=0"], "workload.speed = 0"),
+    ] {
+        let said = sandbox.onefold(&[&["array"], args].concat());
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}: {}", said.err);
+        assert!(said.err.contains(named), "{args:?}: {}", said.err);
+    }
+    let goal = ["array", "size", "--throughput", "9GB/s", "--capacity", "200TB"];
+    let trace = ["--reduction", "75%", "--set", "workload.trace=a.csv"];
+    let said = sandbox.onefold(&[&goal[..], &trace].concat());
+    assert_eq!((said.code, said.text()), (Some(2), ""), "{}", said.err);
+    assert!(said.err.contains("run the trace on what was found"), "{}", said.err);
+}

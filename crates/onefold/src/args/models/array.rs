@@ -6,17 +6,23 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use onefold_block::{ByteSize, ChunkSize};
 use onefold_content::FingerprintKind;
+use onefold_workload::TraceFormat;
 
 const RUN_EXAMPLES: &str = "\
 KEY is any key of the description, with its table or without where only one table has it;
 `onefold array spec` lists them. Values that are nobody's published figure are marked `assumed`
-there, and counted below the report.
+there, and counted below the report. A trace may be in any format that `onefold trace` reads
+(docs/workloads.md); `workload.load` says whether its requests come one for each that is answered
+(`closed`, the default), at its times (`timestamps`), or at random. Exit status: 0 every request was
+answered; 1 the run failed; 2 the description, the trace or the arguments cannot be used.
 
 Examples:
   onefold array run --preset cidr --set read_share=0.5
   onefold array run --preset cidr-1 --sweep engine.count=1,2,4,8,10 --json
   onefold array run server.toml --set workload.load=poisson --set workload.gb_per_s=8
-  onefold array run --preset cidr --flow bytes.svg --chrome-trace steps.json";
+  onefold array run --preset cidr --flow bytes.svg --chrome-trace steps.json
+  onefold array run --preset fidr --trace work.rec --set trace_before=nothing
+  onefold array run --preset cidr+ --trace hm_0.csv --set load=timestamps --set speed=10";
 
 const SIZE_EXAMPLES: &str = "\
 Parts are found by running the model: with one part less of any kind the goal is not reached. What
@@ -81,6 +87,12 @@ pub struct ArrayRunArgs {
     /// Which server.
     #[command(flatten)]
     pub server: ServerChoice,
+    /// Replay a trace instead of drawing requests; `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<String>,
+    /// Format of the trace; without it, what the first lines show
+    #[arg(long, value_name = "FORMAT", alias = "trace-format")]
+    pub format: Option<TraceFormat>,
     /// Run every value of a key, with --sweep again every combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub sweep: Vec<String>,

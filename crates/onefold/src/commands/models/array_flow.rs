@@ -86,8 +86,14 @@ fn amount(links: &[FlowLink], name: &str) -> u64 {
     of(|link| link.to).max(of(|link| link.from))
 }
 
+/// The name of a place; the first one has that of what all bytes come from.
+fn named(place: &Place, written: &'static str) -> &'static str {
+    if place.column == 0 { written } else { place.name }
+}
+
 fn sankey(out: &mut String, links: &[FlowLink]) {
-    let total = amount(links, "written").max(1) as f64;
+    let written = links[0].from;
+    let total = amount(links, written).max(1) as f64;
     let tall = |bytes: u64| HEIGHT * bytes as f64 / total;
     let mut free = [TOP; COLUMNS.len()];
     // The unique part begins below the duplicates, so that no two bands cross.
@@ -95,9 +101,10 @@ fn sankey(out: &mut String, links: &[FlowLink]) {
     let mut tops = Vec::new();
     for place in &PLACES {
         tops.push(free[place.column]);
-        free[place.column] += tall(amount(links, place.name)) + GAP;
+        free[place.column] += tall(amount(links, named(place, written))) + GAP;
     }
-    let at = |name: &str| PLACES.iter().position(|place| place.name == name).unwrap_or(0);
+    let at =
+        |name: &str| PLACES.iter().position(|place| named(place, written) == name).unwrap_or(0);
     let mut leaves = tops.clone();
     for link in links.iter().filter(|link| link.bytes > 0) {
         let (from, to) = (at(link.from), at(link.to));
@@ -117,7 +124,8 @@ fn sankey(out: &mut String, links: &[FlowLink]) {
         );
     }
     for (place, top) in PLACES.iter().zip(&tops) {
-        let (bytes, x) = (amount(links, place.name), COLUMNS[place.column]);
+        let name = named(place, written);
+        let (bytes, x) = (amount(links, name), COLUMNS[place.column]);
         let h = tall(bytes).max(1.0);
         let _ = writeln!(
             out,
@@ -129,7 +137,7 @@ fn sankey(out: &mut String, links: &[FlowLink]) {
             "<text x=\"{}\" y=\"{:.1}\">{}: {} GB, {}</text>",
             x + BOX + 8.0,
             top + (h / 2.0).max(6.0) + 4.0,
-            place.name,
+            name,
             gigabytes(bytes),
             percent(bytes as f64 / total)
         );

@@ -2,7 +2,7 @@
 //! Room: onefold.
 
 use onefold_array::Report;
-use onefold_array::run::ShareRow;
+use onefold_array::run::{ShareRow, TraceReport};
 
 use super::ssd_report::time;
 use crate::output::Printer;
@@ -35,6 +35,9 @@ pub fn text(report: &Report, assumed: usize, printer: &Printer) -> String {
     section("Cores by task", &parts(&report.cores_by_task, "cores"));
     section("Memory traffic by cause", &parts(&report.memory_by_cause, "bytes a client byte"));
     section("Where written bytes went", &bytes(report));
+    if let Some(trace) = &report.trace {
+        section("The trace", &replayed(trace));
+    }
     section("Latency", &latencies(report));
     let note = format!(
         "{assumed} keys behind these figures are assumptions; onefold array spec names them.\n"
@@ -106,14 +109,38 @@ fn bytes(report: &Report) -> Table {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right]);
     let rows = [
         ("from clients", all.client_in),
+        ("what completes parts of chunks", all.completed),
         ("duplicates", all.duplicate),
         ("compressed away", all.compressed_away),
         ("stored", all.stored),
     ];
+    let written = all.client_in + all.completed;
     for (name, bytes) in rows {
-        let of_all = if all.client_in > 0 { bytes as f64 / all.client_in as f64 } else { 0.0 };
+        if bytes == 0 && name.starts_with("what") {
+            continue;
+        }
+        let of_all = if written > 0 { bytes as f64 / written as f64 } else { 0.0 };
         table.row([name.to_owned(), gigabytes(bytes), percent(of_all)]);
     }
+    table
+}
+
+/// What was replayed, and what of its contents the trace knew.
+fn replayed(trace: &TraceReport) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+    let mut row = |name: &str, number: u64, note: &str| {
+        table.row([name.to_owned(), count(number), note.to_owned()]);
+    };
+    row("reads", trace.reads, "");
+    row("writes", trace.writes, "");
+    row("TRIMs", trace.trims, "");
+    row("flushes", trace.flushes, "");
+    row("hints of idleness", trace.idle_hints, "of no use to a server");
+    row("chunks with contents", trace.chunks_known, "of the trace");
+    row("others", trace.chunks_drawn, "drawn, with workload.duplicate_share and its like");
+    row("written in part", trace.chunks_partial, "");
+    row("given up", trace.chunks_trimmed, "by TRIMs of whole chunks");
+    table.row(["compressed sizes", "", "drawn: no trace knows them"]);
     table
 }
 

@@ -2,17 +2,20 @@
 //! Room: onefold.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_array::spec::SpecBuilder;
-use onefold_array::{Report, RunError, ServerSpec, simulate, simulate_with_trace};
+use onefold_array::{Outcome, Report, RunError, RunOptions, ServerSpec, run as simulate};
+use onefold_sim::ChromeTrace;
+use onefold_workload::TraceFormat;
 use serde::Serialize;
 
 use super::ssd_run::{self, json_value, points};
 use super::{array_flow, array_report, array_spec, ssd_report};
 use crate::args::models::ArrayRunArgs;
+use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -42,11 +45,14 @@ struct PointJson<'a> {
 
 /// One run, or a sweep.
 pub fn run(args: &ArrayRunArgs, printer: &Printer) -> Result<()> {
-    let builder = array_spec::builder(args.spec.as_deref(), &args.server)?;
+    let mut builder = array_spec::builder(args.spec.as_deref(), &args.server)?;
+    if let Some(trace) = &args.trace {
+        builder = array_spec::set_text(builder, "workload.trace", trace)?;
+    }
     let schema_version = JSON_SCHEMA_VERSION;
     let assumed_keys = builder.assumed();
     if args.sweep.is_empty() {
-        let spec = array_spec::build(&builder)?;
+        let spec = with_a_trace(args, array_spec::build(&builder)?)?;
         let report = single(args, &spec, printer)?;
         if args.json {
             return printer.json(&RunJson { schema_version, assumed_keys, report: &report });
@@ -54,8 +60,13 @@ pub fn run(args: &ArrayRunArgs, printer: &Printer) -> Result<()> {
         return printer.data(&array_report::text(&report, assumed_keys.len(), printer));
     }
     let points = points(&args.sweep, "onefold array spec")?;
-    let specs = points.iter().map(|point| at(&builder, point)).collect::<Result<Vec<_>>>()?;
-    let reports = all(&specs, args.threads, printer)?;
+    let specs = points.iter().map(|point| with_a_trace(args, at(&builder, point)?));
+    let specs = specs.collect::<Result<Vec<_>>>()?;
+    if specs.iter().any(|spec| spec.workload.trace == "-") {
+        let message = "--trace -: a sweep reads its trace once for every run";
+        return Err(Failure::nothing_done(message));
+    }
+    let reports = all(&specs, args, printer)?;
     if args.json {
         let runs = points.iter().zip(&reports).map(|(point, report)| {
             let set = point.iter().map(|(key, value)| (key.clone(), json_value(value)));
@@ -75,10 +86,10 @@ fn single(args: &ArrayRunArgs, spec: &ServerSpec, printer: &Printer) -> Result<R
     let flow = args.flow.as_ref().map(create).transpose()?;
     let chrome = args.chrome_trace.as_ref().map(create).transpose()?;
     let report = match chrome {
-        None => all(std::slice::from_ref(spec), 1, printer)?.remove(0),
+        None => all(std::slice::from_ref(spec), args, printer)?.remove(0),
         Some((path, file)) => {
-            let (report, trace) =
-                simulate_with_trace(spec, args.chrome_steps).map_err(|error| failed(&error))?;
+            let Outcome { report, steps } = replay(spec, args.format, args.chrome_steps)?;
+            let trace = steps.unwrap_or_else(|| ChromeTrace::new(0));
             ssd_run::write_chrome(&path, file, &trace)?;
             if trace.left_out() > 0 {
                 printer.note(&format!(
@@ -98,9 +109,27 @@ fn single(args: &ArrayRunArgs, spec: &ServerSpec, printer: &Printer) -> Result<R
     Ok(report)
 }
 
+/// A description that fits the arguments: a format is that of a trace.
+fn with_a_trace(args: &ArrayRunArgs, spec: ServerSpec) -> Result<ServerSpec> {
+    if args.format.is_some() && spec.workload.trace.is_empty() {
+        return Err(Failure::nothing_done("--format: there is no trace that it could be of")
+            .hint("a trace is given with --trace, or with the key workload.trace"));
+    }
+    Ok(spec)
+}
+
+/// Runs a server, with its trace if it has one.
+fn replay(spec: &ServerSpec, format: Option<TraceFormat>, steps: usize) -> Result<Outcome> {
+    let requests = match spec.workload.trace.as_str() {
+        "" => None,
+        trace => Some(trace_open::replay(Path::new(trace), format)?),
+    };
+    simulate(spec, RunOptions { requests, steps }).map_err(|error| failed(&error))
+}
+
 fn failed(error: &RunError) -> Failure {
     match error {
-        RunError::Policy(_) => Failure::nothing_done(error.to_string()),
+        RunError::Policy(_) | RunError::Trace(_) => Failure::nothing_done(error.to_string()),
         _ => Failure::bad(error.to_string()),
     }
 }
@@ -113,14 +142,14 @@ fn at(builder: &SpecBuilder, point: &[(String, String)]) -> Result<ServerSpec> {
 }
 
 /// Runs servers side by side; the reports are in the order of the descriptions.
-fn all(specs: &[ServerSpec], threads: usize, printer: &Printer) -> Result<Vec<Report>> {
-    let threads = match threads {
+fn all(specs: &[ServerSpec], args: &ArrayRunArgs, printer: &Printer) -> Result<Vec<Report>> {
+    let threads = match args.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
     let bar = progress::counted(printer, "running", "runs", Some(specs.len() as u64));
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Vec<Mutex<Option<std::result::Result<Report, RunError>>>> =
+    let results: Vec<Mutex<Option<Result<Outcome>>>> =
         specs.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(specs.len()) {
@@ -128,7 +157,7 @@ fn all(specs: &[ServerSpec], threads: usize, printer: &Printer) -> Result<Vec<Re
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(spec) = specs.get(at) else { return };
-                    let result = simulate(spec);
+                    let result = replay(spec, args.format, 0);
                     *results[at].lock().expect("nobody panics with it") = Some(result);
                     bar.set_position(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
                 }
@@ -139,6 +168,6 @@ fn all(specs: &[ServerSpec], threads: usize, printer: &Printer) -> Result<Vec<Re
     let results = results.into_iter().map(|slot| slot.into_inner().expect("nobody panics with it"));
     results
         .map(|result| result.expect("every description was taken"))
-        .map(|result| result.map_err(|error| failed(&error)))
+        .map(|result| result.map(|outcome| outcome.report))
         .collect()
 }

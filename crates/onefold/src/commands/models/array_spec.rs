@@ -38,6 +38,11 @@ pub fn set(builder: SpecBuilder, assignment: &str) -> Result<SpecBuilder> {
     builder.set(assignment).map_err(|error| refused(&error))
 }
 
+/// One more key, whose value is a text whatever it looks like.
+pub fn set_text(builder: SpecBuilder, key: &str, value: &str) -> Result<SpecBuilder> {
+    builder.set_text(key, value).map_err(|error| refused(&error))
+}
+
 /// A description from its builder.
 pub fn build(builder: &SpecBuilder) -> Result<ServerSpec> {
     builder.build().map_err(|error| refused(&error))

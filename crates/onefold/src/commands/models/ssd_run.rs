@@ -90,19 +90,9 @@ fn failed(error: &RunError, spec: &DriveSpec) -> Failure {
     }
 }
 
-/// The requests of a trace, errors as sentences.
+/// The requests of the trace, if there is one.
 fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
-    let Some(path) = &args.trace else { return Ok(None) };
-    let trace = trace_open::open(path, args.format)?;
-    let name = path.display().to_string();
-    let requests = trace.map(move |request| {
-        request.map_err(|error| {
-            let source = std::error::Error::source(&error);
-            let why = source.map(|why| format!(": {why}")).unwrap_or_default();
-            format!("trace '{name}': {error}{why}")
-        })
-    });
-    Ok(Some(Box::new(requests)))
+    args.trace.as_deref().map(|path| trace_open::replay(path, args.format)).transpose()
 }
 
 // ---- one run ----------------------------------------------------------------------------------
