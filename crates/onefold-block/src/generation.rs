@@ -185,6 +185,35 @@ impl GenerationFile {
         Ok(file)
     }
 
+    /// What a file is to hold whose store was repaired and has lost something: closed, and one
+    /// generation on. Changes nothing. `unseen` as for [`GenerationFile::open`].
+    ///
+    /// # Errors
+    /// [`MediaError`] of the folder.
+    pub fn after_loss(
+        folder: &dyn Folder,
+        owner: [u8; 16],
+        unseen: u64,
+    ) -> Result<Vec<u8>, MediaError> {
+        let said = match folder.open(GENERATION_FILE) {
+            Err(MediaError::NotFound { .. }) => None,
+            media => newest(&*media?, &owner),
+        };
+        let (writes, generation) = said.map_or_else(
+            || (1, Generation { number: unseen.max(2), accepted: 0 }),
+            |said| {
+                let Generation { number, accepted } = said.generation;
+                (said.writes + 1, Generation { number: number.saturating_add(1), accepted })
+            },
+        );
+        let copy = encode(&Said { open: false, writes, generation, boot: UNKNOWN_BOOT }, &owner);
+        let mut bytes = vec![0; FILE_BYTES as usize];
+        for at in COPIES_AT {
+            bytes[at as usize..][..COPY_BYTES].copy_from_slice(&copy);
+        }
+        Ok(bytes)
+    }
+
     /// The file in a store's folder. Where it is gone or damaged, the generation becomes `unseen`:
     /// a number that the store cannot have had.
     ///

@@ -16,15 +16,17 @@ use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry};
 use crate::format::record;
+use crate::format::superblock::LOST_BLOCKS;
 use crate::map::ENTRIES_PER_PAGE;
 use crate::open::{self, OpenOptions};
 use crate::pba::{Location, MapEntry, Pba};
 use crate::pool::Pool;
+use crate::repair::{self, Blocks};
 use crate::runs;
 use crate::slot_uses;
 
 /// Chunks whose places are held in memory at once.
-const CHUNKS_PER_PASS: u64 = 16 << 20;
+pub(crate) const CHUNKS_PER_PASS: u64 = 16 << 20;
 /// Findings that are named; the rest are only counted.
 const FINDINGS_NAMED_MAX: usize = 1000;
 
@@ -54,6 +56,9 @@ pub struct CheckReport {
     pub bytes: u64,
     /// References followed from the maps.
     pub references: u64,
+    /// Blocks that an earlier repair gave up, and that were not written since: no damage any more,
+    /// and errors to read.
+    pub lost: Blocks,
 }
 
 impl CheckReport {
@@ -125,6 +130,9 @@ impl Pool {
             first_pass = false;
         }
         check_totals(&containers, &counted, &mut report);
+        if inner.features.may_only_read & LOST_BLOCKS != 0 {
+            list_lost(inner, &mut report);
+        }
         check_strangers(inner, &mut report);
         check_runs(inner, &mut report);
         if let Some(problem) = inner.generation_problem() {
@@ -320,6 +328,19 @@ fn check_references(
                 "volume '{}' maps {mapped} chunks, but {expected} were expected",
                 volume.name()
             ));
+        }
+    }
+}
+
+/// Name the blocks that a repair gave up.
+fn list_lost(inner: &Inner, report: &mut CheckReport) {
+    for volume in inner.all_volumes() {
+        if volume.deleting.load(Ordering::Acquire) {
+            continue;
+        }
+        // Damage is named by who follows references.
+        if let Ok(ranges) = repair::lost_blocks(inner, &volume) {
+            report.lost.add(&volume.name(), &ranges);
         }
     }
 }

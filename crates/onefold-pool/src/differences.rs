@@ -77,5 +77,7 @@ impl Inner {
 }
 
 fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
-    a == b || a.pba().is_none() && b.pba().is_none()
+    // Nobody knows what was there in each.
+    let known = a != MapEntry::Lost && b != MapEntry::Lost;
+    known && (a == b || a.pba().is_none() && b.pba().is_none())
 }

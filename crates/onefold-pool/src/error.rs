@@ -93,6 +93,23 @@ pub enum PoolError {
         /// What was found, and what was expected.
         problem: String,
     },
+    /// A block that a repair had to give up.
+    #[error(
+        "{lba} of volume '{volume}' is lost: what was there could be had from nowhere; once it is \
+         written it can be read again"
+    )]
+    Lost {
+        /// The volume that was read.
+        volume: String,
+        /// The chunk that was read.
+        lba: Lba,
+    },
+    /// A repair that was interrupted when it had begun to put its files in place.
+    #[error(
+        "a repair of this pool was interrupted: run 'onefold pool check POOL --repair' again, \
+         which finishes it"
+    )]
+    RepairUnfinished,
     /// No volume of that name.
     #[error("no volume '{name}'; there are: {known}")]
     NoVolume {
@@ -233,7 +250,7 @@ impl PoolError {
 
     /// Whether stored bytes are damaged, as opposed to unreachable.
     pub const fn is_corruption(&self) -> bool {
-        matches!(self, Self::Corrupt { .. } | Self::CorruptChunk { .. })
+        matches!(self, Self::Corrupt { .. } | Self::CorruptChunk { .. } | Self::Lost { .. })
     }
 }
 
@@ -264,7 +281,7 @@ impl From<PoolError> for BlockError {
             PoolError::VolumeDeleted => Self::ShuttingDown,
             PoolError::NoSpace(what) => Self::NoSpace(what),
             PoolError::Poisoned(why) => Self::Poisoned(why),
-            PoolError::Corrupt { .. } | PoolError::CorruptChunk { .. } => {
+            PoolError::Corrupt { .. } | PoolError::CorruptChunk { .. } | PoolError::Lost { .. } => {
                 Self::Corrupt(error.to_string())
             }
             PoolError::Io { context, source } => Self::Io { context, source },

@@ -6,7 +6,7 @@
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate` and `punch`, which win space back, and `gather`, which wins
 //! order back; `snapshots`, `drop_steps` and `differences`; `open`, `recover`, `rescue`, `check`
-//! with `slot_uses`, `scrub`, and `status` around them; `format` below them all.
+//! with `slot_uses`, `repair`, `scrub`, and `status` around them; `format` below them all.
 
 mod absent;
 mod ask_runs;
@@ -47,6 +47,7 @@ mod recover;
 mod release;
 mod relief;
 mod relocate;
+mod repair;
 mod rescue;
 mod runs;
 mod scrub;
@@ -71,6 +72,7 @@ pub use open::{OpenOptions, SETTINGS_FILE, Surroundings, WrapStore};
 pub use pool::Pool;
 pub use predictor::Predictions;
 pub use reclaim::{BackgroundStep, SpaceTarget};
+pub use repair::{Blocks, Repair, RepairReport};
 pub use rescue::{RescuePoint, RescueReport};
 pub use runs::set::Thoroughness;
 pub use scrub::{DamagedBlocks, Scrubbed, Scrubber};

@@ -52,6 +52,9 @@ pub const CONTAINER_FOLDER: &str = "containers";
 /// The folder of fingerprint runs.
 pub const FINGERPRINT_FOLDER: &str = "fingerprints";
 
+/// There only while a repair puts its files in place.
+pub const REPAIR_FILE: &str = "repair";
+
 const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 
 /// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
@@ -125,7 +128,7 @@ pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
     Ok(())
 }
 
-fn map_header(identity: &PoolIdentity) -> Vec<u8> {
+pub(crate) fn map_header(identity: &PoolIdentity) -> Vec<u8> {
     let mut writer = bytes::Writer::default();
     writer.bytes(MAP_MAGIC);
     writer.u32(FORMAT_VERSION);
@@ -197,8 +200,17 @@ fn existing_containers(folder: &dyn Folder) -> Result<Arc<dyn Folder>, PoolError
     })
 }
 
+/// Refuse a pool whose repair is half in place.
+pub(crate) fn refuse_unfinished_repair(folder: &dyn Folder) -> Result<(), PoolError> {
+    match folder.open(REPAIR_FILE) {
+        Err(MediaError::NotFound { .. }) => Ok(()),
+        found => found.map_err(Into::into).and(Err(PoolError::RepairUnfinished)),
+    }
+}
+
 /// Open the files of a pool.
 pub(crate) fn files(folder: &dyn Folder) -> Result<Files, PoolError> {
+    refuse_unfinished_repair(folder)?;
     // A creation that was cut short leaves empty ones, or one of them.
     let written = |name: &&str| folder.open(name).and_then(|media| media.is_empty());
     if SUPER_FILES.iter().all(|name| match written(name) {

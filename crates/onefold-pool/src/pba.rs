@@ -82,12 +82,16 @@ pub enum MapEntry {
     Zero,
     /// Stored data.
     Stored(Pba),
+    /// It had data that a repair found nowhere: an error to read, until it is written or given up.
+    Lost,
 }
 
 /// Raw form of [`MapEntry::Hole`]; also of a map subtree that holds nothing else.
 pub const RAW_HOLE: u64 = 0;
 /// Raw form of [`MapEntry::Zero`]; also of a map subtree that holds nothing else.
 pub const RAW_ZERO: u64 = 1;
+/// Raw form of [`MapEntry::Lost`]; also of a map subtree that holds nothing else.
+pub const RAW_LOST: u64 = 2;
 
 impl MapEntry {
     /// The eight bytes of a map page, as a number.
@@ -95,6 +99,7 @@ impl MapEntry {
         match self {
             Self::Hole => RAW_HOLE,
             Self::Zero => RAW_ZERO,
+            Self::Lost => RAW_LOST,
             Self::Stored(pba) => {
                 (pba.container.get() as u64) << LOCATION_BITS | pba.location.raw() as u64
             }
@@ -106,6 +111,7 @@ impl MapEntry {
         match raw {
             RAW_HOLE => Some(Self::Hole),
             RAW_ZERO => Some(Self::Zero),
+            RAW_LOST => Some(Self::Lost),
             _ => {
                 let container = u32::try_from(raw >> LOCATION_BITS).ok()?;
                 if container == 0 || container > CONTAINER_ID_MAX {
@@ -153,7 +159,7 @@ mod tests {
 
     #[test]
     fn numbers_that_are_no_entries_are_refused() {
-        for raw in [2, 1 << 30, (1 << 31) - 1, 1 << 62, u64::MAX] {
+        for raw in [3, 1 << 30, (1 << 31) - 1, 1 << 62, u64::MAX] {
             assert_eq!(MapEntry::from_raw(raw), None, "{raw:#x}");
         }
     }

@@ -74,7 +74,7 @@ impl Pool {
     pub fn exists_at(path: &Path) -> bool {
         let written =
             |name: &&str| std::fs::metadata(path.join(name)).is_ok_and(|found| found.len() > 0);
-        open::SUPER_FILES.iter().any(written)
+        open::SUPER_FILES.iter().chain([&open::REPAIR_FILE]).any(written)
     }
 
     /// Make a pool in any folder. The caller sees to it that nobody else uses it.

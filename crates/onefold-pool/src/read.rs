@@ -26,6 +26,8 @@ const STILL_PASSES: usize = 3;
 pub(crate) enum FetchError {
     /// The container is gone: the map entry must be looked up again.
     Gone,
+    /// The block with this number in the batch is lost.
+    Lost(usize),
     /// The record is damaged.
     Damaged(Pba, RecordError),
     /// The store failed.
@@ -185,6 +187,7 @@ impl Inner {
         for (number, (chunk, entry)) in chunks.enumerate() {
             match entry {
                 MapEntry::Hole | MapEntry::Zero => chunk.fill(0),
+                MapEntry::Lost => return Err(FetchError::Lost(number)),
                 MapEntry::Stored(_) if visit.get(entry.raw(), chunk) => hits += 1,
                 MapEntry::Stored(pba) => wanted.push(Wanted { pba: *pba, number }),
             }
@@ -215,6 +218,7 @@ impl Inner {
             Err(FetchError::Gone) => {
                 Err(PoolError::Store(StoreError::NotFound { id: pba.container }))
             }
+            Err(FetchError::Lost(_)) => unreachable!("what is lost has no address"),
             Err(FetchError::Damaged(pba, problem)) => Err(PoolError::corrupt(
                 pba.container.to_string(),
                 pba.location.offset_bytes() as u64,
@@ -286,6 +290,10 @@ impl Inner {
         };
         match error {
             FetchError::Failed(error) => Err(error),
+            FetchError::Lost(number) => {
+                let lba = Lba::new(first.get() + number as u64);
+                Err(PoolError::Lost { volume: volume.name(), lba })
+            }
             FetchError::Damaged(pba, problem) => Err(named(pba, problem.to_string())),
             FetchError::Gone => {
                 let mut now = Vec::with_capacity(entries.len());

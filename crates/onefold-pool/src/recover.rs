@@ -2,6 +2,7 @@
 //! Room: onefold-pool.
 //! Source: ARCHITECTURE.md, section 6.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +18,9 @@ use crate::format::frame::Change;
 use crate::format::record;
 use crate::journal::{self, Journal, Replay};
 use crate::pba::{CONTAINER_ID_MAX, Pba, UNIT_BYTES};
+
+/// For which blocks records were written.
+type Owners = HashMap<Pba, Owner>;
 
 impl Inner {
     /// Bring memory to the state that is durable, and unless read-only the media too.
@@ -59,7 +63,7 @@ impl Inner {
         }
         drop(flusher);
         engine.space.journal_took(replay.end_bytes);
-        let sealed = self.seal_left_open(&mut engine)?;
+        let sealed = self.seal_left_open(&mut engine, sequence)?;
         self.remove_strays(&mut engine)?;
         self.newest.store(engine.next_container - 1, Ordering::Release);
         self.begin_index_filling(self.newest(), engine.table.len());
@@ -150,20 +154,21 @@ impl Inner {
     }
 
     /// Seal the containers that were open when the pool stopped. True if there were any.
-    fn seal_left_open(&self, engine: &mut Engine) -> Result<bool, PoolError> {
+    fn seal_left_open(&self, engine: &mut Engine, sequence: u64) -> Result<bool, PoolError> {
         let left: Vec<(ContainerId, u64)> = engine
             .table
             .iter()
             .filter(|(_, info)| info.len_bytes == 0)
             .map(|(id, info)| (id, info.references))
             .collect();
+        let owners = self.owners_since(&left, sequence)?;
         for &(id, references) in &left {
             if references == 0 {
                 self.store.remove(id)?;
                 engine.table.remove(id);
                 continue;
             }
-            match self.seal_one(id) {
+            match self.seal_one(id, &owners) {
                 Ok((len, chunks)) => engine.table.seal(id, len, chunks),
                 Err(error) if error.is_corruption() || matches!(error, PoolError::Store(_)) => {
                     // What can be read of it still is; what cannot is named when it is asked for.
@@ -175,19 +180,56 @@ impl Inner {
         Ok(!left.is_empty())
     }
 
+    /// For which blocks the records of containers without a directory were written, as far as the
+    /// journal tells.
+    fn owners_since(
+        &self,
+        left: &[(ContainerId, u64)],
+        sequence: u64,
+    ) -> Result<Owners, PoolError> {
+        let without = |id: &ContainerId| {
+            let len = self.plain.len(*id);
+            len.is_ok_and(|len| directories::load(&*self.plain, *id, len).is_err())
+        };
+        let without: BTreeSet<ContainerId> =
+            left.iter().map(|(id, _)| *id).filter(without).collect();
+        let mut owners = Owners::new();
+        if without.is_empty() {
+            return Ok(owners);
+        }
+        journal::replay(&*self.files.journal, sequence, &mut |change| {
+            if let Change::Run { volume, first, entries } = change {
+                for (lba, entry) in (first.get()..).zip(&entries) {
+                    if let Some(pba) = entry.pba().filter(|pba| without.contains(&pba.container)) {
+                        // Whoever came later shares it.
+                        owners.entry(pba).or_insert(Owner { volume, lba: Lba::new(lba) });
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(owners)
+    }
+
     /// Give a container its directory, by walking its records. Returns length and records.
-    fn seal_one(&self, id: ContainerId) -> Result<(usize, usize), PoolError> {
+    fn seal_one(&self, id: ContainerId, owners: &Owners) -> Result<(usize, usize), PoolError> {
         let len = self.plain.len(id)?;
         let mut bytes = vec![0; (len as usize).min(self.settings.container_bytes as usize)];
         self.plain.read(id, 0, &mut bytes)?;
         container::check_header(&bytes, id, &self.identity.uuid)?;
-        let entries = self.walk(id, &bytes)?;
+        let mut entries = self.walk(id, &bytes)?;
         // It may have been sealed after the checkpoint. A directory alone proves nothing: it may
         // have reached the media when a record before it did not.
         let what = |entry: &DirectoryEntry| (entry.fingerprint, entry.location);
-        let sealed = directories::load(&*self.plain, id, len)
-            .is_ok_and(|found| found.iter().map(what).eq(entries.iter().map(what)));
+        let found = directories::load(&*self.plain, id, len).unwrap_or_default();
+        let sealed = !found.is_empty() && found.iter().map(what).eq(entries.iter().map(what));
         if !sealed {
+            let known: BTreeMap<_, _> = found.iter().map(|e| (what(e).1, e.owner)).collect();
+            for entry in &mut entries {
+                let pba = Pba { container: id, location: entry.location };
+                let owner = known.get(&entry.location).or_else(|| owners.get(&pba));
+                entry.owner = owner.copied().unwrap_or(Owner::UNKNOWN);
+            }
             let at =
                 entries.last().map_or(container::HEADER_BYTES, |entry| entry.location.end_bytes());
             bytes.truncate(at);

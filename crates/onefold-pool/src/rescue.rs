@@ -20,7 +20,7 @@ use crate::absent::{NoFile, NoFolder};
 
 use crate::engine::{Files, Inner};
 use crate::error::PoolError;
-use crate::format::frame::Change;
+use crate::format::frame::{self, Change};
 use crate::format::superblock::Superblock;
 use crate::journal::{self, FoundFrame, Witness};
 use crate::lock;
@@ -84,18 +84,32 @@ fn rescue(
         return Err(PoolError::NoPool);
     }
     budgets.check()?;
+    open::refuse_unfinished_repair(folder)?;
     let mut report = RescueReport::default();
-    let files = Files {
+    let files = left_files(folder)?;
+    let superblock = newest_super(&files.supers, &mut report)?;
+    let store = left_containers(folder, &mut report)?;
+    let inner = look((files, store), &superblock, budgets, lock, &mut report)?;
+    note_containers(&inner, &mut report)?;
+    follow_journal(&inner, point, &mut report, &mut |_, _| {})?;
+    Ok((Pool { inner: Arc::new(inner) }, report))
+}
+
+/// The files of a pool, those that are missing among them.
+pub(crate) fn left_files(folder: &dyn Folder) -> Result<Files, PoolError> {
+    Ok(Files {
         supers: [media(folder, SUPER_FILES[0])?, media(folder, SUPER_FILES[1])?],
         journal: media(folder, JOURNAL_FILE)?,
         map: media(folder, MAP_FILE)?,
         fingerprints: None,
-    };
-    let superblock = newest_super(&files.supers, &mut report)?;
-    report.checkpoint = superblock.sequence;
-    if let Err(error) = open::check_map_header(&*files.map, &superblock.identity) {
-        refuse_newer(error, &mut report)?;
-    }
+    })
+}
+
+/// The containers of a pool, if it has a folder for them.
+pub(crate) fn left_containers(
+    folder: &dyn Folder,
+    report: &mut RescueReport,
+) -> Result<Arc<dyn ContainerStore>, PoolError> {
     let containers = match folder.existing_subfolder(CONTAINER_FOLDER) {
         Err(MediaError::NotFound { .. }) => {
             report.damage.push(format!("the folder '{CONTAINER_FOLDER}' is missing"));
@@ -103,21 +117,45 @@ fn rescue(
         }
         other => other?,
     };
-    let store: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
-    let options = OpenOptions { read_only: true, budgets };
-    let maps = open::load_maps(&files, &superblock, &options, &mut |error| {
-        refuse_newer(error, &mut report)
-    })?;
-    let stores = [Arc::clone(&store), store];
-    let inner = open::assemble((files, maps), stores, &superblock, &options, lock);
-    open::add_trees(&inner, &superblock)?;
-    note_containers(&inner, &mut report)?;
-    let frames = journal::good_frames(&*inner.files.journal, superblock.sequence);
-    let frames = frames.or_else(|error| refuse_newer(error, &mut report).map(|()| Vec::new()))?;
-    let chosen = choose(&inner, &frames, point, &mut report)?;
-    follow(&inner, &frames, &chosen, &mut report)?;
-    Ok((Pool { inner: Arc::new(inner) }, report))
+    Ok(Arc::new(FolderContainerStore::new(containers)))
 }
+
+/// The state of a checkpoint, as far as it can be read, before the journal is followed.
+pub(crate) fn look(
+    (files, store): (Files, Arc<dyn ContainerStore>),
+    superblock: &Superblock,
+    budgets: Budgets,
+    lock: Option<FolderLock>,
+    report: &mut RescueReport,
+) -> Result<Inner, PoolError> {
+    report.checkpoint = superblock.sequence;
+    if let Err(error) = open::check_map_header(&*files.map, &superblock.identity) {
+        refuse_newer(error, report)?;
+    }
+    let options = OpenOptions { read_only: true, budgets };
+    let maps =
+        open::load_maps(&files, superblock, &options, &mut |error| refuse_newer(error, report))?;
+    let stores = [Arc::clone(&store), store];
+    let inner = open::assemble((files, maps), stores, superblock, &options, lock);
+    open::add_trees(&inner, superblock)?;
+    Ok(inner)
+}
+
+/// Follow the frames of the journal that can be. `seen` hears of each change that is followed, and
+/// whether others that came before it are missing.
+pub(crate) fn follow_journal(
+    inner: &Inner,
+    point: RescuePoint,
+    report: &mut RescueReport,
+    seen: Seen<'_>,
+) -> Result<(), PoolError> {
+    let frames = journal::good_frames(&*inner.files.journal, report.checkpoint);
+    let frames = frames.or_else(|error| refuse_newer(error, report).map(|()| Vec::new()))?;
+    let chosen = choose(inner, &frames, point, report)?;
+    follow(inner, &frames, &chosen, report, seen)
+}
+
+type Seen<'a> = &'a mut dyn FnMut(&Change, bool);
 
 /// A file, or the want of it.
 fn media(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
@@ -139,7 +177,7 @@ fn refuse_newer(error: PoolError, report: &mut RescueReport) -> Result<(), PoolE
     Ok(())
 }
 
-fn newest_super(
+pub(crate) fn newest_super(
     supers: &[Arc<dyn Media>; 2],
     report: &mut RescueReport,
 ) -> Result<Superblock, PoolError> {
@@ -201,8 +239,13 @@ fn choose(
     point: RescuePoint,
     report: &mut RescueReport,
 ) -> Result<Vec<usize>, PoolError> {
-    let base = report.checkpoint;
+    let mut base = report.checkpoint;
     let newest = frames.last().map_or(base, |frame| frame.epoch);
+    if newest == base + 1 && inner.files.journal.len()? == frame::ALIGN_BYTES as u64 {
+        // Only a clean stop cuts the journal to the frame that begins an epoch, after two
+        // checkpoints of the same.
+        base = newest;
+    }
     if newest > base {
         report.missing.push(format!(
             "the journal follows checkpoint {newest}, and the newest readable one is {base}: \
@@ -289,11 +332,15 @@ fn follow(
     frames: &[FoundFrame],
     chosen: &[usize],
     report: &mut RescueReport,
+    seen: Seen<'_>,
 ) -> Result<(), PoolError> {
+    let (mut gap, mut expected) = (false, (report.checkpoint, 1));
     let mut left_out: BTreeMap<u32, u64> = BTreeMap::new();
     let mut strangers: BTreeMap<u32, u64> = BTreeMap::new();
     for (n, frame) in frames.iter().enumerate().filter(|(_, frame)| frame.number > 0) {
         let follow = chosen.binary_search(&n).is_ok();
+        gap |= (frame.epoch, frame.number) != expected;
+        expected = (frame.epoch, frame.number + 1);
         let changes = match journal::changes_at(&*inner.files.journal, frame.at) {
             Ok(changes) => changes,
             Err(error) => {
@@ -306,7 +353,9 @@ fn follow(
             let (number, blocks) = reach(&change);
             if !follow {
                 *left_out.entry(number).or_default() += blocks;
-            } else if !redo(inner, number, &change)? {
+            } else if redo(inner, number, &change)? {
+                seen(&change, gap);
+            } else {
                 *strangers.entry(number).or_default() += blocks;
             }
         }

@@ -31,13 +31,13 @@ impl Default for PoolSettings {
     }
 }
 
-/// Smallest container: three 64 KiB chunks with room to spare.
-const CONTAINER_BYTES_MIN: u32 = 256 << 10;
-
 impl PoolSettings {
+    /// Smallest container, in bytes: three 64 KiB chunks with room to spare.
+    pub(crate) const CONTAINER_BYTES_MIN: u32 = 256 << 10;
+
     /// Refuse what no pool can have.
     pub fn check(&self) -> Result<(), PoolError> {
-        let sizes = CONTAINER_BYTES_MIN..=CONTAINER_BYTES_MAX as u32;
+        let sizes = Self::CONTAINER_BYTES_MIN..=CONTAINER_BYTES_MAX as u32;
         if sizes.contains(&self.container_bytes) && self.container_bytes.is_power_of_two() {
             return Ok(());
         }

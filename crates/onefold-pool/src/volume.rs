@@ -70,7 +70,7 @@ impl Volume {
             let kind = match entry {
                 MapEntry::Hole => ExtentKind::Hole,
                 MapEntry::Zero => ExtentKind::Zero,
-                MapEntry::Stored(_) => ExtentKind::Data,
+                MapEntry::Stored(_) | MapEntry::Lost => ExtentKind::Data,
             };
             match extents.last_mut() {
                 Some(last) if last.kind == kind => last.len_bytes += blocks * chunk,

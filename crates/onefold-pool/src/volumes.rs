@@ -20,7 +20,7 @@ use crate::snapshots::SNAPSHOT_MARK;
 use crate::volume::Volume;
 
 /// Most blocks of a volume: what five levels of the map hold.
-const BLOCKS_MAX: u64 = 1 << 45;
+pub(crate) const BLOCKS_MAX: u64 = 1 << 45;
 /// Largest volume of a pool with 4 KiB chunks, in bytes: 128 PiB. NBD sizes end at 8 EiB.
 pub const VOLUME_BYTES_MAX_AT_4K: u64 = BLOCKS_MAX * 4096;
 /// Longest name in bytes.

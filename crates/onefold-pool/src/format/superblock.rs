@@ -44,6 +44,8 @@ const MUST_REFUSE: [(u64, &str); 1] = [(1, "forwarding containers")];
 pub const SNAPSHOTS: u64 = 2;
 /// Those that this onefold has.
 const KNOWN: u64 = SNAPSHOTS;
+/// Of the bits without which a pool may only be read: a repair marked blocks as lost.
+pub const LOST_BLOCKS: u64 = 1;
 
 /// What a pool uses that not every onefold of this version knows, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl Features {
             if bits == 0 { Ok(()) } else { Err(error) }
         };
         refuse(self.must_refuse & !KNOWN, &MUST_REFUSE, "read")?;
-        refuse(if to_change { self.may_only_read } else { 0 }, &[], "changed")
+        refuse(if to_change { self.may_only_read & !LOST_BLOCKS } else { 0 }, &[], "changed")
     }
 }
 

@@ -3,7 +3,8 @@
 
 use onefold_block::{ContainerId, Folder, Lba, SimFolder};
 
-use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, height_for};
+use super::cursor::View;
+use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, PageKey, height_for};
 use super::tree::{Map, NO_SNAPSHOT, Root, Watch};
 use crate::pba::{Location, MapEntry, Pba};
 
@@ -148,4 +149,23 @@ fn half_of_the_pages_in_memory_may_change_before_a_checkpoint_must_come() {
         assert!(map.is_dirty());
     }
     assert!(map.is_too_dirty());
+}
+
+#[test]
+fn a_page_is_read_though_a_leaf_below_it_is_in_memory() {
+    let map = full(2 * LEAF);
+    let mut frozen = map.freeze(2);
+    map.write_out(&mut frozen).unwrap();
+    let root = PageKey { volume: VOLUME, level: 1, index: 0 };
+    map.state().cache.remove(root);
+    assert!(map.state().cache.get(PageKey::leaf(VOLUME, 0)).is_some(), "the first leaf is there");
+    // As often as it may take: who asks repeats this until the page is there.
+    let missing = match map.state().view(PageKey::leaf(VOLUME, LEAF)).unwrap() {
+        View::Missing(missing) => missing,
+        view => panic!("{view:?}"),
+    };
+    assert_eq!(missing.key, root);
+    drop(map.read_in(map.state(), missing).unwrap());
+    assert!(map.state().cache.get(root).is_some());
+    assert_eq!(map.not_own_run(VOLUME, Lba::new(LEAF), LEAF).unwrap(), 0);
 }

@@ -12,7 +12,7 @@
 
 use onefold_block::Lba;
 
-use super::cursor::{Missing, Prepared, Tree, View, child_of, corrupt_page};
+use super::cursor::{Missing, Prepared, State, Tree, View, child_of, corrupt_page};
 use super::page::{ENTRIES_PER_PAGE, PageKey, PageRef, blocks_under};
 use super::tree::{Map, Root, Watch};
 use crate::error::PoolError;
@@ -163,12 +163,11 @@ impl Map {
                 let key = leaf.ancestor(level);
                 let there = state.cache.get(key).map(|frame| frame.is_pinned());
                 if there != Some(true) {
-                    let Some(place) = reference.place() else {
-                        at = key.end_block();
-                        continue 'next;
-                    };
-                    let theirs = place.birth <= tree.shared
-                        || match heir.map(|volume| state.view(PageKey { volume, ..key })) {
+                    let theirs = match reference.place() {
+                        // Zeroes and lost blocks would keep the page above from being left out.
+                        None => true,
+                        Some(place) if place.birth <= tree.shared => true,
+                        Some(place) => match heir.map(|heir| state.view(key.of(heir))) {
                             Some(Ok(View::Missing(missing))) => {
                                 state = self.read_in(state, missing)?;
                                 continue 'next;
@@ -177,16 +176,15 @@ impl Map {
                                 matches!(view?, View::At(theirs) if theirs.place() == Some(place))
                             }
                             None => false,
-                        };
+                        },
+                    };
                     if theirs {
-                        if watch.is_some() {
-                            if level < tree.height
-                                && let Prepared::Missing(missing) = state.prepare(key.parent().0)?
-                            {
-                                state = self.read_in(state, missing)?;
-                                continue 'next;
-                            }
-                            state.set_reference(key, NOTHING);
+                        if watch.is_some()
+                            && reference != NOTHING
+                            && let Some(missing) = leave_out(&mut state, key, tree.height)?
+                        {
+                            state = self.read_in(state, missing)?;
+                            continue 'next;
                         }
                         at = key.end_block();
                         continue 'next;
@@ -238,6 +236,17 @@ impl Map {
             return Ok(0);
         }
     }
+}
+
+/// Let a tree of this height have no page at this place any more; or say what must be read first.
+fn leave_out(state: &mut State, key: PageKey, height: u8) -> Result<Option<Missing>, PoolError> {
+    if key.level < height
+        && let Prepared::Missing(missing) = state.prepare(key.parent().0)?
+    {
+        return Ok(Some(missing));
+    }
+    state.set_reference(key, NOTHING);
+    Ok(None)
 }
 
 fn missing(key: PageKey, reference: PageRef) -> Missing {

@@ -5,7 +5,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::format::superblock::RawPageRef;
-use crate::pba::{RAW_HOLE, RAW_ZERO};
+use crate::pba::{RAW_HOLE, RAW_LOST, RAW_ZERO};
 
 /// Bytes of a page, and of the slot that it is kept in.
 pub const PAGE_BYTES: usize = 4096;
@@ -67,6 +67,11 @@ impl PageKey {
         Self { volume, level: 0, index: lba >> LEAF_BITS }
     }
 
+    /// The same page of another volume.
+    pub const fn of(self, volume: u32) -> Self {
+        Self { volume, ..self }
+    }
+
     /// The page above, and this page's reference in it.
     pub const fn parent(self) -> (Self, usize) {
         let up = Self { level: self.level + 1, index: self.index >> FANOUT_BITS, ..self };
@@ -102,7 +107,8 @@ pub struct Place {
 /// What a parent says of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRef {
-    /// There is no page: every entry below is this one ([`RAW_HOLE`] or [`RAW_ZERO`]).
+    /// There is no page: every entry below is this one: [`RAW_HOLE`], [`RAW_ZERO`] or
+    /// [`RAW_LOST`].
     Uniform(u64),
     /// The page is there and has this CRC-32.
     Stored { place: Place, check: u32 },
@@ -130,7 +136,7 @@ impl PageRef {
         let birth = (raw >> FIELD_BITS & FIELD_MASK) as u64;
         let check = (raw >> (2 * FIELD_BITS)) as u32;
         match (slot, birth) {
-            (0, 0) if check as u64 <= RAW_ZERO => Some(Self::Uniform(check as u64)),
+            (0, 0) if check as u64 <= RAW_LOST => Some(Self::Uniform(check as u64)),
             (0, _) | (_, 0) => None,
             (slot, birth) if slot < u32::MAX as u64 => {
                 Some(Self::Stored { place: Place { slot: slot as u32, birth }, check })
@@ -185,8 +191,8 @@ pub enum Words {
 /// below have.
 pub fn uniform(page: &Page, words: Words) -> Option<u64> {
     let candidates = match words {
-        Words::Numbers => [RAW_HOLE, RAW_HOLE],
-        Words::Entries | Words::References => [RAW_HOLE, RAW_ZERO],
+        Words::Numbers => [RAW_HOLE; 3],
+        Words::Entries | Words::References => [RAW_HOLE, RAW_ZERO, RAW_LOST],
     };
     candidates.into_iter().find(|&entry| match words {
         Words::Entries | Words::Numbers => page.iter().all(|&word| word == entry),
@@ -241,7 +247,7 @@ mod tests {
     fn references_come_back_and_what_leads_nowhere_is_none() {
         let place = Place { slot: u32::MAX - 1, birth: (1 << 48) - 1 };
         let stored = PageRef::Stored { place, check: u32::MAX };
-        for reference in [PageRef::Uniform(0), PageRef::Uniform(1), stored] {
+        for reference in [0, 1, 2].map(PageRef::Uniform).into_iter().chain([stored]) {
             assert_eq!(PageRef::from_raw(reference.raw()), Some(reference));
             let mut page = [7; ENTRIES_PER_PAGE];
             set_reference(&mut page, 255, reference);
@@ -249,14 +255,14 @@ mod tests {
         }
         // Without a slot, without a birth, an entry that is no entry, slots past every file.
         let past = [1u128 << 47, u128::from(u32::MAX)].map(|slot| slot | 1 << 48);
-        for raw in [1, 1 << 48, 2 << 96, past[0], past[1]] {
+        for raw in [1, 1 << 48, 3 << 96, past[0], past[1]] {
             assert_eq!(PageRef::from_raw(raw), None, "{raw:#x}");
         }
     }
 
     #[test]
     fn pages_that_need_not_be_there_are_known() {
-        for entry in [RAW_HOLE, RAW_ZERO] {
+        for entry in [RAW_HOLE, RAW_ZERO, RAW_LOST] {
             assert_eq!(uniform(&uniform_page(0, entry), Words::Entries), Some(entry));
             assert_eq!(uniform(&uniform_page(2, entry), Words::References), Some(entry));
         }

@@ -1,21 +1,19 @@
-//! Changing a map that is damaged, in memory only: what cannot be read becomes pages without any
-//! valid entry, so that it stays an error to read and what is set on top of it can be read.
+//! Changing a map that is damaged, in memory only: what cannot be read becomes pages under which
+//! every block is lost, so that it stays an error to read and what is set on top of it can be read.
 //! Room: onefold-pool.
-//! Invariant: used on pools that are open read-only; such pages are never written out.
+//! Invariant: used on pools that are open read-only, and by repairs, which write to new files.
 
 use onefold_block::Lba;
 
-use super::cursor::{Found, Prepared};
-use super::page::{ENTRIES_PER_PAGE, Page, PageKey};
+use super::cursor::{Found, Prepared, View};
+use super::page::{self, ENTRIES_PER_PAGE, Page, PageKey, PageRef, REFERENCES_PER_PAGE};
 use super::tree::{Map, Watch};
 use crate::error::PoolError;
-use crate::pba::MapEntry;
+use crate::pba::{MapEntry, RAW_LOST};
 
-/// A page without any valid entry: 2 is neither hole, zero nor address. Above the leaves, without a
-/// valid reference: one with a birth and no slot leads nowhere.
+/// A page under which every block is lost.
 fn unreadable(level: u8) -> Box<Page> {
-    let entry = if level == 0 { 2 } else { 1 << 48 };
-    Box::new([entry; ENTRIES_PER_PAGE])
+    page::uniform_page(level, RAW_LOST)
 }
 
 /// What is rescued has no totals to keep.
@@ -100,6 +98,99 @@ impl Map {
                 self.set_over_damage(volume, lba, &vec![entry; run as usize], on_old)?;
                 run
             };
+        }
+        Ok(())
+    }
+
+    /// Let what cannot be read at this block be lost: the page that cannot, or the entries of its
+    /// leaf that make no sense. Returns where to go on.
+    pub fn lose(&self, volume: u32, lba: Lba) -> Result<u64, PoolError> {
+        let key = PageKey::leaf(volume, lba.get());
+        loop {
+            let mut state = self.state();
+            match state.prepare(key)? {
+                Prepared::Missing(missing) => match self.read_in(state, missing) {
+                    Ok(_) => {}
+                    Err(error) if error.is_unreadable() => {
+                        let page = unreadable(missing.key.level);
+                        self.state().cache.insert(missing.key, page, None, true);
+                        return Ok(missing.key.end_block());
+                    }
+                    Err(error) => return Err(error),
+                },
+                Prepared::Ready { .. } => {
+                    let frame = state.cache.get(key).expect("it was just prepared");
+                    for word in frame.page_mut() {
+                        *word = MapEntry::from_raw(*word).unwrap_or(MapEntry::Lost).raw();
+                    }
+                    return Ok(key.end_block());
+                }
+            }
+        }
+    }
+
+    /// Let a tree have a copy of its own of every page that it counts as that of the snapshot
+    /// `parent` and that is not the same there; of `older`, where the snapshot has left its pages
+    /// to the tree. All pages of all three can be read.
+    pub fn part(&self, volume: u32, parent: u32, older: u32) -> Result<(), PoolError> {
+        let height = self.state().tree(volume)?.height;
+        let mut ahead = vec![PageKey { volume, level: height, index: 0 }];
+        while let Some(key) = ahead.pop() {
+            match self.seen(key)? {
+                View::Changed => {}
+                View::At(PageRef::Uniform(_)) => continue,
+                View::At(reference @ PageRef::Stored { place, .. }) => {
+                    let tree = self.state().tree(volume)?;
+                    if place.birth <= tree.shared_at(key) {
+                        let left = key.end_block() <= tree.left_to;
+                        let theirs = PageKey { volume: if left { older } else { parent }, ..key };
+                        if self.is_at(theirs, reference)? {
+                            continue;
+                        }
+                        self.make_own(key)?;
+                    } else if key.level == 0 {
+                        continue;
+                    }
+                }
+                View::Missing(_) => unreachable!("what is missing was read"),
+            }
+            if key.level > 0 {
+                let children = 0..REFERENCES_PER_PAGE as u64;
+                ahead.extend(children.map(|child| PageKey {
+                    level: key.level - 1,
+                    index: key.index * REFERENCES_PER_PAGE as u64 + child,
+                    ..key
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// How a tree has a page, with all above it read.
+    fn seen(&self, key: PageKey) -> Result<View, PoolError> {
+        let mut state = self.state();
+        loop {
+            match state.view(key)? {
+                View::Missing(missing) => state = self.read_in(state, missing)?,
+                view => return Ok(view),
+            }
+        }
+    }
+
+    /// Whether a tree, if it is there, has this very page at this place.
+    fn is_at(&self, key: PageKey, reference: PageRef) -> Result<bool, PoolError> {
+        match self.state().tree(key.volume) {
+            Ok(tree) if tree.height >= key.level => {}
+            _ => return Ok(false),
+        }
+        Ok(self.seen(key)? == View::At(reference))
+    }
+
+    /// Copy a page, to be written anew.
+    fn make_own(&self, key: PageKey) -> Result<(), PoolError> {
+        let mut state = self.state();
+        while let Prepared::Missing(missing) = state.prepare(key)? {
+            state = self.read_in(state, missing)?;
         }
         Ok(())
     }

@@ -55,6 +55,13 @@ impl Slots {
         slots
     }
 
+    /// The same where no bitmap that was written says so.
+    pub fn restore_anew(bits: Vec<u64>) -> Self {
+        let mut slots = Self::restore(bits);
+        slots.changed = (0..slots.bitmap_pages()).collect();
+        slots
+    }
+
     /// Space is set aside for slots below `reserved`.
     pub fn grow_reserved(&mut self, reserved: u32) {
         if reserved > self.reserved {
@@ -63,6 +70,11 @@ impl Slots {
             self.used.resize((reserved as usize).div_ceil(64), 0);
             self.kept.resize(self.used.len(), 0);
         }
+    }
+
+    /// Those that the next checkpoint has in use, as bits.
+    pub fn in_use(&self) -> Vec<u64> {
+        self.kept.clone()
     }
 
     /// Whether a slot is in use.

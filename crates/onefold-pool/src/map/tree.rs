@@ -130,6 +130,16 @@ impl Map {
         self.state().slots = Slots::restore(bits);
     }
 
+    /// The same where no bitmap that was written says so.
+    pub fn restore_slots_anew(&self, bits: Vec<u64>) {
+        self.state().slots = Slots::restore_anew(bits);
+    }
+
+    /// The slots that the checkpoint to come has in use, as bits.
+    pub fn slots_in_use(&self) -> Vec<u64> {
+        self.state().slots.in_use()
+    }
+
     /// Forget a volume whose blocks are all holes by now, so that it has no pages but dirty ones.
     pub fn remove(&self, volume: u32) {
         let mut state = self.state();

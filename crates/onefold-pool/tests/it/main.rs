@@ -21,6 +21,7 @@ mod parsers;
 mod punch;
 mod quiet;
 mod reduction;
+mod repair;
 mod rescue;
 mod scrub;
 mod slots;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, SimFolder, SplitMix64};
+use onefold_block::{
+    BlockDevice, BlockError, ByteSize, CrashMode, SimFolder, SplitMix64, ZeroOptions,
+};
 use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
 
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
@@ -418,4 +420,20 @@ fn differences_are_the_blocks_that_changed_and_no_others() {
     assert_eq!(all(["main@b", "main"]), []);
     pool.resize_volume("main", ByteSize(((BLOCKS + 600) * CHUNK) as u64), false).unwrap();
     assert_eq!(all(["main@b", "main"]), [(BLOCKS as u64, 600)]);
+}
+
+#[test]
+fn zeroes_that_a_deleted_snapshot_had_leave_no_page_behind() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(3 * 512 * 4096)).unwrap();
+    volume.write_at(0, &content(1, 4096), false).unwrap();
+    let kept = ZeroOptions { no_hole: true, ..ZeroOptions::default() };
+    volume.write_zeroes(512 * 4096, 512 * 4096, kept).unwrap();
+    pool.snapshot("main@one", 1, false).unwrap();
+    volume.trim(0, 3 * 512 * 4096, true).unwrap();
+    pool.delete_snapshot("main@one").unwrap();
+    while !pool.give_up_deleted(1 << 20).unwrap() {}
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "zeroes");
 }

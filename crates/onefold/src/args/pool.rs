@@ -18,9 +18,13 @@ pub enum PoolCommand {
     Create(PoolCreateArgs),
     /// What a pool holds, saves and uses
     Status(PoolStatusArgs),
-    /// Verify every checksum and every reference, and change nothing
-    #[command(after_help = "Exit status: 0 the pool is sound; 1 something is wrong, and named; \
-        2 it could not be checked.")]
+    /// Verify every checksum and every reference, and change nothing unless --repair is given
+    #[command(after_help = "--repair says first what is wrong, what it will do, and which blocks \
+        are lost or come from an older source; then it does it. Files that it replaces are kept \
+        beside the new ones (docs/rescue.md).\n\
+        Exit status: 0 the pool is sound, or was repaired and has lost nothing; 1 something is \
+        wrong, or blocks are lost or may be old, and named; 2 it could not be checked, or nothing \
+        was done.")]
     Check(PoolCheckArgs),
     /// Win the space of overwritten data back, now
     Reclaim(PoolReclaimArgs),
@@ -90,9 +94,26 @@ pub struct PoolCheckArgs {
     /// Folder of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
+    /// What to do about damage.
+    #[command(flatten)]
+    pub repair: RepairArgs,
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to do about damage to a pool.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct RepairArgs {
+    /// Make the pool sound again, with all that can be had
+    #[arg(long)]
+    pub repair: bool,
+    /// Only say what the repair would do
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
+    /// Don't ask (nothing is asked either when stdin is no terminal)
+    #[arg(long, short, requires = "repair")]
+    pub yes: bool,
 }
 
 /// `onefold pool reclaim`
@@ -166,7 +187,7 @@ pub struct PoolScrubArgs {
 }
 
 /// Bytes in a second, with or without `/s` at the end.
-fn rate(text: &str) -> Result<ByteSize, String> {
+pub(super) fn rate(text: &str) -> Result<ByteSize, String> {
     let size = text.strip_suffix("/s").unwrap_or(text);
     match size.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("nothing would ever be read".to_owned()),

@@ -20,6 +20,7 @@ pub mod pool_create;
 pub mod pool_deduplicate;
 pub mod pool_drain;
 pub mod pool_reclaim;
+pub mod pool_repair;
 pub mod pool_scrub;
 pub mod pool_set;
 pub mod pool_status;

@@ -5,11 +5,13 @@ use onefold_block::ByteSize;
 use onefold_pool::{CheckReport, Pool};
 use serde::Serialize;
 
+use super::pool_repair;
 use crate::args::PoolCheckArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
+use crate::scrub_state::Blocks;
 use crate::table::plural;
 
 #[derive(Serialize)]
@@ -24,10 +26,15 @@ struct CheckJson<'a> {
     chunks: u64,
     bytes: u64,
     references: u64,
+    lost_blocks: u64,
+    lost: Vec<Blocks>,
 }
 
 /// Check the pool and say what is wrong.
 pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
+    if args.repair.repair {
+        return pool_repair::run(args, printer);
+    }
     open_pool::must_exist(&args.pool)?;
     let bar = progress::bytes(printer, "checking", Some(0));
     let report = Pool::check_at(&args.pool, &mut |done, total| {
@@ -46,6 +53,9 @@ pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
         if unnamed > 0 {
             printer.data(&format!("and {} more\n", plural(unnamed, "problem", "problems")))?;
         }
+        for line in pool_repair::lines(&report.lost, "lost in an earlier repair") {
+            printer.data(&line)?;
+        }
         for note in &report.notes {
             printer.note(&format!("note: {note}"));
         }
@@ -62,6 +72,13 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
         ByteSize(report.bytes),
         plural(report.references, "reference", "references")
     );
+    if report.is_sound() && !report.lost.is_empty() {
+        let lost = plural(report.lost.total, "block", "blocks");
+        let said =
+            format!("pool '{at}' is sound, but {lost} were lost in an earlier repair: {read}");
+        return Err(Failure::bad(said)
+            .hint("they are errors to read until they are written again, trimmed or deleted"));
+    }
     if report.is_sound() {
         printer.note(&format!("pool '{at}' is sound: {read}"));
         return Ok(());
@@ -74,7 +91,8 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
             .hint(format!("what is left can be read: onefold volume list {at} --rescue"))
     } else {
         failure.hint("nothing was changed; what is intact can be read: onefold serve --read-only")
-    })
+    }
+    .hint(format!("what a repair would do: onefold pool check {at} --repair --dry-run")))
 }
 
 fn json<'a>(args: &PoolCheckArgs, report: &'a CheckReport) -> CheckJson<'a> {
@@ -89,5 +107,7 @@ fn json<'a>(args: &PoolCheckArgs, report: &'a CheckReport) -> CheckJson<'a> {
         chunks: report.chunks,
         bytes: report.bytes,
         references: report.references,
+        lost_blocks: report.lost.total,
+        lost: pool_repair::ranges(&report.lost),
     }
 }

@@ -259,3 +259,70 @@ fn a_pool_that_lost_its_supers_is_not_told_to_be_made_anew() {
     fs::rename(sandbox.path("saved/super.0"), sandbox.path("pool/super.0")).unwrap();
     sandbox.check("pool");
 }
+
+#[test]
+fn a_repair_says_first_what_it_does_and_leaves_a_sound_pool() {
+    let sandbox = Sandbox::new();
+    pool_with_data(&sandbox);
+    let said = sandbox.ok(&["pool", "check", "pool", "--repair"]);
+    assert!(said.err.contains("nothing to repair"), "{}", said.err);
+    let said = sandbox.onefold(&["pool", "check", "pool", "--dry-run"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    // The header of the map: nothing is lost.
+    let map = sandbox.path("pool/map");
+    let mut bytes = fs::read(&map).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&map, &bytes).unwrap();
+    let before = sandbox.files("pool");
+    let said = sandbox.onefold(&["pool", "check", "pool", "--repair", "--dry-run"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.text().contains("wrong:\n  corrupt map at byte 0"), "{}", said.text());
+    assert!(said.text().contains("to be done:\n  write the map"), "{}", said.text());
+    assert!(before == sandbox.files("pool"), "a dry run changes nothing");
+    let said = sandbox.ok(&["pool", "check", "pool", "--repair", "--json"]);
+    let json = said.json();
+    assert_eq!((&json["repaired"], &json["lossless"]), (&true.into(), &true.into()), "{json}");
+    sandbox.check("pool");
+    sandbox.ok(&["volume", "export", "pool", "v", "copy"]);
+    let data = fs::read(sandbox.path("data")).unwrap();
+    assert!(fs::read(sandbox.path("copy")).unwrap()[..data.len()] == data);
+    // A record: the blocks that it was are named, and stay errors.
+    let container = sandbox.path("pool/containers/00000001.container");
+    let mut bytes = fs::read(&container).unwrap();
+    bytes[1 << 20] ^= 4;
+    fs::write(&container, bytes).unwrap();
+    let said = sandbox.onefold(&["pool", "check", "pool", "--repair"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.text().contains(": lost, an error to read\n"), "{}", said.text());
+    assert!(said.err.contains("1 block is lost"), "{}", said.err);
+    let said = sandbox.onefold(&["pool", "check", "pool", "--json"]);
+    let json = said.json();
+    assert_eq!((said.code, &json["sound"]), (Some(1), &true.into()), "{json}");
+    assert_eq!(json["lost_blocks"], 1, "{json}");
+    let said = sandbox.onefold(&["volume", "export", "pool", "v", "copy2", "--skip-damaged"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(sandbox.path("pool/map.before-repair-1").exists());
+    assert!(sandbox.path("pool/containers/00000001.container.before-repair-2").exists());
+}
+
+#[test]
+fn an_interrupted_repair_is_named_by_every_command_and_finished_by_the_next() {
+    let sandbox = Sandbox::new();
+    pool_with_data(&sandbox);
+    fs::write(sandbox.path("pool/repair"), "onefold repair 1\n").unwrap();
+    for command in [
+        &["pool", "check", "pool"][..],
+        &["pool", "status", "pool"],
+        &["volume", "list", "pool"],
+        &["volume", "list", "pool", "--rescue"],
+        &["serve", "pool", "--run", "true"],
+        &["pool", "check", "pool", "--repair", "--dry-run"],
+    ] {
+        let said = sandbox.onefold(command);
+        assert_eq!(said.code, Some(1), "{command:?}: {}", said.err);
+        let told = format!("{}{}", said.text(), said.err);
+        assert!(told.contains("repair of this pool was interrupted"), "{command:?}: {told}");
+    }
+    sandbox.ok(&["pool", "check", "pool", "--repair"]);
+    sandbox.check("pool");
+}

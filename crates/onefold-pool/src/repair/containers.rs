@@ -1,0 +1,206 @@
+//! What can be had of each container, whatever is damaged of it.
+//! Room: onefold-pool.
+//! In: a container's file, and what the container table says. Out: its good records with what is
+//! known of them, and whether it must be written anew.
+//! Invariant: a record counts as good if its checksum holds, at its place, and it decompresses.
+
+use std::collections::BTreeMap;
+
+use onefold_block::{ContainerId, StoreError};
+use onefold_content::Decompressor;
+
+use crate::container::directories;
+use crate::container::table::ContainerInfo;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container::{
+    self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES, HEADER_BYTES, Owner, directory_bytes,
+};
+use crate::format::record;
+use crate::pba::{CHUNKS_PER_CONTAINER_MAX, Location, Pba, UNIT_BYTES};
+
+/// Read in pieces of this where not all of a container can be read.
+const PIECE_BYTES: usize = 4096;
+
+/// What is known of a container that is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// The journal's epoch when it was made, or that of the one before if its header is damaged.
+    pub epoch: u64,
+    /// Its length when the repair is done.
+    pub len_bytes: u32,
+    /// Its records.
+    pub chunks: u32,
+    /// Pages of 4 KiB that may be gone.
+    pub punched: u16,
+    /// It must be written anew.
+    pub rewrite: bool,
+}
+
+/// A container, looked at record by record.
+pub struct Examined {
+    /// Its bytes as far as they could be read, zeroes elsewhere.
+    pub bytes: Vec<u8>,
+    /// The epoch in its header, if that is good.
+    pub epoch: Option<u64>,
+    /// Its good records in order.
+    pub entries: Vec<DirectoryEntry>,
+    /// It is not as a sealed container must be.
+    pub rewrite: bool,
+}
+
+impl Examined {
+    /// Its length if it is written with the good records alone.
+    pub fn sealed_len(&self) -> usize {
+        records_end(&self.entries) + directory_bytes(self.entries.len())
+    }
+
+    /// Its bytes if it is written with the good records alone.
+    pub fn sealed(mut self, id: ContainerId, uuid: &[u8; 16], epoch: u64) -> Vec<u8> {
+        let end = records_end(&self.entries);
+        self.bytes.truncate(end);
+        self.bytes.resize(end, 0);
+        let header = container::encode_header(id, uuid, self.epoch.unwrap_or(epoch));
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header);
+        self.bytes.extend(container::encode_directory(id, &self.entries, end));
+        self.bytes
+    }
+}
+
+fn records_end(entries: &[DirectoryEntry]) -> usize {
+    entries.last().map_or(HEADER_BYTES, |entry| entry.location.end_bytes())
+}
+
+/// Look at a container; `None` if there is no such, or it is another pool's.
+pub fn examine(
+    inner: &Inner,
+    id: ContainerId,
+    former: Option<&ContainerInfo>,
+) -> Result<Option<Examined>, PoolError> {
+    let Some((bytes, whole)) = read(inner, id)? else { return Ok(None) };
+    let header = container::check_header(&bytes, id, &inner.identity.uuid);
+    if header.is_err() && is_foreign(inner, id, &bytes) {
+        return Ok(None);
+    }
+    let punched = former.is_some_and(|info| info.punched > 0);
+    let sealed_as_known =
+        former.is_none_or(|info| info.len_bytes == 0 || info.len_bytes as usize == bytes.len());
+    let directory = directories::of(&bytes, id).ok().filter(|_| whole && sealed_as_known);
+    let mut rewrite = header.is_err() || directory.is_none();
+    let mut judge = Judge::new(inner, id, &bytes);
+    let entries = match directory {
+        Some(directory) => {
+            let mut good = Vec::with_capacity(directory.len());
+            for entry in directory {
+                match judge.fingerprinted(entry.location) {
+                    Some(found) => {
+                        rewrite |= found.fingerprint != entry.fingerprint;
+                        good.push(DirectoryEntry { owner: entry.owner, ..found });
+                    }
+                    // Nothing refers to what was punched; if something does, it is lost.
+                    None => rewrite |= !punched,
+                }
+            }
+            good
+        }
+        None => judge.walk(&remnants(&bytes, id)),
+    };
+    let epoch = header.ok();
+    let mut examined = Examined { bytes, epoch, entries, rewrite };
+    let most = inner.settings.container_bytes as usize;
+    while examined.entries.len() > CHUNKS_PER_CONTAINER_MAX
+        || rewrite && examined.sealed_len() > most
+    {
+        examined.entries.pop();
+    }
+    Ok(Some(examined))
+}
+
+/// The bytes of a container, no more than one can have, and whether they are all that there is.
+fn read(inner: &Inner, id: ContainerId) -> Result<Option<(Vec<u8>, bool)>, PoolError> {
+    let len = match inner.plain.len(id) {
+        Ok(len) => len,
+        Err(StoreError::NotFound { .. }) => return Ok(None),
+        // Whoever may not open it must not take its blocks for lost.
+        Err(error) => return Err(error.into()),
+    };
+    let most = u64::from(inner.settings.container_bytes);
+    let mut bytes = vec![0; len.min(most) as usize];
+    let mut whole = len <= most;
+    if inner.plain.read(id, 0, &mut bytes).is_err() {
+        whole = false;
+        for (number, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
+            if inner.plain.read(id, (number * PIECE_BYTES) as u64, piece).is_err() {
+                piece.fill(0);
+            }
+        }
+    }
+    Ok(Some((bytes, whole)))
+}
+
+/// Whether an intact header says that the container is another pool's.
+fn is_foreign(inner: &Inner, id: ContainerId, bytes: &[u8]) -> bool {
+    let Some(uuid) = bytes.get(12..28).and_then(|uuid| <[u8; 16]>::try_from(uuid).ok()) else {
+        return false;
+    };
+    uuid != inner.identity.uuid && container::check_header(bytes, id, &uuid).is_ok()
+}
+
+/// Entries of a directory that are good by themselves, by the place of their records. They end
+/// where the footer is, good or not.
+pub fn remnants(bytes: &[u8], id: ContainerId) -> BTreeMap<Location, DirectoryEntry> {
+    let mut found = BTreeMap::new();
+    let mut end = bytes.len().saturating_sub(FOOTER_BYTES);
+    for _ in 0..CHUNKS_PER_CONTAINER_MAX {
+        let Some(start) = end.checked_sub(ENTRY_BYTES).filter(|&start| start >= HEADER_BYTES)
+        else {
+            break;
+        };
+        if let Some(entry) = container::decode_entry(&bytes[start..end], id) {
+            found.insert(entry.location, entry);
+        }
+        end = start;
+    }
+    found
+}
+
+/// Tells good records from others.
+struct Judge<'a> {
+    inner: &'a Inner,
+    id: ContainerId,
+    bytes: &'a [u8],
+    decompressor: Decompressor,
+    chunk: Vec<u8>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(inner: &'a Inner, id: ContainerId, bytes: &'a [u8]) -> Self {
+        let chunk = vec![0; inner.chunk_bytes()];
+        Self { inner, id, bytes, decompressor: Decompressor::new(), chunk }
+    }
+
+    /// The record at this place with the fingerprint of its chunk, without an owner, if it is good.
+    fn fingerprinted(&mut self, location: Location) -> Option<DirectoryEntry> {
+        let record = self.bytes.get(location.offset_bytes()..location.end_bytes())?;
+        let pba = Pba { container: self.id, location };
+        record::decode(record, pba, &mut self.decompressor, &mut self.chunk).ok()?;
+        let fingerprint = container::kept(&self.inner.fingerprinter.hash(&self.chunk));
+        Some(DirectoryEntry { fingerprint, location, owner: Owner::UNKNOWN })
+    }
+
+    /// All good records, from one to the next, with the owners that are known.
+    fn walk(&mut self, known: &BTreeMap<Location, DirectoryEntry>) -> Vec<DirectoryEntry> {
+        let (mut entries, mut at) = (Vec::new(), HEADER_BYTES);
+        while at < self.bytes.len() {
+            let probed = record::probe(self.bytes, at, self.id, self.chunk.len());
+            let Some(found) = probed.and_then(|location| self.fingerprinted(location)) else {
+                at += UNIT_BYTES;
+                continue;
+            };
+            let owner = known.get(&found.location).map_or(Owner::UNKNOWN, |entry| entry.owner);
+            at = found.location.end_bytes();
+            entries.push(DirectoryEntry { owner, ..found });
+        }
+        entries
+    }
+}

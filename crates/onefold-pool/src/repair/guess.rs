@@ -1,0 +1,211 @@
+//! A checkpoint for a pool that has lost both: what containers say of themselves.
+//! Room: onefold-pool.
+//! In: the containers, and what a key is to be if the former one is lost. Out: a checkpoint with a
+//! volume for each owner that a directory names, in which every block is lost so far.
+//! Cost: reads the directories of all containers.
+
+use std::collections::BTreeMap;
+
+use onefold_block::{ByteSize, ChunkSize, ContainerId, ContainerStore, Media};
+use onefold_content::{Codec, Compression, Decompressor, FingerprintKind, Fingerprinter};
+
+use super::containers::remnants;
+use crate::container::directories;
+use crate::engine::Files;
+use crate::error::PoolError;
+use crate::format::container::{self, DirectoryEntry, HEADER_BYTES, Owner};
+use crate::format::record;
+use crate::format::superblock::{Features, KIND_VOLUME, LOST_BLOCKS, Superblock, VolumeRecord};
+use crate::journal;
+use crate::map::{PageRef, VOLUME_NUMBER_MAX, height_for};
+use crate::pba::{CONTAINER_BYTES_MAX, Pba, RAW_HOLE, RAW_LOST};
+use crate::settings::{PoolIdentity, PoolSettings};
+use crate::volumes::BLOCKS_MAX;
+
+/// Containers from which settings are learnt.
+const SAMPLED_MAX: usize = 16;
+/// Records of each of these.
+const RECORDS_SAMPLED_MAX: usize = 64;
+
+/// Owners that directories name, with one past the last block of each.
+pub type Owners = BTreeMap<u32, u64>;
+
+/// Note the owners of these records.
+pub fn note_owners(owners: &mut Owners, entries: impl IntoIterator<Item = DirectoryEntry>) {
+    for entry in entries {
+        let Owner { volume, lba } = entry.owner;
+        if volume != 0 && volume <= VOLUME_NUMBER_MAX && lba.get() < BLOCKS_MAX {
+            let end = owners.entry(volume).or_default();
+            *end = (*end).max(lba.get() + 1);
+        }
+    }
+}
+
+/// The record of a volume of which nothing is known but its blocks, all of them lost so far.
+pub fn recovered(number: u32, blocks: u64, chunk_bytes: u64, birth: u64) -> VolumeRecord {
+    VolumeRecord {
+        number,
+        name: format!("recovered-{number}"),
+        size_bytes: blocks * chunk_bytes,
+        height: height_for(blocks),
+        root: PageRef::Uniform(RAW_LOST).raw(),
+        mapped_chunks: 0,
+        deleting: false,
+        kind: KIND_VOLUME,
+        origin: 0,
+        birth,
+        created_seconds: 0,
+        parent: 0,
+        held: false,
+        dropped: 0,
+    }
+}
+
+/// A container's directory, or what is left of it.
+pub fn owners_of(store: &dyn ContainerStore, id: ContainerId) -> Vec<DirectoryEntry> {
+    let Ok(len) = store.len(id) else { return Vec::new() };
+    if let Ok(entries) = directories::load(store, id, len) {
+        return entries;
+    }
+    let mut bytes = vec![0; len.min(CONTAINER_BYTES_MAX as u64) as usize];
+    if store.read(id, 0, &mut bytes).is_err() {
+        return Vec::new();
+    }
+    remnants(&bytes, id).into_values().collect()
+}
+
+/// A checkpoint made up from containers and the journal.
+pub fn superblock(
+    files: &Files,
+    store: &dyn ContainerStore,
+    fresh: PoolIdentity,
+) -> Result<Superblock, PoolError> {
+    let ids = store.list()?;
+    let uuid = uuid(store, &ids)?;
+    let (mut sequence, mut longest) = (1, 0);
+    let (mut owners, mut samples) = (Owners::new(), Vec::new());
+    for &id in &ids {
+        let mut header = [0; HEADER_BYTES];
+        if store.read(id, 0, &mut header).is_err() {
+            continue;
+        }
+        let Ok(epoch) = container::check_header(&header, id, &uuid) else { continue };
+        sequence = sequence.max(epoch);
+        longest = longest.max(store.len(id)?.min(CONTAINER_BYTES_MAX as u64));
+        let entries = owners_of(store, id);
+        note_owners(&mut owners, entries.iter().copied());
+        if samples.len() < SAMPLED_MAX && !entries.is_empty() {
+            samples.push((id, entries));
+        }
+    }
+    sequence = sequence.max(journal_epoch(&*files.journal)).max(1);
+    let learnt = learn(store, &samples, fresh.key)?;
+    let smallest = u64::from(PoolSettings::CONTAINER_BYTES_MIN);
+    let container_bytes = longest.next_power_of_two().max(smallest) as u32;
+    let settings = PoolSettings { container_bytes, ..learnt };
+    let chunk = settings.chunk_size.bytes64();
+    let volumes: Vec<VolumeRecord> = owners
+        .iter()
+        .map(|(&number, &blocks)| recovered(number, blocks, chunk, sequence))
+        .collect();
+    Ok(Superblock {
+        sequence,
+        identity: PoolIdentity { uuid, key: fresh.key },
+        features: Features { may_only_read: LOST_BLOCKS, ..Features::default() },
+        settings,
+        next_container: 1,
+        next_volume: volumes.last().map_or(1, |last| last.number + 1),
+        volumes,
+        table: PageRef::Uniform(RAW_HOLE).raw(),
+        slots: PageRef::Uniform(RAW_HOLE).raw(),
+        slot_pages: 0,
+    })
+}
+
+/// The pool that most containers say they belong to.
+fn uuid(store: &dyn ContainerStore, ids: &[ContainerId]) -> Result<[u8; 16], PoolError> {
+    let mut votes: BTreeMap<[u8; 16], usize> = BTreeMap::new();
+    for &id in ids {
+        let mut header = [0; HEADER_BYTES];
+        if store.read(id, 0, &mut header).is_err() {
+            continue;
+        }
+        let uuid = header[12..28].try_into().expect("sixteen bytes");
+        match container::check_header(&header, id, &uuid) {
+            Ok(_) => *votes.entry(uuid).or_default() += 1,
+            Err(error) if error.is_other_format() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let most = votes.into_iter().max_by_key(|(_, votes)| *votes);
+    if ids.is_empty() {
+        return Err(PoolError::NoPool);
+    }
+    most.map(|(uuid, _)| uuid).ok_or_else(|| {
+        let problem = "neither checkpoint can be read, and no container is left that says to which \
+                       pool it belongs: there is nothing to repair from";
+        PoolError::corrupt("super.0 and super.1", 0, problem)
+    })
+}
+
+/// The epoch of the journal, 0 if it does not say.
+fn journal_epoch(media: &dyn Media) -> u64 {
+    let frames = journal::good_frames(media, 0).unwrap_or_default();
+    frames.last().map_or(0, |frame| frame.epoch)
+}
+
+/// What records say of how they were stored.
+fn learn(
+    store: &dyn ContainerStore,
+    samples: &[(ContainerId, Vec<DirectoryEntry>)],
+    key: [u8; 32],
+) -> Result<PoolSettings, PoolError> {
+    let mut decompressor = Decompressor::new();
+    let mut votes: BTreeMap<(usize, u8), usize> = BTreeMap::new();
+    let (mut lz4, mut zstd) = (false, false);
+    for (id, entries) in samples {
+        for entry in entries.iter().take(RECORDS_SAMPLED_MAX) {
+            let mut bytes = vec![0; entry.location.len_bytes()];
+            let at = entry.location.offset_bytes() as u64;
+            let pba = Pba { container: *id, location: entry.location };
+            if store.read(*id, at, &mut bytes).is_err() {
+                continue;
+            }
+            let Ok((codec, payload)) = record::verify(&bytes, pba) else { continue };
+            lz4 |= codec == Codec::Lz4;
+            zstd |= codec == Codec::Zstd;
+            for bits in 12..=16 {
+                let mut chunk = vec![0; 1 << bits];
+                if decompressor.decompress_into(codec, payload, &mut chunk).is_err() {
+                    continue;
+                }
+                let kind = kind_of(&chunk, entry, key);
+                *votes.entry((1 << bits, kind.id())).or_default() += 1;
+                break;
+            }
+        }
+    }
+    let Some(((chunk_bytes, kind), _)) = votes.into_iter().max_by_key(|(_, votes)| *votes) else {
+        let problem = "neither checkpoint can be read, and no record of the containers can be";
+        return Err(PoolError::corrupt("super.0 and super.1", 0, problem));
+    };
+    let compression = match (lz4, zstd) {
+        (_, true) => Compression::Zstd(3),
+        (true, false) => Compression::Lz4,
+        (false, false) => Compression::default(),
+    };
+    let chunk_size = ChunkSize::new(ByteSize(chunk_bytes as u64)).expect("4 KiB to 64 KiB");
+    let fingerprint = FingerprintKind::from_id(kind).expect("it is one's number");
+    Ok(PoolSettings { chunk_size, fingerprint, compression, ..PoolSettings::default() })
+}
+
+/// Which kind of fingerprint of a chunk its directory has: what none of those is that need no key
+/// had one that is lost.
+fn kind_of(chunk: &[u8], entry: &DirectoryEntry, key: [u8; 32]) -> FingerprintKind {
+    let unkeyed = [FingerprintKind::Sha256, FingerprintKind::Sha1, FingerprintKind::Crc32];
+    let is = |kind: &FingerprintKind| {
+        let found = Fingerprinter::with_key(*kind, key).hash(chunk);
+        container::kept(&found) == entry.fingerprint
+    };
+    unkeyed.into_iter().find(is).unwrap_or(FingerprintKind::Blake3)
+}

@@ -1,0 +1,224 @@
+//! Blocks that are lost, had again from what containers say for which block a record was written.
+//! Room: onefold-pool.
+//! In: lost blocks. Out: entries for those of which a container has a record. Newest first: by the
+//! epoch in the container's header, its number, and the place in it.
+//! Invariant: a block that is restored here reads as something that was once written there, and is
+//! listed, as it may be older than what was there last.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use onefold_block::{ContainerId, Lba};
+
+use super::containers::{Held, examine};
+use super::guess::Owners;
+use super::report::{ByVolume, Ranges};
+use crate::container::directories;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::format::container::DirectoryEntry;
+use crate::format::frame::Change;
+use crate::pba::{MapEntry, Pba};
+
+/// The containers that are kept.
+pub type Kept = BTreeMap<ContainerId, Held>;
+
+/// What the journal's frames explain, where others of it are missing.
+#[derive(Default)]
+pub struct Explained {
+    /// Records that a frame refers to.
+    records: HashSet<u64>,
+    /// Blocks that a frame changed that comes after a missing one, by volume.
+    changed: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl Explained {
+    /// A frame that was followed says so.
+    pub fn note(&mut self, change: &Change, after_gap: bool) {
+        let (volume, first, count) = match change {
+            Change::Run { volume, first, entries } => {
+                let stored = entries.iter().filter(|entry| entry.pba().is_some());
+                self.records.extend(stored.map(|entry| entry.raw()));
+                (*volume, *first, entries.len() as u64)
+            }
+            Change::Fill { volume, first, count, .. } => (*volume, *first, *count),
+        };
+        if after_gap {
+            self.changed.entry(volume).or_default().push((first.get(), count));
+        }
+    }
+
+    /// Ranges in order, joined, for asking.
+    fn changed(&self) -> ByVolume {
+        let join = |ranges: &Vec<(u64, u64)>| {
+            let mut sorted = ranges.clone();
+            sorted.sort_unstable();
+            let mut joined: Vec<(u64, u64)> = Vec::with_capacity(sorted.len());
+            for (first, count) in sorted {
+                match joined.last_mut() {
+                    Some((from, len)) if *from + *len >= first => {
+                        *len = (*len).max(first + count - *from);
+                    }
+                    _ => joined.push((first, count)),
+                }
+            }
+            Ranges(joined)
+        };
+        self.changed.iter().map(|(volume, ranges)| (*volume, join(ranges))).collect()
+    }
+}
+
+/// Blocks that were restored, by volume, in any order.
+pub type Restored = BTreeMap<u32, Vec<u64>>;
+
+/// Where a record comes in the order in which they were written.
+type Age = (u64, ContainerId, usize);
+
+fn age(kept: &Kept, pba: Pba) -> Option<Age> {
+    let held = kept.get(&pba.container)?;
+    Some((held.epoch, pba.container, pba.location.offset_bytes()))
+}
+
+/// Containers from the newest to the oldest.
+fn newest_first(kept: &Kept) -> Vec<ContainerId> {
+    let mut ids: Vec<(u64, ContainerId)> =
+        kept.iter().map(|(id, held)| (held.epoch, *id)).collect();
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    ids.into_iter().map(|(_, id)| id).collect()
+}
+
+/// The good records of a container that is kept.
+pub fn good_entries(
+    inner: &Inner,
+    id: ContainerId,
+    held: &Held,
+) -> Result<Vec<DirectoryEntry>, PoolError> {
+    if !held.rewrite && held.punched == 0 {
+        return directories::load(&*inner.plain, id, held.len_bytes.into());
+    }
+    let info = inner.engine().table.get(id).copied();
+    let examined = examine(inner, id, info.as_ref())?;
+    Ok(examined.map(|examined| examined.entries).unwrap_or_default())
+}
+
+/// Restore blocks that are lost. A snapshot's were its volume's when it was made, and a clone's the
+/// snapshot's.
+pub fn restore_lost(
+    inner: &Inner,
+    kept: &Kept,
+    lost: &ByVolume,
+    restored: &mut Restored,
+) -> Result<(), PoolError> {
+    let asking = asking(inner, lost);
+    if asking.is_empty() {
+        return Ok(());
+    }
+    for id in newest_first(kept) {
+        let held = &kept[&id];
+        for entry in good_entries(inner, id, held)?.iter().rev() {
+            let Some(askers) = asking.get(&entry.owner.volume) else { continue };
+            let (lba, pba) = (entry.owner.lba, Pba { container: id, location: entry.location });
+            for &(number, before) in askers {
+                let asks = lost.get(&number).is_some_and(|ranges| ranges.contains(lba.get()));
+                if !asks || before.is_some_and(|birth| held.epoch >= birth) {
+                    continue;
+                }
+                if current(inner, number, lba)? == Some(MapEntry::Lost) {
+                    set(inner, number, lba, pba)?;
+                    restored.entry(number).or_default().push(lba.get());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Volumes and snapshots with lost blocks by the volumes that wrote them, and before which
+/// checkpoint.
+fn asking(inner: &Inner, lost: &ByVolume) -> BTreeMap<u32, Vec<(u32, Option<u64>)>> {
+    let mut asking: BTreeMap<u32, Vec<(u32, Option<u64>)>> = BTreeMap::new();
+    for &number in lost.keys() {
+        let mut seen = BTreeSet::new();
+        let mut next = inner.volume_by_number(number);
+        let mut before: Option<u64> = None;
+        while let Some(tree) = next {
+            if !seen.insert(tree.number) {
+                break;
+            }
+            if tree.is_snapshot {
+                before = Some(before.map_or(tree.birth, |before| before.min(tree.birth)));
+                next = inner.volume_by_number(tree.origin);
+                if next.is_none() && tree.origin != 0 {
+                    asking.entry(tree.origin).or_default().push((number, before));
+                }
+                continue;
+            }
+            asking.entry(tree.number).or_default().push((number, before));
+            next = inner.volume_by_number(tree.origin);
+        }
+    }
+    asking
+}
+
+/// Set blocks to what containers made since the checkpoint say was written for them, where the
+/// frames that are left do not explain it.
+pub fn follow_containers(
+    inner: &Inner,
+    (kept, first_unknown): (&Kept, u32),
+    explained: &Explained,
+    restored: &mut Restored,
+) -> Result<(), PoolError> {
+    let changed = explained.changed();
+    for id in newest_first(kept).into_iter().filter(|id| id.get() >= first_unknown) {
+        for entry in good_entries(inner, id, &kept[&id])?.iter().rev() {
+            let (number, lba) = (entry.owner.volume, entry.owner.lba);
+            let pba = Pba { container: id, location: entry.location };
+            let known = changed.get(&number).is_some_and(|ranges| ranges.contains(lba.get()))
+                || explained.records.contains(&MapEntry::Stored(pba).raw());
+            if known {
+                continue;
+            }
+            let Some(now) = current(inner, number, lba)? else { continue };
+            let newer = now.pba().filter(|now| now.container.get() >= first_unknown);
+            if newer.and_then(|now| age(kept, now)) >= age(kept, pba) {
+                continue;
+            }
+            set(inner, number, lba, pba)?;
+            restored.entry(number).or_default().push(lba.get());
+        }
+    }
+    Ok(())
+}
+
+/// Owners that no checkpoint knows, of records in containers made since.
+pub fn unknown_owners(
+    inner: &Inner,
+    (kept, first_unknown, next_volume): (&Kept, u32, u32),
+) -> Result<Owners, PoolError> {
+    let mut owners = Owners::new();
+    for (&id, held) in kept.range(ContainerId::new(first_unknown)..) {
+        super::guess::note_owners(&mut owners, good_entries(inner, id, held)?);
+    }
+    owners.retain(|&number, _| number >= next_volume && inner.volume_by_number(number).is_none());
+    Ok(owners)
+}
+
+/// What a volume has at a block; `None` if there is no such.
+fn current(inner: &Inner, number: u32, lba: Lba) -> Result<Option<MapEntry>, PoolError> {
+    let Some(volume) = inner.volume_by_number(number) else { return Ok(None) };
+    if volume.is_snapshot && lba.get() >= volume.blocks(inner.chunk_bytes()) {
+        return Ok(None);
+    }
+    if lba.get() >= volume.blocks(inner.chunk_bytes()) {
+        return Ok(None);
+    }
+    let mut entries = Vec::with_capacity(1);
+    match inner.map.entries(number, lba, 1, &mut entries) {
+        Ok(()) => Ok(Some(entries[0])),
+        Err(error) if error.is_unreadable() => Ok(Some(MapEntry::Lost)),
+        Err(error) => Err(error),
+    }
+}
+
+fn set(inner: &Inner, number: u32, lba: Lba, pba: Pba) -> Result<(), PoolError> {
+    inner.map.set_over_damage(number, lba, &[MapEntry::Stored(pba)], &mut |_| {})
+}

@@ -1,0 +1,326 @@
+//! Passes over maps that are to lead nowhere but to good records.
+//! Room: onefold-pool.
+//! In: the trees as far as they can be read, and the good records of some containers. Out: trees of
+//! which every page can be read; what cannot be had is lost.
+//! Invariants: (1) an entry stays as it is, is had from who shares the page, or becomes lost; (2) a
+//! page that a tree counts as that of the snapshot it was made from is that snapshot's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use onefold_block::{ContainerId, Lba};
+
+use super::report::{ByVolume, Ranges};
+use crate::engine::{Inner, VolumeState};
+use crate::error::PoolError;
+use crate::format::superblock::Superblock;
+use crate::map::{ENTRIES_PER_PAGE, Root};
+use crate::pba::{Location, MapEntry};
+
+/// The good records of some containers, in order, and whether anything refers to each.
+#[derive(Default)]
+pub struct Places {
+    /// Of these containers.
+    pub good: BTreeMap<ContainerId, Vec<(Location, bool)>>,
+    /// All containers that there are; what others are to hold is lost.
+    pub there: BTreeSet<ContainerId>,
+}
+
+impl Places {
+    /// Mark a record as referred to; false if there is no such.
+    fn refer(&mut self, container: ContainerId, location: Location) -> bool {
+        let Some(good) = self.good.get_mut(&container) else {
+            return self.there.contains(&container);
+        };
+        let found = good.binary_search_by_key(&location, |(location, _)| *location);
+        found.map(|at| good[at].1 = true).is_ok()
+    }
+}
+
+/// Slots of the map file, as bits.
+pub struct SlotBits(Vec<u64>);
+
+impl SlotBits {
+    /// Room for the slots of a file, none in use but the header.
+    pub fn new(slots: u64) -> Self {
+        let mut bits = vec![0; slots.max(1).div_ceil(64) as usize];
+        bits[0] = 1;
+        Self(bits)
+    }
+
+    /// Mark a slot; false if it was marked. One past the end counts as marked: nothing is there.
+    pub fn mark(&mut self, slot: u32) -> bool {
+        let bit = 1 << (slot % 64);
+        let Some(word) = self.0.get_mut(slot as usize / 64) else { return false };
+        let newly = *word & bit == 0;
+        *word |= bit;
+        newly
+    }
+
+    /// The bits.
+    pub fn into_bits(self) -> Vec<u64> {
+        self.0
+    }
+}
+
+/// Slots that pages of these trees are in, those that cannot be read among them; and whether any
+/// page above the leaves cannot be.
+pub fn reach(inner: &Inner, of: &Superblock, slots: u64) -> (SlotBits, bool) {
+    let (mut bits, mut hurt) = (SlotBits::new(slots), false);
+    for volume in &of.volumes {
+        let root = Root { height: volume.height, reference: volume.root };
+        inner.map.walk(volume.number, root, of.sequence, &mut |page| {
+            hurt |= page.is_err();
+            page.is_ok_and(|page| bits.mark(page.place.slot))
+        });
+    }
+    (bits, hurt)
+}
+
+/// Let trees have to themselves what the snapshot that they were made from has no longer at the
+/// same place: it would go with the last who counts it as its own.
+pub fn part(inner: &Inner) -> Result<(), PoolError> {
+    let mut all = inner.all_volumes();
+    // A snapshot comes before whoever was made from it.
+    all.sort_by_key(|volume| (!volume.is_snapshot, volume.number));
+    for volume in all {
+        let parent = volume.parent.load(Ordering::Acquire);
+        let Some(parent) = inner.volume_by_number(parent) else { continue };
+        let older = parent.parent.load(Ordering::Acquire);
+        inner.map.part(volume.number, parent.number, older)?;
+    }
+    Ok(())
+}
+
+/// Whether any distinct page cannot be read, or any entry leads to no good record. Marks what is
+/// referred to.
+pub fn is_hurt(inner: &Inner, places: &mut Places) -> Result<bool, PoolError> {
+    let mut hurt = false;
+    for volume in inner.all_volumes() {
+        let mut pass = Pass { inner, volume: &volume, at: 0, own: true };
+        let mut entries = Vec::new();
+        while let Some(step) = pass.next(&mut entries)? {
+            match step {
+                Step::Skip => {}
+                Step::Lost(..) => hurt = true,
+                Step::Damaged(first) => {
+                    hurt = true;
+                    pass.at = inner.map.past_damage(volume.number, Lba::new(first));
+                }
+                Step::Leaf(_) => {
+                    for pba in entries.iter().filter_map(|entry| entry.pba()) {
+                        hurt |= !places.refer(pba.container, pba.location);
+                    }
+                }
+            }
+        }
+    }
+    Ok(hurt)
+}
+
+/// Let every block of every volume and snapshot be lost that cannot be had; `lost` is what is lost
+/// then.
+pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(), PoolError> {
+    let mut all = inner.all_volumes();
+    // Whoever has a snapshot's pages comes before it.
+    all.sort_by_key(|volume| (volume.is_snapshot, std::cmp::Reverse(volume.number)));
+    for volume in all {
+        let number = volume.number;
+        let mut pass = Pass { inner, volume: &volume, at: 0, own: false };
+        let mut entries = Vec::new();
+        let ranges = lost.entry(number).or_default();
+        let mut found = std::mem::take(ranges);
+        found.0.clear();
+        while let Some(step) = pass.next(&mut entries)? {
+            match step {
+                Step::Skip => {}
+                Step::Lost(first, count) => found.push(first, count),
+                Step::Damaged(first) => {
+                    let end = inner.map.lose(number, Lba::new(first))?;
+                    if volume.is_snapshot {
+                        let end = end.min(volume.blocks(inner.chunk_bytes()));
+                        have_from_heirs(inner, &volume, first, end)?;
+                    }
+                    // What is there now is looked at like everything else.
+                    pass.at = first;
+                }
+                Step::Leaf(first) => {
+                    for (lba, entry) in (first..).zip(&entries) {
+                        let bad = match entry {
+                            MapEntry::Stored(pba) => !places.refer(pba.container, pba.location),
+                            MapEntry::Lost => true,
+                            MapEntry::Hole | MapEntry::Zero => false,
+                        };
+                        if bad {
+                            found.push(lba, 1);
+                        }
+                        if bad && *entry != MapEntry::Lost {
+                            let entry = [MapEntry::Lost];
+                            inner.map.set_over_damage(
+                                number,
+                                Lba::new(lba),
+                                &entry,
+                                &mut |_| {},
+                            )?;
+                        }
+                    }
+                }
+            }
+        }
+        *ranges = found;
+    }
+    lost.retain(|_, ranges| !ranges.0.is_empty());
+    Ok(())
+}
+
+/// The blocks of a volume or snapshot that are lost; what cannot be read is passed over.
+pub fn lost_blocks(inner: &Inner, volume: &VolumeState) -> Result<Ranges, PoolError> {
+    let mut pass = Pass { inner, volume, at: 0, own: false };
+    let (mut lost, mut entries) = (Ranges::default(), Vec::new());
+    while let Some(step) = pass.next(&mut entries)? {
+        match step {
+            Step::Skip => {}
+            Step::Lost(first, count) => lost.push(first, count),
+            Step::Damaged(first) => {
+                pass.at = inner.map.past_damage(volume.number, Lba::new(first));
+            }
+            Step::Leaf(first) => {
+                for (lba, entry) in (first..).zip(&entries) {
+                    if *entry == MapEntry::Lost {
+                        lost.push(lba, 1);
+                    }
+                }
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// What of these blocks is still lost.
+pub fn still_lost(inner: &Inner, lost: &ByVolume) -> Result<ByVolume, PoolError> {
+    let mut still = ByVolume::new();
+    for (&number, ranges) in lost {
+        let (mut left, mut entries) = (Ranges::default(), Vec::new());
+        for &(first, count) in &ranges.0 {
+            let (mut at, end) = (first, first + count);
+            while at < end {
+                let lba = Lba::new(at);
+                let (run, entry) = inner.map.uniform_run(number, lba, end - at)?;
+                if run > 0 {
+                    if entry == MapEntry::Lost {
+                        left.push(at, run);
+                    }
+                    at += run;
+                    continue;
+                }
+                let per_leaf = ENTRIES_PER_PAGE as u64;
+                let batch = (per_leaf - at % per_leaf).min(end - at);
+                entries.clear();
+                inner.map.entries(number, lba, batch, &mut entries)?;
+                for (lba, entry) in (at..).zip(&entries) {
+                    if *entry == MapEntry::Lost {
+                        left.push(lba, 1);
+                    }
+                }
+                at += batch;
+            }
+        }
+        if !left.0.is_empty() {
+            still.insert(number, left);
+        }
+    }
+    Ok(still)
+}
+
+/// What whoever was made from a snapshot has unchanged is what the snapshot has.
+fn have_from_heirs(
+    inner: &Inner,
+    snapshot: &VolumeState,
+    first: u64,
+    end: u64,
+) -> Result<(), PoolError> {
+    for heir in inner.heirs(snapshot.number) {
+        let upto = end.min(heir.blocks(inner.chunk_bytes()));
+        let (mut at, mut entries) = (first, Vec::new());
+        while at < upto {
+            let lba = Lba::new(at);
+            let batch = (ENTRIES_PER_PAGE as u64 - at % ENTRIES_PER_PAGE as u64).min(upto - at);
+            let run = inner.map.uniform_run(heir.number, lba, upto - at).map(|(run, _)| run);
+            let shared = inner.map.not_own_run(heir.number, lba, upto - at);
+            match (run, shared) {
+                (Ok(0), Ok(shared)) if shared >= batch => {
+                    entries.clear();
+                    if inner.map.entries(heir.number, lba, batch, &mut entries).is_ok() {
+                        let entries = entries.as_slice();
+                        inner.map.set_over_damage(snapshot.number, lba, entries, &mut |_| {})?;
+                    }
+                    at += batch;
+                }
+                (Ok(run), Ok(_)) if run > 0 => at += run,
+                (Ok(_), Ok(_)) => at += batch,
+                _ => at = inner.map.past_damage(heir.number, lba),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A tree, leaf by leaf.
+struct Pass<'a> {
+    inner: &'a Inner,
+    volume: &'a VolumeState,
+    at: u64,
+    /// Only pages that are the tree's own.
+    own: bool,
+}
+
+/// What is next in a tree.
+enum Step {
+    /// Nothing that is stored, or what is another's.
+    Skip,
+    /// So many blocks from the first are lost.
+    Lost(u64, u64),
+    /// From this block on something cannot be read.
+    Damaged(u64),
+    /// A leaf, or the rest of one, from this block on.
+    Leaf(u64),
+}
+
+impl Pass<'_> {
+    /// The next step; goes on behind it, but for damage.
+    fn next(&mut self, entries: &mut Vec<MapEntry>) -> Result<Option<Step>, PoolError> {
+        let (map, number) = (&self.inner.map, self.volume.number);
+        let (first, end) = (self.at, self.volume.blocks(self.inner.chunk_bytes()));
+        if first >= end {
+            return Ok(None);
+        }
+        let (lba, left) = (Lba::new(first), end - first);
+        entries.clear();
+        let step = (|| {
+            let (run, entry) = map.uniform_run(number, lba, left)?;
+            if run > 0 {
+                let lost = entry == MapEntry::Lost;
+                return Ok((run, if lost { Step::Lost(first, run) } else { Step::Skip }));
+            }
+            if self.own {
+                let run = map.not_own_run(number, lba, left)?;
+                if run > 0 {
+                    return Ok((run, Step::Skip));
+                }
+            }
+            let per_leaf = ENTRIES_PER_PAGE as u64;
+            let batch = (per_leaf - first % per_leaf).min(left);
+            map.entries(number, lba, batch, entries)?;
+            Ok((batch, Step::Leaf(first)))
+        })();
+        match step {
+            Ok((run, step)) => {
+                self.at += run;
+                Ok(Some(step))
+            }
+            Err(PoolError::VolumeDeleted) => Ok(None),
+            Err(error) if error.is_unreadable() => Ok(Some(Step::Damaged(first))),
+            Err(error) => Err(error),
+        }
+    }
+}

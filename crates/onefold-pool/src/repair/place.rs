@@ -1,0 +1,181 @@
+//! New files in the place of old ones, whenever the power goes.
+//! Room: onefold-pool.
+//! Order: all new files, each twice, under names of their own, durable; a note that says so,
+//! durable; the old ones get other names, durable; the note says that, durable; of each new file
+//! one gets the name it is for, durable, and the other goes; the note goes. While the note is there
+//! nobody opens the pool, and whoever repairs it goes on from there.
+//! Why twice: of a file that is renamed a power cut may leave neither name.
+//! Invariant: before the note is durable the pool is as it was; from then on all new files are
+//! there, and nothing more needs space.
+
+use onefold_block::{Folder, Media, MediaError, small_file};
+
+use crate::error::PoolError;
+use crate::open::{CONTAINER_FOLDER, FINGERPRINT_FOLDER, REPAIR_FILE};
+
+/// What the name of a new file ends with until it is in its place.
+pub const NEW: &str = ".repaired";
+/// And that of its second.
+const SECOND: &str = ".repaired-second";
+/// What is put between the name of an old file and the number of the repair.
+pub const OLD: &str = ".before-repair-";
+/// Bytes copied at once.
+pub const COPY_BYTES: usize = 1 << 20;
+/// What begins the note; the number of the repair follows.
+const NOTE: &str = "onefold repair ";
+/// What follows that once all old files have other names.
+const PLACING: &str = " placing";
+/// Longest note that is read.
+const NOTE_BYTES_MAX: u64 = 64;
+
+/// The folders of files that a repair may replace.
+fn folders(folder: &dyn Folder) -> Result<Vec<std::sync::Arc<dyn Folder>>, PoolError> {
+    match folder.existing_subfolder(CONTAINER_FOLDER) {
+        Err(MediaError::NotFound { .. }) => Ok(Vec::new()),
+        found => Ok(vec![found?]),
+    }
+}
+
+/// Visit the folder of the pool and that of its containers.
+fn each_folder(
+    folder: &dyn Folder,
+    visit: &mut dyn FnMut(&dyn Folder) -> Result<(), PoolError>,
+) -> Result<(), PoolError> {
+    visit(folder)?;
+    folders(folder)?.iter().try_for_each(|inside| visit(&**inside))
+}
+
+/// Remove new files that never came to be used.
+pub fn clear(folder: &dyn Folder) -> Result<(), PoolError> {
+    each_folder(folder, &mut |folder| {
+        for name in folder.list()?.iter().filter(|name| is_new(name)) {
+            folder.remove(name)?;
+        }
+        Ok(())
+    })
+}
+
+fn is_new(name: &str) -> bool {
+    name.ends_with(NEW) || name.ends_with(SECOND)
+}
+
+/// Write a new file under names of its own, durable but for the names.
+pub fn write(
+    folder: &dyn Folder,
+    name: &str,
+    fill: &mut dyn FnMut(&dyn Media) -> Result<(), PoolError>,
+) -> Result<(), PoolError> {
+    for end in [NEW, SECOND] {
+        let media = folder.create(&format!("{name}{end}"))?;
+        fill(&*media)?;
+        media.sync()?;
+    }
+    Ok(())
+}
+
+/// All new files are written: make their names durable, and say so.
+pub fn decide(folder: &dyn Folder) -> Result<(), PoolError> {
+    each_folder(folder, &mut |folder| Ok(folder.sync_names()?))?;
+    let note = format!("{NOTE}{}\n", free_number(folder)?);
+    Ok(small_file::replace(folder, REPAIR_FILE, note.as_bytes())?)
+}
+
+/// The first number that no old file bears.
+fn free_number(folder: &dyn Folder) -> Result<u64, PoolError> {
+    let mut number = 1;
+    each_folder(folder, &mut |folder| {
+        for name in folder.list()? {
+            let found = name.rsplit_once(OLD).and_then(|(_, found)| found.parse::<u64>().ok());
+            number = number.max(found.map_or(1, |found| found.saturating_add(1)));
+        }
+        Ok(())
+    })?;
+    Ok(number)
+}
+
+/// Whether a repair was decided on and is not in place.
+pub fn is_decided(folder: &dyn Folder) -> Result<bool, PoolError> {
+    match folder.open(REPAIR_FILE) {
+        Err(MediaError::NotFound { .. }) => Ok(false),
+        found => Ok(found.map(|_| true)?),
+    }
+}
+
+/// Put the new files in place. What was done of it before is not done again.
+pub fn finish(folder: &dyn Folder) -> Result<(), PoolError> {
+    // A note that was damaged since says as much: the new files are all there.
+    let note = small_file::read(folder, REPAIR_FILE, NOTE_BYTES_MAX).unwrap_or_default();
+    let said = std::str::from_utf8(&note).unwrap_or_default().trim_end();
+    let placing = said.ends_with(PLACING);
+    let number = said.trim_end_matches(PLACING).strip_prefix(NOTE);
+    let number = number.and_then(|number| number.parse().ok());
+    let number = number.map_or_else(|| free_number(folder), Ok)?;
+    if !placing {
+        each_folder(folder, &mut |folder| set_aside(folder, number))?;
+        let note = format!("{NOTE}{number}{PLACING}\n");
+        small_file::replace(folder, REPAIR_FILE, note.as_bytes())?;
+    }
+    each_folder(folder, &mut put)?;
+    // Runs say where in its container each fingerprint is. They are made again.
+    if let Ok(runs) = folder.existing_subfolder(FINGERPRINT_FOLDER) {
+        for name in runs.list()? {
+            runs.remove(&name)?;
+        }
+        runs.sync_names()?;
+    }
+    folder.remove(REPAIR_FILE)?;
+    Ok(folder.sync_names()?)
+}
+
+/// Give old files that are replaced other names.
+fn set_aside(folder: &dyn Folder, number: u64) -> Result<(), PoolError> {
+    let names = folder.list()?;
+    for new in names.iter().filter_map(|name| name.strip_suffix(NEW)) {
+        if names.iter().any(|name| name == new) {
+            folder.rename(new, &format!("{new}{OLD}{number}"))?;
+        }
+    }
+    Ok(folder.sync_names()?)
+}
+
+/// Give new files the names that they are for. No old file has one of these any more.
+fn put(folder: &dyn Folder) -> Result<(), PoolError> {
+    let names = folder.list()?;
+    let new: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(NEW)).collect();
+    for name in &new {
+        let second = format!("{name}{SECOND}");
+        if names.contains(&second) {
+            folder.rename(&second, name)?;
+        } else {
+            // It has its name, or a power cut left neither.
+            copy(&*folder.open(&format!("{name}{NEW}"))?, &*folder.create(name)?)?;
+        }
+    }
+    folder.sync_names()?;
+    for name in &new {
+        folder.remove(&format!("{name}{NEW}"))?;
+    }
+    // A second one that is left has its name by now.
+    for name in names.iter().filter(|name| name.ends_with(SECOND)) {
+        match folder.remove(name) {
+            Err(MediaError::NotFound { .. }) => {}
+            done => done?,
+        }
+    }
+    Ok(folder.sync_names()?)
+}
+
+fn copy(from: &dyn Media, to: &dyn Media) -> Result<(), PoolError> {
+    let (len, mut at) = (from.len()?, 0);
+    let mut bytes = Vec::new();
+    while let Some(data) = from.next_data(at)?.filter(|&data| data < len) {
+        let from_here = data / COPY_BYTES as u64 * COPY_BYTES as u64;
+        let upto = len.min(from_here + COPY_BYTES as u64);
+        bytes.resize((upto - from_here) as usize, 0);
+        from.read(from_here, &mut bytes)?;
+        to.write(from_here, &bytes)?;
+        at = upto;
+    }
+    to.set_len(len)?;
+    Ok(to.sync()?)
+}

@@ -1,0 +1,208 @@
+//! `onefold pool check --repair`: a damaged pool becomes sound, with all that can be had.
+//! Room: onefold.
+
+use std::io::IsTerminal as _;
+
+use onefold_block::ByteSize;
+use onefold_pool::{Blocks as PoolBlocks, Pool, RepairReport};
+use serde::Serialize;
+
+use super::volume_delete::confirmed;
+use crate::args::PoolCheckArgs;
+use crate::failure::{Failure, Result};
+use crate::make_pool;
+use crate::open_pool;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::progress;
+use crate::scrub_state::Blocks;
+use crate::table::plural;
+
+#[derive(Serialize)]
+struct RepairJson<'a> {
+    schema_version: u32,
+    pool: String,
+    repaired: bool,
+    lossless: bool,
+    findings_total: u64,
+    findings: &'a [String],
+    notes: &'a [String],
+    plan: &'a [String],
+    bytes_to_write: u64,
+    uncertain: &'a [String],
+    lost_blocks: u64,
+    lost: Vec<Blocks>,
+    restored_blocks: u64,
+    restored: Vec<Blocks>,
+    lost_and_found: Option<LostAndFoundJson>,
+}
+
+#[derive(Serialize)]
+struct LostAndFoundJson {
+    volume: String,
+    blocks: u64,
+}
+
+/// Say what is wrong and what will be done, and do it.
+pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
+    open_pool::must_exist(&args.pool)?;
+    let failed = |error| Failure::pool(&args.pool, error);
+    let bar = progress::bytes(printer, "checking", Some(0));
+    let fresh = make_pool::random_identity()?;
+    let planned = Pool::repair_at(&args.pool, args.repair.dry_run, fresh, &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let planned = planned.map_err(failed)?;
+    let report = planned.report().clone();
+    if !args.json {
+        tell(&report, printer)?;
+    }
+    if report.is_nothing_to_do() {
+        print_json(args, &report, false, printer)?;
+        return nothing_to_do(args, &report, printer);
+    }
+    if args.repair.dry_run {
+        print_json(args, &report, false, printer)?;
+        let problems = plural(report.findings_total, "problem", "problems");
+        let at = args.pool.display();
+        return Err(Failure::bad(format!("pool '{at}' has {problems}; nothing was changed"))
+            .hint(format!("to do all that: onefold pool check {at} --repair")));
+    }
+    let asks = !args.repair.yes && std::io::stdin().is_terminal();
+    if asks && !confirmed("Do this? [y/N] ") {
+        return Err(Failure::nothing_done("nothing was changed"));
+    }
+    planned.apply().map_err(failed)?;
+    print_json(args, &report, true, printer)?;
+    repaired(args, &report, printer)
+}
+
+fn nothing_to_do(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer) -> Result<()> {
+    let at = args.pool.display();
+    if report.lost.is_empty() {
+        printer.note(&format!("pool '{at}' is sound: there is nothing to repair"));
+        return Ok(());
+    }
+    let lost = plural(report.lost.total, "block", "blocks");
+    Err(Failure::bad(format!("pool '{at}' is sound, but {lost} were lost in an earlier repair"))
+        .hint("they are errors to read until they are written again, trimmed or deleted"))
+}
+
+fn repaired(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer) -> Result<()> {
+    let at = args.pool.display();
+    if !report.is_lossy() {
+        printer.note(&format!("pool '{at}' was repaired, and nothing is lost"));
+        return Ok(());
+    }
+    let mut what = Vec::new();
+    if !report.lost.is_empty() {
+        what.push(format!("{} lost", plural(report.lost.total, "block is", "blocks are")));
+    }
+    if !report.restored.is_empty() {
+        let restored = plural(report.restored.total, "block", "blocks");
+        what.push(format!("{restored} may be older than they were"));
+    }
+    if !report.uncertain.is_empty() {
+        what.push("more may be missing".to_owned());
+    }
+    Err(Failure::bad(format!("pool '{at}' was repaired and can be used, but {}", what.join(", ")))
+        .hint("check what is in its volumes, as after a broken disk: fsck, or a backup")
+        .hint("docs/rescue.md says what each of these lists means"))
+}
+
+/// Findings, plan and losses, for people.
+fn tell(report: &RepairReport, printer: &Printer) -> Result<()> {
+    let section = |title: &str, lines: &[String]| -> Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        printer.data(&format!("{title}:\n"))?;
+        lines.iter().try_for_each(|line| printer.data(&format!("  {line}\n")))
+    };
+    section("wrong", &report.findings)?;
+    let unnamed = report.findings_total - report.findings.len() as u64;
+    if unnamed > 0 {
+        printer.data(&format!("  and {} more\n", plural(unnamed, "problem", "problems")))?;
+    }
+    section("to be done", &report.plan)?;
+    if report.bytes_to_write > 0 {
+        let size = ByteSize(report.bytes_to_write);
+        printer.data(&format!("  which needs about {size} of free space\n"))?;
+    }
+    section("may be missing, or older than it was", &report.uncertain)?;
+    for line in lines(&report.restored, "from what containers say, may be old") {
+        printer.data(&line)?;
+    }
+    for line in lines(&report.lost, "lost, an error to read") {
+        printer.data(&line)?;
+    }
+    if let Some((volume, blocks)) = &report.lost_and_found {
+        let blocks = plural(*blocks, "block", "blocks");
+        printer.data(&format!(
+            "in volume '{volume}': {blocks} that nothing refers to and that do not say whose they \
+             were; delete it once you have looked\n"
+        ))?;
+    }
+    for note in &report.notes {
+        printer.note(&format!("note: {note}"));
+    }
+    Ok(())
+}
+
+/// A line for each range of blocks.
+pub fn lines(blocks: &PoolBlocks, what: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for range in &blocks.ranges {
+        let (first, count) = (range.first.get(), range.count);
+        let last = first + (count - 1);
+        let which =
+            if count == 1 { format!("block {first}") } else { format!("blocks {first} to {last}") };
+        lines.push(format!("{}: {which}: {what}\n", range.volume));
+    }
+    let unnamed = blocks.ranges_total - blocks.ranges.len() as u64;
+    if unnamed > 0 {
+        lines.push(format!("and {} more: {what}\n", plural(unnamed, "range", "ranges")));
+    }
+    lines
+}
+
+/// The same for programs.
+pub fn ranges(blocks: &PoolBlocks) -> Vec<Blocks> {
+    let of_range = |range: &onefold_pool::DamagedBlocks| Blocks {
+        volume: range.volume.clone(),
+        first: range.first.get(),
+        count: range.count,
+    };
+    blocks.ranges.iter().map(of_range).collect()
+}
+
+fn print_json(
+    args: &PoolCheckArgs,
+    report: &RepairReport,
+    repaired: bool,
+    printer: &Printer,
+) -> Result<()> {
+    if !args.json {
+        return Ok(());
+    }
+    let found = report.lost_and_found.as_ref();
+    printer.json(&RepairJson {
+        schema_version: JSON_SCHEMA_VERSION,
+        pool: args.pool.display().to_string(),
+        repaired,
+        lossless: !report.is_lossy(),
+        findings_total: report.findings_total,
+        findings: &report.findings,
+        notes: &report.notes,
+        plan: &report.plan,
+        bytes_to_write: report.bytes_to_write,
+        uncertain: &report.uncertain,
+        lost_blocks: report.lost.total,
+        lost: ranges(&report.lost),
+        restored_blocks: report.restored.total,
+        restored: ranges(&report.restored),
+        lost_and_found: found
+            .map(|(volume, blocks)| LostAndFoundJson { volume: volume.clone(), blocks: *blocks }),
+    })
+}
