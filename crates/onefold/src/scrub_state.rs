@@ -78,6 +78,23 @@ impl ScrubState {
         Self { version: VERSION, pool, ..Self::default() }
     }
 
+    /// This pass if it is under way, else the next one: what was found stays until it is looked at
+    /// again.
+    pub fn unfinished(self) -> Self {
+        if self.ended_s.is_none() {
+            return self;
+        }
+        let Self { version, pool, findings, .. } = self;
+        let findings_total = findings.len() as u64;
+        let blocks_total = findings.iter().map(|finding| finding.blocks_total).sum();
+        Self { version, pool, findings_total, blocks_total, findings, ..Self::default() }
+    }
+
+    /// Whether it has anything to tell: a container was read, or it came to its end.
+    pub const fn is_begun(&self) -> bool {
+        self.position > 0 || self.ended_s.is_some()
+    }
+
     /// What the folder of a pool has; `None` if there is nothing, or nothing that makes sense.
     pub fn read(folder: &Path, pool: &str) -> Option<Self> {
         let folder = FileFolder::open(folder).ok()?;
@@ -94,6 +111,7 @@ impl ScrubState {
 
     /// One container more.
     pub fn add(&mut self, found: &Scrubbed) {
+        self.forget_up_to(found.container.get());
         self.position = found.container.get();
         self.containers += 1;
         self.records += found.records;
@@ -120,8 +138,22 @@ impl ScrubState {
         }
     }
 
+    /// What the pass before found between the position and this container is of no account now.
+    fn forget_up_to(&mut self, container: u32) {
+        let Self { position, findings_total, blocks_total, .. } = self;
+        self.findings.retain(|finding| {
+            let former = finding.container > *position && finding.container <= container;
+            if former {
+                *findings_total -= 1;
+                *blocks_total -= finding.blocks_total;
+            }
+            !former
+        });
+    }
+
     /// The pass came to its end.
     pub fn end(&mut self) {
+        self.forget_up_to(u32::MAX);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.ended_s = Some(now.map_or(0, |since| since.as_secs()));
     }

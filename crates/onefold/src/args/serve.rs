@@ -66,6 +66,9 @@ pub struct ServeArgs {
     /// What it does besides.
     #[command(flatten)]
     pub background: BackgroundArgs,
+    /// What it verifies besides.
+    #[command(flatten)]
+    pub scrub: ScrubArgs,
     /// What is before the pool.
     #[command(flatten)]
     pub cache: PoolCacheArgs,
@@ -78,6 +81,19 @@ pub struct ServeArgs {
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// What is verified while it serves.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Work in the background")]
+pub struct ScrubArgs {
+    /// Read and verify everything that is stored, over and over, so much in a second, such as 20M
+    ///
+    /// Without it nothing is verified but what is read. What is found is in `onefold pool status`.
+    /// It pauses while --background is off.
+    #[arg(long, value_name = "SIZE", env = "ONEFOLD_SCRUB_RATE", hide_env = true)]
+    #[arg(value_parser = super::pool::rate, allow_negative_numbers = true)]
+    pub scrub_rate: Option<ByteSize>,
 }
 
 /// How many clients may come.

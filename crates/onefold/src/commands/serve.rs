@@ -29,6 +29,7 @@ use crate::serve::listeners::{Listening, Servers};
 use crate::serve::notify;
 use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
+use crate::serve::scrubbing::Scrubbing;
 use crate::serve::stop;
 use crate::settings_file::Parsed;
 use crate::status_view::status_text;
@@ -66,6 +67,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         let _ = to.send(Event::Relieve);
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
+    let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
     let live = Live::new(exports, worker.as_ref().map(Worker::knobs), events.sender());
     let control = control(&pool, &cache, live, args);
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
@@ -84,6 +86,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     if let Some(control) = control {
         control.stop();
     }
+    if let Some(scrubbing) = scrubbing {
+        scrubbing.stop();
+    }
     if let Some(worker) = worker {
         worker.stop();
     }
@@ -98,6 +103,14 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         tier.save();
     }
     verdict(command.map(|_| ended.map_or(0, child::exit_code)), stopped, printer)
+}
+
+/// What verifies the pool while it is served, if that is asked for.
+fn scrubbing(pool: &Pool, args: &ServeArgs, worker: Option<&Worker>) -> Result<Option<Scrubbing>> {
+    let start = |rate: ByteSize| {
+        Scrubbing::start(pool, &args.pool, rate.bytes(), worker.map(Worker::knobs))
+    };
+    args.scrub.scrub_rate.map(start).transpose()
 }
 
 /// How serving ends: with the status of the command that it was for, if there was one.

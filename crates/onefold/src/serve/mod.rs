@@ -14,4 +14,5 @@ pub mod listeners;
 pub mod notify;
 pub mod pool_exports;
 pub mod record;
+pub mod scrubbing;
 pub mod stop;

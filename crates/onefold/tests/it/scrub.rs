@@ -78,3 +78,37 @@ fn interrupt(sandbox: &Sandbox) {
     assert!(told || position == 0, "{}", said.err);
     assert!(said.err.contains("read 2,560 records in 3 containers"), "{}", said.err);
 }
+
+#[test]
+fn a_server_scrubs_by_itself_and_forgets_what_is_mended() {
+    let sandbox = Sandbox::new();
+    pool_with_data(&sandbox);
+    let file = sandbox.path("pool/containers/00000002.container");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[1 << 20] ^= 4;
+    fs::write(&file, &bytes).unwrap();
+    let found = |sandbox: &Sandbox| {
+        let server = sandbox.serve("pool", &["--scrub-rate", "1G"]);
+        // A pass takes milliseconds, and its end is kept at once.
+        for _ in 0..600 {
+            if sandbox.status("pool")["scrub"]["ended_s"].is_u64() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        drop(server);
+        sandbox.status("pool")["scrub"].clone()
+    };
+    let scrub = found(&sandbox);
+    assert_eq!((&scrub["containers"], &scrub["findings_total"]), (&3.into(), &1.into()), "{scrub}");
+    assert_eq!(scrub["findings"][0]["container"], 2, "{scrub}");
+    bytes[1 << 20] ^= 4;
+    fs::write(&file, &bytes).unwrap();
+    // Another server begins the next pass; what was found stays until it has looked.
+    let server = sandbox.serve("pool", &["--scrub-rate", "1G", "--background", "off"]);
+    assert_eq!(sandbox.status("pool")["scrub"]["findings_total"], 1);
+    drop(server);
+    fs::remove_file(sandbox.path("pool/scrub.json")).unwrap();
+    let scrub = found(&sandbox);
+    assert_eq!((&scrub["containers"], &scrub["findings_total"]), (&3.into(), &0.into()), "{scrub}");
+}
