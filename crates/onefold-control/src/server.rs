@@ -13,10 +13,14 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown as End, shutdown};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::http::{Incoming, Request, Response, receive};
 use crate::peer::{Admission, Peer, user_of};
 use crate::socket::Bound;
+
+/// How connections are encrypted.
+pub type TlsSettings = ServerConfig;
 
 /// Who answers requests.
 pub trait Handler: Send + Sync + 'static {
@@ -56,10 +60,11 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long stopping waits for answers.
 const STOP: Duration = Duration::from_secs(5);
 
-/// A stream of either kind.
+/// A stream of any kind.
 enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
 impl Stream {
@@ -67,13 +72,16 @@ impl Stream {
         match self {
             Self::Unix(stream) => user_of(stream),
             Self::Tcp(stream) => stream.peer_addr().map(Peer::Address),
+            Self::Tls(stream) => stream.sock.peer_addr().map(Peer::Address),
         }
     }
 
+    /// The same connection, to end it.
     fn again(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Tls(stream) => Self::Tcp(stream.sock.try_clone()?),
         })
     }
 
@@ -82,6 +90,7 @@ impl Stream {
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(how),
             Self::Tcp(stream) => stream.shutdown(how),
+            Self::Tls(stream) => stream.sock.shutdown(how),
         };
     }
 
@@ -90,6 +99,7 @@ impl Stream {
         match self {
             Self::Unix(stream) => stream.set_read_timeout(time),
             Self::Tcp(stream) => stream.set_read_timeout(time),
+            Self::Tls(stream) => stream.sock.set_read_timeout(time),
         }
     }
 
@@ -97,6 +107,7 @@ impl Stream {
         match self {
             Self::Unix(stream) => stream.set_write_timeout(Some(time)),
             Self::Tcp(stream) => stream.set_write_timeout(Some(time)),
+            Self::Tls(stream) => stream.sock.set_write_timeout(Some(time)),
         }
     }
 }
@@ -106,6 +117,7 @@ impl Read for Stream {
         match self {
             Self::Unix(stream) => stream.read(buf),
             Self::Tcp(stream) => stream.read(buf),
+            Self::Tls(stream) => stream.read(buf),
         }
     }
 }
@@ -115,17 +127,38 @@ impl Write for Stream {
         match self {
             Self::Unix(stream) => stream.write(buf),
             Self::Tcp(stream) => stream.write(buf),
+            Self::Tls(stream) => stream.write(buf),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tls(stream) => stream.flush(),
+        }
     }
 }
 
 enum Listener {
     Unix(UnixListener),
-    Tcp(TcpListener),
+    /// With encryption, if there are settings for it.
+    Tcp(TcpListener, Option<Arc<ServerConfig>>),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<Stream> {
+        let (listener, tls) = match self {
+            Self::Unix(listener) => return Ok(Stream::Unix(listener.accept()?.0)),
+            Self::Tcp(listener, tls) => (listener, tls),
+        };
+        let (stream, _) = listener.accept()?;
+        // An answer is one write; nothing is won by waiting for more.
+        stream.set_nodelay(true)?;
+        let Some(tls) = tls else { return Ok(Stream::Tcp(stream)) };
+        // The handshake is the first read's, in the client's own thread and time.
+        let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
+        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, stream))))
+    }
 }
 
 /// A server that runs. Dropping it stops it.
@@ -155,13 +188,14 @@ impl Server {
         Self::start(listener, Some(bound), admission, handler, limits)
     }
 
-    /// Answer at an address, whoever asks.
+    /// Answer at an address, whoever asks: see [`crate::guard`]. With `tls` encrypted.
     pub fn on_address(
         listener: TcpListener,
+        tls: Option<Arc<ServerConfig>>,
         handler: Arc<dyn Handler>,
         limits: Limits,
     ) -> io::Result<Self> {
-        Self::start(Listener::Tcp(listener), None, Admission::All, handler, limits)
+        Self::start(Listener::Tcp(listener, tls), None, Admission::All, handler, limits)
     }
 
     fn start(
@@ -193,7 +227,7 @@ impl Drop for Server {
         // The thread's wait for the next client ends by this.
         let _ = match &*self.listener {
             Listener::Unix(listener) => shutdown(listener, End::Both),
-            Listener::Tcp(listener) => shutdown(listener, End::Both),
+            Listener::Tcp(listener, _) => shutdown(listener, End::Both),
         };
         if self.acceptor.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that accepts clients of the control socket has failed");
@@ -219,10 +253,7 @@ impl Drop for Server {
 
 fn accept(listener: &Listener, crowd: &Arc<Crowd>) {
     for number in 0.. {
-        let accepted = match listener {
-            Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
-        };
+        let accepted = listener.accept();
         if crowd.stopping.load(Ordering::Acquire) {
             return;
         }
@@ -248,6 +279,10 @@ fn begin(number: u64, mut stream: Stream, crowd: &Arc<Crowd>) -> io::Result<()> 
         full
     };
     if full {
+        if matches!(stream, Stream::Tls(_)) {
+            // Nothing can be said before a handshake, which nobody waits for here.
+            return Ok(());
+        }
         // It fits any socket's buffer: nobody waits for the client.
         let answer = Response::error(503, "all places are taken, try again");
         return answer.with("Retry-After", "1").send(&mut stream, false).map(|_| ());

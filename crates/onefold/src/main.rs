@@ -31,6 +31,7 @@ mod store_folder;
 mod table;
 mod text_file;
 mod transfer;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         }
     };
     let printer = Printer::new(parsed.args.global.quiet);
-    output::log_to_stderr(&parsed.args.global.log);
+    output::log_to_stderr(&parsed.args.global);
     for why in &parsed.passed_over {
         printer.warning(&format!("going on without the pool's own settings: {why}"));
     }

@@ -8,6 +8,7 @@ use onefold_control::Report;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 
 /// Version of what `--json` prints; it changes when a field changes its meaning or goes away.
@@ -176,14 +177,17 @@ fn harmless(text: &str) -> Cow<'_, str> {
 }
 
 /// Send the log of all rooms to stderr.
-pub fn log_to_stderr(level: &str) {
-    tracing_subscriber::fmt()
+pub fn log_to_stderr(args: &GlobalArgs) {
+    let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_ansi(colour(std::io::stderr().is_terminal()))
         .with_target(false)
         // The flag takes exactly the names that this reads.
-        .with_max_level(level.parse().unwrap_or(LevelFilter::WARN))
-        .init();
+        .with_max_level(args.log.parse().unwrap_or(LevelFilter::WARN));
+    if args.log_format == "json" {
+        log.json().with_ansi(false).flatten_event(true).init();
+    } else {
+        log.with_ansi(colour(std::io::stderr().is_terminal())).init();
+    }
 }
 
 #[cfg(test)]

@@ -118,10 +118,16 @@ fn memory_table(status: &PoolStatus) -> Table {
 /// Bytes of this process's memory, without its program and files, that no part of the pool has
 /// said to be its own; none where the system does not tell.
 fn other_memory(status: &PoolStatus) -> Option<u64> {
+    Some(own_memory_bytes()?.saturating_sub(status.memory_bytes()))
+}
+
+/// Bytes of this process's memory, without its program and files; none where the system does not
+/// tell.
+pub fn own_memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    Some((kib << 10).saturating_sub(status.memory_bytes()))
+    Some(kib << 10)
 }
 
 fn containers_line(status: &PoolStatus) -> String {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub use delay::{DelayDevice, DelaySpec, VerbDelay};
 pub use fault::{DeviceFault, FaultDevice};
 pub use record::{ContentHash, RecordDevice, TraceRecord, TraceSink};
-pub use stats::{DeviceStats, StatsDevice, VerbStats};
+pub use stats::{DeviceCounters, DeviceStats, StatsDevice, TIME_BOUNDS_NS, Times, VerbStats};
 
 #[cfg(doc)]
 use crate::device::BlockDevice;

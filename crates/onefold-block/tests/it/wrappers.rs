@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use onefold_block::conformance::{check_device, check_read_only_device};
 use onefold_block::wrappers::{
-    Clock, ContentHash, DelayDevice, DelaySpec, DeviceFault, FaultDevice, ManualClock,
-    RecordDevice, StatsDevice, SystemClock, TraceRecord, Verb, VerbDelay, VerbStats,
+    Clock, ContentHash, DelayDevice, DelaySpec, DeviceCounters, DeviceFault, FaultDevice,
+    ManualClock, RecordDevice, StatsDevice, SystemClock, TIME_BOUNDS_NS, TraceRecord, Verb,
+    VerbDelay, VerbStats,
 };
 use onefold_block::{
     BlockDevice, BlockError, Extent, ExtentKind, MemDevice, WriteRequest, ZeroOptions,
@@ -376,4 +377,35 @@ fn the_clock_of_the_machine_goes_on() {
     let before = clock.now_ns();
     clock.sleep_ns(1);
     assert!(clock.now_ns() > before);
+}
+
+#[test]
+fn requests_are_sorted_by_their_time_and_counts_are_shared() {
+    let clock = Arc::new(ManualClock::default());
+    let counters = Arc::<DeviceCounters>::default();
+    let of = |fixed_ns: u64| {
+        let delay = |fixed_ns| VerbDelay { fixed_ns, per_kib_ns: 0 };
+        let spec = DelaySpec::default().with(Verb::Write, delay(fixed_ns));
+        let spec = spec.with(Verb::Read, delay(2 * fixed_ns));
+        let slow = DelayDevice::new(MemDevice::new(4096), spec, clock.clone());
+        StatsDevice::timed(slow, Arc::clone(&counters), clock.clone())
+    };
+    // At a bound, one more, and more than all bounds: 1 us, 2,001 ns, 20 s.
+    of(1000).write_at(0, &[1; 100], false).unwrap();
+    of(2001).write_at(0, &[1; 100], false).unwrap();
+    of(20_000_000_000).write_at(0, &[1; 100], false).unwrap();
+    let requests = [WriteRequest { offset: 0, data: &[0; 100], fua: false }; 3];
+    // Each of a batch waits for the last one.
+    of(1000).write_batch(&requests, &mut Vec::new());
+    of(1000).read_at(0, &mut [0; 100]).unwrap();
+    let times = counters.times(Verb::Write);
+    let classes: Vec<(usize, u64)> =
+        times.requests.iter().copied().enumerate().filter(|&(_, count)| count > 0).collect();
+    assert_eq!(classes, [(0, 1), (2, 4), (TIME_BOUNDS_NS.len(), 1)]);
+    assert_eq!(times.sum_ns, 1000 + 2001 + 20_000_000_000 + 3 * 3000);
+    assert_eq!(counters.times(Verb::Read).requests[1], 1);
+    assert_eq!(TIME_BOUNDS_NS[..4], [1000, 2000, 5000, 10_000]);
+    assert_eq!(TIME_BOUNDS_NS.last(), Some(&10_000_000_000));
+    let stats = counters.snapshot();
+    assert_eq!((stats.of(Verb::Write).requests, stats.of(Verb::Write).bytes), (6, 600));
 }

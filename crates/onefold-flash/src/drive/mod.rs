@@ -12,6 +12,7 @@ mod host_scrambler;
 mod kept;
 mod pace;
 mod pending;
+mod picture;
 mod revise;
 mod smart;
 
@@ -27,6 +28,7 @@ pub use health::{DriveState, SavedHealth};
 pub use host_scrambler::HostScrambler;
 pub use pace::{Latencies, Pace};
 pub use pending::Pending;
+pub use picture::Picture;
 pub use revise::{revise, revise_at};
 pub use smart::{
     Bar, Counted, Deduplication, NandReport, Protection, SmartLog, SmartReport, WriteAmplification,

@@ -62,29 +62,42 @@ pub enum TlsError {
 impl TlsMode {
     /// What TLS connections are made with; `None` where TLS is off.
     pub(super) fn load(&self) -> Result<Option<Arc<rustls::ServerConfig>>, TlsError> {
-        let Self::Required(files) = self else { return Ok(None) };
+        match self {
+            Self::Off => Ok(None),
+            Self::Required(files) => files.load(true).map(Some),
+        }
+    }
+}
+
+impl TlsFiles {
+    /// What connections are made with. Without `certified`, clients need not show a certificate:
+    /// whoever accepts them asks for something else.
+    ///
+    /// # Errors
+    /// [`TlsError`], where a file is not what it should be.
+    pub fn load(&self, certified: bool) -> Result<Arc<rustls::ServerConfig>, TlsError> {
         let mut roots = RootCertStore::empty();
-        for certificate in certificates(&files.client_ca)? {
+        for certificate in certificates(&self.client_ca)? {
             roots
                 .add(certificate)
-                .map_err(|source| TlsError::Authority { path: files.client_ca.clone(), source })?;
+                .map_err(|source| TlsError::Authority { path: self.client_ca.clone(), source })?;
         }
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|source| in_file(&files.key, "a private key", source))?;
-        let chain = certificates(&files.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|source| in_file(&self.key, "a private key", source))?;
+        let chain = certificates(&self.certificate)?;
         let provider = Arc::new(default_provider());
         let mismatch = |error: String| TlsError::Mismatch(error);
         let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-                .build()
-                .map_err(|error| mismatch(error.to_string()))?;
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = if certified { verifier } else { verifier.allow_unauthenticated() };
+        let verifier = verifier.build().map_err(|error| mismatch(error.to_string()))?;
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| mismatch(error.to_string()))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(|error| mismatch(error.to_string()))?;
-        Ok(Some(Arc::new(config)))
+        Ok(Arc::new(config))
     }
 }
 

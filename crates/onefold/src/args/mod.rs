@@ -7,6 +7,7 @@ mod access;
 mod archive;
 mod background;
 mod estimate;
+mod metrics;
 #[cfg(feature = "models")]
 pub mod models;
 mod pool;
@@ -32,6 +33,7 @@ pub use archive::{
 };
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
+pub use metrics::MetricsArgs;
 pub use pool::{
     PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
     PoolReclaimArgs, PoolScrubArgs, PoolSetArgs, PoolStatusArgs,
@@ -104,6 +106,11 @@ pub struct GlobalArgs {
     #[arg(value_parser = ["off", "error", "warn", "info", "debug", "trace"])]
     #[arg(hide_env = true, hide_possible_values = true)]
     pub log: String,
+    /// How the log is written: text for people, or json with one object on each line
+    #[arg(long, value_name = "FORMAT", global = true, env = "ONEFOLD_LOG_FORMAT")]
+    #[arg(default_value = "text", value_parser = ["text", "json"])]
+    #[arg(hide_env = true, hide_possible_values = true)]
+    pub log_format: String,
     /// No progress and no notes on stderr, only warnings and errors
     #[arg(long, short, global = true)]
     pub quiet: bool,

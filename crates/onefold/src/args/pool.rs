@@ -80,6 +80,9 @@ pub struct PoolStatusArgs {
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Print it again every two seconds, until Ctrl-C
+    #[arg(long, short)]
+    pub watch: bool,
     /// What it may use.
     #[command(flatten)]
     pub memory: MemoryArgs,

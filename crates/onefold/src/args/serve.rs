@@ -7,7 +7,8 @@ use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
 use super::{
-    AccessArgs, BackgroundArgs, MemoryArgs, PoolCacheArgs, RecordArgs, RescueArgs, StoreArgs,
+    AccessArgs, BackgroundArgs, MemoryArgs, MetricsArgs, PoolCacheArgs, RecordArgs, RescueArgs,
+    StoreArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -78,6 +79,9 @@ pub struct ServeArgs {
     /// Who may use a new pool and its cache, and the Unix sockets.
     #[command(flatten)]
     pub access: AccessArgs,
+    /// Where it is seen.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

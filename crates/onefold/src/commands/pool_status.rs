@@ -1,7 +1,9 @@
 //! `onefold pool status`: what a pool holds, saves and uses.
 //! Room: onefold.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use onefold_block::ByteSize;
 use onefold_control::Report;
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::PoolStatusArgs;
 use crate::commands::archive::utc_text;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::open_pool::uuid_text;
 use crate::operate::door::{self, Opening};
 use crate::operate::{Context, table};
@@ -19,6 +22,12 @@ use crate::output::Printer;
 use crate::pool_cache::{CacheReport, ServedCache};
 use crate::scrub_state::ScrubState;
 use crate::status_view::{StatusJson, status_text};
+
+/// Between two looks of `--watch`, and how soon it hears of Ctrl-C.
+const PERIOD: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
+/// Has a terminal begin at the top of an empty screen.
+const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 /// What to tell.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
@@ -51,8 +60,24 @@ pub fn run(args: &PoolStatusArgs, printer: &Printer) -> Result<()> {
     let cache_endurance_bytes = args.cache.cache_endurance.map(ByteSize::bytes);
     let request = Request { cache: args.cache.cache.clone(), cache_endurance_bytes };
     let opening = Opening::Read(args.memory.budgets()?);
-    let report = door::call(&args.pool, opening, &table::POOL_STATUS, &request, printer)?;
-    printer.report(report, args.json)
+    let ask = || door::call(&args.pool, opening, &table::POOL_STATUS, &request, printer);
+    if !args.watch {
+        return printer.report(ask()?, args.json);
+    }
+    interrupt::heed();
+    let clears = !args.json && std::io::stdout().is_terminal();
+    while !interrupt::asked() {
+        let report = ask()?;
+        if clears {
+            printer.data(CLEAR)?;
+        }
+        printer.report(report, args.json)?;
+        let until = Instant::now() + PERIOD;
+        while !interrupt::asked() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(())
 }
 
 fn scrub_line(scrub: &ScrubState) -> String {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use onefold_block::{BlockDevice, ByteSize, Generation};
@@ -33,6 +33,7 @@ use crate::serve::scrubbing::Scrubbing;
 use crate::serve::stop;
 use crate::settings_file::Parsed;
 use crate::status_view::status_text;
+use crate::watch::{self, PoolSource};
 
 /// Where it listens if nothing else is said.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -55,6 +56,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         Some(_) => Some(private_folder()?),
         None => None,
     };
+    let watch = watch::Prepared::new(&args.metrics, tls.as_ref())?;
     let how = listening(args, private.as_ref(), tls);
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
@@ -68,8 +70,13 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
-    let live = Live::new(exports, worker.as_ref().map(Worker::knobs), events.sender());
-    let control = control(&pool, &cache, live, args);
+    let knobs = worker.as_ref().map(Worker::knobs);
+    let live = Live::new(exports, knobs, servers.counter(), events.sender());
+    let served = Arc::new(served(&pool, &cache, live, args));
+    let control = control(&served, args);
+    let jobs = control.as_ref().map(|control| Arc::clone(&control.jobs)).unwrap_or_default();
+    let source = PoolSource::new(served, jobs);
+    let watch = watch.and_then(|place| watch::begin(place, source, printer));
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -82,6 +89,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if command.is_none() {
         notify::tell(notify::STOPPING);
+    }
+    if let Some(watch) = watch {
+        watch.stop();
     }
     if let Some(control) = control {
         control.stop();
@@ -182,17 +192,16 @@ fn start(
     }
 }
 
-/// The socket on which commands find this server. Without it everything else is as it should be.
-fn control(
-    pool: &Pool,
-    cache: &Arc<ServedCache>,
-    live: Live,
-    args: &ServeArgs,
-) -> Option<ControlSocket> {
+/// The pool, as whoever asks for something sees it.
+fn served(pool: &Pool, cache: &Arc<ServedCache>, live: Live, args: &ServeArgs) -> Served {
     let at = std::path::absolute(&args.pool).unwrap_or_else(|_| args.pool.clone());
     let (pool, cache) = (pool.clone(), Arc::clone(cache));
-    let served = Served { pool, at, cache, live };
-    match ControlSocket::start(&args.pool, served) {
+    Served { pool, at, cache, live, jobs: OnceLock::new() }
+}
+
+/// The socket on which commands find this server. Without it everything else is as it should be.
+fn control(served: &Arc<Served>, args: &ServeArgs) -> Option<ControlSocket> {
+    match ControlSocket::start(&args.pool, Arc::clone(served)) {
         Ok(control) => Some(control),
         // Another reader has it, or the folder cannot be changed.
         Err(error) if args.read_only => {

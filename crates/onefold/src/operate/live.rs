@@ -3,6 +3,7 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use onefold_pool::Pool;
 
@@ -17,6 +18,10 @@ pub struct Live {
     pub exports: Arc<PoolExports>,
     /// Work in the background, if the pool may be changed.
     pub knobs: Option<Arc<Knobs>>,
+    /// Counts its clients.
+    pub connections: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// When it began.
+    pub started: SystemTime,
     events: Mutex<Sender<Event>>,
 }
 
@@ -25,9 +30,11 @@ impl Live {
     pub fn new(
         exports: Arc<PoolExports>,
         knobs: Option<Arc<Knobs>>,
+        connections: impl Fn() -> u64 + Send + Sync + 'static,
         events: Sender<Event>,
     ) -> Self {
-        Self { exports, knobs, events: Mutex::new(events) }
+        let (connections, started) = (Box::new(connections), SystemTime::now());
+        Self { exports, knobs, connections, started, events: Mutex::new(events) }
     }
 
     /// Begin to stop; whether anybody hears of it.

@@ -3,20 +3,23 @@
 
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use onefold_control::socket::Bound;
 use onefold_control::{
-    Api, Fault, Job, Jobs, Limits, OperationInfo, Operations, Report, Request, Response, Server,
+    Api, Fault, Job, Jobs, Limits, Method, OperationInfo, Operations, Report, Request, Response,
+    Server,
 };
+use onefold_metrics::json::described;
 use onefold_pool::Pool;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::live::Live;
 use super::table::OPERATIONS;
 use super::{Context, data};
 use crate::pool_cache::ServedCache;
+use crate::watch::pool_sample;
 
 /// How long a stop waits for commands under way to end.
 const JOBS: Duration = Duration::from_secs(5);
@@ -31,6 +34,8 @@ pub struct Served {
     pub cache: Arc<ServedCache>,
     /// What only a server has.
     pub live: Live,
+    /// Commands under way and done, once there is a socket for them.
+    pub jobs: OnceLock<Arc<Jobs>>,
 }
 
 impl Operations for Served {
@@ -58,6 +63,10 @@ impl Operations for Served {
     }
 
     fn other(&self, path: &str, request: &Request) -> Option<Response> {
+        if path == "metrics" && request.method == Method::Get {
+            let jobs = self.jobs.get().map(|jobs| json!(jobs.list())).unwrap_or_default();
+            return Some(Response::json(200, &described(&pool_sample(self), &jobs)));
+        }
         let path = path.strip_prefix("data/")?;
         Some(data::answer(&self.pool, path, request))
     }
@@ -65,15 +74,18 @@ impl Operations for Served {
 
 /// The control socket of a pool, while its server runs.
 pub struct ControlSocket {
-    jobs: Arc<Jobs>,
+    /// Commands under way and done.
+    pub jobs: Arc<Jobs>,
     server: Server,
 }
 
 impl ControlSocket {
     /// Listen in the pool's folder.
-    pub fn start(at: &Path, served: Served) -> std::io::Result<Self> {
+    pub fn start(at: &Path, served: Arc<Served>) -> std::io::Result<Self> {
         let jobs = Arc::new(Jobs::default());
-        let api = Api::new(Arc::new(served), Arc::clone(&jobs), false);
+        // It is set once: a pool has one socket.
+        let _ = served.jobs.set(Arc::clone(&jobs));
+        let api = Api::new(served, Arc::clone(&jobs), false);
         let server = Server::on_socket(Bound::new(at)?, Arc::new(api), Limits::default())?;
         Ok(Self { jobs, server })
     }

@@ -94,6 +94,12 @@ impl Servers {
             .flat_map(|(server, tls)| server.addresses().iter().map(|address| (address, *tls)))
     }
 
+    /// Counts the clients that are connected.
+    pub fn counter(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let handles: Vec<_> = self.servers.iter().map(|(server, _)| server.handle()).collect();
+        move || handles.iter().map(|handle| handle.connection_count() as u64).sum()
+    }
+
     /// Stop accepting, answer what was received, and close; how many connections hang in a
     /// request that does not return.
     pub fn stop(self, grace: Duration) -> usize {

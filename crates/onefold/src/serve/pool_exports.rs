@@ -4,17 +4,33 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice, SystemClock};
 use onefold_block::{BlockDevice, ByteSize};
+use onefold_metrics::ExportSample;
 use onefold_nbd::{ExportEntry, Exports};
 use onefold_pool::{Pool, SnapshotInfo, Volume};
 
 use super::record::Recorder;
+
+/// Exports that are counted each under its name; what comes after them is counted together.
+const METERS_MAX: usize = 1000;
+/// The name of those.
+const OTHERS: &str = "(others)";
 
 /// The volumes of a pool.
 pub struct PoolExports {
     pool: Pool,
     recorder: Option<Arc<Recorder>>,
     rows: Mutex<Vec<Row>>,
+    clock: Arc<dyn Clock>,
+    meters: Mutex<Vec<Meter>>,
+    others: Arc<DeviceCounters>,
+}
+
+/// What was asked of a volume since the server started, by whoever.
+struct Meter {
+    volume: Volume,
+    counters: Arc<DeviceCounters>,
 }
 
 struct Row {
@@ -25,7 +41,14 @@ struct Row {
 impl PoolExports {
     /// Of this pool, recorded if there is a recorder.
     pub fn new(pool: Pool, recorder: Option<Arc<Recorder>>) -> Self {
-        Self { pool, recorder, rows: Mutex::default() }
+        Self {
+            pool,
+            recorder,
+            rows: Mutex::default(),
+            clock: Arc::new(SystemClock::new()),
+            meters: Mutex::default(),
+            others: Arc::default(),
+        }
     }
 
     /// How many clients have a volume.
@@ -35,6 +58,47 @@ impl PoolExports {
         row.map_or(0, |row| Arc::strong_count(&row.device) - 1)
     }
 
+    /// What was asked of each volume that was ever opened and is still there.
+    pub fn meters(&self) -> Vec<ExportSample> {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        self.forget_deleted(&mut meters);
+        let sample = |meter: &Meter| ExportSample {
+            name: meter.volume.name(),
+            counters: Arc::clone(&meter.counters),
+        };
+        let mut samples: Vec<ExportSample> = meters.iter().map(sample).collect();
+        if Arc::strong_count(&self.others) > 1 || meters.len() >= METERS_MAX {
+            let counters = Arc::clone(&self.others);
+            samples.push(ExportSample { name: OTHERS.to_owned(), counters });
+        }
+        samples
+    }
+
+    fn forget_deleted(&self, meters: &mut Vec<Meter>) {
+        let is_there = |meter: &Meter| {
+            let found = self.pool.volume(&meter.volume.name());
+            found.is_ok_and(|found| found.is(&meter.volume))
+        };
+        meters.retain(is_there);
+    }
+
+    /// What a volume's requests are counted with.
+    fn counters(&self, volume: &Volume) -> Arc<DeviceCounters> {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meter) = meters.iter().find(|meter| meter.volume.is(volume)) {
+            return Arc::clone(&meter.counters);
+        }
+        if meters.len() >= METERS_MAX {
+            self.forget_deleted(&mut meters);
+        }
+        if meters.len() >= METERS_MAX {
+            return Arc::clone(&self.others);
+        }
+        let counters = Arc::<DeviceCounters>::default();
+        meters.push(Meter { volume: volume.clone(), counters: Arc::clone(&counters) });
+        counters
+    }
+
     fn device(&self, volume: &Volume) -> Arc<dyn BlockDevice> {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows.iter().find(|row| row.volume.is(volume)) {
@@ -42,7 +106,9 @@ impl PoolExports {
         }
         // Devices that nobody has are made again when somebody comes.
         rows.retain(|row| Arc::strong_count(&row.device) > 1);
-        let device: Arc<dyn BlockDevice> = Arc::new(volume.clone());
+        let (counters, clock) = (self.counters(volume), Arc::clone(&self.clock));
+        let device: Arc<dyn BlockDevice> =
+            Arc::new(StatsDevice::timed(volume.clone(), counters, clock));
         let device = match &self.recorder {
             Some(recorder) => recorder.named_device(&volume.name(), device),
             None => device,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -154,6 +155,8 @@ pub struct Server {
     socket: PathBuf,
     lines: Receiver<String>,
     listening: String,
+    /// Where it is seen, if it is.
+    seen: Option<SocketAddr>,
 }
 
 impl Server {
@@ -169,8 +172,11 @@ impl Server {
                 }
             }
         });
-        let mut server = Self { child, socket, lines, listening: String::new() };
-        server.listening = server.wait_for_line("listening").pop().unwrap();
+        let mut server = Self { child, socket, lines, listening: String::new(), seen: None };
+        let mut said = server.wait_for_line("listening");
+        server.listening = said.pop().unwrap();
+        let seen = said.iter().find_map(|line| line.strip_prefix("seen at http://"));
+        server.seen = seen.and_then(|line| line.split('/').next()).map(|at| at.parse().unwrap());
         server
     }
 
@@ -200,6 +206,11 @@ impl Server {
     pub fn listening_at(&self, start: &str) -> String {
         let mut words = self.listening.split([' ', ',']);
         words.find(|word| word.starts_with(start)).unwrap().to_owned()
+    }
+
+    /// Where its page and its metrics are.
+    pub fn seen_at(&self) -> SocketAddr {
+        self.seen.unwrap()
     }
 
     pub fn uri(&self, export: &str) -> String {

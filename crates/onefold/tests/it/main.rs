@@ -20,8 +20,10 @@ mod harness;
 mod images;
 mod interrupted;
 mod memory;
+mod metrics;
 #[cfg(feature = "mount")]
 mod mount;
+mod page;
 mod pool_cache;
 mod pool_tier;
 mod private;
@@ -41,3 +43,4 @@ mod ssd_run;
 mod tls;
 mod trace;
 mod transfer;
+mod watch;

@@ -257,3 +257,18 @@ fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
         assert!(said.err.contains("not a regular file"), "{args:?}: {}", said.err);
     }
 }
+
+#[test]
+fn a_log_for_programs_has_one_object_on_each_line() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--log", "debug", "--log-format", "json"]);
+    // A client that says nonsense is logged.
+    let mut client = UnixStream::connect(sandbox.path("socket")).unwrap();
+    client.write_all(&[0xFF; 64]).unwrap();
+    drop(client);
+    let line = server.wait_for_line("{").pop().unwrap();
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(event["level"].is_string() && event["message"].is_string(), "{line}");
+    assert!(event["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+    server.stop();
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onefold_nbd::ListenAddr;
 
 use crate::args::serve::{CrowdArgs, GuardArgs, TlsArgs};
-use crate::args::{AccessArgs, RecordArgs};
+use crate::args::{AccessArgs, MetricsArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
 The drive is a folder: its specification, its NAND in a sparse file, its counters. A drive that is
@@ -66,6 +66,9 @@ pub struct SsdServeArgs {
     /// Who may use a new drive and the Unix sockets.
     #[command(flatten)]
     pub access: AccessArgs,
+    /// Where it is seen.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,

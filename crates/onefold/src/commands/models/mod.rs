@@ -23,6 +23,7 @@ mod ssd_run;
 mod ssd_serve;
 mod ssd_smart;
 mod ssd_spec;
+mod ssd_watch;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use onefold_block::wrappers::{StatsDevice, SystemClock};
 use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_flash::FtlError;
 use onefold_flash::drive::{self, Door as DriveDoor, DriveError, OpenDrive, WallClock};
@@ -14,6 +15,7 @@ use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
 use super::ssd_background::Background;
 use super::ssd_idle::IDLE;
+use super::ssd_watch::{DriveSource, LentDrive, Meters};
 use crate::args::models::SsdServeArgs;
 use crate::failure::{Failure, Result};
 use crate::handover;
@@ -29,6 +31,7 @@ use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
 use crate::store_folder;
 use crate::text_file;
+use crate::watch;
 
 /// Where it listens if nothing else is said.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -57,14 +60,21 @@ fn exports(spec: &DriveSpec) -> &'static [Export] {
 }
 
 /// The exports over the drive, recorded each under its own name where anything is.
-fn table(open: &OpenDrive, exports: &[Export], recorder: Option<&Recorder>) -> ExportTable {
+fn table(
+    open: &OpenDrive,
+    (exports, meters): (&[Export], &Meters),
+    recorder: Option<&Recorder>,
+) -> ExportTable {
+    let clock = Arc::new(SystemClock::new());
     let size = ByteSize(open.device().size_bytes());
     let mut table = ExportTable::new();
-    for (stream, export) in (0..).zip(exports) {
+    for ((stream, export), (_, counters)) in (0..).zip(exports).zip(meters) {
         let about = format!("{size} emulated drive{}", export.about);
         let word = export.deduplicate;
         let drive = Arc::clone(open.device());
-        let device: Arc<dyn BlockDevice> = Arc::new(DriveDoor::new(drive, word));
+        let device = DriveDoor::new(drive, word);
+        let (counters, clock) = (Arc::clone(counters), Arc::clone(&clock) as _);
+        let device: Arc<dyn BlockDevice> = Arc::new(StatsDevice::timed(device, counters, clock));
         let device = match recorder {
             Some(recorder) => recorder.device_asked(stream, device, word),
             None => device,
@@ -83,13 +93,14 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     };
     let recording = Prepared::new(&args.record)?;
     let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
+    let watch = watch::Prepared::new(&args.metrics, how.tls.as_ref())?;
     let said = args.spec.is_some() || args.preset.is_some();
     // A drive that is there needs no words about it; `--set` changes it.
     let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
     // Nothing is made for a server that could not listen; who comes early waits.
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
-    let listening = Door { servers: Servers::start(&exports, &how)?, late, private };
+    let listening = Door { servers: Servers::start(&exports, &how)?, late, private, watch };
     match make_or_check(args, wanted.as_ref(), printer) {
         Ok(()) => serve(args, printer, &events, (listening, recording)),
         Err(failure) => Err(listening.abandon(failure)),
@@ -101,6 +112,7 @@ struct Door {
     servers: Servers,
     late: Arc<LateExports>,
     private: Option<tempfile::TempDir>,
+    watch: Option<watch::Prepared>,
 }
 
 impl Door {
@@ -193,9 +205,16 @@ fn serve(
     };
     let background = Background::start(Arc::clone(open.device()), open.spec());
     let control = control(args, open.spec(), (&background, recorder.as_ref()), printer);
-    let Door { servers, late, private } = door;
+    let Door { servers, late, private, watch } = door;
     let size = open.device().size_bytes();
-    late.fill(Guard::new(table(&open, exports, recorder.as_ref()), generation, closed));
+    let meters: Meters = exports.iter().map(|export| (export.name, Arc::default())).collect();
+    let table = table(&open, (exports, &meters), recorder.as_ref());
+    late.fill(Guard::new(table, generation, closed));
+    let lent = LentDrive::new(open);
+    let watch = watch.and_then(|place| {
+        let connections = Box::new(servers.counter());
+        watch::begin(place, DriveSource::new(&args.dir, &lent, meters, connections), printer)
+    });
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("drive", &args.dir), &socket, "", events.sender())?)
@@ -203,18 +222,25 @@ fn serve(
         introduce(args, &servers, (size, generation.number), exports, printer);
         None
     };
-    let ended = wait(events, &open);
+    let ended = wait(events, &lent);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(events)));
     drop(control);
+    if let Some(watch) = watch {
+        watch.stop();
+    }
     background.stop();
     stop::drain(servers, format!("drive '{}'", args.dir.display()), printer);
     if let Some(recorder) = recorder {
         recorder.finish(printer);
     }
-    let stopped = open
-        .close()
-        .map_err(|error| failed(error).hint("what clients flushed before the failure is safe"));
-    let code = ended.map_or(0, child::exit_code);
+    close(args, &lent, ended.map_or(0, child::exit_code), printer)
+}
+
+/// Close the drive. Serving ends with the status of the command that it was for, if it had one.
+fn close(args: &SsdServeArgs, lent: &LentDrive, code: u8, printer: &Printer) -> Result<ExitCode> {
+    let stopped = lent.take().expect("it is taken once").close().map_err(|error| {
+        failure(&args.dir, error).hint("what clients flushed before the failure is safe")
+    });
     if code > 0 {
         if let Err(failure) = stopped {
             printer.failure(&failure);
@@ -242,14 +268,14 @@ fn about_durability(spec: &DriveSpec, printer: &Printer) {
 }
 
 /// Serve until it is time to stop; how the command of `--run` ended, if that is why.
-fn wait(events: &Events, open: &OpenDrive) -> Option<std::process::ExitStatus> {
+fn wait(events: &Events, lent: &LentDrive) -> Option<std::process::ExitStatus> {
     loop {
         match events.next() {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
             // Nobody asks a drive for relief.
             Event::ShowStatus | Event::Relieve | Event::Tick => {
-                if let Err(error) = open.save_health() {
+                if let Some(Err(error)) = lent.look(OpenDrive::save_health) {
                     tracing::error!("saving the drive's counters: {error}");
                 }
             }

@@ -1,0 +1,83 @@
+//! Where the page and the metrics are, and for whom.
+//! Room: onefold.
+//! Invariant: what other machines may reach is encrypted and asks for a certificate, or asks for a
+//! token.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use onefold_control::{Access, TlsSettings, Token};
+use onefold_nbd::TlsFiles;
+
+use crate::args::MetricsArgs;
+use crate::failure::{Failure, Result};
+use crate::text_file;
+
+/// A token and a line's end.
+const TOKEN_FILE_BYTES_MAX: u64 = 4096;
+const OTHERS: u32 = 0o007;
+
+/// An address that is listened to, before anything is answered.
+pub struct Prepared {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Option<Arc<TlsSettings>>,
+    pub(super) access: Access,
+    at: SocketAddr,
+}
+
+impl Prepared {
+    /// Listen, if that is asked for.
+    pub fn new(args: &MetricsArgs, tls: Option<&TlsFiles>) -> Result<Option<Self>> {
+        let Some(address) = &args.metrics else { return Ok(None) };
+        let refused = |why: &str| Failure::nothing_done(format!("--metrics {address}: {why}"));
+        let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let found = found.ok_or_else(|| {
+            refused("write an address and a port, such as 127.0.0.1:9469 or [::1]:9469")
+        })?;
+        let token = args.metrics_token_file.as_deref().map(token).transpose()?;
+        let local = found.ip().is_loopback();
+        if !local && tls.is_none() && token.is_none() {
+            return Err(refused("other machines may reach this, and everybody there could look")
+                .hint("with --metrics-token-file FILE only who knows the word in it is answered")
+                .hint("or turn TLS on: --tls-cert FILE --tls-key FILE --tls-ca FILE (docs/tls.md)")
+                .hint("or listen on 127.0.0.1:9469, and let people come over SSH"));
+        }
+        // On this machine there is nothing to encrypt.
+        let tls = tls.filter(|_| !local).map(|files| files.load(token.is_none())).transpose();
+        let tls = tls.map_err(|error| refused(&error.to_string()))?;
+        let access = match (token, &tls) {
+            (Some(token), _) => Access::Token(token),
+            (None, Some(_)) => Access::Certified,
+            (None, None) => Access::Local,
+        };
+        let listener = TcpListener::bind(found)
+            .and_then(|listener| listener.local_addr().map(|at| (listener, at)));
+        let (listener, at) = listener.map_err(|error| refused(&error.to_string()))?;
+        Ok(Some(Self { listener, tls, access, at }))
+    }
+
+    /// Where it is, for a browser.
+    pub fn address(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.at)
+    }
+}
+
+fn token(path: &Path) -> Result<Token> {
+    let read = text_file::read(path, "token file", TOKEN_FILE_BYTES_MAX)?;
+    let mode = std::fs::metadata(path).map_or(0, |found| found.mode());
+    if mode & OTHERS != 0 {
+        let message = format!("every user can use token file '{}'", path.display());
+        let hint = format!("close it: chmod o= {}", path.display());
+        return Err(Failure::nothing_done(message).hint(hint));
+    }
+    Token::new(&read).ok_or_else(|| {
+        let message = format!(
+            "token file '{}' must hold one word of 16 to 1024 letters, digits and signs",
+            path.display()
+        );
+        Failure::nothing_done(message).hint("make one: openssl rand -hex 24")
+    })
+}

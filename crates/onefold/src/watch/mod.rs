@@ -1,0 +1,69 @@
+//! A server as others see it: metrics for Prometheus, and the page for people.
+//! Room: onefold.
+//! Invariants: (1) nothing is changed from here  (2) what is seen is measured at most a few times a
+//! second, however many look  (3) whoever hangs or floods has one of a few places, for a while.
+
+mod listen;
+mod sampler;
+mod site;
+mod source;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onefold_control::{Guarded, Limits, Server};
+
+use crate::output::Printer;
+pub use listen::Prepared;
+use sampler::Sampler;
+use site::Site;
+#[cfg(feature = "models")]
+pub use source::process_sample;
+pub use source::{PoolSource, Source, pool_sample};
+
+/// No request from outside brings anything with it.
+const BODY_BYTES_MAX: usize = 16 << 10;
+
+/// What answers, while the server runs.
+pub struct Watch {
+    sampler: Arc<Sampler>,
+    server: Server,
+}
+
+impl Prepared {
+    /// Begin to answer.
+    pub fn begin(self, source: impl Source) -> std::io::Result<Watch> {
+        let sampler = Arc::new(Sampler::new(Arc::new(source)));
+        let site = Guarded::new(Arc::new(Site::new(Arc::clone(&sampler))), self.access);
+        let limits = Limits {
+            body_bytes: BODY_BYTES_MAX,
+            idle: Duration::from_secs(75),
+            ..Limits::default()
+        };
+        let server = Server::on_address(self.listener, self.tls, Arc::new(site), limits)?;
+        Ok(Watch { sampler, server })
+    }
+}
+
+/// Begin to answer at a place, and say where; without it everything else is as it should be.
+pub fn begin(place: Prepared, source: impl Source, printer: &Printer) -> Option<Watch> {
+    let address = place.address();
+    match place.begin(source) {
+        Ok(watch) => {
+            printer.always(&format!("seen at {address} and {address}metrics"));
+            Some(watch)
+        }
+        Err(error) => {
+            printer.warning(&format!("metrics and the page cannot be seen: {error}"));
+            None
+        }
+    }
+}
+
+impl Watch {
+    /// Say no more.
+    pub fn stop(self) {
+        self.sampler.close();
+        drop(self.server);
+    }
+}

@@ -1,0 +1,126 @@
+//! Measures for all who look, as often as the one who looks most often.
+//! Room: onefold.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use onefold_metrics::{Sample, json};
+use serde_json::json;
+
+use super::source::Source;
+
+/// How often a page is told.
+const PERIOD: Duration = Duration::from_secs(1);
+/// What is as young as this is new enough for whoever asks.
+const NEW: Duration = Duration::from_millis(100);
+/// Pages that are told at once: scrapes have places beside them.
+const STREAMS_MAX: usize = 16;
+
+/// What is measured, and for whom.
+pub struct Sampler {
+    source: Arc<dyn Source>,
+    started: Instant,
+    newest: Mutex<Option<(Instant, Arc<Sample>)>>,
+    event: Mutex<Option<(Instant, Arc<str>)>>,
+    streams: AtomicUsize,
+    closed: AtomicBool,
+    waiting: Mutex<()>,
+    ended: Condvar,
+}
+
+/// A page that is told.
+pub struct Stream {
+    sampler: Arc<Sampler>,
+    first: bool,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.sampler.streams.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Sampler {
+    /// Of this.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self {
+            source,
+            started: Instant::now(),
+            newest: Mutex::default(),
+            event: Mutex::default(),
+            streams: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            waiting: Mutex::default(),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// What is measured.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// How it is now.
+    pub fn sample(&self) -> Arc<Sample> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = newest.as_ref().filter(|(at, _)| at.elapsed() < NEW);
+        if let Some((_, sample)) = held {
+            return Arc::clone(sample);
+        }
+        let sample = Arc::new(self.source.sample());
+        *newest = Some((Instant::now(), Arc::clone(&sample)));
+        sample
+    }
+
+    /// A place for one more page, if there is one.
+    pub fn stream(self: &Arc<Self>) -> Option<Stream> {
+        let taken = self.streams.fetch_update(Ordering::AcqRel, Ordering::Acquire, |streams| {
+            (streams < STREAMS_MAX).then_some(streams + 1)
+        });
+        taken.ok().map(|_| Stream { sampler: Arc::clone(self), first: true })
+    }
+
+    /// Nobody is told any more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.notify_all();
+    }
+
+    /// Wait until it is time to tell again; whether it is.
+    fn wait(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |(): &mut ()| !self.closed.load(Ordering::Acquire);
+        let _ = self.ended.wait_timeout_while(waiting, PERIOD, is_open);
+        !self.closed.load(Ordering::Acquire)
+    }
+
+    /// What a page is told, written once for all.
+    fn event(&self) -> Arc<str> {
+        let mut event = self.event.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, text)) = event.as_ref().filter(|(at, _)| at.elapsed() < PERIOD / 2) {
+            return Arc::clone(text);
+        }
+        let sample = self.sample();
+        let told = json!({
+            "at_seconds": self.started.elapsed().as_secs_f64(),
+            "metrics": json::values(&sample),
+            "jobs": self.source.jobs(),
+            "drive": self.source.drive(),
+        });
+        let text: Arc<str> = format!("data: {told}\n\n").into();
+        *event = Some((Instant::now(), Arc::clone(&text)));
+        text
+    }
+}
+
+impl Stream {
+    /// What is told next; nothing once the server stops.
+    pub fn next(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.first) && !self.sampler.wait() {
+            return None;
+        }
+        Some(self.sampler.event().to_string())
+    }
+}

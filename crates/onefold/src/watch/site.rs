@@ -1,0 +1,104 @@
+//! What is at which address.
+//! Room: onefold.
+
+use std::sync::Arc;
+
+use onefold_control::http::Body;
+use onefold_control::{Handler, PREFIX, Peer, Request, Response};
+use onefold_metrics::{Format, json};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde_json::json;
+
+use super::sampler::Sampler;
+
+/// The page. `NONCE` stands for what its scripts and styles are known by, `TITLE` for its name.
+const PAGE: &str = include_str!("page.html");
+
+/// All that is at an address of `--metrics`.
+pub struct Site {
+    sampler: Arc<Sampler>,
+}
+
+impl Site {
+    /// Told by this.
+    pub fn new(sampler: Arc<Sampler>) -> Self {
+        Self { sampler }
+    }
+
+    fn metrics(&self, request: &Request) -> Response {
+        let format = Format::accepted(request.header("accept"));
+        let text = format.write(&self.sampler.sample());
+        Response::bytes(200, format.content_type(), text.into_bytes())
+    }
+
+    fn described(&self) -> Response {
+        let jobs = json!(self.sampler.source().jobs());
+        Response::json(200, &json::described(&self.sampler.sample(), &jobs))
+    }
+
+    fn live(&self) -> Response {
+        let Some(mut stream) = self.sampler.stream() else {
+            let answer = Response::error(503, "so many pages are open already, try again");
+            return answer.with("Retry-After", "5");
+        };
+        let body = Body::Events(Box::new(move || stream.next()));
+        Response { status: 200, content_type: "text/event-stream", body, headers: Vec::new() }
+    }
+
+    fn page(&self) -> Response {
+        let Some(nonce) = nonce() else {
+            return Response::error(500, "random numbers cannot be had");
+        };
+        let title = escaped(&self.sampler.source().title());
+        let bounds = json!(json::bounds()).to_string();
+        let page = PAGE.replace("@NONCE@", &nonce).replace("@TITLE@", &title);
+        let page = page.replace("@BOUNDS@", &bounds);
+        // Nothing from elsewhere, nothing to elsewhere, and no frame around it.
+        let policy = format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+             connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'"
+        );
+        Response::bytes(200, "text/html; charset=utf-8", page.into_bytes())
+            .with("Content-Security-Policy", &policy)
+            .with("Referrer-Policy", "no-referrer")
+    }
+}
+
+impl Handler for Site {
+    fn handle(&self, request: &Request, _: Peer) -> Response {
+        match request.path.as_str() {
+            "/" => self.page(),
+            "/metrics" => self.metrics(request),
+            "/api/v1/live" => self.live(),
+            "/api/v1/metrics" => self.described(),
+            path if path.starts_with(PREFIX) || path == "/api" => {
+                self.sampler.source().answer(request)
+            }
+            _ => Response::error(404, "there is /, /metrics and /api/v1/"),
+        }
+    }
+}
+
+/// A word that nobody has heard before.
+fn nonce() -> Option<String> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty()).ok()?;
+    Some(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+/// Text inside HTML.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '@' => out.push_str("&#64;"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
