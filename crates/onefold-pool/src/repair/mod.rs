@@ -151,7 +151,7 @@ fn plan(
     let mut report = RepairReport::default();
     if refuse_unfinished_repair(&*folder).is_err() {
         report.findings.push(PoolError::RepairUnfinished.to_string());
-        report.findings_total = 1;
+        (report.findings_total, report.finishes) = (1, true);
         report.plan.push("put the files of the repair that was interrupted in place".to_owned());
         return Ok(Repair { folder, report, work: Work::Finish, _lock: lock });
     }

@@ -49,6 +49,9 @@ pub struct RepairReport {
     pub findings_total: u64,
     /// What is unusual but no damage.
     pub notes: Vec<String>,
+    /// A repair that was interrupted is put in place; what it could not have again is for a check
+    /// to list.
+    pub finishes: bool,
     /// What the repair does about it, in order.
     pub plan: Vec<String>,
     /// What may be missing, or older than it was, and cannot be listed by block.

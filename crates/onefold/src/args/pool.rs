@@ -18,7 +18,7 @@ pub enum PoolCommand {
     Create(PoolCreateArgs),
     /// What a pool holds, saves and uses
     Status(PoolStatusArgs),
-    /// Verify every checksum and every reference, and change nothing unless --repair is given
+    /// Verify every checksum and every reference; with --repair mend what is damaged
     #[command(after_help = "--repair says first what is wrong, what it will do, and which blocks \
         are lost or come from an older source; then it does it. Files that it replaces are kept \
         beside the new ones (docs/rescue.md).\n\

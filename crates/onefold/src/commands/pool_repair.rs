@@ -91,6 +91,13 @@ fn nothing_to_do(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer)
 
 fn repaired(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer) -> Result<()> {
     let at = args.pool.display();
+    if report.finishes {
+        printer.note(&format!(
+            "pool '{at}': the repair that was interrupted is in place; what it could not have \
+             again is listed by: onefold pool check {at}"
+        ));
+        return Ok(());
+    }
     if !report.is_lossy() {
         printer.note(&format!("pool '{at}' was repaired, and nothing is lost"));
         return Ok(());
@@ -191,7 +198,7 @@ fn print_json(
         schema_version: JSON_SCHEMA_VERSION,
         pool: args.pool.display().to_string(),
         repaired,
-        lossless: !report.is_lossy(),
+        lossless: !report.is_lossy() && !report.finishes,
         findings_total: report.findings_total,
         findings: &report.findings,
         notes: &report.notes,
