@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ impl Write for Stream {
 enum Listener {
     Unix(UnixListener),
     /// With encryption, if there are settings for it.
-    Tcp(TcpListener, Option<Arc<ServerConfig>>),
+    Tcp(TcpListener, Option<RwLock<Arc<TlsSettings>>>),
 }
 
 impl Listener {
@@ -156,7 +156,8 @@ impl Listener {
         stream.set_nodelay(true)?;
         let Some(tls) = tls else { return Ok(Stream::Tcp(stream)) };
         // The handshake is the first read's, in the client's own thread and time.
-        let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
+        let tls = Arc::clone(&tls.read().unwrap_or_else(PoisonError::into_inner));
+        let connection = ServerConnection::new(tls).map_err(io::Error::other)?;
         Ok(Stream::Tls(Box::new(StreamOwned::new(connection, stream))))
     }
 }
@@ -195,7 +196,15 @@ impl Server {
         handler: Arc<dyn Handler>,
         limits: Limits,
     ) -> io::Result<Self> {
-        Self::start(Listener::Tcp(listener, tls), None, Admission::All, handler, limits)
+        let listener = Listener::Tcp(listener, tls.map(RwLock::new));
+        Self::start(listener, None, Admission::All, handler, limits)
+    }
+
+    /// Encrypt connections like this from now on, where they are.
+    pub fn renew_tls(&self, settings: Arc<TlsSettings>) {
+        if let Listener::Tcp(_, Some(held)) = &*self.listener {
+            *held.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        }
     }
 
     fn start(

@@ -2,8 +2,8 @@
 //! Room: onefold-nbd.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig as TlsConfig;
@@ -22,7 +22,8 @@ const HANDSHAKE_PIECE_BYTES: usize = 4096;
 /// What every connection of a server shares.
 pub(super) struct Terms {
     pub exports: Arc<dyn Exports>,
-    pub tls: Option<Arc<TlsConfig>>,
+    /// What it is may change between two connections; whether it is, may not.
+    pub tls: Option<RwLock<Arc<TlsConfig>>>,
     pub read_only: bool,
     pub handshake_timeout: Duration,
     pub write_timeout: Duration,
@@ -122,7 +123,8 @@ fn negotiate(
             }
             Outcome::StartTls => {
                 let config = terms.tls.as_ref().expect("TLS is offered only with a config");
-                channel.start_tls(Arc::clone(config), deadline).map_err(|error| {
+                let config = Arc::clone(&config.read().unwrap_or_else(PoisonError::into_inner));
+                channel.start_tls(config, deadline).map_err(|error| {
                     if is_timeout(&error) {
                         ConnectionError::Io(error)
                     } else {

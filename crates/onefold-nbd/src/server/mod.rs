@@ -22,8 +22,8 @@ mod transmission;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -154,7 +154,7 @@ impl Server {
         let (wake, woken) = UnixStream::pair().map_err(ServerError::Start)?;
         let terms = Terms {
             exports,
-            tls,
+            tls: tls.map(RwLock::new),
             read_only: config.read_only,
             handshake_timeout: config.handshake_timeout,
             write_timeout: config.write_timeout,
@@ -225,5 +225,17 @@ impl ServerHandle {
     /// How many clients are connected.
     pub fn connection_count(&self) -> usize {
         self.clients.count()
+    }
+
+    /// Read certificates, key and authority again, for connections from now on. Where they cannot
+    /// be used, those before go on being used. Without TLS there is nothing to do.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn renew_tls(&self, files: &TlsFiles) -> Result<(), TlsError> {
+        let Some(held) = &self.clients.terms.tls else { return Ok(()) };
+        let renewed = files.load(true)?;
+        *held.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        Ok(())
     }
 }

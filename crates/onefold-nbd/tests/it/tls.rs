@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use onefold_block::BlockDevice;
 use onefold_nbd::protocol::constants::{command, option, option_reply};
-use onefold_nbd::{ListenAddr, Server, ServerConfig, ServerError, TlsError, TlsMode};
+use onefold_nbd::{ListenAddr, Server, ServerConfig, ServerError, TlsError, TlsFiles, TlsMode};
 
 use crate::device::TestDevice;
 use crate::raw::{Fixture, Raw, info_query, option_bytes, pattern, request};
@@ -188,7 +188,7 @@ fn tls_needs_no_loopback_and_bad_files_are_named() {
     stream.write_all(&[0, 0, 0, 3]).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
-    let bad = |change: &dyn Fn(&mut onefold_nbd::TlsFiles)| {
+    let bad = |change: &dyn Fn(&mut TlsFiles)| {
         let mut files = ours.server_files();
         change(&mut files);
         match start(files).err().expect("not usable") {
@@ -204,4 +204,23 @@ fn tls_needs_no_loopback_and_bad_files_are_named() {
     other.certify("server");
     let mismatch = bad(&|files| files.key = other.server_files().key);
     assert!(matches!(mismatch, TlsError::Mismatch(_)), "{mismatch}");
+}
+
+#[test]
+fn certificates_are_renewed_for_new_connections_and_bad_ones_change_nothing() {
+    let secured = secured();
+    let folder = secured.fixture.folder.path();
+    let ours = secured.uri(secured.ours.folder());
+    let server = secured.fixture.server();
+    let renewed = Authority::new(folder, "renewed");
+    renewed.certify("server");
+    renewed.certify("client");
+    let (old, new) = (secured.ours.server_files(), renewed.server_files());
+    // A key that is not the certificate's.
+    let mixed = TlsFiles { key: old.key.clone(), ..new.clone() };
+    server.handle().renew_tls(&mixed).unwrap_err();
+    succeed("nbdinfo", &[&ours]);
+    server.handle().renew_tls(&new).unwrap();
+    fail("nbdinfo", &[&ours]);
+    succeed("nbdinfo", &[&secured.uri(renewed.folder())]);
 }

@@ -40,7 +40,7 @@ pub use pool::{
 };
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
-pub use serve::{GuardArgs, ServeArgs};
+pub use serve::{GuardArgs, Hangup, ServeArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{PoolCacheArgs, Thousandths, parse_times};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
@@ -55,6 +55,7 @@ pub const GLOBAL_HEADING: &str = "Everywhere";
 
 const EXAMPLES: &str = "\
 First steps:
+  onefold demo                           what is it? in a minute, leaving nothing behind
   onefold estimate /home                 what would it save on my data?
   onefold serve ./demo                   a disk for any NBD client, made on first use
   onefold pool status ./demo             what does it hold and save?
@@ -116,6 +117,14 @@ pub struct GlobalArgs {
     pub quiet: bool,
 }
 
+/// `onefold doctor`
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -139,6 +148,11 @@ pub enum Command {
     #[cfg(feature = "models")]
     #[command(flatten)]
     Model(models::ModelCommand),
+    /// Show in a minute what this is: data are stored, the server is killed, all is there again
+    Demo,
+    /// Say what this machine lacks for clients, mounts and tests, and what to install
+    #[command(after_help = "Exit status: 0 nothing is missing; 1 something is, and named.")]
+    Doctor(DoctorArgs),
     /// Print the document that describes the API of a running server
     Api,
     /// Print the completion script of a shell

@@ -42,6 +42,14 @@ pub struct ServeArgs {
     /// Who may come after a loss.
     #[command(flatten)]
     pub guard: GuardArgs,
+    /// What SIGHUP does: stop, as when a terminal is closed, or reload
+    ///
+    /// Reloading reads the TLS files again, for connections from then on, and the settings files:
+    /// work in the background, the space target and the memory of the read cache. What cannot be
+    /// used is told in the log and stays as it was.
+    #[arg(long, value_name = "WHAT", env = "ONEFOLD_ON_HANGUP", hide_env = true)]
+    #[arg(default_value = "stop", hide_possible_values = true)]
+    pub on_hangup: Hangup,
     /// Refuse all changes
     #[arg(long, conflicts_with_all = ["guard_reconnect", "accept_loss"])]
     pub read_only: bool,
@@ -98,6 +106,15 @@ pub struct ScrubArgs {
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_SCRUB_RATE", hide_env = true)]
     #[arg(value_parser = super::pool::rate, allow_negative_numbers = true)]
     pub scrub_rate: Option<ByteSize>,
+}
+
+/// What SIGHUP does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Hangup {
+    /// Stop with everything flushed.
+    Stop,
+    /// Read certificates and settings again.
+    Reload,
 }
 
 /// How many clients may come.

@@ -14,6 +14,7 @@ use onefold_archive::{BrowseMemory, Browser, LockKind};
 
 use super::archive::{failure, open};
 use crate::args::ArchiveMountArgs;
+use crate::args::Hangup;
 use crate::failure::{Failure, Result};
 use crate::mount::{Damage, Door};
 use crate::output::Printer;
@@ -26,7 +27,7 @@ const THREADS: usize = 2;
 
 /// Mount.
 pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
-    let events = Events::listen()?;
+    let events = Events::listen(Hangup::Stop)?;
     check_folder(&args.dir)?;
     let dir = fs::canonicalize(&args.dir).map_err(|error| {
         Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))

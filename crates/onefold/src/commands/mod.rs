@@ -11,6 +11,8 @@ mod archive_prune;
 mod archive_read;
 mod archive_restore;
 pub mod completions;
+pub mod demo;
+pub mod doctor;
 pub mod estimate;
 pub mod man;
 #[cfg(feature = "models")]

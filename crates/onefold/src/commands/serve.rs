@@ -29,6 +29,7 @@ use crate::serve::listeners::{Listening, Servers};
 use crate::serve::notify;
 use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
+use crate::serve::reload::Reload;
 use crate::serve::scrubbing::Scrubbing;
 use crate::serve::stop;
 use crate::settings_file::Parsed;
@@ -51,7 +52,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         ));
     }
     let tls = tls_files(args);
-    let events = Events::listen()?;
+    let events = Events::listen(args.on_hangup)?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
@@ -71,11 +72,10 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
     let knobs = worker.as_ref().map(Worker::knobs);
-    let live = Live::new(exports, knobs, servers.counter(), events.sender());
+    let live = Live::new(exports, knobs.clone(), servers.counter(), events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
     let control = control(&served, args);
-    let jobs = control.as_ref().map(|control| Arc::clone(&control.jobs)).unwrap_or_default();
-    let source = PoolSource::new(served, jobs);
+    let source = PoolSource::new(served);
     let watch = watch.and_then(|place| watch::begin(place, source, printer));
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
@@ -85,7 +85,8 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         notify::tell(notify::READY);
         None
     };
-    let ended = wait(&events, &pool, &cache, args, printer);
+    let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs: knobs.as_deref() };
+    let ended = wait(&events, &pool, (&cache, &reload), args, printer);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if command.is_none() {
         notify::tell(notify::STOPPING);
@@ -412,7 +413,7 @@ fn introduce(
 fn wait(
     events: &Events,
     pool: &Pool,
-    cache: &ServedCache,
+    (cache, reload): (&ServedCache, &Reload<'_>),
     args: &ServeArgs,
     printer: &Printer,
 ) -> Option<std::process::ExitStatus> {
@@ -421,6 +422,7 @@ fn wait(
         match events.next() {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
+            Event::Reload => reload.run(pool, printer),
             Event::ShowStatus => match pool.status() {
                 Ok(status) => {
                     let cache = cache.report();

@@ -74,8 +74,7 @@ impl Operations for Served {
 
 /// The control socket of a pool, while its server runs.
 pub struct ControlSocket {
-    /// Commands under way and done.
-    pub jobs: Arc<Jobs>,
+    jobs: Arc<Jobs>,
     server: Server,
 }
 

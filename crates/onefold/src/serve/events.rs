@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
+use crate::args::Hangup;
 use crate::failure::{Failure, Result};
 use crate::interrupt::is_ignored;
 
@@ -27,6 +28,8 @@ const STOPS: [i32; 4] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP];
 pub enum Event {
     /// A signal asks to stop.
     Stop,
+    /// A signal asks for certificates and settings to be read again.
+    Reload,
     /// A signal asks for the status.
     ShowStatus,
     /// The command of `--run` has ended.
@@ -46,13 +49,16 @@ pub struct Events {
 }
 
 impl Events {
-    /// From now on signals are events, and a second signal to stop ends the process at once.
-    pub fn listen() -> Result<Self> {
+    /// From now on signals are events, and a second signal to stop ends the process at once. SIGHUP
+    /// is one of those, or asks to read certificates and settings again.
+    pub fn listen(hangup: Hangup) -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
         let stopping = Arc::new(AtomicBool::new(false));
         // nohup wants a server that outlives its terminal; any other signal is meant.
+        let stops_by_hangup = hangup == Hangup::Stop && !is_ignored(SIGHUP);
+        let others: &[i32] = if hangup == Hangup::Reload { &[SIGUSR1, SIGHUP] } else { &[SIGUSR1] };
         let stops: Vec<i32> =
-            STOPS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect();
+            STOPS.into_iter().filter(|&signal| signal != SIGHUP || stops_by_hangup).collect();
         for &signal in &stops {
             // In this order: the first signal must not find the flag that it sets itself.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))
@@ -60,13 +66,17 @@ impl Events {
                 .map_err(failed)?;
         }
         let (sender, receiver) = channel();
-        let mut signals = Signals::new(stops.iter().chain(&[SIGUSR1])).map_err(failed)?;
+        let mut signals = Signals::new(stops.iter().chain(others)).map_err(failed)?;
         let to = sender.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
                 for signal in signals.forever() {
-                    let event = if signal == SIGUSR1 { Event::ShowStatus } else { Event::Stop };
+                    let event = match signal {
+                        SIGUSR1 => Event::ShowStatus,
+                        SIGHUP if hangup == Hangup::Reload => Event::Reload,
+                        _ => Event::Stop,
+                    };
                     if to.send(event).is_err() {
                         break;
                     }

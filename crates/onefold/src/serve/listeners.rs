@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::Group;
-use onefold_nbd::{Exports, ListenAddr, Server, ServerConfig, ServerError, TlsFiles, TlsMode};
+use onefold_nbd::{
+    Exports, ListenAddr, Server, ServerConfig, ServerError, TlsError, TlsFiles, TlsMode,
+};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -30,6 +32,7 @@ pub struct Listening {
 /// Servers that run; every address is served by one of them.
 pub struct Servers {
     servers: Vec<(Server, bool)>,
+    tls: Option<TlsFiles>,
 }
 
 /// Files that a server has open besides its connections: containers, the copies of some in a
@@ -84,7 +87,13 @@ impl Servers {
             let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;
             servers.push((server, encrypted));
         }
-        Ok(Self { servers })
+        Ok(Self { servers, tls: how.tls.clone() })
+    }
+
+    /// Read the certificates again, for connections from now on.
+    pub fn renew_tls(&self) -> std::result::Result<(), TlsError> {
+        let Some(files) = &self.tls else { return Ok(()) };
+        self.servers.iter().try_for_each(|(server, _)| server.handle().renew_tls(files))
     }
 
     /// Where they listen, and whether clients must use TLS there.

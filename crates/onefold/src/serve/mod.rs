@@ -14,5 +14,6 @@ pub mod listeners;
 pub mod notify;
 pub mod pool_exports;
 pub mod record;
+pub mod reload;
 pub mod scrubbing;
 pub mod stop;

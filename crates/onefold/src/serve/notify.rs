@@ -8,11 +8,20 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Where the manager listens: a path, or a name in the abstract space behind `@`.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// Clients are served.
 pub const READY: &str = "READY=1";
+/// It reads its settings again, since now by the machine's own clock; `READY=1` follows.
+pub fn reloading() -> String {
+    let now = clock_gettime(ClockId::Monotonic);
+    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+    format!("RELOADING=1\nMONOTONIC_USEC={micros}")
+}
+
 /// It stops, and takes the time that it needs.
 pub const STOPPING: &str = "STOPPING=1";
 

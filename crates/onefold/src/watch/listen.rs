@@ -24,6 +24,8 @@ pub struct Prepared {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) access: Access,
+    /// What its connections are encrypted with, and whether clients show a certificate.
+    pub(super) files: Option<(TlsFiles, bool)>,
     at: SocketAddr,
 }
 
@@ -45,7 +47,9 @@ impl Prepared {
                 .hint("or listen on 127.0.0.1:9469, and let people come over SSH"));
         }
         // On this machine there is nothing to encrypt.
-        let tls = tls.filter(|_| !local).map(|files| files.load(token.is_none())).transpose();
+        let files = tls.filter(|_| !local).map(|files| (files.clone(), token.is_none()));
+        let load = |(files, certified): &(TlsFiles, bool)| files.load(*certified);
+        let tls = files.as_ref().map(load).transpose();
         let tls = tls.map_err(|error| refused(&error.to_string()))?;
         let access = match (token, &tls) {
             (Some(token), _) => Access::Token(token),
@@ -55,7 +59,7 @@ impl Prepared {
         let listener = TcpListener::bind(found)
             .and_then(|listener| listener.local_addr().map(|at| (listener, at)));
         let (listener, at) = listener.map_err(|error| refused(&error.to_string()))?;
-        Ok(Some(Self { listener, tls, access, at }))
+        Ok(Some(Self { listener, tls, access, files, at }))
     }
 
     /// Where it is, for a browser.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_control::{Guarded, Limits, Server};
+use onefold_nbd::{TlsError, TlsFiles};
 
 use crate::output::Printer;
 pub use listen::Prepared;
@@ -28,6 +29,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 pub struct Watch {
     sampler: Arc<Sampler>,
     server: Server,
+    files: Option<(TlsFiles, bool)>,
 }
 
 impl Prepared {
@@ -41,7 +43,7 @@ impl Prepared {
             ..Limits::default()
         };
         let server = Server::on_address(self.listener, self.tls, Arc::new(site), limits)?;
-        Ok(Watch { sampler, server })
+        Ok(Watch { sampler, server, files: self.files })
     }
 }
 
@@ -61,6 +63,12 @@ pub fn begin(place: Prepared, source: impl Source, printer: &Printer) -> Option<
 }
 
 impl Watch {
+    /// Read the certificates again, for connections from now on.
+    pub fn renew_tls(&self) -> Result<(), TlsError> {
+        let Some((files, certified)) = &self.files else { return Ok(()) };
+        files.load(*certified).map(|settings| self.server.renew_tls(settings))
+    }
+
     /// Say no more.
     pub fn stop(self) {
         self.sampler.close();

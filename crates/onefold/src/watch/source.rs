@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use onefold_control::jobs::JobView;
-use onefold_control::{Api, Jobs, Request, Response};
+use onefold_control::{Api, Request, Response};
 use onefold_metrics::{CacheSample, ProcessSample, Sample};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -41,17 +41,15 @@ pub trait Source: Send + Sync + 'static {
 /// A pool.
 pub struct PoolSource {
     served: Arc<Served>,
-    /// Commands of its control socket.
-    jobs: Arc<Jobs>,
     /// Those that change nothing, for whoever looks; in places of their own.
     api: Api,
 }
 
 impl PoolSource {
-    /// A pool that is served, with these commands.
-    pub fn new(served: Arc<Served>, jobs: Arc<Jobs>) -> Self {
+    /// A pool that is served.
+    pub fn new(served: Arc<Served>) -> Self {
         let api = Api::new(Arc::clone(&served) as _, Arc::default(), true);
-        Self { served, jobs, api }
+        Self { served, api }
     }
 }
 
@@ -65,7 +63,7 @@ impl Source for PoolSource {
     }
 
     fn jobs(&self) -> Vec<JobView> {
-        self.jobs.list()
+        self.served.jobs.get().map(|jobs| jobs.list()).unwrap_or_default()
     }
 
     fn answer(&self, request: &Request) -> Response {

@@ -14,6 +14,7 @@ mod control;
 mod crash;
 mod damage;
 mod deduplicate;
+mod demo;
 mod estimate;
 mod file_system;
 mod harness;

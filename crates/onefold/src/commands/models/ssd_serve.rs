@@ -16,6 +16,7 @@ use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use super::ssd_background::Background;
 use super::ssd_idle::IDLE;
 use super::ssd_watch::{DriveSource, LentDrive, Meters};
+use crate::args::Hangup;
 use crate::args::models::SsdServeArgs;
 use crate::failure::{Failure, Result};
 use crate::handover;
@@ -86,7 +87,7 @@ fn table(
 
 /// Serve.
 pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
-    let events = Events::listen()?;
+    let events = Events::listen(Hangup::Stop)?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
@@ -274,7 +275,7 @@ fn wait(events: &Events, lent: &LentDrive) -> Option<std::process::ExitStatus> {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
             // Nobody asks a drive for relief.
-            Event::ShowStatus | Event::Relieve | Event::Tick => {
+            Event::ShowStatus | Event::Reload | Event::Relieve | Event::Tick => {
                 if let Some(Err(error)) = lent.look(OpenDrive::save_health) {
                     tracing::error!("saving the drive's counters: {error}");
                 }

@@ -1,0 +1,118 @@
+//! `onefold doctor`: what this machine has for clients, mounts and tests, and what to install.
+//! Room: onefold.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::failure::Result;
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
+use crate::table::{Align, Table};
+
+/// Programs: their names, what each is for, and the Debian package that has it.
+const PROGRAMS: [(&str, &str, &str); 12] = [
+    ("nbdinfo", "asking a server what it has", "libnbd-bin"),
+    ("nbdcopy", "copying disks in and out", "libnbd-bin"),
+    ("nbdfuse", "a volume as a file, without a kernel module", "libnbd-bin"),
+    ("fusermount3", "mounts without root", "fuse3"),
+    ("nbd-client", "a volume as /dev/nbd0", "nbd-client"),
+    ("qemu-img", "disk images over NBD", "qemu-utils"),
+    ("fio", "load over NBD; tests", "fio"),
+    ("mkfs.ext4", "a file system on a volume", "e2fsprogs"),
+    ("losetup", "loop devices; tests", "mount"),
+    ("openssl", "certificates; tests", "openssl"),
+    ("promtool", "checking metrics; tests", "prometheus"),
+    ("chromedriver", "the page in a browser; tests", "chromium-driver"),
+];
+/// What a server and its cache may want to have open at once.
+const OPEN_FILES: u64 = 1024;
+/// Where programs are that a user's search path may leave out.
+const SYSTEM_PATHS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// One thing that was looked for.
+#[derive(Serialize)]
+struct Finding {
+    what: String,
+    found: bool,
+    purpose: &'static str,
+    /// What to do where it is missing.
+    remedy: String,
+}
+
+#[derive(Serialize)]
+struct DoctorJson {
+    schema_version: u32,
+    findings: Vec<Finding>,
+}
+
+/// Look, and say.
+pub fn run(args: &DoctorArgs, printer: &Printer) -> Result<ExitCode> {
+    let findings = findings();
+    let missing = findings.iter().any(|finding| !finding.found);
+    if args.json {
+        printer.json(&DoctorJson { schema_version: JSON_SCHEMA_VERSION, findings })?;
+    } else {
+        printer.data(&text(&findings, printer))?;
+    }
+    Ok(if missing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn findings() -> Vec<Finding> {
+    let program = |(name, purpose, package): (&str, &'static str, &str)| Finding {
+        what: name.to_owned(),
+        found: is_program(name),
+        purpose,
+        remedy: format!("apt-get install {package}"),
+    };
+    let mut findings: Vec<Finding> = PROGRAMS.map(program).into();
+    let mut add = |what: &str, found, purpose, remedy: &str| {
+        let (what, remedy) = (what.to_owned(), remedy.to_owned());
+        findings.push(Finding { what, found, purpose, remedy });
+    };
+    let exists = |path| Path::new(path).exists();
+    add(
+        "kernel: nbd",
+        exists("/sys/module/nbd") || exists("/dev/nbd0"),
+        "nbd-client",
+        "modprobe nbd, or use nbdfuse",
+    );
+    add("kernel: FUSE", exists("/dev/fuse"), "nbdfuse, archive mount", "modprobe fuse");
+    add("kernel: loop", exists("/dev/loop-control"), "file systems in tests", "modprobe loop");
+    add(
+        "/dev/shm",
+        rustix::fs::access("/dev/shm", rustix::fs::Access::WRITE_OK).is_ok(),
+        "writes that outlive a killed server",
+        "mount -t tmpfs tmpfs /dev/shm",
+    );
+    let files = getrlimit(Resource::Nofile).maximum.is_none_or(|most| most >= OPEN_FILES);
+    add("open files", files, "hundreds of clients", "ulimit -n, or LimitNOFILE= of a service");
+    findings
+}
+
+/// Whether there is a file of this name that can be run.
+fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_PATHS.map(Into::into));
+    let runs = |folder: std::path::PathBuf| {
+        let at = folder.join(name);
+        at.is_file() && rustix::fs::access(&at, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    folders.into_iter().any(runs)
+}
+
+fn text(findings: &[Finding], printer: &Printer) -> String {
+    let mut table = Table::new(&[Align::Left, Align::Left, Align::Left, Align::Left]);
+    table.row(["WHAT", "", "FOR", "WHAT TO DO"]);
+    for finding in findings {
+        let state = if finding.found { "there" } else { "missing" };
+        let remedy = if finding.found { "" } else { &finding.remedy };
+        table.row([&finding.what, state, finding.purpose, remedy]);
+    }
+    let mut lines = table.lines(0).into_iter();
+    let head = lines.next().map(|head| printer.heading(&head)).unwrap_or_default();
+    let lines: Vec<String> = std::iter::once(head).chain(lines).collect();
+    lines.join("\n") + "\n"
+}
