@@ -272,3 +272,28 @@ fn damage_is_an_error_to_what_it_concerns_and_to_nothing_else() {
         assert!(noticed > 50, "{noticed}");
     }
 }
+
+#[test]
+fn a_path_whose_entry_is_damaged_is_never_said_to_be_absent() {
+    let (folder, mut archive) = new_archive(&small());
+    let name = |n: u32| format!("file{n:05}").into_bytes();
+    // Some pages of entries, of which one is damaged.
+    let tree: Tree = (0..3000).map(|n| (name(n), Some(b"x".to_vec()))).collect();
+    add(&mut archive, &tree).unwrap();
+    drop(archive);
+    damage(&folder, "versions/00000001.version", 150_000);
+    let browser = browser(try_open(&folder).unwrap());
+    let found: Vec<Option<bool>> = (0..3000)
+        .step_by(13)
+        .map(|n| browser.find(Node::Version(0), &name(n)).ok().map(|found| found.is_some()))
+        .collect();
+    let count = |wanted: Option<bool>| found.iter().filter(|&&found| found == wanted).count();
+    let (there, absent, damaged) = (count(Some(true)), count(Some(false)), count(None));
+    assert!(there > 115 && damaged > 23 && absent == 0, "{there} {absent} {damaged}");
+    // What was never there is so, but where it cannot be told.
+    let between = |n: u32| [name(n), b"x".to_vec()].concat();
+    for n in (0..3000).step_by(13) {
+        assert!(!browser.find(Node::Version(0), &between(n)).is_ok_and(|found| found.is_some()));
+    }
+    assert_eq!(browser.find(Node::Version(0), &between(5)).unwrap(), None);
+}

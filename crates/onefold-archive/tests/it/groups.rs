@@ -1,7 +1,8 @@
 //! Chunks that are compressed together: what that saves, and what damage to one takes along.
 
+use onefold_archive::tree::restore::read_file;
 use onefold_archive::{ArchiveSettings, VersionInfo};
-use onefold_block::{Folder as _, SimFolder, SplitMix64};
+use onefold_block::{FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 use onefold_content::{Codec, Compression, Compressor};
 
 use crate::support::{Tree, add, assert_sound, names, new_archive, open, read, small};
@@ -110,4 +111,38 @@ fn content_that_shrinks_to_nothing_does_not_make_a_container_without_an_end() {
     let containers = names(&folder, "containers").len();
     assert!(containers >= (20 << 20) / (32 * (128 << 10)), "{containers}");
     assert!(read(&open(&folder), 1).unwrap() == tree);
+}
+
+#[test]
+fn a_read_that_fails_takes_along_nothing_that_can_be_read_by_itself() {
+    let settings = ArchiveSettings { container_bytes: 2 << 20, ..small() };
+    let (folder, mut archive) = new_archive(&settings);
+    let content = SplitMix64::new(9).bytes(1 << 20);
+    add(&mut archive, &Tree::from([(b"file".to_vec(), Some(content.clone()))])).unwrap();
+    assert_eq!(names(&folder, "containers").len(), 1);
+    // The end of the container, then all of its groups at once.
+    for nth in 1..=2 {
+        let archive = open(&folder);
+        let version = archive.version(Some(1)).unwrap();
+        let entry = version.find(b"file").unwrap();
+        folder.fail_once(&[OpKind::Read], nth, FaultKind::Eio);
+        let mut bytes = Vec::new();
+        let read = read_file(&archive, &version, &entry, 4 << 20, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+        read.unwrap_or_else(|error| panic!("read {nth}: {error}"));
+        assert!(bytes == content, "read {nth}");
+    }
+    // What cannot be read at all is an error, and nothing wrong comes before it.
+    let archive = open(&folder);
+    let version = archive.version(Some(1)).unwrap();
+    let entry = version.find(b"file").unwrap();
+    folder.fail_from(&[OpKind::Read], 2, FaultKind::Eio);
+    let mut bytes = Vec::new();
+    let read = read_file(&archive, &version, &entry, 4 << 20, &mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    });
+    assert!(read.unwrap_err().is_corruption() && content.starts_with(&bytes));
 }

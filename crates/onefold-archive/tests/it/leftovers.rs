@@ -3,7 +3,9 @@
 use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
 use onefold_block::{CrashMode, FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 
-use crate::support::{add, assert_sound, entry, names, new_archive, open, read, small, tree};
+use crate::support::{
+    add, assert_sound, damage, entry, names, new_archive, open, read, small, tree,
+};
 
 /// Add a large file and stop before the commit.
 fn interrupt(archive: &mut Archive, data: &[u8]) {
@@ -33,6 +35,25 @@ fn an_interrupted_addition_does_not_show_and_is_taken_up_again() {
     let archive = open(&folder);
     assert!(read(&archive, info.number).unwrap() == again);
     assert_sound(&archive, "after taking up an interrupted addition");
+}
+
+#[test]
+fn a_chunk_that_an_interrupted_addition_left_damaged_is_stored_again() {
+    let (folder, mut archive) = new_archive(&small());
+    let data = SplitMix64::new(4).bytes(3_000_000);
+    interrupt(&mut archive, &data);
+    let left = names(&folder, "containers");
+    assert!(left.len() > 3, "{left:?}");
+    // What never reached the disk, though the directory behind it did.
+    for name in &left {
+        damage(&folder, &format!("containers/{name}"), 60_000);
+    }
+    let mut archive = open(&folder);
+    let again = [(b"large".to_vec(), Some(data))].into();
+    add(&mut archive, &again).unwrap();
+    let archive = open(&folder);
+    assert!(read(&archive, 1).unwrap() == again);
+    assert_sound(&archive, "stored again");
 }
 
 #[test]
