@@ -14,7 +14,7 @@ use crate::make_pool;
 use crate::open_pool;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
-use crate::scrub_state::Blocks;
+use crate::scrub_state::{self, Blocks};
 use crate::table::plural;
 
 #[derive(Serialize)]
@@ -74,6 +74,8 @@ pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
         return Err(Failure::nothing_done("nothing was changed"));
     }
     planned.apply().map_err(failed)?;
+    // What the last scrub found is of the pool as it was; a note that cannot go is only a note.
+    let _ = std::fs::remove_file(args.pool.join(scrub_state::FILE));
     print_json(args, &report, true, printer)?;
     repaired(args, &report, printer)
 }
