@@ -24,9 +24,8 @@ impl Machine {
             self.tally.batches += 1;
             self.tally.batch_chunks += chunks.len() as u64;
             let engine = if kind == Kind::Zeroes { None } else { self.choose_engine() };
-            let (table_reads, table_writes) = (0, 0);
             let step = Step::New;
-            let batch = Batch { kind, step, engine, chunks, reserved, table_reads, table_writes };
+            let batch = Batch { kind, step, engine, chunks, reserved, ..Batch::empty() };
             let id = if let Some(id) = self.free_batches.pop() {
                 let old = std::mem::replace(&mut self.batches[id as usize], batch);
                 self.spare_chunks.push(old.chunks);

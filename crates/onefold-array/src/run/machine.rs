@@ -10,7 +10,9 @@ use std::hint::black_box;
 use onefold_sim::{Event as SimEvent, EventQueue, Model, ResourceState, SimTime};
 use onefold_workload::{Op, TraceRequests};
 
+use super::RunError;
 use super::batch::{Kind, Step};
+use super::drives::Drives;
 use super::flight::Flight;
 use super::follow::Follow;
 use super::load::{Asked, Load};
@@ -41,6 +43,8 @@ pub enum Event {
     Received(u32),
     /// A request without data to move has been answered by a core.
     Told(u32),
+    /// Something happens in a drive.
+    Drive(u32),
     /// A batch has finished its step.
     Step(u32),
     /// A delayed chunk may be due.
@@ -61,6 +65,7 @@ impl SimEvent for Event {
             Self::Window => [4, 0],
             Self::Reconfigured(engine) => [5, u64::from(engine)],
             Self::Told(request) => [6, u64::from(request)],
+            Self::Drive(drive) => [7, u64::from(drive)],
         }
     }
 }
@@ -115,6 +120,10 @@ pub(super) struct Batch {
     pub reserved: usize,
     pub table_reads: u64,
     pub table_writes: u64,
+    /// Answers of drives that its step waits for, when it began, and when all else of it ends.
+    pub waits: u32,
+    pub since: SimTime,
+    pub ready: SimTime,
 }
 
 impl Batch {
@@ -128,6 +137,9 @@ impl Batch {
             reserved: 0,
             table_reads: 0,
             table_writes: 0,
+            waits: 0,
+            since: SimTime::ZERO,
+            ready: SimTime::ZERO,
         }
     }
 }
@@ -156,7 +168,10 @@ pub struct Machine {
     /// The trace that is replayed, if there is one.
     pub replay: Option<Replay>,
     /// What is wrong with it.
-    pub failed: Option<String>,
+    pub failed: Option<RunError>,
+    /// The data drives, where they are simulated whole.
+    pub drives: Option<Drives>,
+    answered_batches: Vec<u32>,
     pub(super) requests: Vec<Request>,
     free_requests: Vec<u32>,
     pub(super) batches: Vec<Batch>,
@@ -192,7 +207,7 @@ impl Machine {
     /// A policy of the table's cache that cannot be made.
     pub fn new(
         spec: &ServerSpec,
-        requests: Option<TraceRequests>,
+        (requests, drives): (Option<TraceRequests>, Option<Drives>),
         queue: &mut EventQueue<Event>,
     ) -> Result<Self, onefold_cache::OptionError> {
         let chunks = spec.batch.chunks as usize;
@@ -224,6 +239,8 @@ impl Machine {
             order: Order::default(),
             replay: requests.map(|requests| Replay::new(spec, requests)),
             failed: None,
+            drives,
+            answered_batches: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             batches: Vec::new(),
@@ -276,7 +293,7 @@ impl Machine {
             Some(replay) => match replay.peek(load, contents) {
                 Ok(Some((at, asked))) => (at, asked.bytes),
                 Ok(None) => return self.look_for_end(now),
-                Err(error) => return self.fail(error),
+                Err(error) => return self.fail(RunError::Trace(error)),
             },
         };
         let at = self.load.next_arrival(now, bytes).unwrap_or(recorded);
@@ -295,15 +312,15 @@ impl Machine {
                 Some((if recorded { at.min(now) } else { now }, asked))
             }
             Err(error) => {
-                self.fail(error);
+                self.fail(RunError::Trace(error));
                 None
             }
         }
     }
 
     /// The trace cannot be read on: what is on its way ends, and nothing else comes.
-    fn fail(&mut self, error: String) {
-        self.failed = Some(error);
+    pub(super) fn fail(&mut self, error: RunError) {
+        self.failed.get_or_insert(error);
         self.stopped = true;
         self.held_back.clear();
     }
@@ -468,6 +485,7 @@ impl Machine {
         self.tally.answered(now.since(arrived), asked, unique, &self.spec);
         if self.tally.begins() {
             self.resources.restart_accounts(now);
+            self.drives.iter_mut().for_each(|drives| drives.restart_account(now));
             self.flight.restart_account(now);
             self.table.restart_count();
             self.tally.begin(now, &self.contents, self.predictor.score());
@@ -501,7 +519,7 @@ impl Machine {
         match replay.peek(load, contents) {
             Ok(Some(_)) => {}
             Ok(None) => self.stop(now),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(RunError::Trace(error)),
         }
     }
 
@@ -509,7 +527,44 @@ impl Machine {
         self.stopped = true;
         self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
         self.tally.slots_taken(self.flight.share(now));
+        if let Some(drives) = &self.drives {
+            self.tally.add_load("data drives", drives.load(now));
+        }
         self.held_back.clear();
+    }
+
+    /// Has drives looked at when something happens in them.
+    pub(super) fn watch_drives(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
+        // Once all is answered, what they do by themselves is of no interest.
+        let Some(drives) = self.drives.as_mut().filter(|_| !self.stopped || self.open > 0) else {
+            return;
+        };
+        while let Some((at, drive)) = drives.next_look(now) {
+            queue.at(at, Event::Drive(drive));
+        }
+    }
+
+    /// Something happens in a drive: steps whose requests are all answered end.
+    fn drive_event(&mut self, now: SimTime, drive: u32, queue: &mut EventQueue<Event>) {
+        let mut answered = std::mem::take(&mut self.answered_batches);
+        if let Some(drives) = &mut self.drives
+            && let Err(error) = drives.look(now, drive, &mut answered)
+        {
+            self.fail(RunError::Drive(error.to_string()));
+        }
+        for id in answered.drain(..) {
+            let batch = &mut self.batches[id as usize];
+            batch.waits -= 1;
+            if batch.waits == 0 {
+                let end = batch.ready.max(now);
+                if let Some(follow) = &mut self.follow {
+                    follow.step(id, batch, batch.since, end);
+                }
+                queue.at(end, Event::Step(id));
+            }
+        }
+        self.answered_batches = answered;
+        self.watch_drives(now, queue);
     }
 }
 
@@ -533,6 +588,7 @@ impl Model for Machine {
             Event::Arrival => self.arrival(now, queue),
             Event::Received(id) => self.received(now, id, queue),
             Event::Told(id) => self.answered(now, id, queue),
+            Event::Drive(drive) => self.drive_event(now, drive, queue),
             Event::Step(id) => self.step_done(now, id, queue),
             Event::Deadline => self.deadline_at = None,
             Event::Window => self.window_ends(now, queue),

@@ -7,6 +7,8 @@
 
 mod batch;
 mod dispatch;
+mod dma;
+mod drives;
 mod flight;
 mod flow;
 mod follow;
@@ -19,10 +21,13 @@ mod resources;
 mod steps;
 mod tally;
 
+use onefold_flash::DriveSpec;
+use onefold_flash::spec::{PRESET_NAMES, SpecBuilder as DriveBuilder};
 use onefold_sim::{ChromeTrace, EventLog, EventQueue, Limits, SimError};
 use onefold_workload::TraceRequests;
 use thiserror::Error;
 
+pub use drives::DrivesReport;
 pub use flow::{FlowLink, flow};
 pub use replay::TraceReport;
 pub use report::{Bottleneck, LatencyRow, Report, ResourceRow, ShareRow};
@@ -30,6 +35,7 @@ pub use resources::{Cause, Task};
 pub use tally::Bytes;
 
 use crate::spec::ServerSpec;
+use drives::Drives;
 use follow::Follow;
 use machine::Machine;
 
@@ -40,6 +46,9 @@ pub enum RunError {
     /// A policy of the table's cache that cannot be made.
     #[error("table.policy: {0}")]
     Policy(#[from] onefold_cache::OptionError),
+    /// Drives that cannot be simulated, or fail.
+    #[error("ssd.model: {0}")]
+    Drive(String),
     /// A trace that cannot be replayed, as a sentence that names it.
     #[error("{0}")]
     Trace(String),
@@ -64,6 +73,8 @@ pub fn simulate(spec: &ServerSpec) -> Result<Report, RunError> {
 pub struct RunOptions {
     /// The requests of the description's trace, where it has one.
     pub requests: Option<TraceRequests>,
+    /// The drive that `ssd.model` names, where that is a file.
+    pub drive: Option<DriveSpec>,
     /// Steps of batches to keep for a picture; 0 for none.
     pub steps: usize,
 }
@@ -90,11 +101,12 @@ pub fn run(spec: &ServerSpec, options: RunOptions) -> Result<Outcome, RunError> 
     }
     let mut queue = EventQueue::new();
     let mut log = EventLog::default();
-    let mut machine = Machine::new(spec, options.requests, &mut queue)?;
+    let drives = drives(spec, options.drive)?;
+    let mut machine = Machine::new(spec, (options.requests, drives), &mut queue)?;
     machine.follow = (options.steps > 0).then(|| Follow::new(options.steps));
     let end = onefold_sim::run(&mut machine, &mut queue, &mut log, Limits::default());
     if let Some(error) = machine.failed.take() {
-        return Err(RunError::Trace(error));
+        return Err(error);
     }
     let end = end?;
     let replayed = machine.replay.as_ref().is_none_or(|replay| replay.made() > 0);
@@ -107,4 +119,26 @@ pub fn run(spec: &ServerSpec, options: RunOptions) -> Result<Outcome, RunError> 
     }
     let report = report::report(&machine, end, log.hash());
     Ok(Outcome { report, steps: machine.follow.map(Follow::into_trace) })
+}
+
+/// The drives of a description, where they are simulated whole.
+fn drives(spec: &ServerSpec, read: Option<DriveSpec>) -> Result<Option<Drives>, RunError> {
+    let model = spec.ssd.model.as_str();
+    let wrong = |error: &dyn std::fmt::Display| RunError::Drive(error.to_string());
+    let drive = match (model, read) {
+        ("", None) => return Ok(None),
+        ("", Some(_)) => return Err(wrong(&"it is empty, and there is a drive")),
+        (_, Some(drive)) => drive,
+        (name, None) if PRESET_NAMES.contains(&name) => {
+            let builder = DriveBuilder::preset(name).map_err(|error| wrong(&error))?;
+            builder.build().map_err(|error| wrong(&error))?
+        }
+        (name, None) => {
+            let names = PRESET_NAMES.join(", ");
+            let problem = format!("`{name}` is no preset of a drive ({names}), and no file of one");
+            return Err(RunError::Drive(problem));
+        }
+    };
+    let drives = Drives::new(&drive, spec.ssd.count, spec.seed);
+    drives.map(Some).map_err(|error| wrong(&error))
 }

@@ -6,6 +6,7 @@
 use onefold_sim::{Histogram, RunEnd};
 use serde::Serialize;
 
+use super::drives::{Drives, DrivesReport};
 use super::machine::Machine;
 use super::replay::{Replay, TraceReport};
 use super::resources::{Cause, Task};
@@ -130,6 +131,9 @@ pub struct Report {
     /// What the trace was made of that was replayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceReport>,
+    /// What drives did that are simulated whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drives: Option<DrivesReport>,
     /// Digest of what is stored: equal for equal requests, however the server worked.
     pub stored_digest: u64,
     /// Events handled.
@@ -202,6 +206,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
             0.0
         },
         trace: machine.replay.as_ref().map(Replay::report),
+        drives: machine.drives.as_ref().map(Drives::report),
         stored_digest: machine.contents.digest(),
         events: end.events,
         event_hash,

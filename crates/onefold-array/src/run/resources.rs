@@ -5,6 +5,7 @@
 
 use onefold_sim::{Load, Pipe, SimSpan, SimTime, Stations};
 
+use super::dma::Dma;
 use crate::decide::mix::Mix;
 use crate::spec::ServerSpec;
 
@@ -78,9 +79,9 @@ counted! {
 /// One engine.
 pub struct Engine {
     /// From the host, or a network card, to the engine.
-    pub link_in: Pipe,
+    pub link_in: Dma,
     /// And back.
-    pub link_out: Pipe,
+    pub link_out: Dma,
     /// The units, of each kind as many as the mix has; `None` where it has none.
     pub hash: Option<Stations>,
     /// See [`Self::hash`].
@@ -108,11 +109,7 @@ pub enum EngineState {
 
 impl Engine {
     fn new(spec: &ServerSpec) -> Self {
-        let link = || {
-            let latency = SimSpan::from_ns(spec.link.latency_ns);
-            Pipe::new(spec.link.bytes_per_s() as u64, latency, 1)
-        };
-        let (link_in, link_out) = (link(), link());
+        let (link_in, link_out) = (Dma::new(&spec.link), Dma::new(&spec.link));
         let mut engine = Self {
             link_in,
             link_out,

@@ -6,6 +6,7 @@
 
 use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
 
+use super::RunError;
 use super::batch::{Kind, Step, next};
 use super::machine::{Batch, Chunk, Event, Machine};
 use super::resources::{Cause, Task};
@@ -27,7 +28,13 @@ impl Machine {
                 self.free_batches.push(id);
                 return;
             }
-            let end = self.enter(now, &mut batch);
+            let end = self.enter(now, id, &mut batch);
+            if batch.waits > 0 {
+                (batch.since, batch.ready) = (now, end);
+                self.batches[id as usize] = batch;
+                self.watch_drives(now, queue);
+                return;
+            }
             if end > now {
                 if let Some(follow) = &mut self.follow {
                     follow.step(id, &batch, now, end);
@@ -40,7 +47,7 @@ impl Machine {
     }
 
     /// What a step needs; when it ends.
-    fn enter(&mut self, now: SimTime, batch: &mut Batch) -> SimTime {
+    fn enter(&mut self, now: SimTime, id: u32, batch: &mut Batch) -> SimTime {
         let count = batch.chunks.len() as f64;
         let bytes = batch.chunks.len() as u64 * self.spec.chunk_bytes;
         match batch.step {
@@ -88,8 +95,8 @@ impl Machine {
                 let ns = bytes as f64 * self.spec.cpu.decompress_ns_per_byte;
                 passed.max(self.resources.on_a_core(now, &[(Task::Decompress, ns)]))
             }
-            Step::ReadDrives => self.read_drives(now, batch),
-            Step::Store => self.store(now, batch),
+            Step::ReadDrives => self.read_drives(now, id, batch),
+            Step::Store => self.store(now, id, batch),
             Step::ToClient => self.send_to_client(now, batch),
         }
     }
@@ -109,8 +116,7 @@ impl Machine {
             Kind::Read | Kind::Complete | Kind::Zeroes => self.read_bytes(batch),
         };
         let at = batch.engine.expect("a batch on its way to an engine has one");
-        let link = &mut self.resources.engines[at].link_in;
-        let arrived = link.send(now, sent, 0).end + link.latency();
+        let arrived = self.resources.engines[at].link_in.transfer(now, sent);
         if self.spec.place.data == DataPath::Direct && batch.kind != Kind::Complete {
             return arrived;
         }
@@ -119,8 +125,7 @@ impl Machine {
 
     fn out_of_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
         let at = batch.engine.expect("a batch on its way from an engine has one");
-        let link = &mut self.resources.engines[at].link_out;
-        link.send(now, bytes, 0).end + link.latency()
+        self.resources.engines[at].link_out.transfer(now, bytes)
     }
 
     fn in_engine(&mut self, now: SimTime, batch: &Batch, bytes: u64) -> SimTime {
@@ -260,7 +265,7 @@ impl Machine {
 
     // ---- drives and clients ----------------------------------------------------------------
 
-    fn store(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+    fn store(&mut self, now: SimTime, id: u32, batch: &mut Batch) -> SimTime {
         let stored = self.compressed(batch);
         if stored == 0 {
             return now;
@@ -282,16 +287,33 @@ impl Machine {
             end = end.max(self.out_of_engine(now, batch, stored));
         }
         self.resources.drive_bytes[1] += stored;
+        if let Some(drives) = &mut self.drives {
+            let unique = batch.chunks.iter().filter(|chunk| chunk.unique);
+            let sizes = unique.map(|chunk| (chunk.content, self.sizes.compressed(chunk.content)));
+            match drives.store(now, id, sizes) {
+                Ok(requests) => batch.waits = requests,
+                Err(error) => self.fail(RunError::Drive(error.to_string())),
+            }
+            return end;
+        }
         let rate = (self.spec.ssd.write_gb_per_s * 1e9) as u64;
         end.max(self.on_a_drive(self.free_drive(now), now, SimSpan::of_transfer(stored, rate)))
     }
 
-    fn read_drives(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+    fn read_drives(&mut self, now: SimTime, id: u32, batch: &mut Batch) -> SimTime {
         let rate = (self.spec.ssd.read_gb_per_s * 1e9) as u64;
         let mut end = now;
         for at in 0..batch.chunks.len() {
             let bytes = self.sizes.compressed(batch.chunks[at].read_content(batch.kind));
             if bytes == 0 {
+                continue;
+            }
+            if let Some(drives) = &mut self.drives {
+                let content = batch.chunks[at].read_content(batch.kind);
+                match drives.read(now, id, content, bytes) {
+                    Ok(requests) => batch.waits += requests,
+                    Err(error) => self.fail(RunError::Drive(error.to_string())),
+                }
                 continue;
             }
             let next = self.next_drive;

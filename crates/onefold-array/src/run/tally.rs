@@ -237,6 +237,13 @@ impl Tally {
         }
     }
 
+    /// Another resource of the stretch that has ended.
+    pub fn add_load(&mut self, name: &'static str, load: onefold_sim::Load) {
+        if let Some(measured) = &mut self.measured {
+            measured.loads.push((name, load));
+        }
+    }
+
     /// What was measured, once all is over.
     pub const fn measured(&self) -> Option<&Measured> {
         self.measured.as_ref()

@@ -205,6 +205,8 @@ pub struct LinkSpec {
     pub lanes: u32,
     pub efficiency: f64,
     pub latency_ns: u64,
+    pub queue_transfers: u32,
+    pub transfer_ns: u64,
 }
 
 /// `[engine]`.
@@ -291,6 +293,7 @@ pub struct TableSpec {
 #[expect(missing_docs, reason = "documented in keys::KEYS, which a test holds complete")]
 pub struct SsdSpec {
     pub count: u32,
+    pub model: String,
     pub read_gb_per_s: f64,
     pub write_gb_per_s: f64,
     pub latency_ns: u64,

@@ -229,6 +229,20 @@ pub const KEYS: &[Key] = &[
         "Share of the raw rate that data gets",
     ),
     key("link.latency_ns", TIME, "1000", Assumed("a DMA round trip"), "Latency of a transfer"),
+    key(
+        "link.queue_transfers",
+        COUNT,
+        "256",
+        Assumed("more than batches are on their way, so that it is never waited for"),
+        "Transfers that a DMA queue of an engine, one each way, has on their way at a time",
+    ),
+    key(
+        "link.transfer_ns",
+        TIME,
+        "0",
+        Assumed("the published rate of an engine has it in"),
+        "What a DMA queue takes for each transfer, one after the other: descriptor and completion",
+    ),
     // engine
     key("engine.count", COUNT_OR_NONE, "0", Published(PROFILE), "Engines"),
     key(
@@ -490,6 +504,14 @@ pub const KEYS: &[Key] = &[
     ),
     // ssd
     key("ssd.count", COUNT, "16", Assumed("enough not to be what stops the rest"), "Data drives"),
+    key(
+        "ssd.model",
+        Text,
+        "\"\"",
+        Assumed("rate and latency are what is published"),
+        "Drive that each of them is, simulated whole: a preset or a file of `onefold ssd spec`; \
+        empty for one of the rates and the latency below",
+    ),
     key(
         "ssd.read_gb_per_s",
         GB_PER_S,

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod drives;
 mod index;
 mod laws;
 mod pictures;

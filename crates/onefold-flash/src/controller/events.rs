@@ -92,6 +92,11 @@ impl EventHeap {
         Some(((top >> 64) as u64, Event::unpack((top & 0xfff_ffff) as u32)))
     }
 
+    /// When the earliest event is due.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.heap.first().map(|top| (top >> 64) as u64)
+    }
+
     /// Events scheduled so far.
     pub(crate) const fn scheduled(&self) -> u64 {
         self.sequence

@@ -163,6 +163,17 @@ impl Controller {
         Some(event)
     }
 
+    /// When the next event is due.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        self.events.next_ns()
+    }
+
+    /// Time passes in which nothing happens.
+    pub(crate) fn wait_until(&mut self, at_ns: u64) {
+        assert!(self.next_event_ns().is_none_or(|next| next > at_ns), "nothing is passed over");
+        self.now = self.now.max(at_ns);
+    }
+
     /// Takes a job to an engine; the answer is when it ends.
     pub(crate) fn serve(&mut self, engine: EngineKind, service_ns: u64) -> u64 {
         self.engines[engine as usize].serve(self.now, service_ns)

@@ -1,6 +1,7 @@
 //! Runs: a specification in, a report out.
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
+mod attached;
 mod contents;
 mod error;
 mod host;
@@ -14,6 +15,7 @@ mod steady;
 mod sweep;
 mod tally;
 
+pub use attached::{Answer, Attached, AttachedCounts, attach};
 pub use error::RunError;
 pub use onefold_workload::TraceRequests;
 pub use onefold_workload::composed::Piece;
@@ -116,16 +118,8 @@ where
     if let Some(requests) = options.requests {
         source.limit(requests);
     }
-    let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
-    let tables = [ftl.dram(), ftl.policy().dram()].concat();
-    let dram = report::dram(spec, &tables)?;
-    match spec.precondition {
-        Precondition::None => {}
-        Precondition::Steady => steady::fill(spec, &mut ftl, &mut source.contents)?,
-        Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
-    }
+    let (ftl, host, dram) = prepared(spec, nand, policy, source)?;
     let before = *ftl.counters();
-    let host = (source, HostScrambler::new(spec)?);
     let mut simulation = Simulation::new(spec, ftl, host, options.observer, options.progress);
     if options.chrome_operations > 0 {
         simulation.controller.keep_trace(options.chrome_operations);
@@ -134,6 +128,30 @@ where
     let chrome = simulation.controller.take_trace();
     let missed = missed_pages(&mut simulation.ftl)?;
     Ok(Outcome { report: Report::of(spec, &mut simulation, &before, dram, missed), chrome })
+}
+
+/// A drive in the state before its first request, with its host.
+type Ready<N, P> = (Ftl<N, P>, (Source, Option<HostScrambler>), DramReport);
+
+fn prepared<N, P>(
+    spec: &DriveSpec,
+    nand: N,
+    policy: P,
+    mut source: Source,
+) -> Result<Ready<N, P>, RunError>
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
+    let tables = [ftl.dram(), ftl.policy().dram()].concat();
+    let dram = report::dram(spec, &tables)?;
+    match spec.precondition {
+        Precondition::None => {}
+        Precondition::Steady => steady::fill(spec, &mut ftl, &mut source.contents)?,
+        Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
+    }
+    Ok((ftl, (source, HostScrambler::new(spec)?), dram))
 }
 
 /// Pages that are stored although another page with the same content is; `None` without content.

@@ -17,6 +17,7 @@ use crate::dedup::Policy;
 use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::run::RunError;
+use crate::run::attached::Answer;
 use crate::run::host::{Flush, Host, Stage, Underway};
 use crate::run::host_scrambler::HostScrambler;
 use crate::run::parts::{Part, Parts};
@@ -96,6 +97,8 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     energy: EnergySpec,
     /// The accounts when the last request was answered and what it wrote was in the flash.
     pub(crate) at_end: Option<AtEnd>,
+    /// Answers, where somebody else asks for them.
+    pub(crate) answers: Option<Vec<Answer>>,
 }
 
 /// What was counted, and how busy everything was, up to some moment.
@@ -192,6 +195,7 @@ where
             finish_offline: spec.workload.finish_offline,
             energy: spec.energy.clone(),
             at_end: None,
+            answers: None,
         }
     }
 
@@ -202,11 +206,7 @@ where
         loop {
             self.settle()?;
             let Some(event) = self.controller.next_event() else { break };
-            if !self.controller.handle(event) {
-                self.host_event(event)?;
-            } else if self.idle.active && self.host.is_quiet() {
-                self.background()?;
-            }
+            self.happens(event)?;
         }
         let (generated, completed) = (self.source.made(), self.tally.completed());
         let exhausted = self.exhausted || self.source.is_exhausted();
@@ -214,6 +214,35 @@ where
             return Err(RunError::Stalled(self.stall(generated - completed)));
         }
         Ok(())
+    }
+
+    fn happens(&mut self, event: Event) -> Result<(), RunError> {
+        if !self.controller.handle(event) {
+            self.host_event(event)?;
+        } else if self.idle.active && self.host.is_quiet() {
+            self.background()?;
+        }
+        Ok(())
+    }
+
+    /// Works off what happens up to a time, where somebody else hands requests in.
+    pub(crate) fn advance(&mut self, until_ns: u64) -> Result<(), RunError> {
+        loop {
+            self.settle()?;
+            if self.controller.next_event_ns().is_none_or(|next| next > until_ns) {
+                self.controller.wait_until(until_ns);
+                return Ok(());
+            }
+            if let Some(event) = self.controller.next_event() {
+                self.happens(event)?;
+            }
+        }
+    }
+
+    /// A request comes from somebody else, now.
+    pub(crate) fn hand_in(&mut self, request: HostRequest) -> Result<(), RunError> {
+        self.arrive(request)?;
+        self.settle()
     }
 
     /// Requests generated so far.
@@ -595,6 +624,9 @@ where
         let Underway { request, verdict, .. } = *underway;
         let completion = Completion { request, answered_ns: now, breakdown, verdict };
         self.tally.answered(&completion);
+        if let Some(answers) = &mut self.answers {
+            answers.push(Answer { number: request.number, at_ns: now });
+        }
         if let Some(observer) = &mut self.observer {
             observer(&completion)?;
         }

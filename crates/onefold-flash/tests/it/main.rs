@@ -6,6 +6,7 @@
 mod amplification;
 mod announced;
 mod any_spec;
+mod attached;
 mod bytes_files;
 mod bytes_laws;
 mod collection;

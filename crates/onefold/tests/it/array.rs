@@ -266,3 +266,31 @@ fn a_trace_is_replayed_with_its_contents_by_options_keys_and_sweeps() {
     assert_eq!((said.code, said.text()), (Some(2), ""), "{}", said.err);
     assert!(said.err.contains("run the trace on what was found"), "{}", said.err);
 }
+
+#[test]
+fn drives_may_be_simulated_whole_by_a_file_of_one() {
+    let sandbox = Sandbox::new();
+    let text = "geometry.blocks_per_plane = 24\ngeometry.pages_per_block = 32\n\
+                ftl.over_provisioning = 0.3\n";
+    fs::write(sandbox.path("small.toml"), text).unwrap();
+    let run = ["array", "run", "--set", "ssd.model=small.toml", "--set", "ssd.count=2"];
+    let json = sandbox.ok(&[&run[..], &SMALL, &["--json"]].concat()).json();
+    let number = |name: &str| json["drives"][name].as_u64().unwrap();
+    let arrived = number("pages_written") * number("page_bytes") + number("unfinished_bytes");
+    assert_eq!(json["bytes_of_all"]["stored"], arrived);
+    assert_eq!(json["resources"][0]["name"], "data drives");
+    let said = sandbox.ok(&[&run[..], &SMALL].concat()).text().to_owned();
+    for wanted in ["Data drives", "2 of ses-slc", "write amplification", "a write takes"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    fs::write(sandbox.path("wrong.toml"), "geometry.blocks_per_plain = 24").unwrap();
+    for (model, named) in [
+        ("no-such.toml", "no-such.toml"),
+        ("wrong.toml", "the nearest known one is `geometry.blocks_per_plane`"),
+    ] {
+        let model = format!("ssd.model={model}");
+        let said = sandbox.onefold(&["array", "run", "--set", &model]);
+        assert_eq!((said.code, said.text()), (Some(2), ""), "{model}: {}", said.err);
+        assert!(said.err.contains(named), "{model}: {}", said.err);
+    }
+}

@@ -22,6 +22,7 @@ Examples:
   onefold array run server.toml --set workload.load=poisson --set workload.gb_per_s=8
   onefold array run --preset cidr --flow bytes.svg --chrome-trace steps.json
   onefold array run --preset fidr --trace work.rec --set trace_before=nothing
+  onefold array run --set ssd.model=ses-slc --set ssd.count=4
   onefold array run --preset cidr+ --trace hm_0.csv --set load=timestamps --set speed=10";
 
 const SIZE_EXAMPLES: &str = "\

@@ -2,7 +2,7 @@
 //! Room: onefold.
 
 use onefold_array::Report;
-use onefold_array::run::{ShareRow, TraceReport};
+use onefold_array::run::{DrivesReport, ShareRow, TraceReport};
 
 use super::ssd_report::time;
 use crate::output::Printer;
@@ -39,6 +39,9 @@ pub fn text(report: &Report, assumed: usize, printer: &Printer) -> String {
         section("The trace", &replayed(trace));
     }
     section("Latency", &latencies(report));
+    if let Some(drives) = &report.drives {
+        section("Data drives", &simulated(drives));
+    }
     let note = format!(
         "{assumed} keys behind these figures are assumptions; onefold array spec names them.\n"
     );
@@ -141,6 +144,26 @@ fn replayed(trace: &TraceReport) -> Table {
     row("written in part", trace.chunks_partial, "");
     row("given up", trace.chunks_trimmed, "by TRIMs of whole chunks");
     table.row(["compressed sizes", "", "drawn: no trace knows them"]);
+    table
+}
+
+/// What drives did that are simulated whole.
+fn simulated(drives: &DrivesReport) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Left]);
+    let kinds = format!("{} of {}, pages of {} B", drives.count, drives.model, drives.page_bytes);
+    table.row(["drives".to_owned(), kinds]);
+    let pages =
+        format!("{} written, {} read", count(drives.pages_written), count(drives.pages_read));
+    table.row(["pages".to_owned(), pages]);
+    let unfinished = format!("{} B, in memory that outlives the server", drives.unfinished_bytes);
+    table.row(["not full pages".to_owned(), unfinished]);
+    let amplified = drives.write_amplification;
+    let amplified = amplified.map_or_else(|| "-".to_owned(), |times| format!("{times:.3}"));
+    table.row(["write amplification".to_owned(), amplified]);
+    for (name, times) in [("a write takes", drives.write_ns), ("a read takes", drives.read_ns)] {
+        let Some((mean, p99)) = times else { continue };
+        table.row([name.to_owned(), format!("{}, p99 {}", time(mean), time(p99 as f64))]);
+    }
     table
 }
 

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_array::spec::SpecBuilder;
 use onefold_array::{Outcome, Report, RunError, RunOptions, ServerSpec, run as simulate};
+use onefold_flash::spec::PRESET_NAMES;
 use onefold_sim::ChromeTrace;
 use onefold_workload::TraceFormat;
 use serde::Serialize;
 
 use super::ssd_run::{self, json_value, points};
-use super::{array_flow, array_report, array_spec, ssd_report};
-use crate::args::models::ArrayRunArgs;
+use super::{array_flow, array_report, array_spec, ssd_report, ssd_spec};
+use crate::args::models::{ArrayRunArgs, DriveChoice};
 use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
@@ -118,18 +119,29 @@ fn with_a_trace(args: &ArrayRunArgs, spec: ServerSpec) -> Result<ServerSpec> {
     Ok(spec)
 }
 
-/// Runs a server, with its trace if it has one.
+/// Runs a server, with its trace and its kind of drive, if it has them.
 fn replay(spec: &ServerSpec, format: Option<TraceFormat>, steps: usize) -> Result<Outcome> {
     let requests = match spec.workload.trace.as_str() {
         "" => None,
         trace => Some(trace_open::replay(Path::new(trace), format)?),
     };
-    simulate(spec, RunOptions { requests, steps }).map_err(|error| failed(&error))
+    // What is no preset of a drive is a file that describes one.
+    let drive = match spec.ssd.model.as_str() {
+        "" => None,
+        name if PRESET_NAMES.contains(&name) => None,
+        path => {
+            let choice = DriveChoice { preset: None, set: Vec::new(), seed: None };
+            Some(ssd_spec::build(ssd_spec::builder(Some(Path::new(path)), &choice)?)?)
+        }
+    };
+    simulate(spec, RunOptions { requests, drive, steps }).map_err(|error| failed(&error))
 }
 
 fn failed(error: &RunError) -> Failure {
     match error {
-        RunError::Policy(_) | RunError::Trace(_) => Failure::nothing_done(error.to_string()),
+        RunError::Policy(_) | RunError::Trace(_) | RunError::Drive(_) => {
+            Failure::nothing_done(error.to_string())
+        }
         _ => Failure::bad(error.to_string()),
     }
 }
