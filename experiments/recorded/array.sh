@@ -2,11 +2,12 @@
 # Every server on recorded work: array.sh ONEFOLD DIR
 #
 # DIR is what record.sh has made. Prints, as tables: losses of the predictor and of the sampled
-# index; the predictors; three indexes in equal memory; and what every preset carries. Requests
-# come one for each that is answered, 256 at a time, and volumes were empty before. Needs python3.
+# index; the predictors; three indexes in equal memory; what every preset carries; and what whole
+# drives program, where they deduplicate alone and where a server does before them. Requests come
+# one for each that is answered, 256 at a time, and volumes were empty before. Needs python3.
 set -euo pipefail
 python3 - "$(realpath "$1")" "$(realpath "$2")" <<'PY'
-import json, os, subprocess, sys
+import json, os, subprocess, sys, tempfile
 
 onefold, recordings = sys.argv[1:3]
 names = ["packages", "build", "system", "database", "mail", "office"]
@@ -97,4 +98,38 @@ for preset in presets:
     rows.append(("`%s`" % preset, ["%.2f" % report["gb_per_s"] for report in reports]
                  + ["%s in %d" % (most, stops.count(most))]))
 table("GB/s", names + ["stopped by"], rows)
+
+# Where to deduplicate: the same drives, of pages of 4 KiB, alone or behind a server that finds
+# everything and compresses nothing. An empty drive holds the largest volume.
+geometry = """precondition = 'none'
+geometry.page_bytes = 4096
+geometry.blocks_per_plane = 24
+geometry.pages_per_block = 32
+ftl.over_provisioning = 0.3
+controller.idle_after_ns = 1000000
+"""
+server = ["place.compression=none", "chunk_bytes=4096", "workload.compressed_share=1",
+          "workload.compressed_spread=0", "cpu.metadata_ns_per_chunk=750"]
+counts = [1, 2, 4, 8]
+with tempfile.TemporaryDirectory() as work:
+    plain, alone = os.path.join(work, "plain.toml"), os.path.join(work, "alone.toml")
+    with open(plain, "w") as to:
+        to.write(geometry)
+    with open(alone, "w") as to:
+        to.write(geometry + "dedup.policy = 'gleaner'\n")
+    def stored(preset, name, count, model, *settings):
+        report = run(preset, name, "ssd.model=" + model, "ssd.count=%d" % count, *settings)
+        drives = report["drives"]
+        written = report["bytes_of_all"]["client_in"] + report["bytes_of_all"]["completed"]
+        return {"left": drives["pages_programmed"] * drives["page_bytes"] / written,
+                "GB/s": report["gb_per_s"], "p99": drives["write_ns"][1] / 1e6}
+    cells = {}
+    for name in names:
+        first = [stored("intra-ssd", name, count, alone) for count in counts]
+        cells[name] = first + [stored("software", name, 4, plain, *server)]
+columns = ["%d alone" % count for count in counts] + ["4 behind a server"]
+for title, form in [("left", "programmed, of what was written"), ("GB/s", "GB/s"),
+                    ("p99", "p99 of a write to a drive, ms")]:
+    show = percent if title == "left" else lambda number: "%.2f" % number
+    table(form, columns, [(name, [show(cell[title]) for cell in cells[name]]) for name in names])
 PY

@@ -95,9 +95,9 @@ pub fn next(kind: Kind, step: Step, place: &PlaceSpec) -> Step {
     let direct = place.data == DataPath::Direct;
     match (kind, step) {
         (Kind::Write, Step::New) => match place.hash {
+            HashPlace::None | HashPlace::Nic => Step::LookUp,
             HashPlace::Cpu => Step::HashOnCore,
             HashPlace::Engine => Step::Schedule,
-            HashPlace::Nic => Step::LookUp,
         },
         (Kind::Compress, Step::New) => Step::Schedule,
         (Kind::Read | Kind::Complete | Kind::Zeroes, Step::New)

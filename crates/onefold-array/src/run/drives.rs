@@ -15,7 +15,7 @@ use onefold_block::SplitMix64;
 use onefold_flash::DriveSpec;
 use onefold_flash::run::{Answer, Attached, HostRequest, RunError, attach};
 use onefold_sim::{Histogram, Load, SimTime};
-use onefold_workload::Op;
+use onefold_workload::{Identity, Op};
 use serde::Serialize;
 
 use crate::decide::contents::Content;
@@ -40,6 +40,8 @@ pub struct DrivesReport {
     pub pages_read: u64,
     /// Bytes of containers whose page is not full and therefore not written.
     pub unfinished_bytes: u64,
+    /// Written pages that drives shared with equal ones, at once or later.
+    pub pages_shared: u64,
     /// Pages programmed, for whatever reason.
     pub pages_programmed: u64,
     /// Pages programmed for each that was written; none if none was.
@@ -69,6 +71,16 @@ struct Drive {
     pending: HashMap<u64, Pending>,
     /// When it is looked at next.
     looked_at: Option<u64>,
+}
+
+impl Drive {
+    fn ask(&mut self, now: SimTime, request: HostRequest, batch: u32) -> Result<(), RunError> {
+        self.model.submit(request)?;
+        self.asked += 1;
+        let read = request.op == Op::Read;
+        self.pending.insert(request.number, Pending { batch, since: now, read });
+        Ok(())
+    }
 }
 
 /// All of them.
@@ -167,6 +179,53 @@ impl Drives {
         self.ask(now, at, Op::Read, pages, batch)
     }
 
+    /// Reads or writes chunks where their addresses are, which go to the drives in turn; how many
+    /// requests the batch has to wait for.
+    ///
+    /// # Errors
+    /// What a drive fails of; an address beyond all of them.
+    pub fn in_place(
+        &mut self,
+        now: SimTime,
+        batch: u32,
+        op: Op,
+        chunk_bytes: u64,
+        chunks: impl Iterator<Item = (u32, Content)>,
+    ) -> Result<u32, RunError> {
+        let (count, page_bytes) = (self.each.len() as u64, self.page_bytes);
+        let mut requests = 0;
+        for (address, content) in chunks {
+            let at = u64::from(address) % count;
+            let first = u64::from(address) / count * chunk_bytes;
+            let last = first + chunk_bytes - 1;
+            let drive = &mut self.each[at as usize];
+            let logical = u64::from(drive.model.logical_pages());
+            if last / page_bytes >= logical {
+                let held = logical * page_bytes / chunk_bytes * count;
+                let problem = format!(
+                    "chunk {address} is beyond the {held} that the drives hold in place; expected \
+                     fewer workload.addresses, more drives or larger ones"
+                );
+                return Err(RunError::Workload(problem));
+            }
+            let identity = Identity::of_number(0, u64::from(content));
+            let request = HostRequest {
+                number: drive.asked,
+                arrival_ns: now.ns(),
+                op,
+                lpn: (first / page_bytes) as u32,
+                pages: (last / page_bytes - first / page_bytes) as u32 + 1,
+                first_byte: (first % page_bytes) as u32,
+                end_byte: (last % page_bytes) as u32 + 1,
+                identity: (op == Op::Write).then_some(identity),
+                deduplicate: None,
+            };
+            drive.ask(now, request, batch)?;
+            requests += 1;
+        }
+        Ok(requests)
+    }
+
     /// Asks a drive for pages of its log, in as many requests as it takes to go round its end.
     fn ask(
         &mut self,
@@ -184,7 +243,7 @@ impl Drives {
             let count = (pages.end - page).min(logical - lpn);
             let number = drive.asked;
             let (lpn, count_of) = (lpn as u32, count as u32);
-            drive.model.submit(HostRequest {
+            let request = HostRequest {
                 number,
                 arrival_ns: now.ns(),
                 op,
@@ -194,9 +253,8 @@ impl Drives {
                 end_byte: self.page_bytes as u32,
                 identity: None,
                 deduplicate: None,
-            })?;
-            drive.asked += 1;
-            drive.pending.insert(number, Pending { batch, since: now, read: op == Op::Read });
+            };
+            drive.ask(now, request, batch)?;
             page += count;
             requests += 1;
         }
@@ -279,6 +337,7 @@ impl Drives {
             pages_written: written,
             pages_read: counts.iter().map(|counts| counts.pages_read).sum(),
             unfinished_bytes: self.each.iter().map(|d| d.appended % self.page_bytes).sum(),
+            pages_shared: counts.iter().map(|counts| counts.pages_shared).sum(),
             pages_programmed: programmed,
             write_amplification: (written > 0).then(|| programmed as f64 / written as f64),
             erases: counts.iter().map(|counts| counts.erases).sum(),

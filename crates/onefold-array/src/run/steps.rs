@@ -5,12 +5,14 @@
 //! step ends with the slowest.
 
 use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
+use onefold_workload::Op;
 
 use super::RunError;
 use super::batch::{Kind, Step, next};
 use super::machine::{Batch, Chunk, Event, Machine};
 use super::resources::{Cause, Task};
-use crate::spec::{DataPath, IndexPlace, PredictorKind, Switch};
+use crate::decide::index::LookUp;
+use crate::spec::{DataPath, HashPlace, IndexPlace, PredictorKind, Switch};
 
 /// Bytes of a fingerprint on its way from an engine.
 const DIGEST_BYTES: u64 = 32;
@@ -183,10 +185,14 @@ impl Machine {
         self.contents.touch(batch.chunks.iter().map(|chunk| (chunk.address, chunk.content)));
         // What a trace writes is held from when it is asked for, so that its order counts.
         let holds = self.replay.is_none();
+        // Without fingerprints nobody knows what is new.
+        let hashes = self.spec.place.hash != HashPlace::None;
+        let asked = if hashes { count } else { 0 };
         let mut duplicates: u32 = 0;
         for chunk in &mut batch.chunks {
             let stored = !self.contents.claim(chunk.content);
-            let cost = self.table.look_up(chunk.content, stored);
+            let cost =
+                if hashes { self.table.look_up(chunk.content, stored) } else { LookUp::default() };
             let new = !cost.found;
             let address = u64::from(chunk.address);
             if holds {
@@ -198,12 +204,12 @@ impl Machine {
             batch.table_reads += u64::from(cost.reads);
             batch.table_writes += u64::from(cost.writes);
         }
-        let touched = count * self.spec.table.touched_bytes;
+        let touched = asked * self.spec.table.touched_bytes;
         let mut end = self.resources.through_memory(now, touched, Cause::Index);
         let index = match self.spec.place.index {
-            IndexPlace::Cpu => count as f64 * cpu.index_ns_per_chunk,
+            IndexPlace::Cpu => asked as f64 * cpu.index_ns_per_chunk,
             IndexPlace::Engine => {
-                let ns = (count as f64 * 1e9 / self.spec.table.engine_lookups_per_s).ceil();
+                let ns = (asked as f64 * 1e9 / self.spec.table.engine_lookups_per_s).ceil();
                 let served = self.resources.index.serve(now, SimSpan::from_ns(ns as u64));
                 end = end.max(served.end + SimSpan::from_ns(self.spec.table.engine_latency_ns));
                 0.0
@@ -289,8 +295,15 @@ impl Machine {
         self.resources.drive_bytes[1] += stored;
         if let Some(drives) = &mut self.drives {
             let unique = batch.chunks.iter().filter(|chunk| chunk.unique);
-            let sizes = unique.map(|chunk| (chunk.content, self.sizes.compressed(chunk.content)));
-            match drives.store(now, id, sizes) {
+            let asked = if self.spec.place.hash == HashPlace::None {
+                let places = unique.map(|chunk| (chunk.address, chunk.content));
+                drives.in_place(now, id, Op::Write, self.spec.chunk_bytes, places)
+            } else {
+                let size = |content| self.sizes.compressed(content);
+                let sizes = unique.map(|chunk| (chunk.content, size(chunk.content)));
+                drives.store(now, id, sizes)
+            };
+            match asked {
                 Ok(requests) => batch.waits = requests,
                 Err(error) => self.fail(RunError::Drive(error.to_string())),
             }
@@ -310,7 +323,14 @@ impl Machine {
             }
             if let Some(drives) = &mut self.drives {
                 let content = batch.chunks[at].read_content(batch.kind);
-                match drives.read(now, id, content, bytes) {
+                let asked = if self.spec.place.hash == HashPlace::None {
+                    let place = (batch.chunks[at].address, content);
+                    let places = std::iter::once(place);
+                    drives.in_place(now, id, Op::Read, self.spec.chunk_bytes, places)
+                } else {
+                    drives.read(now, id, content, bytes)
+                };
+                match asked {
                     Ok(requests) => batch.waits += requests,
                     Err(error) => self.fail(RunError::Drive(error.to_string())),
                 }

@@ -35,6 +35,8 @@ words! {
 words! {
     /// Who computes fingerprints.
     HashPlace {
+        /// Nobody: chunks are written where their addresses are, and drives may deduplicate.
+        None,
         /// The host's cores.
         Cpu,
         /// The engines.

@@ -86,10 +86,11 @@ pub const KEYS: &[Key] = &[
     // place
     key(
         "place.hash",
-        Word(&["cpu", "engine", "nic"]),
+        Word(&["none", "cpu", "engine", "nic"]),
         "\"cpu\"",
         Published(PROFILE),
-        "Who computes fingerprints",
+        "Who computes fingerprints; with none chunks go to drives by their addresses, and drives \
+        deduplicate alone or nobody does",
     ),
     key(
         "place.compression",

@@ -87,6 +87,14 @@ impl ServerSpec {
         let partial = workload.request_bytes < self.chunk_bytes;
         let reads = workload.read_share > 0.0 || partial || !workload.trace.is_empty();
         units(compresses && reads, engine.decompress_units, "decompress_units")?;
+        let sizes = self.workload.compressed_spread != 0.0;
+        if self.place.hash == HashPlace::None
+            && (self.place.compression != CompressionPlace::None || sizes)
+        {
+            return Err("place.hash is none: chunks lie where their addresses are, so that \
+                        place.compression must be none and workload.compressed_spread 0"
+                .into());
+        }
         if self.place.hash == HashPlace::Nic && self.nic.hash_units == 0 {
             return Err("place.hash is nic, and nic.hash_units is 0".into());
         }

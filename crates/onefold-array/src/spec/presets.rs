@@ -48,7 +48,7 @@ macro_rules! engines {
     };
 }
 
-const SINGLE: [Preset; 12] = [
+const SINGLE: [Preset; 13] = [
     Preset {
         name: "software",
         doc: "deduplication and compression on 24 cores",
@@ -205,6 +205,20 @@ const SINGLE: [Preset; 12] = [
         doc: "FIDR: all three ideas",
         parent: Some("fidr-direct"),
         values: &[("place.index", "\"engine\"", Published(FIDR))],
+    },
+    Preset {
+        name: "intra-ssd",
+        doc: "a server that only stores, before drives that deduplicate alone if ssd.model says so",
+        parent: Some("software"),
+        values: &[
+            ("place.hash", "\"none\"", Published("Intra-SSD Deduplication")),
+            ("place.compression", "\"none\"", Assumed("drives deduplicate only")),
+            ("chunk_bytes", "4096", Assumed("a small page")),
+            ("cpu.metadata_ns_per_chunk", "750.0", Derived("6000 ns for 32 KiB")),
+            ("ssd.count", "4", Assumed("to be set")),
+            ("workload.compressed_share", "1.0", Assumed("nobody compresses")),
+            ("workload.compressed_spread", "0.0", Assumed("nobody compresses")),
+        ],
     },
     Preset {
         name: "fidr-hooks",

@@ -141,3 +141,38 @@ fn a_drive_that_there_is_not_is_refused_by_name() {
     let surplus = error("ssd.count=2", Some(drive(""))).to_string();
     assert!(surplus.contains("it is empty, and there is a drive"), "{surplus}");
 }
+
+#[test]
+fn drives_that_deduplicate_alone_find_less_the_more_of_them_there_are() {
+    let load = [
+        "workload.requests=6000",
+        "workload.warm_requests=0",
+        "workload.request_bytes=8192",
+        "chunk_bytes=8192",
+        "workload.outstanding=64",
+        "workload.addresses=8000",
+        "workload.duplicate_share=0.6",
+        "workload.clustering=0",
+        "workload.locality=1.2",
+        "ssd.model=small.toml",
+    ];
+    let of = |count: &str| {
+        let server = spec("intra-ssd", &[&load[..], &[count]].concat());
+        let report = with_drives(&server, before("none", "dedup.policy = 'gleaner'"));
+        let (bytes, drives) = (report.bytes_of_all, report.drives.unwrap());
+        assert_eq!((bytes.duplicate, bytes.compressed_away), (0, 0), "{count}");
+        assert_eq!(bytes.stored, bytes.client_in, "{count}");
+        assert_eq!(drives.pages_written * drives.page_bytes, bytes.stored, "{count}");
+        assert_eq!(drives.unfinished_bytes, 0);
+        // Every duplicate of what this run wrote, were there one drive that finds all.
+        let share = drives.pages_shared as f64 / drives.pages_written as f64;
+        (share, report.stored_digest)
+    };
+    let ((one, stored), (four, same)) = (of("ssd.count=1"), of("ssd.count=4"));
+    assert_eq!(stored, same);
+    assert!(one > 0.05 && four < 0.6 * one, "{one} {four}");
+    let tiny = spec("intra-ssd", &[&load[..], &["workload.addresses=400000"]].concat());
+    let options = RunOptions { drive: Some(before("none", "")), ..RunOptions::default() };
+    let beyond = run(&tiny, options).unwrap_err().to_string();
+    assert!(beyond.contains("that the drives hold in place"), "{beyond}");
+}

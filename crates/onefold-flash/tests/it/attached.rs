@@ -87,6 +87,7 @@ fn requests_that_are_handed_in_are_answered_when_a_run_answers_them() {
             let requests = &report.requests;
             assert_eq!(counts.pages_written, requests.pages_written);
             assert_eq!(counts.pages_read, requests.pages_read);
+            assert_eq!(counts.pages_shared > 0, more.contains("gleaner"), "{counts:?}");
             assert!(counts.busy_ns > 0.0 && counts.busy_ns < (time + 1_000_000_000) as f64);
         }
     }

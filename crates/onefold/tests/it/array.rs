@@ -278,7 +278,8 @@ fn drives_may_be_simulated_whole_by_a_file_of_one() {
     let number = |name: &str| json["drives"][name].as_u64().unwrap();
     let arrived = number("pages_written") * number("page_bytes") + number("unfinished_bytes");
     assert_eq!(json["bytes_of_all"]["stored"], arrived);
-    assert_eq!(json["resources"][0]["name"], "data drives");
+    let resources = json["resources"].as_array().unwrap();
+    assert!(resources.iter().any(|row| row["name"] == "data drives"), "{json}");
     let said = sandbox.ok(&[&run[..], &SMALL].concat()).text().to_owned();
     for wanted in ["Data drives", "2 of ses-slc", "write amplification", "a write takes"] {
         assert!(said.contains(wanted), "{wanted}: {said}");

@@ -66,7 +66,8 @@ pub enum ArrayCommand {
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerChoice {
     /// Description to start from: software (the default), software-today, cal17-baseline, cal17,
-    /// dedicated, cidr, cidr-1 to cidr-10, cidr+, fidr-index, fidr-nic, fidr-direct or fidr
+    /// dedicated, cidr, cidr-1 to cidr-10, cidr+, fidr-index, fidr-nic, fidr-direct, fidr,
+    /// fidr-hooks or intra-ssd
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Set a key of the description; may be given again, the last one wins

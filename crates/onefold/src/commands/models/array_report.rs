@@ -155,6 +155,9 @@ fn simulated(drives: &DrivesReport) -> Table {
     let pages =
         format!("{} written, {} read", count(drives.pages_written), count(drives.pages_read));
     table.row(["pages".to_owned(), pages]);
+    if drives.pages_shared > 0 {
+        table.row(["pages that drives share".to_owned(), count(drives.pages_shared)]);
+    }
     let unfinished = format!("{} B, in memory that outlives the server", drives.unfinished_bytes);
     table.row(["not full pages".to_owned(), unfinished]);
     let amplified = drives.write_amplification;
