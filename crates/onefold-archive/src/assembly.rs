@@ -203,7 +203,9 @@ impl<'a, M> Assembly<'a, M> {
         }
         if let Err(error) = read {
             let problem = ArchiveError::from(error).to_string();
-            run.iter().for_each(|wanted| self.fail(wanted.slots, &problem));
+            for wanted in run {
+                self.fail(wanted.slots, &problem);
+            }
             return;
         }
         for wanted in run {

@@ -340,10 +340,10 @@ mod tests {
     fn a_table_that_claims_more_than_there_can_be_is_refused() {
         let mut row = Writer::default();
         row.u32(PAGE_BYTES_MAX as u32);
-        row.u32(10 | 2 << STORED_BITS);
+        row.u32(10 + (2 << STORED_BITS));
         row.u32(0);
         assert!(decode_table(&row.0, 100, 110).is_none(), "ten bytes hold no page of that size");
-        row.0[4..8].copy_from_slice(&(300_u32 | 2 << STORED_BITS).to_le_bytes());
+        row.0[4..8].copy_from_slice(&(300_u32 + (2 << STORED_BITS)).to_le_bytes());
         assert!(decode_table(&row.0, 100, 400).is_some());
         assert!(decode_table(&row.0, 100, 401).is_none(), "pages end where the table begins");
     }
