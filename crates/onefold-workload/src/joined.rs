@@ -117,7 +117,7 @@ mod tests {
     fn an_error_comes_in_its_turn_and_no_request_has_pieces_without_end() {
         let wrong = vec![Ok(piece(5, 0, Some(1))), Err("damaged"), Ok(piece(5, 4096, Some(1)))];
         assert_eq!(joined(wrong)[..2], [Ok(1), Err("damaged")]);
-        let many = (0..PIECES_MAX as u64 + 1).map(|at| Ok(piece(5, at * 4096, Some(1))));
+        let many = (0..=PIECES_MAX as u64).map(|at| Ok(piece(5, at * 4096, Some(1))));
         assert_eq!(joined(many.collect()), [Ok(PIECES_MAX), Ok(1)]);
     }
 }

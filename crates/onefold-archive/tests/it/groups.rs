@@ -80,7 +80,7 @@ fn what_is_needed_of_a_group_moves_and_the_rest_of_it_goes() {
     let (folder, mut archive) = new_archive(&compressing());
     let first = texts(7, 400, 200);
     // Every other file stays, so that no group is needed as a whole; in the last hundred all do.
-    let kept = |n: usize| n >= 300 || n % 2 == 0;
+    let kept = |n: usize| n >= 300 || n.is_multiple_of(2);
     let second: Tree =
         first.clone().into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|f| f.1).collect();
     add(&mut archive, &first).unwrap();

@@ -107,7 +107,7 @@ fn wait(events: &Events) -> Option<ExitStatus> {
         match events.next() {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
-            Event::ShowStatus | Event::Relieve | Event::Tick => {}
+            Event::Reload | Event::ShowStatus | Event::Relieve | Event::Tick => {}
         }
     }
 }
