@@ -245,12 +245,13 @@ impl Inner {
             mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),
             deleting: volume.deleting.load(Ordering::Relaxed),
             kind: if volume.is_snapshot { KIND_SNAPSHOT } else { KIND_VOLUME },
-            origin: volume.origin,
+            origin: volume.origin.load(Ordering::Relaxed),
             birth: volume.birth,
             created_seconds: volume.created_seconds,
             parent: volume.parent.load(Ordering::Relaxed),
             held: volume.held.load(Ordering::Relaxed),
             dropped: volume.dropped.load(Ordering::Relaxed),
+            identity: volume.identity,
         };
         let there = |volume: &&Arc<VolumeState>| !volume.gone.load(Ordering::Relaxed);
         let volumes: Vec<VolumeRecord> = volumes.values().filter(there).map(record).collect();

@@ -76,7 +76,7 @@ impl Inner {
     }
 }
 
-fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
+pub(crate) fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
     // Nobody knows what was there in each.
     let known = a != MapEntry::Lost && b != MapEntry::Lost;
     known && (a == b || a.pba().is_none() && b.pba().is_none())

@@ -167,7 +167,7 @@ pub(crate) struct VolumeState {
     pub mapped_chunks: AtomicU64,
     pub deleting: AtomicBool,
     /// What its record in the checkpoint says besides.
-    pub origin: u32,
+    pub origin: AtomicU32,
     pub birth: u64,
     pub created_seconds: u64,
     /// It is what a volume was once, and never changes.
@@ -179,6 +179,8 @@ pub(crate) struct VolumeState {
     pub held: AtomicBool,
     /// While it is being deleted: blocks from the first on that were given up or left to others.
     pub dropped: AtomicU64,
+    /// Of a snapshot: what it is known by in every pool; 0 if it is of this pool alone.
+    pub identity: u64,
     /// All of them were, and it is in no later checkpoint.
     pub gone: AtomicBool,
 }

@@ -168,6 +168,17 @@ pub enum PoolError {
         /// The oldest.
         first: String,
     },
+    /// What was received cannot become a volume that is something else by now.
+    #[error("volume '{name}' was written to since '{base}': roll it back to that first")]
+    ChangedSince {
+        /// The volume.
+        name: String,
+        /// The snapshot that what was received is made onto.
+        base: String,
+    },
+    /// What only a snapshot can have done to it.
+    #[error("'{0}' is a volume, which may change meanwhile; make a snapshot of it, and name that")]
+    NoSnapshotNamed(String),
     /// A volume size that is not accepted.
     #[error("{size} cannot be the size of a volume: {reason}")]
     VolumeSize {

@@ -467,13 +467,14 @@ pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
         size_bytes: AtomicU64::new(record.size_bytes),
         mapped_chunks: AtomicU64::new(record.mapped_chunks),
         deleting: AtomicBool::new(record.deleting),
-        origin: record.origin,
+        origin: AtomicU32::new(record.origin),
         birth: record.birth,
         created_seconds: record.created_seconds,
         is_snapshot: record.kind == KIND_SNAPSHOT,
         parent: AtomicU32::new(record.parent),
         held: AtomicBool::new(record.held),
         dropped: AtomicU64::new(record.dropped),
+        identity: record.identity,
         gone: AtomicBool::new(false),
     })
 }

@@ -17,7 +17,7 @@ const BATCH_CHUNKS: usize = 64;
 /// costs.
 const GAP_BYTES_MAX: usize = 16 << 10;
 /// Attempts to read what others overwrite; then they wait for it.
-const READ_PASSES: usize = 8;
+pub(crate) const READ_PASSES: usize = 8;
 /// Attempts while nothing can be overwritten: a container on its way from memory to the store may
 /// be missed once.
 const STILL_PASSES: usize = 3;
@@ -35,10 +35,18 @@ pub(crate) enum FetchError {
 }
 
 /// One stored chunk to be read: where it is and where it goes.
-struct Wanted {
-    pba: Pba,
+pub(crate) struct Wanted {
+    pub pba: Pba,
     /// Its number in the batch.
-    number: usize,
+    pub number: usize,
+}
+
+impl Wanted {
+    /// Its record, in bytes of its container from `start` on.
+    pub fn record<'a>(&self, stored: &'a [u8], start: usize) -> &'a [u8] {
+        let location = self.pba.location;
+        &stored[location.offset_bytes() - start..location.end_bytes() - start]
+    }
 }
 
 impl Inner {
@@ -227,23 +235,18 @@ impl Inner {
         }
     }
 
-    /// Read records of one container that lie close together, in ascending order.
-    fn fetch_run(
-        &self,
-        run: &[Wanted],
-        out: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), FetchError> {
-        let chunk_bytes = self.chunk_bytes();
+    /// Load the bytes with records of one container that lie close together, in ascending order.
+    /// Returns where in the container they begin.
+    pub fn load_run(&self, run: &[Wanted], stored: &mut Vec<u8>) -> Result<usize, FetchError> {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let id = first.pba.container;
         let start = first.pba.location.offset_bytes();
         let end = last.pba.location.end_bytes();
         // Grown and never cleared: what is there is overwritten.
-        if scratch.stored.len() < end - start {
-            scratch.stored.resize(end - start, 0);
+        if stored.len() < end - start {
+            stored.resize(end - start, 0);
         }
-        let stored = &mut scratch.stored[..end - start];
+        let stored = &mut stored[..end - start];
         let live = self.live(id);
         let in_memory = live.is_some_and(|container| container.read(start, stored));
         if !in_memory {
@@ -253,9 +256,20 @@ impl Inner {
                 Err(error) => return Err(FetchError::Failed(error.into())),
             }
         }
+        Ok(start)
+    }
+
+    /// Read records of one container that lie close together, in ascending order.
+    fn fetch_run(
+        &self,
+        run: &[Wanted],
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), FetchError> {
+        let chunk_bytes = self.chunk_bytes();
+        let start = self.load_run(run, &mut scratch.stored)?;
         for wanted in run {
-            let location = wanted.pba.location;
-            let record = &stored[location.offset_bytes() - start..location.end_bytes() - start];
+            let record = wanted.record(&scratch.stored, start);
             let at = wanted.number * chunk_bytes;
             let chunk = &mut out[at..at + chunk_bytes];
             record::decode(record, wanted.pba, &mut scratch.decompressor, chunk)
@@ -271,7 +285,7 @@ impl Inner {
 
     /// Decide what a failed fetch means: `Ok` to look the entries up again, or an error that names
     /// volume, LBA and container.
-    fn explain(
+    pub fn explain(
         &self,
         volume: &VolumeState,
         first: Lba,
@@ -315,7 +329,7 @@ impl Inner {
 }
 
 /// How many of the chunks, from the first, lie close together in one container.
-fn run_len(wanted: &[Wanted]) -> usize {
+pub(crate) fn run_len(wanted: &[Wanted]) -> usize {
     let close = |pair: &[Wanted]| {
         let (a, b) = (&pair[0].pba, &pair[1].pba);
         let (end, start) = (a.location.end_bytes(), b.location.offset_bytes());

@@ -14,7 +14,7 @@ use onefold_block::ByteSize;
 use crate::checkpoint::Taken;
 use crate::commit::Tally;
 use crate::counters::count;
-use crate::engine::{Engine, Inner, VolumeState};
+use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{KIND_SNAPSHOT, KIND_VOLUME, VolumeRecord};
 use crate::map::{NO_SNAPSHOT, Root, Share, VOLUME_NUMBER_MAX};
@@ -45,6 +45,21 @@ pub struct SnapshotInfo {
     pub held: bool,
     /// Volumes and snapshots that were made from it.
     pub needed_by: Vec<String>,
+    /// What it and every copy of it in other pools is known by; never 0.
+    pub identity: u64,
+}
+
+/// How a snapshot is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SnapshotOptions {
+    /// Seconds since the beginning of 1970; 0 if nobody tells.
+    pub created_seconds: u64,
+    /// It is not to be deleted before it is released.
+    pub held: bool,
+    /// What it is known by in every pool that gets a copy of it: a random number, or, of such a
+    /// copy, that of what it is a copy of. 0: it is told apart within this pool alone, and from
+    /// those of a copy of this pool's folder it is not.
+    pub identity: u64,
 }
 
 /// Split `main@monday`, and refuse what names no snapshot. A name that is `g` and a number is what
@@ -68,8 +83,13 @@ impl VolumeState {
         self.is_snapshot || self.parent.load(Ordering::Acquire) != 0
     }
 
-    fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         self.deleting.load(Ordering::Acquire)
+    }
+
+    /// Whether it is a snapshot of the volume of this number.
+    pub fn is_snapshot_of(&self, volume: u32) -> bool {
+        self.is_snapshot && self.origin.load(Ordering::Acquire) == volume
     }
 }
 
@@ -106,7 +126,7 @@ impl Inner {
         let mut all = self.all_volumes();
         all.retain(|v| {
             let from = v.parent.load(Ordering::Acquire) == snapshot;
-            let clone = !v.is_snapshot && v.origin == snapshot;
+            let clone = !v.is_snapshot && v.origin.load(Ordering::Acquire) == snapshot;
             (from || clone) && !v.is_deleting()
         });
         all
@@ -136,12 +156,13 @@ impl Inner {
     }
 
     /// Put a snapshot of `volume` into the checkpoint of this number, before that is frozen.
-    fn take_snapshot(
+    pub fn take_snapshot(
         &self,
         engine: &mut Engine,
         sequence: u64,
         volume: &VolumeState,
-        (name, created_seconds, held): (&str, u64, bool),
+        name: &str,
+        options: SnapshotOptions,
     ) -> Result<Taken, PoolError> {
         if volume.is_deleting() {
             return Err(PoolError::VolumeDeleted);
@@ -160,10 +181,11 @@ impl Inner {
             kind: KIND_SNAPSHOT,
             origin: volume.number,
             birth: sequence,
-            created_seconds,
+            created_seconds: options.created_seconds,
             parent: volume.parent.load(Ordering::Acquire),
-            held,
+            held: options.held,
             dropped: 0,
+            identity: options.identity,
         });
         volume.parent.store(number, Ordering::Release);
         count(&self.counters.lineage_changes, 1);
@@ -203,6 +225,40 @@ impl Inner {
         }
     }
 
+    /// Let a volume be what a snapshot is, once all that it had by the last checkpoint is another
+    /// snapshot's; nobody wrote one since. `first` may refuse, and change what goes with it.
+    pub fn become_snapshot(
+        &self,
+        flusher: &mut Flusher,
+        volume: &VolumeState,
+        snapshot: &VolumeState,
+        first: &mut dyn FnMut() -> Result<(), PoolError>,
+    ) -> Result<(), PoolError> {
+        let mut begun = false;
+        let done = self.checkpoint_locked(flusher, &mut |engine, _| {
+            first()?;
+            begun = true;
+            let root = self.map.root(snapshot.number)?;
+            let blocks = snapshot.blocks(self.chunk_bytes());
+            let mut tally = Tally::default();
+            self.map.replace(volume.number, root, (blocks, snapshot.birth), &mut tally)?;
+            tally.release(engine, volume)?;
+            let mapped = snapshot.mapped_chunks.load(Ordering::Relaxed);
+            volume.mapped_chunks.store(mapped, Ordering::Relaxed);
+            volume.size_bytes.store(snapshot.size_bytes(), Ordering::Release);
+            volume.parent.store(snapshot.number, Ordering::Release);
+            count(&self.counters.lineage_changes, 1);
+            engine.generation += 1;
+            Ok(None)
+        });
+        done.inspect_err(|error| {
+            // The journal goes on from what the volume was, and memory from what it was to be.
+            if begun {
+                let _ = self.poison.set(format!("a rollback was cut short: {error}"));
+            }
+        })
+    }
+
     /// The checkpoint that a snapshot was made with; none if there is no such.
     fn birth_of(&self, snapshot: u32) -> u64 {
         self.volume_by_number(snapshot).map_or(NO_SNAPSHOT, |snapshot| snapshot.birth)
@@ -235,6 +291,11 @@ impl Pool {
     /// Make a snapshot of a volume: `name` is `main@monday`. Nobody who reads or writes waits for
     /// it. `held`: it is not to be deleted before it is released.
     pub fn snapshot(&self, name: &str, created_seconds: u64, held: bool) -> Result<(), PoolError> {
+        self.snapshot_as(name, SnapshotOptions { created_seconds, held, identity: 0 })
+    }
+
+    /// The same with all that can be said of it.
+    pub fn snapshot_as(&self, name: &str, options: SnapshotOptions) -> Result<(), PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
         let (volume, _) = split_snapshot_name(name)?;
@@ -242,8 +303,7 @@ impl Pool {
         let _lineage = inner.lock_lineage();
         let mut flusher = inner.flusher();
         inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
-            let how = (name, created_seconds, held);
-            inner.take_snapshot(engine, sequence, &volume, how).map(Some)
+            inner.take_snapshot(engine, sequence, &volume, name, options).map(Some)
         })
     }
 
@@ -254,7 +314,7 @@ impl Pool {
         let chunk = inner.chunk_bytes() as u64;
         let mut all = inner.all_volumes();
         all.retain(|s| s.is_snapshot && !s.is_deleting());
-        all.retain(|s| of.as_ref().is_none_or(|volume| volume.number == s.origin));
+        all.retain(|s| of.as_ref().is_none_or(|volume| s.is_snapshot_of(volume.number)));
         let info = |snapshot: &Arc<VolumeState>| SnapshotInfo {
             name: snapshot.name(),
             created_seconds: snapshot.created_seconds,
@@ -262,11 +322,13 @@ impl Pool {
             mapped_bytes: snapshot.mapped_chunks.load(Ordering::Relaxed) * chunk,
             held: snapshot.held.load(Ordering::Acquire),
             needed_by: Vec::new(),
+            identity: inner.identity_of(snapshot),
         };
         let mut infos: Vec<SnapshotInfo> = all.iter().map(info).collect();
         let volumes = inner.visible_volumes();
         for (snapshot, info) in all.iter().zip(&mut infos) {
-            let clones = volumes.iter().filter(|volume| volume.origin == snapshot.number);
+            let of = |volume: &&Arc<VolumeState>| volume.origin.load(Ordering::Acquire);
+            let clones = volumes.iter().filter(|volume| of(volume) == snapshot.number);
             info.needed_by = clones.map(|volume| volume.name()).collect();
         }
         Ok(infos)
@@ -319,6 +381,7 @@ impl Pool {
                 parent: snapshot.number,
                 held: false,
                 dropped: 0,
+                identity: 0,
             })
         };
         inner.checkpoint()?;
@@ -338,30 +401,10 @@ impl Pool {
         // comes between: after it, all that the volume has is in memory.
         let mut flusher = inner.flusher();
         inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
-            inner.take_snapshot(engine, sequence, &volume, ("", 0, false)).map(Some)
+            let unnamed = SnapshotOptions::default();
+            inner.take_snapshot(engine, sequence, &volume, "", unnamed).map(Some)
         })?;
-        let mut begun = false;
-        let done = inner.checkpoint_locked(&mut flusher, &mut |engine, _| {
-            begun = true;
-            let root = inner.map.root(snapshot.number)?;
-            let blocks = snapshot.blocks(inner.chunk_bytes());
-            let mut tally = Tally::default();
-            inner.map.replace(volume.number, root, (blocks, snapshot.birth), &mut tally)?;
-            tally.release(engine, &volume)?;
-            let mapped = snapshot.mapped_chunks.load(Ordering::Relaxed);
-            volume.mapped_chunks.store(mapped, Ordering::Relaxed);
-            volume.size_bytes.store(snapshot.size_bytes(), Ordering::Release);
-            volume.parent.store(snapshot.number, Ordering::Release);
-            count(&inner.counters.lineage_changes, 1);
-            engine.generation += 1;
-            Ok(None)
-        });
-        done.inspect_err(|error| {
-            // The journal goes on from what the volume was, and memory from what it was to be.
-            if begun {
-                let _ = inner.poison.set(format!("a rollback was cut short: {error}"));
-            }
-        })
+        inner.become_snapshot(&mut flusher, &volume, &snapshot, &mut || Ok(()))
     }
 
     /// Delete a snapshot. What only it has is given up in the background ([`Pool::background`]).
@@ -374,8 +417,8 @@ impl Pool {
             return Err(PoolError::SnapshotHeld(name.to_owned()));
         }
         let made = inner.made_from(snapshot.number);
-        let clones: Vec<String> =
-            made.iter().filter(|v| v.origin == snapshot.number).map(|v| v.name()).collect();
+        let of = |v: &&Arc<VolumeState>| v.origin.load(Ordering::Acquire) == snapshot.number;
+        let clones: Vec<String> = made.iter().filter(of).map(|v| v.name()).collect();
         if !clones.is_empty() {
             let (name, by) = (name.to_owned(), clones.join(", "));
             return Err(PoolError::SnapshotNeeded { name, by });

@@ -55,7 +55,7 @@ impl Inner {
     }
 
     /// The volume of this name, to be changed.
-    fn writable_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
+    pub fn writable_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
         let found = self.volume_by_name(name)?;
         if found.is_snapshot { Err(PoolError::IsSnapshot(name.to_owned())) } else { Ok(found) }
     }
@@ -173,6 +173,7 @@ impl Pool {
                 parent: 0,
                 held: false,
                 dropped: 0,
+                identity: 0,
             };
             let root = Root { height: record.height, reference: record.root };
             inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
@@ -206,7 +207,7 @@ impl Pool {
         let _lineage = inner.lock_lineage();
         let volume = inner.writable_by_name(name)?;
         let mut snapshots = inner.all_volumes();
-        snapshots.retain(|s| s.is_snapshot && s.origin == volume.number);
+        snapshots.retain(|s| s.is_snapshot_of(volume.number));
         let set = |name: &str| {
             let put = |of: &VolumeState, name: &str| {
                 name.clone_into(&mut of.name.write().unwrap_or_else(PoisonError::into_inner));

@@ -167,6 +167,8 @@ fn is_about_the_request(error: &PoolError) -> bool {
             | PoolError::SnapshotHeld(_)
             | PoolError::SnapshotNeeded { .. }
             | PoolError::HasSnapshots { .. }
+            | PoolError::ChangedSince { .. }
+            | PoolError::NoSnapshotNamed(_)
             | PoolError::VolumeName(_)
             | PoolError::VolumeSize { .. }
             | PoolError::Setting(_)

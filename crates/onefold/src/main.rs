@@ -21,6 +21,7 @@ mod out_file;
 mod output;
 mod pool_cache;
 mod progress;
+mod random;
 mod reference;
 mod reserve;
 mod scrub_state;

@@ -4,6 +4,7 @@
 mod content;
 mod files;
 mod nbd;
+mod snapshots;
 mod state;
 mod stores;
 mod text;
@@ -66,6 +67,10 @@ pub const TARGETS: &[Target] = &[
     target("content_decompress", content::decompress, 50_000, SMALL),
     target("pool_formats", stores::pool_formats, 200_000, SMALL),
     target("pool_open", stores::pool, 1_000, STORE),
+    Target {
+        more: snapshots::streams,
+        ..target("snapshot_stream", snapshots::stream, 20_000, STORE)
+    },
     target("archive_open", stores::archive, 1_000, STORE),
     target("drive_open", stores::drive, 500, STORE),
     Target { more: text::scramblers, ..target("scrambler_file", text::scrambler, 30_000, SMALL) },

@@ -105,6 +105,9 @@ pub struct VolumeRecord {
     pub held: bool,
     /// Of a snapshot that is being deleted: blocks from the first on whose pages are given up.
     pub dropped: u64,
+    /// Of a snapshot: what it and every copy of it in other pools is known by; 0 if it is of this
+    /// pool alone.
+    pub identity: u64,
 }
 
 impl VolumeRecord {
@@ -189,7 +192,7 @@ impl Superblock {
             payload.u32(volume.parent);
             payload.u32(u32::from(volume.held));
             payload.u64(volume.dropped);
-            payload.u64(0);
+            payload.u64(volume.identity);
         }
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
@@ -341,7 +344,8 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
     let (height, deleting, kind) = (reader.u8()?, reader.u8()? != 0, reader.u8()?);
     let (origin, birth, created_seconds) = (reader.u32()?, reader.u64()?, reader.u64()?);
     let (parent, held, dropped) = (reader.u32()?, reader.u32()?, reader.u64()?);
-    if held > 1 || reader.u64()? != 0 {
+    let identity = reader.u64()?;
+    if held > 1 || identity != 0 && kind == KIND_VOLUME {
         return None;
     }
     let blocks = size_bytes.div_ceil(chunk_size.bytes64());
@@ -363,6 +367,7 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
         parent,
         held: held == 1,
         dropped,
+        identity,
     })
 }
 
@@ -401,6 +406,7 @@ mod tests {
                 parent: 0,
                 held: false,
                 dropped: 0,
+                identity: 0,
             }],
             table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
             slots: 0x1111_2222_3333_4444_5555_6666_7777_8888,
@@ -460,6 +466,7 @@ mod tests {
             birth: 9,
             held: true,
             dropped: 512,
+            identity: 0xfeed_0123_4567_89ab,
             ..plain.clone()
         };
         let child = VolumeRecord { parent: 2, ..plain.clone() };
@@ -473,12 +480,14 @@ mod tests {
             VolumeRecord { birth: 13, ..child.clone() },
             VolumeRecord { kind: KIND_SNAPSHOT, birth: 9, ..child.clone() },
             VolumeRecord { kind: KIND_SNAPSHOT, number: 1, ..child.clone() },
-            VolumeRecord { parent: 3, ..child },
+            VolumeRecord { parent: 3, ..child.clone() },
         ] {
             let volumes = vec![snapshot.clone(), wrong];
             let error = decode(&Superblock { volumes, ..pool.clone() }).unwrap_err().to_string();
             assert!(error.contains("'main'"), "{error}");
         }
+        let volumes = vec![snapshot, VolumeRecord { identity: 1, ..child }];
+        assert!(decode(&Superblock { volumes, ..pool.clone() }).is_err(), "no snapshot");
         pool.features.must_refuse = 0;
         assert!(decode(&pool).is_err(), "it does not say that it has snapshots");
         let other = Superblock { volumes: vec![VolumeRecord { kind: 9, ..plain }], ..sample() };

@@ -27,6 +27,7 @@ mod scrub;
 mod slots;
 mod snapshots;
 mod space;
+mod streams;
 mod support;
 mod table;
 mod volumes;

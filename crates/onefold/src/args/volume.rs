@@ -12,7 +12,11 @@ use super::{MemoryArgs, RescueArgs};
 const IMPORT_NOTES: &str = "\
 A new volume is called NAME.incomplete until all of FILE is stored. An import that fails or is
 interrupted removes it; one that was killed leaves it under that name, and `onefold volume delete`
-removes it. An import over a volume that exists changes it as it goes.";
+removes it. An import over a volume that exists changes it as it goes.
+
+What `onefold volume export --since` or `--stream` wrote becomes a snapshot: NAME and the name of the
+snapshot where it comes from. NAME changes once all of it is there, and not before. An import of such
+a stream that was interrupted leaves NAME.incomplete, and --resume goes on with it.";
 
 /// Make, list, resize, delete, fill and read out volumes and their snapshots.
 #[derive(Debug, Subcommand)]
@@ -145,9 +149,19 @@ pub struct VolumeImportArgs {
     /// Size of the volume if it is made; without it, that of FILE
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: Option<ByteSize>,
+    /// The volume or snapshot that a stream of `volume export --since` is made onto
+    ///
+    /// It must be, or have, the very snapshot that the stream begins with. NAME is the same volume,
+    /// not written to since, or one that is not there yet.
+    #[arg(long, value_name = "VOLUME[@NAME]", conflicts_with = "size")]
+    pub onto: Option<String>,
+    /// Go on with the stream where an import of it stood; FILE may begin there, or before
+    #[arg(long, conflicts_with = "size")]
+    pub resume: bool,
     /// How to read FILE: raw, qcow2, or auto, which sees what it is
     ///
-    /// auto reads raw, qcow2, and raw inside gzip and zstd; raw takes the bytes as they are.
+    /// auto reads streams of `volume export`, raw, qcow2, and raw inside gzip and zstd; raw takes the
+    /// bytes as they are.
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: Choice,
     /// What the pool may use.
@@ -167,6 +181,17 @@ pub struct VolumeExportArgs {
     /// File, block device, or `-` for stdout
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Write a stream of what changed since this snapshot; NAME must be a snapshot, too
+    ///
+    /// `onefold volume import --onto` makes NAME of it on a pool that has the older one.
+    #[arg(long, value_name = "VOLUME@NAME", conflicts_with_all = ["skip_damaged", "rescue"])]
+    pub since: Option<String>,
+    /// Write a whole snapshot as a stream, with which such a chain begins
+    #[arg(long, conflicts_with_all = ["skip_damaged", "rescue", "since"])]
+    pub stream: bool,
+    /// Write the part of the stream from this byte of the volume on, for a receiver that stood there
+    #[arg(long, value_name = "BYTE")]
+    pub resume: Option<u64>,
     /// Overwrite FILE if it exists
     #[arg(long, short)]
     pub force: bool,

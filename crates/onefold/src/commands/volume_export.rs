@@ -8,8 +8,9 @@ use onefold_block::ByteSize;
 use onefold_pool::{Budgets, RescueReport};
 use serde::Serialize;
 
+use super::volume_delete::is_snapshot;
 use super::volume_import::summary;
-use super::volume_list;
+use super::{volume_list, volume_send, volume_snapshots};
 use crate::args::VolumeExportArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
@@ -42,7 +43,7 @@ struct RescueJson<'a> {
 }
 
 /// Refuse a file of the pool itself: exporting over it would destroy the pool.
-fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
+pub fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
     // What does not exist yet is where its folder is.
     let place = file.canonicalize().or_else(|_| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.canonicalize(),
@@ -61,6 +62,9 @@ fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
 
 /// Export, and say what it came to.
 pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
+    if args.stream || args.since.is_some() {
+        return volume_send::run(args, printer);
+    }
     if args.json && args.file == Path::new("-") {
         return Err(Failure::nothing_done("--json and the data of FILE '-' both go to stdout")
             .hint("name a file, or leave --json out"));
@@ -73,8 +77,12 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     } else {
         (Door::find(&args.pool, Opening::Read(Budgets::default()))?, None)
     };
-    // It says which volumes there are where there is none of that name.
-    volume_list::listed(&door, Some(&args.name), printer)?;
+    // It says which there are where there is none of that name.
+    if is_snapshot(&args.name) {
+        volume_snapshots::must_be_there(&door, &args.pool, &args.name, printer)?;
+    } else {
+        volume_list::listed(&door, Some(&args.name), printer)?;
+    }
     let volume = door.volume(&args.name)?;
     let volume = &*volume;
     let total = match transfer::data_bytes(volume) {

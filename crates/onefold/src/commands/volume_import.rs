@@ -8,7 +8,10 @@ use onefold_control::Report;
 use onefold_pool::check_volume_name;
 use serde::Serialize;
 
-use super::{pool_status, volume_create, volume_delete, volume_list, volume_rename, volume_resize};
+use super::{
+    pool_status, volume_create, volume_delete, volume_list, volume_receive, volume_rename,
+    volume_resize,
+};
 use crate::args::VolumeImportArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -32,7 +35,15 @@ const NAME_BYTES_MAX: usize = 255;
 /// Import, and say what it came to.
 pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     check_volume_name(&args.name).map_err(|error| Failure::pool(&args.pool, error))?;
-    let source = Source::open(&args.file, args.format)?;
+    let source = match Source::open(&args.file, args.format)?.snapshot() {
+        Ok(stream) => return volume_receive::run(args, stream, printer),
+        Err(source) => source,
+    };
+    if args.onto.is_some() || args.resume {
+        let file = args.file.display();
+        return Err(Failure::nothing_done(format!("'{file}' is no stream of a snapshot"))
+            .hint("such a stream is what `onefold volume export --since` or `--stream` writes"));
+    }
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
     // What was made is taken away again when the command is interrupted.
     interrupt::heed();
@@ -102,7 +113,7 @@ fn empty(file: &str) -> Failure {
 }
 
 /// The name of a volume while it is being filled.
-fn incomplete(name: &str) -> String {
+pub fn incomplete(name: &str) -> String {
     // Names of volumes are ASCII.
     let name = name.get(..NAME_BYTES_MAX - INCOMPLETE.len()).unwrap_or(name);
     format!("{name}{INCOMPLETE}")

@@ -1,6 +1,8 @@
 //! `onefold volume list`: the volumes of a pool.
 //! Room: onefold.
 
+use std::path::Path;
+
 use onefold_block::ByteSize;
 use onefold_control::Report;
 use onefold_control::report::heading;
@@ -34,11 +36,21 @@ pub struct ListJson {
     volumes: Vec<VolumeJson>,
 }
 
+fn must_be_volume(at: &Path, name: &str) -> Result<()> {
+    if !is_snapshot(name) {
+        return Ok(());
+    }
+    let at = at.display();
+    Err(Failure::nothing_done(format!("'{name}' is a snapshot, and no volume"))
+        .hint(format!("list snapshots with: onefold volume list {at} --snapshots")))
+}
+
 /// List volumes.
 pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let failed = |error| context.failed(error);
     let (pool, at) = (context.pool, context.at.display());
     if let Some(name) = &request.name {
+        must_be_volume(context.at, name)?;
         pool.volume(name).map_err(failed)?;
     }
     let wanted =
@@ -80,10 +92,8 @@ pub fn listed(door: &Door, name: Option<&str>, printer: &Printer) -> Result<Vec<
 
 /// Print the list.
 pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
-    if let Some(name) = args.name.as_ref().filter(|name| is_snapshot(name)) {
-        let at = args.pool.display();
-        return Err(Failure::nothing_done(format!("'{name}' is a snapshot, and no volume"))
-            .hint(format!("list snapshots with: onefold volume list {at} --snapshots")));
+    if let Some(name) = &args.name {
+        must_be_volume(&args.pool, name)?;
     }
     let budgets = Budgets::default();
     let door = if args.rescue.rescue.is_some() {

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use onefold_block::{BlockDevice as _, ByteSize};
 use onefold_control::Report;
-use onefold_pool::Budgets;
+use onefold_pool::{Budgets, SnapshotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use crate::interrupt;
 use crate::operate::door::{self, Opening};
 use crate::operate::{Context, Operation, table};
 use crate::output::Printer;
+use crate::random::random;
 use crate::table::plural;
 
 /// Map pages looked at between two looks at whether all of a deletion is done, in bytes.
@@ -32,6 +33,9 @@ pub struct SnapshotRequest {
     /// It cannot be deleted before it is released.
     #[serde(default)]
     pub hold: bool,
+    /// Of a copy of another pool's snapshot: that one's identity, 16 hexadecimal digits.
+    #[serde(default)]
+    pub identity: Option<String>,
 }
 
 /// A clone to make.
@@ -63,14 +67,30 @@ pub struct HoldRequest {
     pub snapshot: String,
 }
 
+/// An identity as it is written.
+pub fn identity_text(identity: u64) -> String {
+    format!("{identity:016x}")
+}
+
+fn identity_of(text: &str) -> Option<u64> {
+    let number = u64::from_str_radix(text, 16).ok()?;
+    (identity_text(number) == text && number != 0).then_some(number)
+}
+
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Make a snapshot.
 pub fn operate_snapshot(context: &Context<'_>, request: &SnapshotRequest) -> Result<Report> {
-    let SnapshotRequest { name, hold } = request;
-    context.pool.snapshot(name, now(), *hold).map_err(|error| context.failed(error))?;
+    let SnapshotRequest { name, hold, identity } = request;
+    let identity = match identity {
+        None => u64::from_le_bytes(random()?),
+        Some(text) => identity_of(text)
+            .ok_or_else(|| Failure::nothing_done(format!("'{text}' is no identity")))?,
+    };
+    let options = SnapshotOptions { created_seconds: now(), held: *hold, identity };
+    context.pool.snapshot_as(name, options).map_err(|error| context.failed(error))?;
     Ok(Report::note(format!("made snapshot '{name}'{}", if *hold { ", held" } else { "" })))
 }
 
@@ -140,7 +160,7 @@ fn call(
 
 /// Make a snapshot, and say so.
 pub fn snapshot(args: &VolumeSnapshotArgs, printer: &Printer) -> Result<()> {
-    let request = SnapshotRequest { name: args.name.clone(), hold: args.hold };
+    let request = SnapshotRequest { name: args.name.clone(), hold: args.hold, identity: None };
     call(&args.pool, &table::VOLUME_SNAPSHOT, &request, printer)
 }
 

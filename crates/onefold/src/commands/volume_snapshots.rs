@@ -1,17 +1,21 @@
 //! `onefold volume list --snapshots`: the snapshots of a pool.
 //! Room: onefold.
 
+use std::path::Path;
+
 use onefold_block::ByteSize;
 use onefold_control::Report;
 use onefold_control::report::heading;
-use onefold_pool::SnapshotInfo;
+use onefold_pool::{PoolError, SNAPSHOT_MARK, SnapshotInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::archive::utc_text;
-use crate::failure::Result;
-use crate::operate::Context;
-use crate::output::JSON_SCHEMA_VERSION;
+use super::volume_snapshot::identity_text;
+use crate::failure::{Failure, Result};
+use crate::operate::door::Door;
+use crate::operate::{Context, table};
+use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table};
 
 /// Which snapshots to list.
@@ -23,10 +27,10 @@ pub struct Request {
 }
 
 /// A snapshot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotJson {
     /// Volume and snapshot, such as main@monday.
-    name: String,
+    pub name: String,
     /// When it was made, in seconds since the beginning of 1970; 0 if that is not known.
     created_s: u64,
     /// Size of the volume then.
@@ -37,10 +41,12 @@ pub struct SnapshotJson {
     held: bool,
     /// Volumes that were made from it, which need it.
     clones: Vec<String>,
+    /// What it and every copy of it in other pools is known by: 16 hexadecimal digits.
+    pub identity: String,
 }
 
 /// The list.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotsJson {
     schema_version: u32,
     pool: String,
@@ -55,7 +61,25 @@ fn json(snapshot: &SnapshotInfo) -> SnapshotJson {
         mapped_bytes: snapshot.mapped_bytes,
         held: snapshot.held,
         clones: snapshot.needed_by.clone(),
+        identity: identity_text(snapshot.identity),
     }
+}
+
+/// All snapshots.
+pub fn listed(door: &Door, printer: &Printer) -> Result<Vec<SnapshotJson>> {
+    let report = door.call(&table::VOLUME_SNAPSHOTS, &Request::default(), printer)?;
+    let list: std::result::Result<SnapshotsJson, _> = serde_json::from_value(report.result);
+    let nonsense = |error| Failure::bad(format!("the list of snapshots makes no sense: {error}"));
+    list.map(|list| list.snapshots).map_err(nonsense)
+}
+
+/// Refuse a name that no snapshot has.
+pub fn must_be_there(door: &Door, at: &Path, name: &str, printer: &Printer) -> Result<()> {
+    if listed(door, printer)?.iter().any(|snapshot| snapshot.name == name) {
+        return Ok(());
+    }
+    let volume = name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume).to_owned();
+    Err(Failure::pool(at, PoolError::NoSnapshot { name: name.to_owned(), volume }))
 }
 
 /// List snapshots.

@@ -1,5 +1,5 @@
-//! The pieces of volumes on the control socket: how `volume import` and `volume export` work on a
-//! pool that is served.
+//! The pieces of volumes and of streams of snapshots on the control socket: how `volume import` and
+//! `volume export` work on a pool that is served.
 //! Room: onefold.
 
 use std::io;
@@ -73,6 +73,9 @@ pub fn extents_of(bytes: &[u8]) -> Result<Vec<Extent>, BlockError> {
 /// The answer to a request for a piece of a volume. `path` is what comes behind `data/`.
 pub fn answer(pool: &Pool, path: &str, request: &Request) -> Response {
     let (name, what) = path.split_once('/').unwrap_or((path, ""));
+    if (request.method, what) == (Method::Get, "stream") {
+        return stream(pool, name, request);
+    }
     let volume = match pool.volume(name) {
         Ok(volume) => volume,
         Err(error @ PoolError::NoVolume { .. }) => return Response::error(404, &error.to_string()),
@@ -116,6 +119,21 @@ pub fn answer(pool: &Pool, path: &str, request: &Request) -> Response {
     match done {
         Ok(value) => Response::json(200, &value),
         Err(error) => told(&error),
+    }
+}
+
+/// What a stream begins with, or its frame from a byte of the volume on.
+fn stream(pool: &Pool, name: &str, request: &Request) -> Response {
+    let base = request.asked("base");
+    let mut bytes = Vec::new();
+    let made = match request.asked("from").map(|text| text.parse::<u64>()) {
+        None => pool.stream_header(name, base.as_deref(), &mut bytes).map(drop),
+        Some(Ok(from)) => pool.stream_frame(name, base.as_deref(), from, &mut bytes).map(drop),
+        Some(Err(_)) => return Response::error(404, "a stream goes on at a byte"),
+    };
+    match made {
+        Ok(()) => Response::bytes(200, "application/octet-stream", bytes),
+        Err(error) => told(&error.into()),
     }
 }
 

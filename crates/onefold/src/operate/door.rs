@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use onefold_control::jobs::{JobView, State};
 use onefold_control::{Client, ClientError, Fault, Job, Method, PREFIX, Progress, Report, Unit};
 use onefold_pool::{Budgets, Pool};
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,6 +20,7 @@ use crate::interrupt;
 use crate::open_pool;
 use crate::output::Printer;
 use crate::progress::{self, Bar};
+use crate::random::random;
 
 /// How long a server that has the pool may take until it can be asked.
 const STARTING: Duration = Duration::from_secs(3);
@@ -132,6 +132,31 @@ impl Door {
         })
     }
 
+    /// A part of the stream of a snapshot: what it begins with, or the frame from a byte of the
+    /// volume on.
+    pub fn stream_part(
+        &self,
+        name: &str,
+        base: Option<&str>,
+        from: Option<u64>,
+    ) -> Result<Vec<u8>> {
+        let failed = |error| Failure::pool(&self.at, error);
+        let mut bytes = Vec::new();
+        match (&self.behind, from) {
+            (Behind::Server(_), _) => {
+                let volume = RemoteVolume::open(&self.at, name)?;
+                bytes = volume.stream_part(base, from).map_err(|e| Failure::volume(name, &e))?;
+            }
+            (Behind::Here { pool, .. }, None) => {
+                pool.stream_header(name, base, &mut bytes).map_err(failed)?;
+            }
+            (Behind::Here { pool, .. }, Some(from)) => {
+                pool.stream_frame(name, base, from, &mut bytes).map_err(failed)?;
+            }
+        }
+        Ok(bytes)
+    }
+
     /// Nothing more is to be done.
     pub fn close(self) -> Result<()> {
         match self.behind {
@@ -159,10 +184,7 @@ pub fn call(
 
 /// A name for a job that no other job has.
 fn job_id() -> Result<String> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|e| Failure::nothing_done(format!("cannot draw random numbers: {e}")))?;
-    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+    Ok(format!("{:032x}", u128::from_le_bytes(random()?)))
 }
 
 /// Have a server do it, and wait for the end.

@@ -100,6 +100,19 @@ impl RemoteVolume {
         ))
     }
 
+    /// A part of its stream, if it is a snapshot: what that begins with, or the frame from a byte
+    /// of the volume on.
+    pub fn stream_part(
+        &self,
+        base: Option<&str>,
+        from: Option<u64>,
+    ) -> std::result::Result<Vec<u8>, BlockError> {
+        let base = base.map(|base| format!("base={}", encoded(base.as_bytes())));
+        let asked = [base, from.map(|from| format!("from={from}"))];
+        let asked: Vec<String> = asked.into_iter().flatten().collect();
+        self.ask(Method::Get, &format!("/stream?{}", asked.join("&")), &[])
+    }
+
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         (0..len)
             .step_by(PIECE_BYTES)

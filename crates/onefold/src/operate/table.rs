@@ -51,6 +51,7 @@ pub static OPERATIONS: &[Operation] = &[
     VOLUME_HOLD,
     VOLUME_RELEASE,
     VOLUME_DIFF,
+    VOLUME_ADOPT,
     POOL_STATUS,
     POOL_RECLAIM,
     POOL_DEDUPLICATE,
@@ -125,6 +126,11 @@ pub const VOLUME_RELEASE: Operation = operation!(
 pub const VOLUME_DIFF: Operation = operation!(
     "volume diff", false, Turn::None, "List where two snapshots or volumes differ",
     c::volume_diff::Request => c::volume_diff::DiffJson, c::volume_diff::operate);
+
+/// Let a volume be what was received.
+pub const VOLUME_ADOPT: Operation = operation!(
+    "volume adopt", true, VOLUMES, "Let a volume be what was received into a clone of its snapshot",
+    c::volume_receive::AdoptRequest => Nothing, c::volume_receive::operate_adopt);
 
 /// What the pool holds.
 pub const POOL_STATUS: Operation = operation!(

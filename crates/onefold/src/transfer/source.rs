@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use onefold_block::ByteSize;
 use onefold_image::{Choice, DETECT_BYTES, Extent, Format, ImageError, Qcow2, decoder};
+use onefold_pool::stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
@@ -47,6 +48,8 @@ enum Kind {
     Image { image: Box<Qcow2>, at: u64, data_until: u64 },
     /// Bytes until they end.
     Stream(Box<dyn Read + Send>),
+    /// The stream of a snapshot.
+    Snapshot(Box<dyn Read + Send>),
 }
 
 impl Source {
@@ -75,6 +78,10 @@ impl Source {
         }
         let mut head = Vec::new();
         (&file).take(DETECT_BYTES as u64).read_to_end(&mut head).map_err(unusable)?;
+        if is_snapshot(&head, choice) {
+            file.rewind().map_err(unusable)?;
+            return Ok(Self { path, kind: Kind::Snapshot(Box::new(file)) });
+        }
         let refused = |error| image_refused(&path, &error);
         let kind = match choice.of(&head).map_err(refused)? {
             Format::Raw => {
@@ -86,9 +93,9 @@ impl Source {
                 let image = Box::new(Qcow2::open(file).map_err(refused)?);
                 Kind::Image { image, at: 0, data_until: 0 }
             }
-            stream => {
+            format => {
                 file.rewind().map_err(unusable)?;
-                Kind::Stream(inside(stream, file).map_err(refused)?)
+                Kind::Stream(inside(format, file).map_err(refused)?)
             }
         };
         Ok(Self { path, kind })
@@ -100,6 +107,10 @@ impl Source {
         let mut head = Vec::new();
         let read = (&mut pipe).take(DETECT_BYTES as u64).read_to_end(&mut head);
         read.map_err(|error| Failure::unusable("read", &path, error))?;
+        if is_snapshot(&head, choice) {
+            pipe.head = Cursor::new(head);
+            return Ok(Self { path, kind: Kind::Snapshot(Box::new(pipe)) });
+        }
         let refused = |error| image_refused(&path, &error);
         let format = choice.of(&head).map_err(refused)?;
         pipe.head = Cursor::new(head);
@@ -117,12 +128,20 @@ impl Source {
         Self { path: PathBuf::from("stdin"), kind: Kind::Stream(reader) }
     }
 
+    /// The stream of a snapshot, if that is what it is; else itself.
+    pub fn snapshot(self) -> std::result::Result<Box<dyn Read + Send>, Self> {
+        match self.kind {
+            Kind::Snapshot(stream) => Ok(stream),
+            kind => Err(Self { kind, ..self }),
+        }
+    }
+
     /// Its length in bytes, unless only the end will tell.
     pub fn len(&self) -> Option<u64> {
         match &self.kind {
             Kind::File { len, .. } => Some(*len),
             Kind::Image { image, .. } => Some(image.size_bytes()),
-            Kind::Stream(_) => None,
+            Kind::Stream(_) | Kind::Snapshot(_) => None,
         }
     }
 
@@ -178,7 +197,7 @@ impl Source {
                 *at += n as u64;
                 Ok(Some(Content::Data(n)))
             }
-            Kind::Stream(reader) => {
+            Kind::Stream(reader) | Kind::Snapshot(reader) => {
                 let mut n = 0;
                 while n < max {
                     match reader.read(&mut buf[n..]) {
@@ -204,6 +223,11 @@ impl Source {
         );
         Failure::bad(message).hint("the volume holds its beginning now; make it larger, and retry")
     }
+}
+
+/// Whether these are the first bytes of the stream of a snapshot, and to be taken as that.
+fn is_snapshot(head: &[u8], choice: Choice) -> bool {
+    choice == Choice::Auto && head.starts_with(stream::MAGIC)
 }
 
 /// A pipe whose first bytes were looked at. It ends when the command is interrupted.

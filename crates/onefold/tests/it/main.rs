@@ -41,6 +41,7 @@ mod space;
 mod ssd;
 mod ssd_idle;
 mod ssd_run;
+mod streams;
 mod tls;
 mod trace;
 mod transfer;

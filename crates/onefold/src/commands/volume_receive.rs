@@ -1,0 +1,402 @@
+//! `onefold volume import` of a stream of `volume export --since` or `--stream`.
+//! Room: onefold.
+//! Source: docs/stream-format.md, "How a stream is received".
+//! Invariant: volume and snapshots are what they were until all of the stream is stored, and then
+//! they are what it says, at once.
+
+use std::io::Read;
+use std::time::Instant;
+
+use onefold_block::{BlockError, ByteSize};
+use onefold_control::Report;
+use onefold_pool::stream::receiving_bytes;
+use onefold_pool::stream::{Header, ReceiveError, Receiver, StreamError, StreamReader};
+use onefold_pool::{SNAPSHOT_MARK, check_volume_name, split_snapshot_name};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::volume_import::incomplete;
+use super::volume_snapshot::{CloneRequest, SnapshotRequest, give_up_deleted, identity_text};
+use super::volume_snapshots::SnapshotJson;
+use super::{
+    volume_create, volume_delete, volume_diff, volume_list, volume_rename, volume_resize,
+    volume_snapshots,
+};
+use crate::args::VolumeImportArgs;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::operate::door::{Door, Opening};
+use crate::operate::remote_volume::Asked;
+use crate::operate::{Context, Operation, table};
+use crate::output::Printer;
+use crate::progress;
+use crate::table::plural;
+
+/// Between two places that an import which is killed goes on from, in bytes of the volume.
+const MARK_BYTES: u64 = 64 << 20;
+
+/// What was received, and the volume that is to be that.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptRequest {
+    /// The one snapshot of a clone of `base`.
+    pub received: String,
+    /// The volume, not written to since `base`.
+    pub volume: String,
+    /// A snapshot of the volume.
+    pub base: String,
+}
+
+/// Let a volume be what was received.
+pub fn operate_adopt(context: &Context<'_>, request: &AdoptRequest) -> Result<Report> {
+    let failed = |error| context.failed(error);
+    let AdoptRequest { received, volume, base } = request;
+    let device = context.pool.volume(volume).map_err(failed)?;
+    let clients = context.live.map_or(0, |live| live.exports.clients_of(&device));
+    if clients > 0 {
+        let clients = plural(clients as u64, "client", "clients");
+        return Err(Failure::nothing_done(format!("volume '{volume}' is in use by {clients}"))
+            .hint("disconnect what uses it first"));
+    }
+    context.pool.adopt(received, volume, base).map_err(failed)?;
+    give_up_deleted(context)?;
+    Ok(Report::note(format!("volume '{volume}' is what was received")))
+}
+
+/// One import of a stream.
+struct Receive<'a> {
+    door: &'a Door,
+    args: &'a VolumeImportArgs,
+    printer: &'a Printer,
+    header: Header,
+    /// The snapshot that it is made onto.
+    base: Option<String>,
+    /// The volume is there, and becomes what is received.
+    in_place: bool,
+    /// What the snapshot is called: after the mark.
+    own: String,
+}
+
+fn refused(args: &VolumeImportArgs, error: &StreamError) -> Failure {
+    let message = format!("'{}': {error}", args.file.display());
+    match error {
+        StreamError::Io(_) => Failure::bad(message),
+        StreamError::Version(_) => {
+            Failure::nothing_done(message).hint("use the onefold that wrote it, or a later one")
+        }
+        _ => Failure::bad(message).hint("nothing of what is damaged was stored; get it again"),
+    }
+}
+
+fn failed(args: &VolumeImportArgs, error: &ReceiveError) -> Failure {
+    match error {
+        ReceiveError::Device(error) => Failure::volume(&incomplete(&args.name), error),
+        error => Failure::bad(format!("'{}': {error}", args.file.display())),
+    }
+}
+
+/// Receive the stream, and say what it came to.
+pub fn run(args: &VolumeImportArgs, input: Box<dyn Read + Send>, printer: &Printer) -> Result<()> {
+    if args.size.is_some() {
+        return Err(
+            Failure::nothing_done("a stream says how large its volume is").hint("leave --size out")
+        );
+    }
+    let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
+    interrupt::heed();
+    let mut reader = StreamReader::open(input).map_err(|error| refused(args, &error))?;
+    let started = Instant::now();
+    let receive = Receive::plan(&door, args, reader.header().clone(), printer)?;
+    let done = receive.run(&mut reader);
+    let closed = door.close();
+    match (done, closed) {
+        (Ok(stored), Ok(())) => {
+            let (name, own, stored) = (&args.name, &receive_name(args, &reader), ByteSize(stored));
+            let seconds = started.elapsed().as_secs_f64();
+            printer.note(&format!(
+                "received '{own}' in {seconds:.1} s, {stored} of it stored; volume '{name}' is what \
+                 it is"
+            ));
+            Ok(())
+        }
+        (Err(failure), Err(error)) => Err(failure.hint(error.message)),
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
+}
+
+fn receive_name(args: &VolumeImportArgs, reader: &StreamReader<Box<dyn Read + Send>>) -> String {
+    let own = reader.header().name.split_once(SNAPSHOT_MARK).map_or("", |(_, own)| own);
+    format!("{}{SNAPSHOT_MARK}{own}", args.name)
+}
+
+impl<'a> Receive<'a> {
+    /// Find out what is to be done, and refuse what cannot be, before anything is.
+    fn plan(
+        door: &'a Door,
+        args: &'a VolumeImportArgs,
+        header: Header,
+        printer: &'a Printer,
+    ) -> Result<Self> {
+        let name = &args.name;
+        check_volume_name(name).map_err(|error| Failure::pool(&args.pool, error))?;
+        let (_, own) =
+            split_snapshot_name(&header.name).map_err(|error| Failure::pool(&args.pool, error))?;
+        let own = own.to_owned();
+        let volumes = volume_list::listed(door, None, printer)?;
+        let there = volumes.iter().any(|volume| volume.name == *name);
+        let snapshots = volume_snapshots::listed(door, printer)?;
+        let of = |snapshot: &&SnapshotJson, volume: &str| {
+            snapshot.name.split_once(SNAPSHOT_MARK).is_some_and(|(of, _)| of == volume)
+        };
+        let identity = identity_text(header.names.snapshot);
+        let mut own_ones = snapshots.iter().filter(|snapshot| of(snapshot, name));
+        let known = own_ones.find(|s| s.identity == identity);
+        if let Some(known) = known {
+            let message = format!("'{}' is the snapshot of this stream already", known.name);
+            return Err(Failure::nothing_done(message));
+        }
+        let wanted = format!("{name}{SNAPSHOT_MARK}{own}");
+        if snapshots.iter().any(|snapshot| snapshot.name == wanted) {
+            let message =
+                format!("there is another snapshot '{wanted}', which is not this stream's");
+            return Err(Failure::nothing_done(message)
+                .hint("import into a volume of another name, or delete that snapshot first"));
+        }
+        let receive = |base, in_place| Self {
+            door,
+            args,
+            printer,
+            header: header.clone(),
+            base,
+            in_place,
+            own,
+        };
+        if header.names.base == 0 {
+            if args.onto.is_some() {
+                return Err(Failure::nothing_done(format!(
+                    "the stream is all of '{}', and is made onto nothing",
+                    header.name
+                ))
+                .hint("leave --onto out"));
+            }
+            if there {
+                return Err(Failure::nothing_done(format!("volume '{name}' is there already"))
+                    .hint("name a volume that is not: the stream is a whole one"));
+            }
+            return Ok(receive(None, false));
+        }
+        let Some(onto) = &args.onto else {
+            return Err(Failure::nothing_done(format!(
+                "the stream is what changed since '{}'",
+                header.base_name
+            ))
+            .hint("name the volume or snapshot that it is made onto, with: --onto VOLUME"));
+        };
+        let onto_volume = onto.split_once(SNAPSHOT_MARK).map_or(onto.as_str(), |(of, _)| of);
+        let base_identity = identity_text(header.names.base);
+        let named =
+            |snapshot: &&SnapshotJson| onto_volume == onto.as_str() || snapshot.name == *onto;
+        let of_onto = snapshots.iter().filter(|snapshot| of(snapshot, onto_volume));
+        let Some(base) = of_onto.filter(named).find(|s| s.identity == base_identity) else {
+            let (base, of) = (&header.base_name, &header.name);
+            let message = format!(
+                "the stream is what changed from '{base}' to '{of}', and '{onto}' is not, and has \
+                 not, that very snapshot ({base_identity})"
+            );
+            return Err(Failure::nothing_done(message).hint(
+                "a snapshot counts that was received as a stream, or that this pool itself made; \
+                 `onefold volume list --snapshots --json` shows identities",
+            ));
+        };
+        if there && onto_volume != name {
+            let message = format!("volume '{name}' is there, and is not '{onto_volume}'");
+            return Err(Failure::nothing_done(message)
+                .hint("name the volume of --onto, or one that is not there yet"));
+        }
+        let receive = receive(Some(base.name.clone()), there);
+        receive.must_not_differ(&base.name)?;
+        Ok(receive)
+    }
+
+    /// Refuse a volume that was written to since the base, before anything is received.
+    fn must_not_differ(&self, base: &str) -> Result<()> {
+        if !self.in_place {
+            return Ok(());
+        }
+        let (from, to) = (base.to_owned(), self.args.name.clone());
+        let report = self.call(&table::VOLUME_DIFF, &volume_diff::Request { from, to })?;
+        if report.result.get("changed_bytes").and_then(serde_json::Value::as_u64) == Some(0) {
+            return Ok(());
+        }
+        let (at, name) = (self.args.pool.display(), &self.args.name);
+        Err(Failure::nothing_done(format!("volume '{name}' was written to since '{base}'"))
+            .hint(format!("give that up with: onefold volume rollback {at} {base}"))
+            .hint("or import into a volume of another name, which is made of the snapshot"))
+    }
+
+    fn call(&self, operation: &Operation, request: &impl Serialize) -> Result<Report> {
+        self.door.call(operation, request, self.printer)
+    }
+
+    fn resize(&self, size_bytes: u64) -> Result<()> {
+        let request =
+            volume_resize::Request { name: incomplete(&self.args.name), size_bytes, discard: true };
+        self.call(&table::VOLUME_RESIZE, &request).map(|_| ())
+    }
+
+    /// Do it; returns how many bytes were stored.
+    fn run(&self, reader: &mut StreamReader<Box<dyn Read + Send>>) -> Result<u64> {
+        let to = incomplete(&self.args.name);
+        let received = format!("{to}{SNAPSHOT_MARK}{}", self.own);
+        let volumes = volume_list::listed(self.door, None, self.printer)?;
+        let there = volumes.iter().any(|volume| volume.name == to);
+        if there && !self.args.resume {
+            let at = self.args.pool.display();
+            return Err(Failure::nothing_done(format!(
+                "volume '{to}' is there: an import that did not end, or has not yet"
+            ))
+            .hint("--resume goes on with it, if it was of this stream")
+            .hint(format!("remove it with: onefold volume delete {at} {to}")));
+        }
+        if !there {
+            if self.args.resume {
+                let message = format!("there is no import to go on with: no volume '{to}'");
+                return Err(Failure::nothing_done(message).hint("leave --resume out"));
+            }
+            self.make(&to)?;
+        }
+        let known = volume_snapshots::listed(self.door, self.printer)?;
+        let identity = identity_text(self.header.names.snapshot);
+        let mut stored = 0;
+        if !known.iter().any(|s| s.name == received && s.identity == identity) {
+            let volume = self.door.volume(&to)?;
+            stored = self.store(reader, &*volume, &to, there)?;
+            drop(volume);
+            self.resize(self.header.size_bytes)?;
+            let request =
+                SnapshotRequest { name: received.clone(), hold: false, identity: Some(identity) };
+            self.call(&table::VOLUME_SNAPSHOT, &request)?;
+        }
+        self.finish(&to, received)?;
+        Ok(stored)
+    }
+
+    /// A volume that is what the base is, or empty, with room for the mark.
+    fn make(&self, to: &str) -> Result<()> {
+        let name = to.to_owned();
+        let size_bytes = receiving_bytes(self.header.size_bytes, self.header.chunk_size.get());
+        let too_large = || Failure::nothing_done("no volume can be so large");
+        let size_bytes = size_bytes.ok_or_else(too_large)?;
+        match &self.base {
+            Some(base) => {
+                let request = CloneRequest { snapshot: base.clone(), name };
+                self.call(&table::VOLUME_CLONE, &request)?;
+            }
+            None => {
+                let request = volume_create::Request { name, size_bytes };
+                self.call(&table::VOLUME_CREATE, &request)?;
+            }
+        }
+        // Blocks of this pool may be larger than those of the one that it comes from.
+        let block = self.door.volume(to)?.preferred_block_bytes();
+        let size = receiving_bytes(self.header.size_bytes, block).ok_or_else(too_large)?;
+        self.resize(size)
+    }
+
+    /// Store all frames that were not; returns how many bytes were.
+    fn store(
+        &self,
+        reader: &mut StreamReader<Box<dyn Read + Send>>,
+        volume: &dyn Asked,
+        to: &str,
+        there: bool,
+    ) -> Result<u64> {
+        let on_volume = |error: BlockError| Failure::volume(to, &error);
+        let mut receiver = Receiver::new(self.header.clone(), volume);
+        if there {
+            let Some(stood) = receiver.marked().map_err(on_volume)? else {
+                let at = self.args.pool.display();
+                return Err(Failure::nothing_done(format!(
+                    "volume '{to}' is not an import of this stream that can go on"
+                ))
+                .hint(format!("remove it with: onefold volume delete {at} {to}")));
+            };
+            reader.skip_to(stood);
+        } else {
+            receiver.mark(0).map_err(on_volume)?;
+        }
+        let bar = progress::bytes(self.printer, "importing", Some(self.header.size_bytes));
+        let (mut marked, mut stands) = (reader.position(), reader.position());
+        let done = (|| {
+            while !interrupt::asked() {
+                let frame = match reader.next_frame() {
+                    Ok(Some(frame)) => frame,
+                    Ok(None) => return Ok(()),
+                    // The same signal may have ended whoever wrote the stream.
+                    Err(_) if interrupt::asked() => break,
+                    Err(error) => return Err(refused(self.args, &error)),
+                };
+                receiver.store(&frame).map_err(|error| failed(self.args, &error))?;
+                stands = frame.upto;
+                bar.set_position(stands);
+                if stands - marked >= MARK_BYTES {
+                    receiver.mark(stands).map_err(on_volume)?;
+                    marked = stands;
+                }
+            }
+            Err(interrupt::failure(""))
+        })();
+        bar.finish_and_clear();
+        match done {
+            Ok(()) => Ok(receiver.stored_bytes()),
+            Err(failure) => {
+                // Where that fails, it stands where it was marked last.
+                let kept = receiver.mark(stands).map_or(marked, |()| stands);
+                Err(self.give_up(failure, to, kept))
+            }
+        }
+    }
+
+    /// Say what there is now, and how to go on.
+    fn give_up(&self, failure: Failure, to: &str, stands: u64) -> Failure {
+        let Self { args, header, .. } = self;
+        let (at, name) = (args.pool.display(), &args.name);
+        if stands == 0 {
+            let request = volume_delete::Request { name: to.to_owned(), force: false };
+            if self.call(&table::VOLUME_DELETE, &request).is_ok() {
+                return failure.left("nothing was changed");
+            }
+        }
+        let onto = args.onto.as_ref().map_or_else(String::new, |onto| format!(" --onto {onto}"));
+        let since = match header.base_name.as_str() {
+            "" => " --stream".to_owned(),
+            base => format!(" --since {base}"),
+        };
+        failure
+            .left(&format!("'{to}' holds the stream up to byte {stands} of the volume"))
+            .hint(format!("go on with: onefold volume import {at} {name} FILE{onto} --resume"))
+            .hint(format!(
+                "whoever sends it need not send what is there: onefold volume export POOL {}{since} \
+                 --resume {stands} FILE",
+                header.name
+            ))
+            .hint(format!("or remove it with: onefold volume delete {at} {to}"))
+    }
+
+    /// All of it is stored, and a snapshot of its own: let the volume be that.
+    fn finish(&self, to: &str, received: String) -> Result<()> {
+        let volume = self.args.name.clone();
+        match &self.base {
+            Some(base) if self.in_place => {
+                let request = AdoptRequest { received, volume, base: base.clone() };
+                let done = self.call(&table::VOLUME_ADOPT, &request);
+                done.map_err(|failure| self.give_up(failure, to, self.header.size_bytes))?;
+            }
+            _ => {
+                let request = volume_rename::Request { name: to.to_owned(), to: volume };
+                self.call(&table::VOLUME_RENAME, &request)?;
+            }
+        }
+        Ok(())
+    }
+}
