@@ -1,10 +1,8 @@
 //! Which versions to keep: so many of the last ones, those of the last time, and one for each of so
-//! many periods.
+//! many periods. Also of whatever else has times and numbers.
 //! Room: onefold-archive.
 
 use std::collections::BTreeMap;
-
-use crate::format::log_record::VersionInfo;
 
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
@@ -39,13 +37,13 @@ impl Keep {
         *self == Self::default()
     }
 
-    /// The versions that are kept, by number, and the rules that keep each.
-    pub fn choose<'a>(
+    /// The versions that are kept, by number, and the rules that keep each; of each its time in
+    /// seconds since 1970, and its number.
+    pub fn choose(
         &self,
-        versions: impl Iterator<Item = &'a VersionInfo>,
+        versions: impl Iterator<Item = (i64, u32)>,
     ) -> BTreeMap<u32, Vec<&'static str>> {
-        let mut newest_first: Vec<(i64, u32)> =
-            versions.map(|info| (info.time_s, info.number)).collect();
+        let mut newest_first: Vec<(i64, u32)> = versions.collect();
         newest_first.sort_unstable_by(|a, b| b.cmp(a));
         let rules: [(&str, u32, Period); 5] = [
             ("hourly", self.hourly, |time| time.div_euclid(HOUR_S)),
@@ -94,23 +92,12 @@ fn month_of(day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::log_record::AddTotals;
-
-    fn versions(times: &[i64]) -> Vec<VersionInfo> {
-        let info = |(number, &time_s): (u32, &i64)| VersionInfo {
-            number,
-            generation: 0,
-            time_s,
-            label: String::new(),
-            totals: AddTotals::default(),
-            file_bytes: 0,
-            footer_checksum: 0,
-        };
-        (1..).zip(times).map(info).collect()
+    fn versions(times: &[i64]) -> impl Iterator<Item = (i64, u32)> {
+        times.iter().copied().zip(1..)
     }
 
     fn kept(keep: Keep, times: &[i64]) -> Vec<u32> {
-        keep.choose(versions(times).iter()).into_keys().collect()
+        keep.choose(versions(times)).into_keys().collect()
     }
 
     #[test]
@@ -131,7 +118,7 @@ mod tests {
         assert_eq!(kept(Keep { within_s: i64::MAX, ..none }, &times).len(), 30);
         assert!(!Keep { within_s: 1, ..none }.is_empty());
         assert!(kept(Keep { within_s: 9, ..none }, &[]).is_empty());
-        let reasons = Keep { last: 1, yearly: 1, ..none }.choose(versions(&times).iter());
+        let reasons = Keep { last: 1, yearly: 1, ..none }.choose(versions(&times));
         assert_eq!(reasons[&30], ["last", "yearly"]);
     }
 

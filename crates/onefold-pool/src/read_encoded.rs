@@ -21,6 +21,9 @@ impl Inner {
         entries: &[MapEntry],
         each: &mut dyn FnMut(usize, Codec, &[u8]),
     ) -> Result<(), PoolError> {
+        if let Some(number) = entries.iter().position(|entry| *entry == MapEntry::Lost) {
+            self.explain(snapshot, first, entries, FetchError::Lost(number))?;
+        }
         let wanted: Vec<Wanted> = entries
             .iter()
             .enumerate()

@@ -102,6 +102,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Release(args)) => {
             c::volume_snapshot::hold_or_release(args, &operate::table::VOLUME_RELEASE, printer)
         }
+        Command::Volume(VolumeCommand::Prune(args)) => c::volume_prune::run(args, printer),
         Command::Volume(VolumeCommand::Diff(args)) => c::volume_diff::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),

@@ -202,7 +202,14 @@ impl Frame {
                 && names.snapshot != 0
                 && names.snapshot != names.base
                 && has_base;
-            fits.then(|| Header { names, chunk_size, size_bytes, created_seconds, name, base_name })
+            fits.then_some(Header {
+                names,
+                chunk_size,
+                size_bytes,
+                created_seconds,
+                name,
+                base_name,
+            })
         })();
         fields.ok_or(None)
     }

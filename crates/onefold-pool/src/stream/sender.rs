@@ -136,7 +136,13 @@ impl Inner {
                     continue;
                 }
             } else if let (run @ 1.., entry) = self.map.uniform_run(snapshot.number, lba, most)? {
-                body.push(if entry == MapEntry::Zero { Item::Zero(run) } else { Item::Hole(run) });
+                body.push(match entry {
+                    MapEntry::Zero => Item::Zero(run),
+                    MapEntry::Hole => Item::Hole(run),
+                    MapEntry::Lost | MapEntry::Stored(_) => {
+                        return Err(PoolError::Lost { volume: snapshot.name(), lba });
+                    }
+                });
                 at += run;
                 continue;
             }
@@ -169,6 +175,7 @@ impl Inner {
                     entry if same(number, *entry) => Item::Same(1),
                     MapEntry::Hole => Item::Hole(1),
                     MapEntry::Zero => Item::Zero(1),
+                    MapEntry::Lost => unreachable!("what is lost was refused"),
                     MapEntry::Stored(_) => {
                         let (codec, len) = stored.next().expect("one for each stored block");
                         let (block, after) = rest.split_at(*len);

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use onefold_block::{
-    BlockDevice, BlockError, ByteSize, CrashMode, SimFolder, SplitMix64, ZeroOptions,
+    BlockDevice, BlockError, ByteSize, CrashMode, FaultKind, OpKind, SimFolder, SplitMix64,
+    ZeroOptions,
 };
 use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
 
@@ -436,4 +437,82 @@ fn zeroes_that_a_deleted_snapshot_had_leave_no_page_behind() {
     drop(volume);
     pool.close().unwrap();
     assert_sound(&folder, "zeroes");
+}
+
+/// A volume that went on since `main@a`, written and not flushed.
+fn gone_on() -> (SimFolder, Pool, Contents, Contents) {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    let mut now: Contents = vec![0; BLOCKS];
+    let mut write = |from: usize, seed: u64| {
+        for (at, seed) in (from..from + 30).zip(seed..) {
+            volume.write_at((at * CHUNK) as u64, &bytes(seed), false).unwrap();
+            now[at] = seed;
+        }
+        now.clone()
+    };
+    let old = write(500, 1);
+    pool.snapshot("main@a", 0, false).unwrap();
+    let new = write(510, 100);
+    (folder, pool, old, new)
+}
+
+#[test]
+fn a_snapshot_or_rollback_that_fails_leaves_one_state_and_never_a_mixture() {
+    let mut poisoned = BTreeMap::from([("snapshot", 0), ("rollback", 0), ("went on", 0)]);
+    for (kind, what) in [FaultKind::Eio, FaultKind::Enospc]
+        .into_iter()
+        .flat_map(|kind| [(kind, "snapshot"), (kind, "rollback")])
+    {
+        for nth in 1..60 {
+            let context = format!("{what}, {kind:?} at {nth}");
+            let (folder, pool, old, new) = gone_on();
+            let act = |pool: &Pool| match what {
+                "snapshot" => pool.snapshot("main@b", 0, false),
+                _ => pool.rollback("main@a"),
+            };
+            folder.fail_once(&[OpKind::Write, OpKind::Sync], nth, kind);
+            let done = act(&pool);
+            folder.clear_faults();
+            if done.is_ok() {
+                assert!(nth > 2, "{context}: it takes more operations than that");
+                break;
+            }
+            assert_holds(&pool, "main@a", &old, &context);
+            let failure = pool.status().unwrap().failure;
+            if failure.is_some() {
+                *poisoned.get_mut(what).unwrap() += 1;
+                assert!(matches!(act(&pool), Err(PoolError::Poisoned(_))), "{context}");
+            } else {
+                // As if it had not been tried; and it can be tried again.
+                assert_holds(&pool, "main", &new, &context);
+                assert!(pool.volume("main@b").is_err(), "{context}");
+                act(&pool).unwrap_or_else(|error| panic!("{context}: again: {error}"));
+                *poisoned.get_mut("went on").unwrap() += 1;
+            }
+            drop(pool);
+            assert_sound(&folder, &context);
+            let pool = Pool::open(&folder, &options()).unwrap();
+            assert_holds(&pool, "main@a", &old, &context);
+            let mut found = vec![0; BLOCKS * CHUNK];
+            pool.volume("main").unwrap().read_at(0, &mut found).unwrap();
+            let is = |state: &Contents| {
+                found.chunks(CHUNK).zip(state).all(|(found, seed)| found == bytes(*seed))
+            };
+            // Writes that were not flushed may be lost with the process, from the last on.
+            let beginning = (0..=30).any(|count| {
+                let mut state = new.clone();
+                state[510 + count..540].copy_from_slice(&old[510 + count..540]);
+                is(&state)
+            });
+            assert!(beginning || is(&old), "{context}: a mixture");
+            if pool.volume("main@b").is_ok() {
+                assert_holds(&pool, "main@b", &new, &context);
+            }
+            idle(&pool);
+            pool.close().unwrap();
+            assert_sound(&folder, &format!("{context}: afterwards"));
+        }
+    }
+    assert!(poisoned.values().all(|&times| times > 0), "{poisoned:?}");
 }

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use onefold_archive::{ArchiveSettings, Chunking, Keep, Rewriting};
+use onefold_archive::{ArchiveSettings, Chunking, Rewriting};
 use onefold_block::ByteSize;
 use onefold_content::Compression;
 use onefold_sim::Ratio;
 
-use super::AccessArgs;
+use super::{AccessArgs, KeepArgs};
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
@@ -471,30 +471,9 @@ pub struct ArchivePruneArgs {
     /// Folder of the archive
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Keep the newest versions
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_last: u32,
-    /// Keep one version an hour, of so many hours that have one
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_hourly: u32,
-    /// Keep one version a day
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_daily: u32,
-    /// Keep one version a week
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_weekly: u32,
-    /// Keep one version a month
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_monthly: u32,
-    /// Keep one version a year
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub keep_yearly: u32,
-    /// Keep all that are at most so much older than the newest one: 48h, 10d, 6w, 3m or 1y
-    ///
-    /// A month is 31 days here, a year 366.
-    #[arg(long, value_name = "TIME", default_value = "0h", hide_default_value = true)]
-    #[arg(value_parser = parse_age)]
-    pub keep_within: i64,
+    /// Which versions stay.
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// Say which versions would go and stay, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -507,38 +486,6 @@ pub struct ArchivePruneArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
-}
-
-impl ArchivePruneArgs {
-    /// The rules.
-    pub const fn keep(&self) -> Keep {
-        Keep {
-            last: self.keep_last,
-            hourly: self.keep_hourly,
-            daily: self.keep_daily,
-            weekly: self.keep_weekly,
-            monthly: self.keep_monthly,
-            yearly: self.keep_yearly,
-            within_s: self.keep_within,
-        }
-    }
-}
-
-/// A number with h, d, w, m or y, in seconds.
-fn parse_age(text: &str) -> std::result::Result<i64, String> {
-    let refused =
-        || format!("bad time `{text}`: expected a number with h, d, w, m or y, as in 10d");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(refused)?;
-    let hours = match unit {
-        "h" => 1,
-        "d" => 24,
-        "w" => 7 * 24,
-        "m" => 31 * 24,
-        "y" => 366 * 24,
-        _ => return Err(refused()),
-    };
-    let number: u32 = number.parse().map_err(|_| refused())?;
-    Ok(i64::from(number) * hours * 3600)
 }
 
 /// `onefold archive trace`

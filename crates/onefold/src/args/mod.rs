@@ -7,6 +7,7 @@ mod access;
 mod archive;
 mod background;
 mod estimate;
+mod keep;
 mod metrics;
 #[cfg(feature = "models")]
 pub mod models;
@@ -33,6 +34,7 @@ pub use archive::{
 };
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
+pub use keep::{KeepArgs, SnapshotScheduleArgs};
 pub use metrics::MetricsArgs;
 pub use pool::{
     PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
@@ -46,8 +48,8 @@ pub use tier::{PoolCacheArgs, Thousandths, parse_times};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,
-    VolumeExportArgs, VolumeHoldArgs, VolumeImportArgs, VolumeListArgs, VolumeRenameArgs,
-    VolumeResizeArgs, VolumeRollbackArgs, VolumeSnapshotArgs,
+    VolumeExportArgs, VolumeHoldArgs, VolumeImportArgs, VolumeListArgs, VolumePruneArgs,
+    VolumeRenameArgs, VolumeResizeArgs, VolumeRollbackArgs, VolumeSnapshotArgs,
 };
 
 /// The heading of options that every command takes.

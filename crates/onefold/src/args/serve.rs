@@ -8,7 +8,7 @@ use onefold_nbd::ListenAddr;
 
 use super::{
     AccessArgs, BackgroundArgs, MemoryArgs, MetricsArgs, PoolCacheArgs, RecordArgs, RescueArgs,
-    StoreArgs,
+    SnapshotScheduleArgs, StoreArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -78,6 +78,9 @@ pub struct ServeArgs {
     /// What it verifies besides.
     #[command(flatten)]
     pub scrub: ScrubArgs,
+    /// What it keeps of what volumes were.
+    #[command(flatten)]
+    pub snapshots: SnapshotScheduleArgs,
     /// What is before the pool.
     #[command(flatten)]
     pub cache: PoolCacheArgs,

@@ -7,16 +7,20 @@ use clap::Subcommand;
 use onefold_block::ByteSize;
 use onefold_image::Choice;
 
-use super::{MemoryArgs, RescueArgs};
+use super::{KeepArgs, MemoryArgs, RescueArgs};
 
 const IMPORT_NOTES: &str = "\
 A new volume is called NAME.incomplete until all of FILE is stored. An import that fails or is
 interrupted removes it; one that was killed leaves it under that name, and `onefold volume delete`
 removes it. An import over a volume that exists changes it as it goes.
 
-What `onefold volume export --since` or `--stream` wrote becomes a snapshot: NAME and the name of the
-snapshot where it comes from. NAME changes once all of it is there, and not before. An import of such
-a stream that was interrupted leaves NAME.incomplete, and --resume goes on with it.";
+What `onefold volume export --since` or `--stream` wrote becomes a snapshot: NAME and the name of
+the snapshot where it comes from. NAME changes once all of it is there, and not before. An import of
+such a stream that was interrupted leaves NAME.incomplete, and --resume goes on with it.";
+
+const PRUNE_EXAMPLE: &str = "\
+Example:
+  onefold volume prune ./demo main --keep-hourly 24 --keep-daily 7 --dry-run";
 
 /// Make, list, resize, delete, fill and read out volumes and their snapshots.
 #[derive(Debug, Subcommand)]
@@ -41,6 +45,13 @@ pub enum VolumeCommand {
     Hold(VolumeHoldArgs),
     /// Release a snapshot that is held
     Release(VolumeHoldArgs),
+    /// Delete the snapshots of a volume that no rule keeps; held ones and origins of clones stay
+    ///
+    /// Each rule counts by itself, and what one of them keeps stays. Hours, days, weeks from Monday
+    /// on, months and years are those of UTC; of each the newest snapshot is kept. Without a rule
+    /// all stay.
+    #[command(after_help = PRUNE_EXAMPLE)]
+    Prune(VolumePruneArgs),
     /// List where two snapshots or volumes differ
     ///
     /// A block that was written counts as changed, whatever was written.
@@ -160,8 +171,8 @@ pub struct VolumeImportArgs {
     pub resume: bool,
     /// How to read FILE: raw, qcow2, or auto, which sees what it is
     ///
-    /// auto reads streams of `volume export`, raw, qcow2, and raw inside gzip and zstd; raw takes the
-    /// bytes as they are.
+    /// auto reads streams of `volume export`, raw, qcow2, and raw inside gzip and zstd; raw takes
+    /// the bytes as they are.
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: Choice,
     /// What the pool may use.
@@ -189,7 +200,7 @@ pub struct VolumeExportArgs {
     /// Write a whole snapshot as a stream, with which such a chain begins
     #[arg(long, conflicts_with_all = ["skip_damaged", "rescue", "since"])]
     pub stream: bool,
-    /// Write the part of the stream from this byte of the volume on, for a receiver that stood there
+    /// Write the stream from this byte of the volume on, for a receiver that stood there
     #[arg(long, value_name = "BYTE")]
     pub resume: Option<u64>,
     /// Overwrite FILE if it exists
@@ -265,6 +276,26 @@ pub struct VolumeHoldArgs {
     /// The snapshot
     #[arg(value_name = "VOLUME@NAME")]
     pub snapshot: String,
+}
+
+/// `onefold volume prune`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumePruneArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Which snapshots stay.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    /// Say which snapshots would go and stay, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `onefold volume diff`

@@ -29,8 +29,8 @@ pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {
 pub fn prune(args: &ArchivePruneArgs, printer: &Printer) -> Result<ExitCode> {
     let kind = if args.dry_run { LockKind::Read } else { LockKind::Remove };
     let mut archive = open(&args.store, &args.key, kind, printer)?;
-    let keep = args.keep();
-    let kept = keep.choose(archive.versions());
+    let keep = args.keep.keep();
+    let kept = keep.choose(archive.versions().map(|info| (info.time_s, info.number)));
     let goes = |info: &&VersionInfo| !keep.is_empty() && !kept.contains_key(&info.number);
     let gone: Vec<u32> = archive.versions().filter(goes).map(|info| info.number).collect();
     let decided = |info: &VersionInfo| VersionJson {

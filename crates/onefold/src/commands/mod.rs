@@ -36,6 +36,7 @@ pub mod volume_diff;
 pub mod volume_export;
 pub mod volume_import;
 pub mod volume_list;
+pub mod volume_prune;
 pub mod volume_receive;
 pub mod volume_rename;
 pub mod volume_resize;

@@ -30,6 +30,7 @@ use crate::serve::notify;
 use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
 use crate::serve::reload::Reload;
+use crate::serve::schedule::Schedule;
 use crate::serve::scrubbing::Scrubbing;
 use crate::serve::stop;
 use crate::settings_file::Parsed;
@@ -51,6 +52,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
             "--rescue changes nothing, and needs --read-only with it",
         ));
     }
+    let schedule = schedule(args)?;
     let tls = tls_files(args);
     let events = Events::listen(args.on_hangup)?;
     let private = match &args.run {
@@ -71,6 +73,8 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
+    let in_use = Arc::clone(&exports);
+    let schedule = schedule.map(|schedule| (schedule, in_use));
     let knobs = worker.as_ref().map(Worker::knobs);
     let live = Live::new(exports, knobs.clone(), servers.counter(), events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
@@ -86,7 +90,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None
     };
     let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs: knobs.as_deref() };
-    let ended = wait(&events, &pool, (&cache, &reload), args, printer);
+    let ended = wait(&events, &pool, (&cache, &reload), (args, printer), schedule);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if command.is_none() {
         notify::tell(notify::STOPPING);
@@ -122,6 +126,17 @@ fn scrubbing(pool: &Pool, args: &ServeArgs, worker: Option<&Worker>) -> Result<O
         Scrubbing::start(pool, &args.pool, rate.bytes(), worker.map(Worker::knobs))
     };
     args.scrub.scrub_rate.map(start).transpose()
+}
+
+/// The snapshots that it makes by itself, if any.
+fn schedule(args: &ServeArgs) -> Result<Option<Schedule>> {
+    let keep = args.snapshots.keep.keep();
+    match args.snapshots.snapshot_every {
+        Some(every) => Ok(Some(Schedule::new(every, keep))),
+        None if keep.is_empty() => Ok(None),
+        None => Err(Failure::nothing_done("rules of what to keep need --snapshot-every")
+            .hint("to prune snapshots that you made: onefold volume prune")),
+    }
 }
 
 /// How serving ends: with the status of the command that it was for, if there was one.
@@ -416,6 +431,7 @@ fn wait(
     (cache, reload): (&ServedCache, &Reload<'_>),
     args: &ServeArgs,
     printer: &Printer,
+    mut schedule: Option<(Schedule, Arc<PoolExports>)>,
 ) -> Option<std::process::ExitStatus> {
     let mut told = String::new();
     loop {
@@ -438,6 +454,9 @@ fn wait(
                     tier.save_changes();
                 }
                 tell_once(pool.maintain(), &mut told);
+                if let Some((schedule, exports)) = &mut schedule {
+                    schedule.tick(pool, &|volume| exports.clients_of(volume) > 0);
+                }
             }
         }
     }

@@ -40,9 +40,7 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
         Err(source) => source,
     };
     if args.onto.is_some() || args.resume {
-        let file = args.file.display();
-        return Err(Failure::nothing_done(format!("'{file}' is no stream of a snapshot"))
-            .hint("such a stream is what `onefold volume export --since` or `--stream` writes"));
+        return Err(no_stream(args));
     }
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
     // What was made is taken away again when the command is interrupted.
@@ -105,6 +103,11 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let (name, grown) = (&args.name, ByteSize(grown));
     printer.note(&format!("{did} '{name}' of {size}; the pool grew by {grown}"));
     Ok(())
+}
+
+fn no_stream(args: &VolumeImportArgs) -> Failure {
+    Failure::nothing_done(format!("'{}' is no stream of a snapshot", args.file.display()))
+        .hint("such a stream is what `onefold volume export --since` or `--stream` writes")
 }
 
 fn empty(file: &str) -> Failure {

@@ -11,7 +11,7 @@ use onefold_block::{BlockError, ByteSize};
 use onefold_control::Report;
 use onefold_pool::stream::receiving_bytes;
 use onefold_pool::stream::{Header, ReceiveError, Receiver, StreamError, StreamReader};
-use onefold_pool::{SNAPSHOT_MARK, check_volume_name, split_snapshot_name};
+use onefold_pool::{SNAPSHOT_MARK, split_snapshot_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -114,8 +114,8 @@ pub fn run(args: &VolumeImportArgs, input: Box<dyn Read + Send>, printer: &Print
             let (name, own, stored) = (&args.name, &receive_name(args, &reader), ByteSize(stored));
             let seconds = started.elapsed().as_secs_f64();
             printer.note(&format!(
-                "received '{own}' in {seconds:.1} s, {stored} of it stored; volume '{name}' is what \
-                 it is"
+                "received '{own}' in {seconds:.1} s, {stored} of it stored; volume '{name}' is \
+                 what it is"
             ));
             Ok(())
         }
@@ -129,6 +129,48 @@ fn receive_name(args: &VolumeImportArgs, reader: &StreamReader<Box<dyn Read + Se
     format!("{}{SNAPSHOT_MARK}{own}", args.name)
 }
 
+/// The volume of a snapshot, or itself.
+fn volume_of(name: &str) -> &str {
+    name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume)
+}
+
+/// Refuse a stream whose snapshot the volume has, or that has no name left for it.
+fn must_be_new(name: &str, own: &str, header: &Header, snapshots: &[SnapshotJson]) -> Result<()> {
+    let identity = identity_text(header.names.snapshot);
+    let mut own_ones = snapshots.iter().filter(|snapshot| volume_of(&snapshot.name) == name);
+    if let Some(known) = own_ones.find(|snapshot| snapshot.identity == identity) {
+        let message = format!("'{}' is the snapshot of this stream already", known.name);
+        return Err(Failure::nothing_done(message));
+    }
+    let wanted = format!("{name}{SNAPSHOT_MARK}{own}");
+    if snapshots.iter().any(|snapshot| snapshot.name == wanted) {
+        let message = format!("there is another snapshot '{wanted}', which is not this stream's");
+        return Err(Failure::nothing_done(message)
+            .hint("import into a volume of another name, or delete that snapshot first"));
+    }
+    Ok(())
+}
+
+/// The snapshot that `onto` is or has and that the stream begins with.
+fn base_of(onto: &str, header: &Header, snapshots: &[SnapshotJson]) -> Result<String> {
+    let identity = identity_text(header.names.base);
+    let fits = |snapshot: &&SnapshotJson| {
+        let named = snapshot.name == onto || volume_of(&snapshot.name) == onto;
+        named && snapshot.identity == identity
+    };
+    snapshots.iter().find(fits).map(|base| base.name.clone()).ok_or_else(|| {
+        let (base, of) = (&header.base_name, &header.name);
+        Failure::nothing_done(format!(
+            "the stream is what changed from '{base}' to '{of}', and '{onto}' is not, and has not, \
+             that very snapshot ({identity})"
+        ))
+        .hint(
+            "a snapshot counts that was received as a stream, or that this pool itself made; \
+             `onefold volume list --snapshots --json` shows identities",
+        )
+    })
+}
+
 impl<'a> Receive<'a> {
     /// Find out what is to be done, and refuse what cannot be, before anything is.
     fn plan(
@@ -138,39 +180,13 @@ impl<'a> Receive<'a> {
         printer: &'a Printer,
     ) -> Result<Self> {
         let name = &args.name;
-        check_volume_name(name).map_err(|error| Failure::pool(&args.pool, error))?;
-        let (_, own) =
-            split_snapshot_name(&header.name).map_err(|error| Failure::pool(&args.pool, error))?;
+        let refused = |error| Failure::pool(&args.pool, error);
+        let (_, own) = split_snapshot_name(&header.name).map_err(refused)?;
         let own = own.to_owned();
         let volumes = volume_list::listed(door, None, printer)?;
         let there = volumes.iter().any(|volume| volume.name == *name);
         let snapshots = volume_snapshots::listed(door, printer)?;
-        let of = |snapshot: &&SnapshotJson, volume: &str| {
-            snapshot.name.split_once(SNAPSHOT_MARK).is_some_and(|(of, _)| of == volume)
-        };
-        let identity = identity_text(header.names.snapshot);
-        let mut own_ones = snapshots.iter().filter(|snapshot| of(snapshot, name));
-        let known = own_ones.find(|s| s.identity == identity);
-        if let Some(known) = known {
-            let message = format!("'{}' is the snapshot of this stream already", known.name);
-            return Err(Failure::nothing_done(message));
-        }
-        let wanted = format!("{name}{SNAPSHOT_MARK}{own}");
-        if snapshots.iter().any(|snapshot| snapshot.name == wanted) {
-            let message =
-                format!("there is another snapshot '{wanted}', which is not this stream's");
-            return Err(Failure::nothing_done(message)
-                .hint("import into a volume of another name, or delete that snapshot first"));
-        }
-        let receive = |base, in_place| Self {
-            door,
-            args,
-            printer,
-            header: header.clone(),
-            base,
-            in_place,
-            own,
-        };
+        must_be_new(name, &own, &header, &snapshots)?;
         if header.names.base == 0 {
             if args.onto.is_some() {
                 return Err(Failure::nothing_done(format!(
@@ -183,7 +199,7 @@ impl<'a> Receive<'a> {
                 return Err(Failure::nothing_done(format!("volume '{name}' is there already"))
                     .hint("name a volume that is not: the stream is a whole one"));
             }
-            return Ok(receive(None, false));
+            return Ok(Self { door, args, printer, header, base: None, in_place: false, own });
         }
         let Some(onto) = &args.onto else {
             return Err(Failure::nothing_done(format!(
@@ -192,29 +208,15 @@ impl<'a> Receive<'a> {
             ))
             .hint("name the volume or snapshot that it is made onto, with: --onto VOLUME"));
         };
-        let onto_volume = onto.split_once(SNAPSHOT_MARK).map_or(onto.as_str(), |(of, _)| of);
-        let base_identity = identity_text(header.names.base);
-        let named =
-            |snapshot: &&SnapshotJson| onto_volume == onto.as_str() || snapshot.name == *onto;
-        let of_onto = snapshots.iter().filter(|snapshot| of(snapshot, onto_volume));
-        let Some(base) = of_onto.filter(named).find(|s| s.identity == base_identity) else {
-            let (base, of) = (&header.base_name, &header.name);
-            let message = format!(
-                "the stream is what changed from '{base}' to '{of}', and '{onto}' is not, and has \
-                 not, that very snapshot ({base_identity})"
-            );
-            return Err(Failure::nothing_done(message).hint(
-                "a snapshot counts that was received as a stream, or that this pool itself made; \
-                 `onefold volume list --snapshots --json` shows identities",
-            ));
-        };
-        if there && onto_volume != name {
-            let message = format!("volume '{name}' is there, and is not '{onto_volume}'");
+        let base = base_of(onto, &header, &snapshots)?;
+        if there && volume_of(onto) != name {
+            let message = format!("volume '{name}' is there, and is not that of '{onto}'");
             return Err(Failure::nothing_done(message)
                 .hint("name the volume of --onto, or one that is not there yet"));
         }
-        let receive = receive(Some(base.name.clone()), there);
-        receive.must_not_differ(&base.name)?;
+        let receive =
+            Self { door, args, printer, header, base: Some(base.clone()), in_place: there, own };
+        receive.must_not_differ(&base)?;
         Ok(receive)
     }
 
@@ -376,8 +378,8 @@ impl<'a> Receive<'a> {
             .left(&format!("'{to}' holds the stream up to byte {stands} of the volume"))
             .hint(format!("go on with: onefold volume import {at} {name} FILE{onto} --resume"))
             .hint(format!(
-                "whoever sends it need not send what is there: onefold volume export POOL {}{since} \
-                 --resume {stands} FILE",
+                "whoever sends it need not send what is there: onefold volume export POOL \
+                 {}{since} --resume {stands} FILE",
                 header.name
             ))
             .hint(format!("or remove it with: onefold volume delete {at} {to}"))

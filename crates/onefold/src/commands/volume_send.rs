@@ -85,6 +85,17 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     written
         .and_then(|()| target.finish())
         .map_err(|failure: Failure| left.into_iter().fold(failure, Failure::hint))?;
+    say(args, (size, at), started, printer)
+}
+
+/// Say what it came to.
+fn say(
+    args: &VolumeExportArgs,
+    (size, at): (u64, u64),
+    started: Instant,
+    printer: &Printer,
+) -> Result<()> {
+    let since = args.since.as_deref();
     let seconds = started.elapsed().as_secs_f64();
     let what = since.map_or_else(String::new, |since| format!(" since '{since}'"));
     let (all, sent) = (ByteSize(size), ByteSize(at));

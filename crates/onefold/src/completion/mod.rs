@@ -40,6 +40,7 @@ const RULES: &[Rule] = &[
     ("onefold volume resize", "name", volumes),
     ("onefold volume rename", "name", volumes),
     ("onefold volume list", "name", volumes),
+    ("onefold volume prune", "name", volumes),
     ("onefold volume delete", "name", volumes_and_snapshots),
     ("onefold volume snapshot", "name", volumes),
     ("onefold volume clone", "snapshot", snapshots),

@@ -50,6 +50,7 @@ pub static OPERATIONS: &[Operation] = &[
     VOLUME_ROLLBACK,
     VOLUME_HOLD,
     VOLUME_RELEASE,
+    VOLUME_PRUNE,
     VOLUME_DIFF,
     VOLUME_ADOPT,
     POOL_STATUS,
@@ -121,6 +122,11 @@ pub const VOLUME_HOLD: Operation = operation!(
 pub const VOLUME_RELEASE: Operation = operation!(
     "volume release", true, VOLUMES, "Release a snapshot that is held",
     c::volume_snapshot::HoldRequest => Nothing, c::volume_snapshot::operate_release);
+
+/// Delete snapshots by rules.
+pub const VOLUME_PRUNE: Operation = operation!(
+    "volume prune", true, VOLUMES, "Delete the snapshots of a volume that no rule keeps",
+    c::volume_prune::Request => c::volume_prune::PruneJson, c::volume_prune::operate);
 
 /// Compare two snapshots.
 pub const VOLUME_DIFF: Operation = operation!(

@@ -15,5 +15,6 @@ pub mod notify;
 pub mod pool_exports;
 pub mod record;
 pub mod reload;
+pub mod schedule;
 pub mod scrubbing;
 pub mod stop;

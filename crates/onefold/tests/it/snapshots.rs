@@ -106,3 +106,64 @@ except nbd.Error:
     assert!(export(&sandbox, "main") == noise(1, 3 * MIB));
     sandbox.check("pool");
 }
+
+#[test]
+fn pruning_keeps_what_rules_ask_for_and_what_is_held_or_cloned() {
+    let sandbox = Sandbox::new();
+    pool_with_volume(&sandbox);
+    for name in ["a", "b", "c", "d"] {
+        let name = format!("main@{name}");
+        sandbox.ok(&["volume", "snapshot", "pool", &name]);
+    }
+    sandbox.ok(&["volume", "hold", "pool", "main@a"]);
+    sandbox.ok(&["volume", "clone", "pool", "main@b", "copy"]);
+    let prune = ["volume", "prune", "pool", "main", "--keep-last", "1"];
+    let planned = sandbox.ok(&[&prune[..], &["--dry-run"]].concat());
+    assert!(planned.text().contains("keep (held) main@a of 2"), "{}", planned.text());
+    assert!(planned.text().contains("keep (origin of copy) main@b of 2"), "{}", planned.text());
+    assert!(planned.text().contains("delete main@c of 2"), "{}", planned.text());
+    assert!(planned.err.contains("1 snapshot would go; nothing was changed"), "{}", planned.err);
+    let said = sandbox.ok(&["volume", "prune", "pool", "main"]);
+    assert!(said.err.contains("so all stay"), "{}", said.err);
+    let server = sandbox.serve("pool", &[]);
+    let said = sandbox.ok(&[&prune[..], &["--json"]].concat()).json();
+    let kept: Vec<bool> =
+        said["snapshots"].as_array().unwrap().iter().map(|s| s["kept"] == true).collect();
+    assert_eq!(kept, [true, true, false, true], "{said}");
+    let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 3, "{listed}");
+    server.stop();
+    let said = sandbox.onefold(&["serve", "pool", "--keep-last", "2"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("need --snapshot-every"), "{}", said.err);
+    sandbox.check("pool");
+}
+
+#[test]
+fn a_server_makes_snapshots_by_itself_and_keeps_what_rules_ask_for() {
+    let sandbox = Sandbox::new();
+    pool_with_volume(&sandbox);
+    sandbox.ok(&["volume", "snapshot", "pool", "main@mine"]);
+    let server = sandbox.serve("pool", &["--snapshot-every", "1s", "--keep-last", "1"]);
+    let listed = || -> Vec<String> {
+        let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
+        let listed = listed["snapshots"].as_array().unwrap().clone();
+        listed.iter().map(|s| s["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut first = None;
+    for _ in 0..600 {
+        let names = listed();
+        assert_eq!(names[0], "main@mine");
+        assert!(names.len() <= 3, "{names:?}");
+        if let Some(name) = names.get(1) {
+            assert!(name.starts_with("main@auto-2"), "{name}");
+            if first.get_or_insert_with(|| name.clone()) != name {
+                server.stop();
+                sandbox.check("pool");
+                return;
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("it made no second one: {:?}", listed());
+}

@@ -83,7 +83,10 @@ fn a_stream_goes_from_server_to_server_and_a_client_in_the_way_is_named() {
     pools(&sandbox);
     let (old, new) = contents();
     sandbox.ok(&["volume", "create", "to", "other", "--size", "1M"]);
-    let (from, to) = (sandbox.serve("from", &[]), sandbox.serve("to", &[]));
+    // A sandbox has one socket.
+    let second = Sandbox::new();
+    let from = sandbox.serve("from", &[]);
+    let to = second.serve(&sandbox.text("to"), &[]);
     sandbox.ok(&["volume", "export", "from", "main@a", "a", "--stream"]);
     sandbox.ok(&["volume", "export", "from", "main@b", "b", "--since", "main@a"]);
     sandbox.ok(&["volume", "import", "to", "main", "a"]);

@@ -1,0 +1,134 @@
+//! Snapshots that a server makes by itself, and which of them it keeps.
+//! Room: onefold.
+//! Invariants: (1) a time that was missed, as while no server ran, is made up for once; (2) rules
+//! are asked of snapshots that a server made, and no others.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use onefold_archive::Keep;
+use onefold_pool::{Pool, PoolError, SNAPSHOT_MARK, SnapshotInfo, SnapshotOptions, Volume};
+
+use crate::commands::archive::utc_text;
+use crate::commands::volume_prune::decide;
+use crate::random::random;
+
+/// What the names of these snapshots begin with, after the mark.
+const AUTOMATIC: &str = "auto-";
+/// After a failure, nothing is tried for so long.
+const REST_SECONDS: u64 = 60;
+
+/// When to make snapshots, and which to keep.
+pub struct Schedule {
+    every_seconds: u64,
+    keep: Keep,
+    rest_until: u64,
+}
+
+/// Whether clients use a volume or snapshot.
+type InUse<'a> = &'a dyn Fn(&Volume) -> bool;
+
+/// Whether the server made a snapshot by itself.
+fn is_automatic(snapshot: &SnapshotInfo) -> bool {
+    let own = snapshot.name.split_once(SNAPSHOT_MARK);
+    own.is_some_and(|(_, own)| own.starts_with(AUTOMATIC))
+}
+
+/// `auto-2026-11-24T12:00:00Z`
+fn own_name(now: u64) -> String {
+    let text = utc_text(i64::try_from(now).unwrap_or(i64::MAX)).replace(' ', "T");
+    format!("{AUTOMATIC}{text}Z")
+}
+
+impl Schedule {
+    /// A snapshot of every volume each time that so much time has passed; after each, those that a
+    /// server made and that no rule keeps go, if there is any rule.
+    pub fn new(every: Duration, keep: Keep) -> Self {
+        Self { every_seconds: every.as_secs().max(1), keep, rest_until: 0 }
+    }
+
+    /// Make what is due.
+    pub fn tick(&mut self, pool: &Pool, in_use: InUse<'_>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if now < self.rest_until {
+            return;
+        }
+        for volume in pool.volumes() {
+            let Ok(identity) = random().map(u64::from_le_bytes) else { return };
+            if let Err(error) = self.of_volume(pool, &volume.name(), (now, identity), in_use) {
+                tracing::warn!("snapshot of volume '{}': {error}", volume.name());
+                self.rest_until = now + REST_SECONDS;
+            }
+        }
+    }
+
+    /// Make the snapshot of one volume, if it is due; `now` in seconds since 1970.
+    fn of_volume(
+        &self,
+        pool: &Pool,
+        volume: &str,
+        (now, identity): (u64, u64),
+        in_use: InUse<'_>,
+    ) -> Result<bool, PoolError> {
+        let mut made = pool.snapshots(Some(volume))?;
+        made.retain(is_automatic);
+        let period = |seconds: u64| seconds / self.every_seconds;
+        let newest = made.iter().map(|snapshot| snapshot.created_seconds).max();
+        // A clock that was put back makes none twice.
+        if newest.is_some_and(|newest| period(newest) >= period(now)) {
+            return Ok(false);
+        }
+        let name = format!("{volume}{SNAPSHOT_MARK}{}", own_name(now));
+        let options = SnapshotOptions { created_seconds: now, held: false, identity };
+        pool.snapshot_as(&name, options)?;
+        let mut made = pool.snapshots(Some(volume))?;
+        made.retain(is_automatic);
+        for decision in decide(&made, &self.keep).iter().filter(|decision| !decision.kept) {
+            if pool.volume(&decision.name).is_ok_and(|snapshot| in_use(&snapshot)) {
+                continue;
+            }
+            match pool.delete_snapshot(&decision.name) {
+                // Somebody was faster, or needs it.
+                Err(
+                    PoolError::NoSnapshot { .. }
+                    | PoolError::SnapshotNeeded { .. }
+                    | PoolError::SnapshotHeld(_),
+                ) => {}
+                done => done?,
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, SimFolder};
+    use onefold_pool::{Budgets, OpenOptions, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    #[test]
+    fn a_missed_time_is_made_up_for_once_and_rules_are_for_what_was_made_here() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
+        let pool = Pool::open(&folder, &OpenOptions { read_only: false, budgets }).unwrap();
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.snapshot("main@mine", 1, false).unwrap();
+        let keep = Keep { last: 2, ..Keep::default() };
+        let schedule = Schedule::new(Duration::from_secs(3600), keep);
+        let at = |now: u64| schedule.of_volume(&pool, "main", (now, now), &|_| false).unwrap();
+        let start = 1_700_000_000 / 3600 * 3600;
+        assert!(at(start + 5) && !at(start + 6) && !at(start + 3599));
+        // As after a restart, or a day without a server: one, not one for each hour.
+        assert!(at(start + 26 * 3600) && !at(start + 26 * 3600 + 1));
+        assert!(!at(start + 7200), "the clock was put back");
+        assert!(at(start + 27 * 3600 + 9));
+        let names: Vec<String> =
+            pool.snapshots(None).unwrap().into_iter().map(|s| s.name).collect();
+        let made =
+            ["main@mine", "main@auto-2023-11-16T00:00:00Z", "main@auto-2023-11-16T01:00:09Z"];
+        assert_eq!(names, made);
+    }
+}
