@@ -87,9 +87,14 @@ impl VolumeState {
         self.deleting.load(Ordering::Acquire)
     }
 
+    /// The number of the volume or snapshot that it was made from; 0 if none.
+    pub fn origin(&self) -> u32 {
+        self.origin.load(Ordering::Acquire)
+    }
+
     /// Whether it is a snapshot of the volume of this number.
     pub fn is_snapshot_of(&self, volume: u32) -> bool {
-        self.is_snapshot && self.origin.load(Ordering::Acquire) == volume
+        self.is_snapshot && self.origin() == volume
     }
 }
 
@@ -126,7 +131,7 @@ impl Inner {
         let mut all = self.all_volumes();
         all.retain(|v| {
             let from = v.parent.load(Ordering::Acquire) == snapshot;
-            let clone = !v.is_snapshot && v.origin.load(Ordering::Acquire) == snapshot;
+            let clone = !v.is_snapshot && v.origin() == snapshot;
             (from || clone) && !v.is_deleting()
         });
         all
@@ -327,8 +332,7 @@ impl Pool {
         let mut infos: Vec<SnapshotInfo> = all.iter().map(info).collect();
         let volumes = inner.visible_volumes();
         for (snapshot, info) in all.iter().zip(&mut infos) {
-            let of = |volume: &&Arc<VolumeState>| volume.origin.load(Ordering::Acquire);
-            let clones = volumes.iter().filter(|volume| of(volume) == snapshot.number);
+            let clones = volumes.iter().filter(|volume| volume.origin() == snapshot.number);
             info.needed_by = clones.map(|volume| volume.name()).collect();
         }
         Ok(infos)
@@ -417,8 +421,8 @@ impl Pool {
             return Err(PoolError::SnapshotHeld(name.to_owned()));
         }
         let made = inner.made_from(snapshot.number);
-        let of = |v: &&Arc<VolumeState>| v.origin.load(Ordering::Acquire) == snapshot.number;
-        let clones: Vec<String> = made.iter().filter(of).map(|v| v.name()).collect();
+        let clones = made.iter().filter(|v| v.origin() == snapshot.number).map(|v| v.name());
+        let clones: Vec<String> = clones.collect();
         if !clones.is_empty() {
             let (name, by) = (name.to_owned(), clones.join(", "));
             return Err(PoolError::SnapshotNeeded { name, by });

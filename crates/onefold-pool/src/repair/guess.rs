@@ -58,6 +58,7 @@ pub fn recovered(number: u32, blocks: u64, chunk_bytes: u64, birth: u64) -> Volu
         parent: 0,
         held: false,
         dropped: 0,
+        identity: 0,
     }
 }
 

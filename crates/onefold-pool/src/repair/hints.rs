@@ -146,14 +146,14 @@ fn asking(inner: &Inner, lost: &ByVolume) -> BTreeMap<u32, Vec<(u32, Option<u64>
             }
             if tree.is_snapshot {
                 before = Some(before.map_or(tree.birth, |before| before.min(tree.birth)));
-                next = inner.volume_by_number(tree.origin);
-                if next.is_none() && tree.origin != 0 {
-                    asking.entry(tree.origin).or_default().push((number, before));
+                next = inner.volume_by_number(tree.origin());
+                if next.is_none() && tree.origin() != 0 {
+                    asking.entry(tree.origin()).or_default().push((number, before));
                 }
                 continue;
             }
             asking.entry(tree.number).or_default().push((number, before));
-            next = inner.volume_by_number(tree.origin);
+            next = inner.volume_by_number(tree.origin());
         }
     }
     asking

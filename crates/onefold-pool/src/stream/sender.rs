@@ -169,23 +169,33 @@ impl Inner {
                 bytes.extend_from_slice(stored);
                 blocks.push((codec, stored.len()));
             })?;
-            let (mut stored, mut rest) = (blocks.iter(), bytes.as_slice());
-            for (number, entry) in entries.iter().enumerate() {
-                body.push(match entry {
-                    entry if same(number, *entry) => Item::Same(1),
-                    MapEntry::Hole => Item::Hole(1),
-                    MapEntry::Zero => Item::Zero(1),
-                    MapEntry::Lost => unreachable!("what is lost was refused"),
-                    MapEntry::Stored(_) => {
-                        let (codec, len) = stored.next().expect("one for each stored block");
-                        let (block, after) = rest.split_at(*len);
-                        rest = after;
-                        Item::Block(*codec, block)
-                    }
-                });
-            }
+            push_blocks(&mut body, &entries, &same, (&blocks, &bytes));
             (at, looked_at) = (at + count, looked_at + count);
         }
         Ok((body.finish(), at - first))
+    }
+}
+
+/// Say what each of these blocks is; those that are stored and not the same are at hand, in order.
+fn push_blocks(
+    body: &mut Body,
+    entries: &[MapEntry],
+    same: &dyn Fn(usize, MapEntry) -> bool,
+    (blocks, bytes): (&[(Codec, usize)], &[u8]),
+) {
+    let (mut stored, mut rest) = (blocks.iter(), bytes);
+    for (number, entry) in entries.iter().enumerate() {
+        body.push(match entry {
+            entry if same(number, *entry) => Item::Same(1),
+            MapEntry::Hole => Item::Hole(1),
+            MapEntry::Zero => Item::Zero(1),
+            MapEntry::Lost => unreachable!("what is lost was refused"),
+            MapEntry::Stored(_) => {
+                let (codec, len) = stored.next().expect("one for each stored block");
+                let (block, after) = rest.split_at(*len);
+                rest = after;
+                Item::Block(*codec, block)
+            }
+        });
     }
 }

@@ -7,6 +7,7 @@ use onefold_archive::Keep;
 
 /// Rules of what to keep.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "fields are named like their options")]
 pub struct KeepArgs {
     /// Keep the newest, so many of them
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]

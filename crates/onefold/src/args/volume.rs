@@ -182,6 +182,7 @@ pub struct VolumeImportArgs {
 
 /// `onefold volume export`
 #[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option by itself")]
 pub struct VolumeExportArgs {
     /// Folder of the pool
     #[arg(value_name = "POOL")]

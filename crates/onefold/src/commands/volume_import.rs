@@ -46,8 +46,8 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     // What was made is taken away again when the command is interrupted.
     interrupt::heed();
     let import = Import { door: &door, args, printer };
-    let unsized_source = source.len().is_none() && args.size.is_none();
     let (volume, made, mapped) = import.find_or_make(&source)?;
+    let sized = source.len().is_some() || args.size.is_some();
     if mapped > 0 {
         printer.note(&format!(
             "volume '{}' holds {} of data already; its beginning is overwritten",
@@ -60,8 +60,7 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let bar = progress::bytes(printer, "importing", source.data_bytes());
     let grow =
         |needed: u64| import.resize(&*volume, needed.max(volume.size_bytes().saturating_mul(2)));
-    let grow: Option<&(dyn Fn(u64) -> Result<()> + Sync)> =
-        if made && unsized_source { Some(&grow) } else { None };
+    let grow = (made && !sized).then_some(&grow as &(dyn Fn(u64) -> Result<()> + Sync));
     let moved = transfer::import(source, &*volume, &args.name, mapped == 0, grow, &bar);
     bar.finish_and_clear();
     let moved = match (moved, grow) {

@@ -289,15 +289,12 @@ impl<'a> Receive<'a> {
         let size_bytes = receiving_bytes(self.header.size_bytes, self.header.chunk_size.get());
         let too_large = || Failure::nothing_done("no volume can be so large");
         let size_bytes = size_bytes.ok_or_else(too_large)?;
-        match &self.base {
-            Some(base) => {
-                let request = CloneRequest { snapshot: base.clone(), name };
-                self.call(&table::VOLUME_CLONE, &request)?;
-            }
-            None => {
-                let request = volume_create::Request { name, size_bytes };
-                self.call(&table::VOLUME_CREATE, &request)?;
-            }
+        if let Some(base) = &self.base {
+            let request = CloneRequest { snapshot: base.clone(), name };
+            self.call(&table::VOLUME_CLONE, &request)?;
+        } else {
+            let request = volume_create::Request { name, size_bytes };
+            self.call(&table::VOLUME_CREATE, &request)?;
         }
         // Blocks of this pool may be larger than those of the one that it comes from.
         let block = self.door.volume(to)?.preferred_block_bytes();

@@ -126,9 +126,9 @@ pub fn answer(pool: &Pool, path: &str, request: &Request) -> Response {
 fn stream(pool: &Pool, name: &str, request: &Request) -> Response {
     let base = request.asked("base");
     let mut bytes = Vec::new();
-    let made = match request.asked("from").map(|text| text.parse::<u64>()) {
-        None => pool.stream_header(name, base.as_deref(), &mut bytes).map(drop),
-        Some(Ok(from)) => pool.stream_frame(name, base.as_deref(), from, &mut bytes).map(drop),
+    let made = match request.asked("from").map(str::parse::<u64>) {
+        None => pool.stream_header(name, base, &mut bytes).map(drop),
+        Some(Ok(from)) => pool.stream_frame(name, base, from, &mut bytes).map(drop),
         Some(Err(_)) => return Response::error(404, "a stream goes on at a byte"),
     };
     match made {

@@ -117,7 +117,7 @@ mod tests {
         drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
         pool.snapshot("main@mine", 1, false).unwrap();
         let keep = Keep { last: 2, ..Keep::default() };
-        let schedule = Schedule::new(Duration::from_secs(3600), keep);
+        let schedule = Schedule::new(Duration::from_hours(1), keep);
         let at = |now: u64| schedule.of_volume(&pool, "main", (now, now), &|_| false).unwrap();
         let start = 1_700_000_000 / 3600 * 3600;
         assert!(at(start + 5) && !at(start + 6) && !at(start + 3599));
