@@ -117,6 +117,7 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
         parent: 0,
         held: false,
         dropped: 0,
+        identity: 0,
     });
     (superblock.next_volume, superblock.next_container) = (2, containers + 1);
     superblock.table = table;
