@@ -47,12 +47,7 @@ const SOCKET: &str = "socket";
 
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
-    if args.rescue.rescue.is_some() && !args.read_only {
-        return Err(Failure::nothing_done(
-            "--rescue changes nothing, and needs --read-only with it",
-        ));
-    }
-    let schedule = schedule(args)?;
+    refuse_nonsense(args)?;
     let tls = tls_files(args);
     let events = Events::listen(args.on_hangup)?;
     let private = match &args.run {
@@ -73,8 +68,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
-    let in_use = Arc::clone(&exports);
-    let schedule = schedule.map(|schedule| (schedule, in_use));
+    let schedule = schedule(args, &exports);
     let knobs = worker.as_ref().map(Worker::knobs);
     let live = Live::new(exports, knobs.clone(), servers.counter(), events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
@@ -128,15 +122,25 @@ fn scrubbing(pool: &Pool, args: &ServeArgs, worker: Option<&Worker>) -> Result<O
     args.scrub.scrub_rate.map(start).transpose()
 }
 
-/// The snapshots that it makes by itself, if any.
-fn schedule(args: &ServeArgs) -> Result<Option<Schedule>> {
-    let keep = args.snapshots.keep.keep();
-    match args.snapshots.snapshot_every {
-        Some(every) => Ok(Some(Schedule::new(every, keep))),
-        None if keep.is_empty() => Ok(None),
-        None => Err(Failure::nothing_done("rules of what to keep need --snapshot-every")
-            .hint("to prune snapshots that you made: onefold volume prune")),
+/// Options that mean nothing without others.
+fn refuse_nonsense(args: &ServeArgs) -> Result<()> {
+    if args.rescue.rescue.is_some() && !args.read_only {
+        return Err(Failure::nothing_done(
+            "--rescue changes nothing, and needs --read-only with it",
+        ));
     }
+    let snapshots = &args.snapshots;
+    if snapshots.snapshot_every.is_none() && !snapshots.keep.keep().is_empty() {
+        return Err(Failure::nothing_done("rules of what to keep need --snapshot-every")
+            .hint("to prune snapshots that you made: onefold volume prune"));
+    }
+    Ok(())
+}
+
+/// The snapshots that it makes by itself, if any.
+fn schedule(args: &ServeArgs, exports: &Arc<PoolExports>) -> Option<(Schedule, Arc<PoolExports>)> {
+    let every = args.snapshots.snapshot_every?;
+    Some((Schedule::new(every, args.snapshots.keep.keep()), Arc::clone(exports)))
 }
 
 /// How serving ends: with the status of the command that it was for, if there was one.
