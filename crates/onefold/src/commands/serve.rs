@@ -433,8 +433,7 @@ fn wait(
     events: &Events,
     pool: &Pool,
     (cache, reload): (&ServedCache, &Reload<'_>),
-    args: &ServeArgs,
-    printer: &Printer,
+    (args, printer): (&ServeArgs, &Printer),
     mut schedule: Option<(Schedule, Arc<PoolExports>)>,
 ) -> Option<std::process::ExitStatus> {
     let mut told = String::new();
