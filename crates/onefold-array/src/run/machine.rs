@@ -422,7 +422,9 @@ impl Machine {
         let bytes = asked.bytes.min(self.spec.chunk_bytes) as u32;
         for address in asked.address..asked.address + asked.chunks {
             let at = u64::from(address);
-            let old = self.contents.held(at);
+            // What is written over whole is not looked at: it lies anywhere in memory.
+            let whole = asked.op == Op::Write && u64::from(bytes) == self.spec.chunk_bytes;
+            let old = if whole { NOTHING } else { self.contents.held(at) };
             let content = if asked.op == Op::Read { old } else { self.load.content(at) };
             self.chunk_received(id, asked.op, Touched { address, content, old, bytes });
         }
