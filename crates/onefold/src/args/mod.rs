@@ -44,7 +44,7 @@ pub use record::RecordArgs;
 pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, Hangup, ServeArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use tier::{PoolCacheArgs, Thousandths, parse_times};
+pub use tier::{PoolCacheArgs, Thousandths};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,

@@ -4,7 +4,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use onefold_workload::{Request, Trace, TraceFormat, TraceRequests};
+use onefold_workload::{Request, Trace, TraceFormat};
 
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
@@ -23,19 +23,6 @@ pub fn open(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
     opened.map_err(|error| {
         Failure::nothing_done(format!("cannot read trace '{}': {error}", path.display()))
     })
-}
-
-/// The requests of a trace for a model that replays them, errors as sentences.
-pub fn replay(path: &Path, format: Option<TraceFormat>) -> Result<TraceRequests> {
-    let trace = open(path, format)?;
-    let name = path.display().to_string();
-    Ok(Box::new(trace.map(move |request| {
-        request.map_err(|error| {
-            let source = std::error::Error::source(&error);
-            let why = source.map(|why| format!(": {why}")).unwrap_or_default();
-            format!("trace '{name}': {error}{why}")
-        })
-    })))
 }
 
 /// Hand every request to `take`, with a count on the terminal.

@@ -83,8 +83,9 @@ pub fn pool_sample(served: &Served) -> Sample {
         cache,
         exports: served.live.exports.meters(),
         connections: (served.live.connections)(),
+        #[cfg(feature = "models")]
+        drive: None,
         process: process_sample(served.live.started),
-        ..Sample::default()
     }
 }
 

@@ -8,7 +8,8 @@ use onefold_block::ByteSize;
 use onefold_cache::tier::TierSize;
 use onefold_workload::TraceFormat;
 
-use crate::args::{Thousandths, parse_times};
+use crate::args::Thousandths;
+use crate::args::tier::parse_times;
 
 const RUN_EXAMPLES: &str = "\
 SPEC is a TOML file; `onefold cache spec` prints one with every key, its unit and its default.

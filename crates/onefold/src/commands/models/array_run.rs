@@ -14,9 +14,8 @@ use onefold_workload::TraceFormat;
 use serde::Serialize;
 
 use super::ssd_run::{self, json_value, points};
-use super::{array_flow, array_report, array_spec, ssd_report, ssd_spec};
+use super::{array_flow, array_report, array_spec, ssd_report, ssd_spec, trace_replay};
 use crate::args::models::{ArrayRunArgs, DriveChoice};
-use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -123,7 +122,7 @@ fn with_a_trace(args: &ArrayRunArgs, spec: ServerSpec) -> Result<ServerSpec> {
 fn replay(spec: &ServerSpec, format: Option<TraceFormat>, steps: usize) -> Result<Outcome> {
     let requests = match spec.workload.trace.as_str() {
         "" => None,
-        trace => Some(trace_open::replay(Path::new(trace), format)?),
+        trace => Some(trace_replay::replay(Path::new(trace), format)?),
     };
     // What is no preset of a drive is a file that describes one.
     let drive = match spec.ssd.model.as_str() {

@@ -24,6 +24,7 @@ mod ssd_serve;
 mod ssd_smart;
 mod ssd_spec;
 mod ssd_watch;
+mod trace_replay;
 
 use std::process::ExitCode;
 

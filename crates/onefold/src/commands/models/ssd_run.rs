@@ -17,9 +17,8 @@ use onefold_sim::ChromeTrace;
 use onefold_workload::{LoggedRequest, RequestLog};
 use serde::Serialize;
 
-use super::{ssd_report, ssd_spec};
+use super::{ssd_report, ssd_spec, trace_replay};
 use crate::args::models::SsdRunArgs;
-use crate::commands::trace_open;
 use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -92,7 +91,7 @@ fn failed(error: &RunError, spec: &DriveSpec) -> Failure {
 
 /// The requests of the trace, if there is one.
 fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
-    args.trace.as_deref().map(|path| trace_open::replay(path, args.format)).transpose()
+    args.trace.as_deref().map(|path| trace_replay::replay(path, args.format)).transpose()
 }
 
 // ---- one run ----------------------------------------------------------------------------------
