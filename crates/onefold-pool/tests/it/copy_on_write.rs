@@ -43,7 +43,7 @@ fn live(folder: &SimFolder, pool: Pool, model: &mut Model, (seed, nth): (u64, u6
 fn whichever_write_finds_no_space_what_was_flushed_survives_a_power_cut_after_it() {
     let modes = [CrashMode::KeepNothing, CrashMode::Random, CrashMode::KeepEverything];
     let mut refused = 0;
-    for nth in 1..240 {
+    for nth in (1..240).step_by(2) {
         let seed = nth % 7;
         let (folder, pool) = new_pool(&small());
         let mut model = Model::new(BLOCKS);
@@ -57,7 +57,7 @@ fn whichever_write_finds_no_space_what_was_flushed_survives_a_power_cut_after_it
         pool.close().unwrap();
         assert_sound(&left, &context);
     }
-    assert!(refused > 120, "{refused} writes were refused");
+    assert!(refused > 60, "{refused} writes were refused");
 }
 
 #[test]
