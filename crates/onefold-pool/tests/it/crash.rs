@@ -106,32 +106,42 @@ fn cut_everywhere(seeds: std::ops::Range<u64>, mode: CrashMode) {
 
 #[test]
 fn torn_power_cuts_at_every_operation_lose_nothing_that_was_flushed() {
-    cut_everywhere(0..3, CrashMode::Random);
+    cut_everywhere(0..many_or(5, 3), CrashMode::Random);
 }
 
 #[test]
 fn power_cuts_that_keep_nothing_unsynced_lose_nothing_that_was_flushed() {
-    cut_everywhere(5..7, CrashMode::KeepNothing);
+    cut_everywhere(5..many_or(8, 7), CrashMode::KeepNothing);
 }
 
 #[test]
 fn power_cuts_that_keep_everything_lose_nothing_that_was_flushed() {
-    cut_everywhere(8..10, CrashMode::KeepEverything);
+    cut_everywhere(8..many_or(11, 10), CrashMode::KeepEverything);
 }
 
 #[test]
 fn power_cuts_in_long_runs_lose_nothing_that_was_flushed() {
     let mut random = SplitMix64::new(0x00C0_FFEE);
-    for seed in 100..120 {
+    for seed in 100..many_or(140, 120) {
         for _ in 0..5 {
             run(&Load { steps: 300, ..DUPLICATES }, seed, random.below(1500), CrashMode::Random);
         }
     }
 }
 
-/// How many cuts of each kind: many in CI, few by default.
+/// The number of cuts that was asked for, if one was.
+fn asked() -> Option<u64> {
+    std::env::var("ONEFOLD_CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok())
+}
+
+/// How many cuts of each kind.
 fn dose() -> u64 {
-    std::env::var("ONEFOLD_CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(250)
+    asked().unwrap_or(250)
+}
+
+/// `many` where a number of cuts was asked for, as in long runs; else `few`.
+pub(super) fn many_or(many: u64, few: u64) -> u64 {
+    asked().map_or(few, |_| many)
 }
 
 #[test]
