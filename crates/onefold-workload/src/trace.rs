@@ -200,6 +200,18 @@ impl Trace {
         Err(OpenError::NoParquet)
     }
 
+    /// Its requests for a model that replays them; errors are sentences that call it `name`.
+    pub fn into_requests(self, name: &str) -> TraceRequests {
+        let name = name.to_owned();
+        Box::new(self.map(move |request| {
+            request.map_err(|error| {
+                let source = std::error::Error::source(&error);
+                let why = source.map(|why| format!(": {why}")).unwrap_or_default();
+                format!("trace '{name}': {error}{why}")
+            })
+        }))
+    }
+
     /// The format it is in.
     pub const fn format(&self) -> TraceFormat {
         self.format

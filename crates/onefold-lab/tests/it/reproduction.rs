@@ -172,6 +172,61 @@ fn given_inputs_are_met_and_data_of_the_user_is_measured() {
     assert_eq!(shares, [75.0, 50.0, 50.0, 50.0, 0.0, 0.0]);
 }
 
+/// Lines as those of FIU: a write of 4 KiB, one of 8 KiB beside it, the first once more somewhere
+/// else, and a read.
+fn fiu_lines() -> String {
+    let line = |at: u64, sector: u64, sectors: u64, kind: char, digests: &str| {
+        format!("{at} 4892 syslogd {sector} {sectors} {kind} 6 0 {digests}\n")
+    };
+    let digest = |page: u8| format!("{page:02x}").repeat(16);
+    line(10, 640, 8, 'W', &digest(1))
+        + &line(20, 6400, 16, 'W', &(digest(2) + &digest(3)))
+        + &line(30, 64_000, 8, 'W', &digest(1))
+        + &line(40, 640, 8, 'R', &digest(1))
+}
+
+#[test]
+fn fiu_traces_of_the_user_stand_beside_isolated_writes() {
+    let experiment = find("fidr/chunk-size").unwrap()[0];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mail.blkparse"), fiu_lines()).unwrap();
+    fs::write(folder.path().join("notes.txt"), "no trace").unwrap();
+    let drives = "bytes at drives for each that a client writes";
+    let of = |data: Vec<PathBuf>, end: &str| -> Vec<(At, Option<f64>, String)> {
+        let outcome = experiment.run(&Options { data, ..Options::default() }).unwrap();
+        let named = |row: &Row<'_>| {
+            let line = &row.series.line;
+            line.quantity.name == drives && line.of.ends_with(end)
+        };
+        let rows = outcome.rows().filter(named);
+        rows.map(|row| (row.point.at.clone(), row.point.measured, row.point.note.clone())).collect()
+    };
+    // Of 16 KiB of clients, three requests read and write the rest of a chunk each: 2 x 32 KiB / 16
+    // KiB times 3. The second and the third chunk of 4 KiB need no reading.
+    let new = of(vec![folder.path().to_owned()], "mail.blkparse, all chunks new");
+    let at = |kib: u64| new.iter().find(|row| row.0 == kib.into()).unwrap().1.unwrap();
+    assert_eq!((new.len(), at(4), at(32)), (5, 1.0, 12.0), "{new:?}");
+    // Of four pages of 4 KiB one was there.
+    let once = of(vec![folder.path().join("mail.blkparse")], ", duplicates once");
+    assert_eq!(once[0].1, Some(0.75), "{once:?}");
+    assert!(once.iter().all(|row| row.2 == "writes of a trace of the user"));
+    // Without one the row says so, and what is no trace changes nothing.
+    for data in [vec![], vec![folder.path().join("notes.txt")]] {
+        let outcome = experiment.run(&Options { data, ..Options::default() }).unwrap();
+        let row = outcome.rows().find(|row| row.series.line.of == "FIU traces").unwrap();
+        assert!(row.point.measured.is_none() && row.point.note.contains("--data FILE"));
+    }
+    // Damage is named with its line, behind what tells the format.
+    let damaged = fiu_lines().repeat(500) + "50 4892 syslogd x\n";
+    fs::write(folder.path().join("mail.blkparse"), damaged).unwrap();
+    let data = vec![folder.path().to_owned()];
+    let error = experiment.run(&Options { data, ..Options::default() }).unwrap_err().to_string();
+    assert!(error.contains("mail.blkparse': line 2001"), "{error}");
+    let data = vec![folder.path().join("gone")];
+    let error = experiment.run(&Options { data, ..Options::default() }).unwrap_err().to_string();
+    assert!(error.contains("gone'"), "{error}");
+}
+
 #[test]
 fn names_select_one_experiment_or_all_that_begin_with_it() {
     assert_eq!(find("ses-dedup/fig-1").unwrap().len(), 1);
