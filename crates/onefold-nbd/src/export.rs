@@ -3,7 +3,14 @@
 
 use std::sync::Arc;
 
-use onefold_block::BlockDevice;
+use onefold_block::{BlockDevice, BlockError, Extent};
+
+/// Where an export differs from what it was once.
+pub trait Changes: Send + Sync {
+    /// Extents from `offset` on, at least one, together at most `len` bytes: data where it differs
+    /// or may, a hole where it does not.
+    fn changes(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError>;
+}
 
 /// What a client sees of an export in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +29,19 @@ pub trait Exports: Send + Sync {
     /// The device of that name; the empty name is the first one listed. `None` if there is none.
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>>;
 
+    /// Names for [`Exports::changes`] that clients are told when they ask for all of the export.
+    fn changes_listed(&self, name: &str) -> Vec<String> {
+        let _ = name;
+        Vec::new()
+    }
+
+    /// Where the export of that name differs from `since`, a name that means something to whoever
+    /// offers the exports. `None` if there is no such, or they cannot be compared.
+    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
+        let _ = (name, since);
+        None
+    }
+
     /// Why [`Exports::open`] gives nobody the export of that name, in a sentence for the client, if
     /// that is for another reason than that there is none.
     fn refusal(&self, name: &str) -> Option<String> {
@@ -37,6 +57,14 @@ impl<E: Exports + ?Sized> Exports for Arc<E> {
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
         (**self).open(name)
+    }
+
+    fn changes_listed(&self, name: &str) -> Vec<String> {
+        (**self).changes_listed(name)
+    }
+
+    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
+        (**self).changes(name, since)
     }
 
     fn refusal(&self, name: &str) -> Option<String> {

@@ -9,7 +9,7 @@ pub mod export;
 pub mod protocol;
 pub mod server;
 
-pub use export::{ExportEntry, ExportTable, Exports};
+pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
     ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, TlsError,
     TlsFiles, TlsMode, listener_is_safe,

@@ -4,12 +4,18 @@
 //! blocks; blocks of equal data at two addresses count as different.
 //! Cost: pages that only one of the two has, and those above them.
 
-use onefold_block::Lba;
+use onefold_block::{Extent, ExtentKind, Lba};
 
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::MapEntry;
+use crate::volume::Volume;
+
+/// Extents in one answer; the rest is asked for again.
+const CHANGES_MAX: usize = 4096;
+/// Leaves of the map looked at for one answer.
+const CHANGED_LEAVES_MAX: usize = 512;
 
 impl Inner {
     /// Byte ranges in which `a` and `b` may differ, in order and apart from each other.
@@ -73,6 +79,79 @@ impl Inner {
             found(from * chunk, (end * chunk).min(size) - from * chunk);
         }
         Ok(())
+    }
+}
+
+impl Volume {
+    /// Where this differs from `since`, or may, from `offset` on: at least one extent, together at
+    /// most `len` bytes. Data is what differs, a hole what does not.
+    pub fn changes_since(
+        &self,
+        since: &Self,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Extent>, PoolError> {
+        let (inner, chunk) = (&self.inner, self.inner.chunk_bytes() as u64);
+        let numbers = [self.state.number, since.state.number];
+        let (mut at, end) = (offset / chunk, (offset + len).div_ceil(chunk));
+        // What only one of the two has differs, and so does the block in which one ends.
+        let sizes = [self.state.size_bytes(), since.state.size_bytes()];
+        let alike = if sizes[0] == sizes[1] { end } else { sizes[0].min(sizes[1]) / chunk };
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut push = |blocks: u64, same: bool| {
+            let kind = if same { ExtentKind::Hole } else { ExtentKind::Data };
+            match extents.last_mut() {
+                Some(last) if last.kind == kind => last.len_bytes += blocks * chunk,
+                _ => extents.push(Extent { len_bytes: blocks * chunk, kind }),
+            }
+            extents.len() < CHANGES_MAX
+        };
+        let mut entries = [Vec::new(), Vec::new()];
+        let mut leaves = 0;
+        while at < end && leaves < CHANGED_LEAVES_MAX {
+            if at >= alike {
+                push(end - at, false);
+                break;
+            }
+            let most = end.min(alike) - at;
+            let run = inner.map.alike_run(numbers, Lba::new(at), most)?;
+            if run > 0 {
+                at += run;
+                if !push(run, true) {
+                    break;
+                }
+                continue;
+            }
+            let per_leaf = ENTRIES_PER_PAGE as u64;
+            let batch = (per_leaf - at % per_leaf).min(most);
+            for (number, entries) in numbers.into_iter().zip(&mut entries) {
+                entries.clear();
+                inner.map.entries(number, Lba::new(at), batch, entries)?;
+            }
+            let mut room = true;
+            for (left, right) in entries[0].iter().zip(&entries[1]) {
+                room &= push(1, reads_alike(*left, *right));
+            }
+            (at, leaves) = (at + batch, leaves + 1);
+            if !room {
+                break;
+            }
+        }
+        // Cut what reaches before and past the range.
+        if let Some(first) = extents.first_mut() {
+            first.len_bytes -= offset % chunk;
+        }
+        let mut left = len;
+        for extent in &mut extents {
+            extent.len_bytes = extent.len_bytes.min(left);
+            left -= extent.len_bytes;
+        }
+        extents.retain(|extent| extent.len_bytes > 0);
+        // Of what is being deleted meanwhile, nothing is what it was.
+        if self.state.is_deleting() || since.state.is_deleting() {
+            return Err(PoolError::VolumeDeleted);
+        }
+        Ok(extents)
     }
 }
 

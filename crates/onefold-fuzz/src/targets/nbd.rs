@@ -97,6 +97,7 @@ pub fn request(data: &[u8]) {
         info: ExportInfo { size_bytes, preferred_block_bytes: 4096, read_only: agreed & 2 != 0 },
         structured,
         allocation: structured && agreed & 4 != 0,
+        changes: structured && agreed & 8 != 0,
     };
     match validate(&request, &session) {
         Ok(op) => {

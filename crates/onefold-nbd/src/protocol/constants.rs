@@ -165,10 +165,20 @@ pub mod state {
     pub const ZERO: u32 = 2;
 }
 
-/// The one metadata context this server knows.
+/// Flags of an extent in a context of [`CHANGED_SINCE`].
+pub mod changed {
+    /// It differs, or may.
+    pub const CHANGED: u32 = 1;
+}
+
+/// The metadata context that every export has.
 pub const BASE_ALLOCATION: &str = "base:allocation";
 /// The number replies use for `base:allocation`.
 pub const BASE_ALLOCATION_ID: u32 = 1;
+/// What the names of the other contexts begin with; the name of a snapshot follows.
+pub const CHANGED_SINCE: &str = "onefold:changed-since:";
+/// The number replies use for the one of these that was agreed on.
+pub const CHANGED_SINCE_ID: u32 = 2;
 
 /// Bytes of a request header.
 pub const REQUEST_BYTES: usize = 28;

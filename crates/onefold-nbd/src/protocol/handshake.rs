@@ -9,15 +9,15 @@ use std::sync::Arc;
 use onefold_block::BlockDevice;
 
 use super::constants::{
-    BASE_ALLOCATION, BASE_ALLOCATION_ID, IHAVEOPT, MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES,
-    MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, NBDMAGIC, OPTION_HEADER_BYTES, handshake_flag, info,
-    option, option_reply,
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, CHANGED_SINCE, CHANGED_SINCE_ID, IHAVEOPT,
+    MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES, MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, NBDMAGIC,
+    OPTION_HEADER_BYTES, handshake_flag, info, option, option_reply,
 };
 use super::export_info::ExportInfo;
 use super::options;
 use super::request::Session;
 use super::wire::Fields;
-use crate::export::Exports;
+use crate::export::{Changes, Exports};
 
 /// Zeroes that end the answer to `EXPORT_NAME` for clients that did not waive them.
 const EXPORT_NAME_PADDING: usize = 124;
@@ -35,6 +35,9 @@ pub enum TlsPolicy {
     Required,
 }
 
+/// Contexts of changes in one option that are looked for at most.
+const CHANGES_TRIED_MAX: usize = 8;
+
 /// What a client and a server agreed on.
 pub struct Negotiated {
     /// The device behind the export.
@@ -43,6 +46,8 @@ pub struct Negotiated {
     pub name: String,
     /// How requests are read and answered from here on.
     pub session: Session,
+    /// Where the export differs from what the client named, if it did.
+    pub changes: Option<Arc<dyn Changes>>,
 }
 
 /// What the caller is to do after sending [`Step::send`].
@@ -88,6 +93,8 @@ pub struct Handshake {
     structured: bool,
     /// The export for which the client picked `base:allocation`.
     allocation_for: Option<String>,
+    /// The export for which it picked what changed, and since what.
+    changes_for: Option<(String, Arc<dyn Changes>)>,
     options_seen: u32,
     /// Looked up anew when it is reached: exports may come and go.
     options_max: u32,
@@ -108,6 +115,7 @@ impl Handshake {
             pad_export_name: true,
             structured: false,
             allocation_for: None,
+            changes_for: None,
             options_seen: 0,
             options_max: MAX_OPTIONS,
             buffered: Vec::new(),
@@ -146,6 +154,7 @@ impl Handshake {
         self.under_tls = true;
         self.structured = false;
         self.allocation_for = None;
+        self.changes_for = None;
         self.buffered.clear();
     }
 
@@ -285,12 +294,15 @@ impl Handshake {
     }
 
     fn negotiated(&self, device: Arc<dyn BlockDevice>, name: &str) -> Negotiated {
+        let changes = self.changes_for.as_ref().filter(|(of, _)| self.structured && of == name);
+        let changes = changes.map(|(_, changes)| Arc::clone(changes));
         let session = Session {
             info: ExportInfo::of(&*device, self.read_only),
             structured: self.structured,
             allocation: self.structured && self.allocation_for.as_deref() == Some(name),
+            changes: changes.is_some(),
         };
-        Negotiated { device, name: name.to_owned(), session }
+        Negotiated { device, name: name.to_owned(), session, changes }
     }
 
     fn info_or_go(&mut self, option: u32, data: &[u8], send: &mut Vec<u8>) -> Outcome {
@@ -361,14 +373,32 @@ impl Handshake {
         }
         let wanted = |text: &&str| *text == BASE_ALLOCATION || *text == "base:";
         if query.queries.is_empty() || query.queries.iter().any(wanted) {
-            options::put_meta_context(send, option, 0);
+            options::put_meta_context(send, option, 0, BASE_ALLOCATION);
+        }
+        let all = |text: &&str| ["onefold:", CHANGED_SINCE].contains(text);
+        if query.queries.is_empty() || query.queries.iter().any(all) {
+            for since in self.exports.changes_listed(query.name) {
+                let context = format!("{CHANGED_SINCE}{since}");
+                options::put_meta_context(send, option, 0, &context);
+            }
+        } else if let Some((context, _)) = self.changes(&query) {
+            options::put_meta_context(send, option, 0, context);
         }
         options::put_reply(send, option, option_reply::ACK, &[]);
+    }
+
+    /// The first context of changes that is asked for and is there, and what answers in it.
+    fn changes<'a>(&self, query: &options::MetaQuery<'a>) -> Option<(&'a str, Arc<dyn Changes>)> {
+        query.queries.iter().take(CHANGES_TRIED_MAX).find_map(|context| {
+            let since = context.strip_prefix(CHANGED_SINCE)?;
+            Some((*context, self.exports.changes(query.name, since)?))
+        })
     }
 
     fn set_meta_context(&mut self, data: &[u8], send: &mut Vec<u8>) {
         let option = option::SET_META_CONTEXT;
         self.allocation_for = None;
+        self.changes_for = None;
         let Some(query) = options::parse_meta(data) else { return put_malformed(send, option) };
         if !self.structured {
             let why = b"structured replies have to be agreed on first";
@@ -379,7 +409,11 @@ impl Handshake {
         }
         if query.queries.contains(&BASE_ALLOCATION) {
             self.allocation_for = Some(query.name.to_owned());
-            options::put_meta_context(send, option, BASE_ALLOCATION_ID);
+            options::put_meta_context(send, option, BASE_ALLOCATION_ID, BASE_ALLOCATION);
+        }
+        if let Some((context, changes)) = self.changes(&query) {
+            options::put_meta_context(send, option, CHANGED_SINCE_ID, context);
+            self.changes_for = Some((query.name.to_owned(), changes));
         }
         options::put_reply(send, option, option_reply::ACK, &[]);
     }

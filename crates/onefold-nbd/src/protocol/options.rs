@@ -2,7 +2,7 @@
 //! Room: onefold-nbd.
 
 use super::constants::{
-    BASE_ALLOCATION, MAX_REQUEST_BYTES, MAX_STRING_BYTES, OPTION_REPLY_MAGIC, info, option_reply,
+    MAX_REQUEST_BYTES, MAX_STRING_BYTES, OPTION_REPLY_MAGIC, info, option_reply,
 };
 use super::export_info::ExportInfo;
 use super::wire::Fields;
@@ -48,10 +48,10 @@ pub fn put_info_text(out: &mut Vec<u8>, option: u32, kind: u16, text: &str) {
     put_reply(out, option, option_reply::INFO, &data);
 }
 
-/// Append the one metadata context under the number `id`.
-pub fn put_meta_context(out: &mut Vec<u8>, option: u32, id: u32) {
+/// Append a metadata context under the number `id`.
+pub fn put_meta_context(out: &mut Vec<u8>, option: u32, id: u32, name: &str) {
     let mut data = id.to_be_bytes().to_vec();
-    data.extend_from_slice(BASE_ALLOCATION.as_bytes());
+    data.extend_from_slice(name.as_bytes());
     put_reply(out, option, option_reply::META_CONTEXT, &data);
 }
 

@@ -4,8 +4,8 @@
 use onefold_block::{Extent, ExtentKind};
 
 use super::constants::{
-    BASE_ALLOCATION_ID, CHUNK_HEADER_BYTES, MAX_MESSAGE_BYTES, SIMPLE_REPLY_BYTES,
-    SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, state,
+    BASE_ALLOCATION_ID, CHANGED_SINCE_ID, CHUNK_HEADER_BYTES, MAX_MESSAGE_BYTES,
+    SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, changed, chunk, state,
 };
 use super::errno::Errno;
 use super::options::cut;
@@ -71,17 +71,34 @@ pub fn error(cookie: u64, errno: Errno, message: &str, offset: Option<u64>) -> V
     bytes
 }
 
-/// The extents of a range in `base:allocation`; each shorter than 4 GiB.
-pub fn block_status(cookie: u64, extents: &[Extent]) -> Vec<u8> {
+/// The extents of a range in `base:allocation`; each shorter than 4 GiB. `done`: no other context
+/// follows.
+pub fn block_status(cookie: u64, extents: &[Extent], done: bool) -> Vec<u8> {
+    let flags = |kind| match kind {
+        ExtentKind::Data => 0,
+        ExtentKind::Hole => state::HOLE | state::ZERO,
+        ExtentKind::Zero => state::ZERO,
+    };
+    status((cookie, done), BASE_ALLOCATION_ID, extents, flags)
+}
+
+/// The same of what changed.
+pub fn changes(cookie: u64, extents: &[Extent], done: bool) -> Vec<u8> {
+    let flags = |kind| if kind == ExtentKind::Data { changed::CHANGED } else { 0 };
+    status((cookie, done), CHANGED_SINCE_ID, extents, flags)
+}
+
+fn status(
+    (cookie, done): (u64, bool),
+    context: u32,
+    extents: &[Extent],
+    flags: impl Fn(ExtentKind) -> u32,
+) -> Vec<u8> {
     let len = 4 + 8 * extents.len();
-    let mut bytes = chunk_header(cookie, chunk::BLOCK_STATUS, len as u32, true).to_vec();
-    bytes.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
+    let mut bytes = chunk_header(cookie, chunk::BLOCK_STATUS, len as u32, done).to_vec();
+    bytes.extend_from_slice(&context.to_be_bytes());
     for extent in extents {
-        let flags = match extent.kind {
-            ExtentKind::Data => 0,
-            ExtentKind::Hole => state::HOLE | state::ZERO,
-            ExtentKind::Zero => state::ZERO,
-        };
+        let flags = flags(extent.kind);
         bytes.extend_from_slice(&(extent.len_bytes as u32).to_be_bytes());
         bytes.extend_from_slice(&flags.to_be_bytes());
     }

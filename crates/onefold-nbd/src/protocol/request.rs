@@ -44,6 +44,8 @@ pub struct Session {
     pub structured: bool,
     /// Whether block status in `base:allocation` was agreed on.
     pub allocation: bool,
+    /// Whether block status of what changed was.
+    pub changes: bool,
 }
 
 /// A request that may go to the device: in range, permitted, with known flags only.
@@ -162,7 +164,7 @@ pub fn validate(request: &Request, session: &Session) -> Result<Op, Refused> {
         command::DISC => return Ok(Op::Disconnect),
         command::FLUSH if offset == 0 && len == 0 => return Ok(Op::Flush),
         command::FLUSH => return refuse(Errno::Invalid, "flush takes no offset and no length"),
-        command::BLOCK_STATUS if !session.allocation => {
+        command::BLOCK_STATUS if !session.allocation && !session.changes => {
             return refuse(Errno::Invalid, "no metadata context was agreed on");
         }
         _ => {}

@@ -82,10 +82,10 @@ fn negotiate_and_serve(
         other => other,
     })?;
     let Some((negotiated, rest)) = agreed else { return Ok(None) };
-    let Negotiated { device, name, session } = negotiated;
+    let Negotiated { device, name, session, changes } = negotiated;
     tracing::info!(peer, export = name, "serving");
     channel.unlimit_read()?;
-    let end = transmission::serve(&*device, session, channel, &rest, terms)?;
+    let end = transmission::serve(&*device, (session, changes.as_deref()), channel, &rest, terms)?;
     Ok(Some(end))
 }
 

@@ -16,6 +16,7 @@ use super::cost::Cost;
 use super::extents;
 use super::processors::Processors;
 use super::replies::ReplyBuffer;
+use crate::export::Changes;
 use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
 use crate::protocol::{
     Errno, ExportInfo, Op, Refused, Request, Session, errno_of, reply, validate,
@@ -68,6 +69,8 @@ impl Accepted {
 pub(super) struct Executor<'a> {
     pub device: &'a dyn BlockDevice,
     pub session: Session,
+    /// What answers where it changed, if that was agreed on.
+    pub changes: Option<&'a dyn Changes>,
     pub channel: &'a Channel,
     processors: &'a Processors,
     reads: Cost,
@@ -87,12 +90,21 @@ impl<'a> Executor<'a> {
 
     pub fn new(
         device: &'a dyn BlockDevice,
-        session: Session,
+        (session, changes): (Session, Option<&'a dyn Changes>),
         channel: &'a Channel,
         processors: &'a Processors,
     ) -> Self {
         let (reads, writes) = (Cost::default(), Cost::default());
-        Self { device, session, channel, processors, reads, writes, failures: AtomicU64::new(0) }
+        Self {
+            device,
+            session,
+            changes,
+            channel,
+            processors,
+            reads,
+            writes,
+            failures: AtomicU64::new(0),
+        }
     }
 
     /// Whether a helper is worth what it costs for a group: it is likely to take long, by what
@@ -330,10 +342,26 @@ impl<'a> Executor<'a> {
 
     fn block_status(&self, cookie: u64, offset: u64, len: u32, one: bool, out: &mut ReplyBuffer) {
         let limit = if one { 1 } else { MAX_EXTENTS };
-        let query = |at, window| contained(|| self.device.block_status(at, window));
-        match extents::collect(offset, len, limit, query) {
-            Ok(list) => out.put(&reply::block_status(cookie, &list)),
-            Err(error) => self.put_result(cookie, "block status", false, &Err(error), out),
+        let allocation = self.session.allocation.then(|| {
+            let query = |at, window| contained(|| self.device.block_status(at, window));
+            extents::collect(offset, len, limit, query)
+        });
+        let changes = self.changes.map(|changes| {
+            let query = |at, window| contained(|| changes.changes(at, window));
+            extents::collect(offset, len, limit, query)
+        });
+        match (allocation.transpose(), changes.transpose()) {
+            (Ok(allocation), Ok(changes)) => {
+                if let Some(list) = allocation {
+                    out.put(&reply::block_status(cookie, &list, changes.is_none()));
+                }
+                if let Some(list) = changes {
+                    out.put(&reply::changes(cookie, &list, true));
+                }
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                self.put_result(cookie, "block status", false, &Err(error), out);
+            }
         }
     }
 
@@ -523,8 +551,8 @@ mod tests {
 
         fn executor(&self) -> Executor<'_> {
             let info = ExportInfo::of(&self.device, false);
-            let session = Session { info, structured: false, allocation: false };
-            Executor::new(&self.device, session, &self.channel, &self.processors)
+            let session = Session { info, structured: false, allocation: false, changes: false };
+            Executor::new(&self.device, (session, None), &self.channel, &self.processors)
         }
     }
 

@@ -18,6 +18,7 @@ use super::execute::{Accepted, Executor, waits};
 use super::helpers::{Helpers, MAX_HELD_BYTES, MAX_HELPERS};
 use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
 use super::replies::{KEPT_BYTES, ReplyBuffer};
+use crate::export::Changes;
 use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES};
 use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
 
@@ -82,12 +83,12 @@ enum Next {
 /// Serve one client until it leaves or the server stops.
 pub(super) fn serve(
     device: &dyn BlockDevice,
-    session: Session,
+    agreed: (Session, Option<&dyn Changes>),
     channel: &Channel,
     received: &[u8],
     terms: &Terms,
 ) -> Result<End, TransmissionError> {
-    let executor = Executor::new(device, session, channel, &terms.processors);
+    let executor = Executor::new(device, agreed, channel, &terms.processors);
     let helpers = Helpers::default();
     std::thread::scope(|scope| {
         let mut transmission = Transmission {

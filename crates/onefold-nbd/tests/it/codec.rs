@@ -41,6 +41,7 @@ fn any_session() -> impl Strategy<Value = Session> {
             info: ExportInfo { size_bytes, preferred_block_bytes: 4096, read_only },
             structured,
             allocation: structured && allocation,
+            changes: false,
         },
     )
 }
@@ -211,7 +212,7 @@ fn replies_are_the_bytes_the_protocol_prescribes() {
     );
     let extents = [ExtentKind::Data, ExtentKind::Hole, ExtentKind::Zero]
         .map(|kind| Extent { len_bytes: 16, kind });
-    let status = reply::block_status(1, &extents);
+    let status = reply::block_status(1, &extents, true);
     assert_eq!(
         status[20..],
         *b"\0\0\0\x01\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\x03\0\0\0\x10\0\0\0\x02"
@@ -221,7 +222,7 @@ fn replies_are_the_bytes_the_protocol_prescribes() {
 #[test]
 fn refusals_have_the_numbers_the_protocol_prescribes() {
     let info = ExportInfo { size_bytes: 1 << 30, preferred_block_bytes: 4096, read_only: false };
-    let open = Session { info, structured: true, allocation: true };
+    let open = Session { info, structured: true, allocation: true, changes: false };
     let plain = Session { structured: false, allocation: false, ..open };
     let locked = Session { info: ExportInfo { read_only: true, ..info }, ..open };
     let too_long = MAX_REQUEST_BYTES + 1;
@@ -255,7 +256,7 @@ fn refusals_have_the_numbers_the_protocol_prescribes() {
 fn the_longest_request_and_the_last_byte_are_accepted_and_no_more() {
     let size_bytes = 3 * u64::from(MAX_REQUEST_BYTES);
     let info = ExportInfo { size_bytes, preferred_block_bytes: 4096, read_only: false };
-    let session = Session { info, structured: true, allocation: false };
+    let session = Session { info, structured: true, allocation: false, changes: false };
     for command in [command::READ, command::WRITE] {
         let ask = |offset, len| {
             let request = Request { flags: 0, command, cookie: 1, offset, len };

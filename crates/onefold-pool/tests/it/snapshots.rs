@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use onefold_block::{
-    BlockDevice, BlockError, ByteSize, CrashMode, FaultKind, OpKind, SimFolder, SplitMix64,
-    ZeroOptions,
+    BlockDevice, BlockError, ByteSize, CrashMode, ExtentKind, FaultKind, OpKind, SimFolder,
+    SplitMix64, ZeroOptions,
 };
 use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
 
@@ -421,6 +421,37 @@ fn differences_are_the_blocks_that_changed_and_no_others() {
     assert_eq!(all(["main@b", "main"]), []);
     pool.resize_volume("main", ByteSize(((BLOCKS + 600) * CHUNK) as u64), false).unwrap();
     assert_eq!(all(["main@b", "main"]), [(BLOCKS as u64, 600)]);
+    for names in [["main@a", "main"], ["main@b", "main"], ["main@b", "main@a"], ["main", "main"]] {
+        let told = told_in_windows(&pool, names);
+        let blocks: Vec<u64> = all(names).iter().flat_map(|&(at, len)| at..at + len).collect();
+        let changed = (0..).zip(told).filter_map(|(block, changed)| changed.then_some(block));
+        assert_eq!(changed.collect::<Vec<u64>>(), blocks, "{names:?}");
+    }
+}
+
+/// Whether each block of the second differs from the first, asked in windows that fit to nothing.
+fn told_in_windows(pool: &Pool, [since, now]: [&str; 2]) -> Vec<bool> {
+    let (since, now) = (pool.volume(since).unwrap(), pool.volume(now).unwrap());
+    let size = now.size_bytes();
+    let mut told = vec![None; (size as usize).div_ceil(CHUNK)];
+    let (mut at, mut window) = (0, 1);
+    while at < size {
+        let len = window.min(size - at);
+        let extents = now.changes_since(&since, at, len).unwrap();
+        let sum: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
+        assert!((1..=len).contains(&sum), "{sum} of {len} bytes at {at}");
+        assert!(extents.windows(2).all(|pair| pair[0].kind != pair[1].kind), "joined");
+        for extent in extents {
+            let changed = extent.kind == ExtentKind::Data;
+            for block in at / CHUNK as u64..(at + extent.len_bytes).div_ceil(CHUNK as u64) {
+                let before = told[block as usize].replace(changed);
+                assert!(before.is_none_or(|before| before == changed), "block {block}");
+            }
+            at += extent.len_bytes;
+        }
+        window = (window * 7 + 1000) % (1 << 23);
+    }
+    told.into_iter().map(Option::unwrap).collect()
 }
 
 #[test]

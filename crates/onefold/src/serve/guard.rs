@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use onefold_block::{BlockDevice, Generation};
-use onefold_nbd::{ExportEntry, Exports};
+use onefold_nbd::{Changes, ExportEntry, Exports};
 
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
@@ -45,6 +45,14 @@ impl Guard {
         let plain = number.bytes().all(|digit| digit.is_ascii_digit()) && !number.starts_with('0');
         Some((export.to_owned(), number.parse().ok().filter(|_| plain)?))
     }
+
+    /// The export that a name asks for, if whoever asks gets it.
+    fn admitted(&self, name: &str) -> Option<String> {
+        match self.dated(name) {
+            Some((export, number)) => (number == self.generation.number).then_some(export),
+            None => (!self.closed).then(|| name.to_owned()),
+        }
+    }
 }
 
 impl Exports for Guard {
@@ -59,13 +67,17 @@ impl Exports for Guard {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        let device = match self.dated(name) {
-            Some((export, number)) if number == self.generation.number => self.table.open(&export),
-            Some(_) => None,
-            None if self.closed => None,
-            None => self.table.open(name),
-        }?;
+        let device = self.table.open(&self.admitted(name)?)?;
         Some(Arc::new(Careful(device)))
+    }
+
+    fn changes_listed(&self, name: &str) -> Vec<String> {
+        let name = self.admitted(name);
+        name.map(|name| self.table.changes_listed(&name)).unwrap_or_default()
+    }
+
+    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
+        self.table.changes(&self.admitted(name)?, since)
     }
 
     fn refusal(&self, name: &str) -> Option<String> {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use onefold_block::BlockDevice;
-use onefold_nbd::{ExportEntry, Exports};
+use onefold_nbd::{Changes, ExportEntry, Exports};
 
 /// A table of exports that is filled once.
 #[derive(Default)]
@@ -29,6 +29,14 @@ impl Exports for LateExports {
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
         self.table.wait().open(name)
+    }
+
+    fn changes_listed(&self, name: &str) -> Vec<String> {
+        self.table.wait().changes_listed(name)
+    }
+
+    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
+        self.table.wait().changes(name, since)
     }
 
     fn refusal(&self, name: &str) -> Option<String> {

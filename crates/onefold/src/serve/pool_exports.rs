@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice, SystemClock};
-use onefold_block::{BlockDevice, ByteSize};
+use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
 use onefold_metrics::ExportSample;
-use onefold_nbd::{ExportEntry, Exports};
-use onefold_pool::{Pool, SnapshotInfo, Volume};
+use onefold_nbd::{Changes, ExportEntry, Exports};
+use onefold_pool::{Pool, SNAPSHOT_MARK, SnapshotInfo, Volume};
 
 use super::record::Recorder;
 
@@ -31,6 +31,18 @@ pub struct PoolExports {
 struct Meter {
     volume: Volume,
     counters: Arc<DeviceCounters>,
+}
+
+/// Where a volume differs from a snapshot.
+struct ChangedSince {
+    volume: Volume,
+    since: Volume,
+}
+
+impl Changes for ChangedSince {
+    fn changes(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
+        Ok(self.volume.changes_since(&self.since, offset, len)?)
+    }
 }
 
 struct Row {
@@ -99,6 +111,13 @@ impl PoolExports {
         counters
     }
 
+    fn named(&self, name: &str) -> Option<Volume> {
+        match self.pool.volume(name) {
+            Err(_) if name.is_empty() => self.pool.volumes().into_iter().next(),
+            volume => volume.ok(),
+        }
+    }
+
     fn device(&self, volume: &Volume) -> Arc<dyn BlockDevice> {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows.iter().find(|row| row.volume.is(volume)) {
@@ -134,12 +153,20 @@ impl Exports for PoolExports {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        let volume = match self.pool.volume(name) {
-            Ok(volume) => Some(volume),
-            Err(_) if name.is_empty() => self.pool.volumes().into_iter().next(),
-            Err(_) => None,
-        };
-        volume.map(|volume| self.device(&volume))
+        self.named(name).map(|volume| self.device(&volume))
+    }
+
+    fn changes_listed(&self, name: &str) -> Vec<String> {
+        let Some(volume) = self.named(name) else { return Vec::new() };
+        let name = volume.name();
+        let of = name.split_once(SNAPSHOT_MARK).map_or(name.as_str(), |(of, _)| of);
+        let snapshots = self.pool.snapshots(Some(of)).unwrap_or_default();
+        snapshots.into_iter().map(|snapshot| snapshot.name).collect()
+    }
+
+    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
+        let since = self.pool.volume(since).ok().filter(|_| since.contains(SNAPSHOT_MARK))?;
+        Some(Arc::new(ChangedSince { volume: self.named(name)?, since }))
     }
 }
 

@@ -7,6 +7,7 @@
 mod archive;
 mod array;
 mod bounds;
+mod changed_since;
 mod clients;
 mod command_line;
 mod completion;
