@@ -17,6 +17,7 @@ pub mod software_today;
 mod streams;
 pub mod table_index;
 pub mod whereabouts;
+mod whole_drives;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};
 

@@ -2,19 +2,20 @@
 //! Room: onefold-lab.   In: streams of chunks.   Out: what drives and cache are still asked for.
 //! Source: ours; [ajdari-talk] "Intra-SSD Deduplication" for drives that deduplicate alone.
 
-use onefold_array::SpecBuilder;
 use onefold_array::decide::index::Index;
+use onefold_array::{ServerSpec, SpecBuilder};
 use onefold_cache::{Capacity, Policy, make_online};
 use onefold_sim::{RandomStreams, Ratio, Zipf};
 
 use super::streams::Stream;
+use super::whole_drives;
 use crate::error::Result;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 use crate::shape::all;
 
 /// Bytes of an entry of the cache's size and of the chunk that it is of.
-const CHUNK_BYTES: u32 = 4096;
+pub const CHUNK_BYTES: u32 = 4096;
 /// Memory of a drive for each page that it keeps: a fingerprint of 16 bytes and a place of 4.
 const DRIVE_ENTRY_BYTES: f64 = 20.0;
 /// Memory of a cache for the fingerprint of each chunk that it keeps.
@@ -31,18 +32,24 @@ const STREAMS: [Stream; 6] = [
 
 /// Where duplicates are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub enum Place {
+    /// They are not.
     Nowhere,
+    /// In the read cache alone.
     Cache,
+    /// In each drive.
     Drives,
+    /// In a server before the drives that finds all.
     Server,
+    /// In a server that has hooks.
     Hooks,
 }
 
 const PLACES: [Place; 4] = [Place::Cache, Place::Drives, Place::Server, Place::Hooks];
 
 impl Place {
-    const fn name(self) -> &'static str {
+    /// As tables say it.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Nowhere => "none",
             Self::Cache => "in the cache",
@@ -80,7 +87,7 @@ impl Seen {
 }
 
 /// The addresses that are read: after each write one of those before.
-fn reads(settings: &Settings<'_>, chunks: usize) -> Result<Vec<u32>> {
+pub fn reads(settings: &Settings<'_>, chunks: usize) -> Result<Vec<u32>> {
     let streams = RandomStreams::new(settings.number("seed")?);
     let (mut popular, mut order) = (streams.stream("reads"), streams.stream("order"));
     let exponent = Ratio::permille(settings.number("read_locality_permille")?);
@@ -101,6 +108,13 @@ fn reads(settings: &Settings<'_>, chunks: usize) -> Result<Vec<u32>> {
     Ok(drawn)
 }
 
+/// A server of a preset with these `KEY=VALUE`s on top.
+pub fn described(settings: &Settings<'_>, preset: &str, set: &[String]) -> Result<ServerSpec> {
+    let preset = SpecBuilder::preset(preset).map_err(|error| settings.refused(error))?;
+    let builder = set.iter().try_fold(preset, |builder, assignment| builder.set(assignment));
+    builder.and_then(|builder| builder.build()).map_err(|error| settings.refused(error))
+}
+
 /// The index of a server that sees everything.
 fn index(settings: &Settings<'_>, place: Place, unique: usize) -> Result<Option<Index>> {
     let preset = match place {
@@ -110,9 +124,7 @@ fn index(settings: &Settings<'_>, place: Place, unique: usize) -> Result<Option<
     };
     let memory = unique as f64 * settings.real("memory_bytes_per_chunk")?;
     let set = [format!("table.entries={unique}"), format!("table.cache_bytes={}", memory as u64)];
-    let preset = SpecBuilder::preset(preset).map_err(|error| settings.refused(error))?;
-    let builder = set.iter().try_fold(preset, |builder, assignment| builder.set(assignment));
-    let spec = builder.and_then(|builder| builder.build()).map_err(|e| settings.refused(e))?;
+    let spec = described(settings, preset, &set)?;
     let index = Index::new(&spec.table, 0, settings.number("seed")?);
     index.map(Some).map_err(|error| settings.refused(error))
 }
@@ -227,7 +239,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let (holds, figure) = all(answers);
         data.shows(shape, holds, figure)?;
     }
-    Ok(())
+    whole_drives::run(settings, data, &STREAMS)
 }
 
 fn put(
