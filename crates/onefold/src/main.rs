@@ -110,6 +110,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Model(command) => return c::models::run(command, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
+        Command::Trace(TraceCommand::Record(args)) => c::trace_record::run(args, printer),
         Command::Demo => c::demo::run(printer),
         Command::Doctor(args) => return c::doctor::run(args, printer),
         Command::Api => printer.json(&operate::table::document()),

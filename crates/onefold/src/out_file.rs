@@ -108,6 +108,17 @@ impl OutFile {
         Ok(Self { path: path.to_owned(), kind })
     }
 
+    /// Begin a file that nobody but its owner may read.
+    pub fn create_private(path: &Path, force: bool) -> Result<Self> {
+        let file = Self::create(path, force)?;
+        if let Kind::Whole { file, .. } = &file.kind {
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            let set = file.as_file().set_permissions(private);
+            set.map_err(|error| Failure::unusable("write", path, error))?;
+        }
+        Ok(file)
+    }
+
     /// The open file, under whatever name it has now.
     pub fn file(&self) -> &File {
         match &self.kind {

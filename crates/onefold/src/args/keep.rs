@@ -84,7 +84,7 @@ pub struct SnapshotScheduleArgs {
 }
 
 /// A number with s, min, h or d.
-fn parse_every(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     let refused = || format!("bad time `{text}`: expected a number with s, min, h or d, as in 1h");
     let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(refused)?;
     let (number, unit) = text.split_at(end);

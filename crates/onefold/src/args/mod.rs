@@ -45,7 +45,7 @@ pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, Hangup, ServeArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{PoolCacheArgs, Thousandths};
-pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, Written};
+pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,
     VolumeExportArgs, VolumeHoldArgs, VolumeImportArgs, VolumeListArgs, VolumePruneArgs,

@@ -30,6 +30,7 @@ pub mod serve;
 pub mod trace_convert;
 pub mod trace_info;
 pub mod trace_open;
+pub mod trace_record;
 pub mod volume_create;
 pub mod volume_delete;
 pub mod volume_diff;

@@ -68,9 +68,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     }));
     let worker = (!args.read_only).then(|| Worker::start(&pool, args.background)).transpose()?;
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
-    let schedule = schedule(args, &exports);
+    let schedule = schedule(args);
     let knobs = worker.as_ref().map(Worker::knobs);
-    let live = Live::new(exports, knobs.clone(), servers.counter(), events.sender());
+    let live = Live::new(Arc::clone(&exports), knobs.clone(), servers.counter(), events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
     let control = control(&served, args);
     let source = PoolSource::new(served);
@@ -84,7 +84,8 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None
     };
     let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs: knobs.as_deref() };
-    let ended = wait(&events, &pool, (&cache, &reload), (args, printer), schedule);
+    let with = (&*exports, schedule);
+    let ended = wait(&events, &pool, (&cache, &reload), (args, printer), with);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if command.is_none() {
         notify::tell(notify::STOPPING);
@@ -138,9 +139,9 @@ fn refuse_nonsense(args: &ServeArgs) -> Result<()> {
 }
 
 /// The snapshots that it makes by itself, if any.
-fn schedule(args: &ServeArgs, exports: &Arc<PoolExports>) -> Option<(Schedule, Arc<PoolExports>)> {
+fn schedule(args: &ServeArgs) -> Option<Schedule> {
     let every = args.snapshots.snapshot_every?;
-    Some((Schedule::new(every, args.snapshots.keep.keep()), Arc::clone(exports)))
+    Some(Schedule::new(every, args.snapshots.keep.keep()))
 }
 
 /// How serving ends: with the status of the command that it was for, if there was one.
@@ -434,7 +435,7 @@ fn wait(
     pool: &Pool,
     (cache, reload): (&ServedCache, &Reload<'_>),
     (args, printer): (&ServeArgs, &Printer),
-    mut schedule: Option<(Schedule, Arc<PoolExports>)>,
+    (exports, mut schedule): (&PoolExports, Option<Schedule>),
 ) -> Option<std::process::ExitStatus> {
     let mut told = String::new();
     loop {
@@ -457,7 +458,8 @@ fn wait(
                     tier.save_changes();
                 }
                 tell_once(pool.maintain(), &mut told);
-                if let Some((schedule, exports)) = &mut schedule {
+                exports.end_abandoned_recordings();
+                if let Some(schedule) = &mut schedule {
                     schedule.tick(pool, &|volume| exports.clients_of(volume) > 0);
                 }
             }

@@ -59,6 +59,7 @@ const RULES: &[Rule] = &[
     ("onefold archive remove", "numbers", versions),
     ("onefold", "fingerprint", fingerprints),
     ("onefold trace", "format", trace_formats),
+    ("onefold trace record", "volume", volumes_and_snapshots),
 ];
 
 fn rules() -> impl Iterator<Item = &'static Rule> {

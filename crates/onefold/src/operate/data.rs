@@ -1,5 +1,5 @@
-//! The pieces of volumes and of streams of snapshots on the control socket: how `volume import` and
-//! `volume export` work on a pool that is served.
+//! The pieces of volumes, of streams of snapshots and of recordings on the control socket: how
+//! `volume import`, `volume export` and `trace record` work on a pool that is served.
 //! Room: onefold.
 
 use std::io;
@@ -9,6 +9,8 @@ use onefold_control::{Method, Request, Response};
 use onefold_pool::{Pool, PoolError, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::serve::pool_exports::PoolExports;
 
 /// Longest piece that is read at once, in bytes.
 const PIECE_BYTES_MAX: u64 = 4 << 20;
@@ -71,10 +73,13 @@ pub fn extents_of(bytes: &[u8]) -> Result<Vec<Extent>, BlockError> {
 }
 
 /// The answer to a request for a piece of a volume. `path` is what comes behind `data/`.
-pub fn answer(pool: &Pool, path: &str, request: &Request) -> Response {
+pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request) -> Response {
     let (name, what) = path.split_once('/').unwrap_or((path, ""));
     if (request.method, what) == (Method::Get, "stream") {
         return stream(pool, name, request);
+    }
+    if let Some(what) = what.strip_prefix("recording") {
+        return recording(exports, (name, what), request);
     }
     let volume = match pool.volume(name) {
         Ok(volume) => volume,
@@ -134,6 +139,39 @@ fn stream(pool: &Pool, name: &str, request: &Request) -> Response {
     match made {
         Ok(()) => Response::bytes(200, "application/octet-stream", bytes),
         Err(error) => told(&error.into()),
+    }
+}
+
+/// Begin, fetch or end a recording of a volume. What is fetched is the number of requests so far,
+/// in 8 bytes, and whole frames.
+fn recording(exports: &PoolExports, (name, what): (&str, &str), request: &Request) -> Response {
+    let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());
+    let refused = |message: String| {
+        let error = ToldError { kind: "other".to_owned(), message };
+        Response::json(500, &json!(Told { error }))
+    };
+    if (request.method, what) == (Method::Post, "") {
+        let unit = number("unit").and_then(|unit| u32::try_from(unit).ok()).unwrap_or(4096);
+        return match exports.begin_recording(name, unit) {
+            Ok(recording) => Response::json(200, &json!({ "number": recording.number() })),
+            Err(failure) => refused(failure.message),
+        };
+    }
+    let Some(recording) = number("number").and_then(|number| exports.recording(number)) else {
+        return refused("the recording has ended".to_owned());
+    };
+    match (request.method, what) {
+        (Method::Post, "/fetch") => {}
+        (Method::Delete, "") => exports.end_recording(&recording),
+        _ => return Response::error(404, "a recording is begun, fetched and ended"),
+    }
+    let fetched = recording.fetch();
+    match fetched.ended {
+        Some(why) if fetched.frames.is_empty() => refused(why),
+        _ => {
+            let body = [&fetched.requests.to_le_bytes()[..], &fetched.frames].concat();
+            Response::bytes(200, "application/octet-stream", body)
+        }
     }
 }
 

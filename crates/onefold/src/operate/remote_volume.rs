@@ -113,10 +113,37 @@ impl RemoteVolume {
         self.ask(Method::Get, &format!("/stream?{}", asked.join("&")), &[])
     }
 
+    /// Begin to record it, with identities of so many bytes; the number of the recording.
+    pub fn begin_recording(&self, unit: u64) -> std::result::Result<u64, BlockError> {
+        let told = self.ask(Method::Post, &format!("/recording?unit={unit}"), &[])?;
+        let told: Option<Value> = serde_json::from_slice(&told).ok();
+        told.and_then(|told| told.get("number")?.as_u64()).ok_or_else(nonsense)
+    }
+
+    /// Requests recorded so far, and the frames since the last look; `ends`: it ends with them.
+    pub fn fetch_recording(
+        &self,
+        number: u64,
+        ends: bool,
+    ) -> std::result::Result<(u64, Vec<u8>), BlockError> {
+        let (method, what) = if ends { (Method::Delete, "") } else { (Method::Post, "/fetch") };
+        let mut body = self.ask(method, &format!("/recording{what}?number={number}"), &[])?;
+        let requests = *body.first_chunk::<8>().ok_or_else(nonsense)?;
+        body.drain(..requests.len());
+        Ok((u64::from_le_bytes(requests), body))
+    }
+
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         (0..len)
             .step_by(PIECE_BYTES)
             .map(move |at| (offset + at as u64, at..len.min(at + PIECE_BYTES)))
+    }
+}
+
+fn nonsense() -> BlockError {
+    BlockError::Io {
+        context: "ask the server of the pool".to_owned(),
+        source: std::io::Error::other("its answer makes no sense"),
     }
 }
 

@@ -68,7 +68,7 @@ impl Operations for Served {
             return Some(Response::json(200, &described(&pool_sample(self), &jobs)));
         }
         let path = path.strip_prefix("data/")?;
-        Some(data::answer(&self.pool, path, request))
+        Some(data::answer(&self.pool, &self.live.exports, path, request))
     }
 }
 

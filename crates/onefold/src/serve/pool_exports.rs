@@ -3,6 +3,7 @@
 //! Invariant: a volume is one device for all clients, so that its clients can be counted.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice, SystemClock};
 use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
@@ -10,7 +11,10 @@ use onefold_metrics::ExportSample;
 use onefold_nbd::{Changes, ExportEntry, Exports};
 use onefold_pool::{Pool, SNAPSHOT_MARK, SnapshotInfo, Volume};
 
+use super::live_record::{LiveRecording, RECORDINGS_MAX};
 use super::record::Recorder;
+use super::tap::Tap;
+use crate::failure::{Failure, Result};
 
 /// Exports that are counted each under its name; what comes after them is counted together.
 const METERS_MAX: usize = 1000;
@@ -21,7 +25,7 @@ const OTHERS: &str = "(others)";
 pub struct PoolExports {
     pool: Pool,
     recorder: Option<Arc<Recorder>>,
-    rows: Mutex<Vec<Row>>,
+    rows: Mutex<Rows>,
     clock: Arc<dyn Clock>,
     meters: Mutex<Vec<Meter>>,
     others: Arc<DeviceCounters>,
@@ -40,14 +44,32 @@ struct ChangedSince {
 }
 
 impl Changes for ChangedSince {
-    fn changes(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
+    fn changes(&self, offset: u64, len: u64) -> std::result::Result<Vec<Extent>, BlockError> {
         Ok(self.volume.changes_since(&self.since, offset, len)?)
     }
 }
 
+/// Devices that clients have, and what records them.
+#[derive(Default)]
+struct Rows {
+    devices: Vec<Row>,
+    recordings: Vec<Arc<LiveRecording>>,
+    recordings_begun: u64,
+}
+
 struct Row {
     volume: Volume,
-    device: Arc<dyn BlockDevice>,
+    device: Arc<Tap>,
+}
+
+impl Rows {
+    /// Let the devices of a recording's volume go through it, or through nothing again.
+    fn tap(&self, recording: &LiveRecording, begins: bool) {
+        for row in self.devices.iter().filter(|row| recording.is_of(&row.volume)) {
+            let recorded = begins.then(|| recording.device(row.device.plain()));
+            row.device.go_through(recorded);
+        }
+    }
 }
 
 impl PoolExports {
@@ -66,8 +88,54 @@ impl PoolExports {
     /// How many clients have a volume.
     pub fn clients_of(&self, volume: &Volume) -> usize {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = rows.iter().find(|row| row.volume.is(volume));
+        let row = rows.devices.iter().find(|row| row.volume.is(volume));
         row.map_or(0, |row| Arc::strong_count(&row.device) - 1)
+    }
+
+    /// Begin to record a volume, for whoever fetches what is recorded.
+    pub fn begin_recording(&self, name: &str, unit: u32) -> Result<Arc<LiveRecording>> {
+        let volume = self.pool.volume(name).map_err(|error| Failure::bad(error.to_string()))?;
+        self.end_abandoned_recordings();
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let Rows { recordings, recordings_begun, .. } = &mut *rows;
+        if recordings.iter().any(|recording| recording.is_of(&volume)) {
+            return Err(Failure::nothing_done(format!(
+                "volume '{name}' is being recorded already"
+            )));
+        }
+        if recordings.len() >= RECORDINGS_MAX {
+            let message = format!("{RECORDINGS_MAX} volumes are being recorded, which is all");
+            return Err(Failure::nothing_done(message));
+        }
+        *recordings_begun += 1;
+        let recording = Arc::new(LiveRecording::new(*recordings_begun, &volume, unit)?);
+        recordings.push(Arc::clone(&recording));
+        rows.tap(&recording, true);
+        Ok(recording)
+    }
+
+    /// The recording of that number.
+    pub fn recording(&self, number: u64) -> Option<Arc<LiveRecording>> {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.recordings.iter().find(|recording| recording.number() == number).cloned()
+    }
+
+    /// End a recording; what was not fetched is still in it.
+    pub fn end_recording(&self, recording: &LiveRecording) {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.tap(recording, false);
+        rows.recordings.retain(|other| other.number() != recording.number());
+    }
+
+    /// End recordings that nobody asks after.
+    pub fn end_abandoned_recordings(&self) {
+        let now = Instant::now();
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_abandoned = |recording: &mut Arc<LiveRecording>| recording.is_abandoned(now);
+        let gone: Vec<_> = rows.recordings.extract_if(.., is_abandoned).collect();
+        for recording in gone {
+            rows.tap(&recording, false);
+        }
     }
 
     /// What was asked of each volume that was ever opened and is still there.
@@ -120,11 +188,11 @@ impl PoolExports {
 
     fn device(&self, volume: &Volume) -> Arc<dyn BlockDevice> {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(row) = rows.iter().find(|row| row.volume.is(volume)) {
-            return Arc::clone(&row.device);
+        if let Some(row) = rows.devices.iter().find(|row| row.volume.is(volume)) {
+            return Arc::clone(&row.device) as _;
         }
         // Devices that nobody has are made again when somebody comes.
-        rows.retain(|row| Arc::strong_count(&row.device) > 1);
+        rows.devices.retain(|row| Arc::strong_count(&row.device) > 1);
         let (counters, clock) = (self.counters(volume), Arc::clone(&self.clock));
         let device: Arc<dyn BlockDevice> =
             Arc::new(StatsDevice::timed(volume.clone(), counters, clock));
@@ -132,7 +200,11 @@ impl PoolExports {
             Some(recorder) => recorder.named_device(&volume.name(), device),
             None => device,
         };
-        rows.push(Row { volume: volume.clone(), device: Arc::clone(&device) });
+        let device = Arc::new(Tap::new(device));
+        if let Some(recording) = rows.recordings.iter().find(|r| r.is_of(volume)) {
+            device.go_through(Some(recording.device(device.plain())));
+        }
+        rows.devices.push(Row { volume: volume.clone(), device: Arc::clone(&device) });
         device
     }
 }

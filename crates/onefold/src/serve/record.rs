@@ -9,9 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,16 +43,19 @@ pub struct Recorder {
     names: Mutex<Vec<String>>,
 }
 
-struct Shared {
+/// Requests on their way into a recording.
+pub(super) struct Shared {
     encoder: Mutex<RecordingEncoder>,
     to_writer: SyncSender<Message>,
-    /// Whether the recording has ended before the server.
-    ended: AtomicBool,
+    /// Why the recording has ended before the server, if it has.
+    ended: OnceLock<String>,
     requests: AtomicU64,
-    path: PathBuf,
+    /// What is recorded, or where.
+    what: String,
 }
 
-enum Message {
+/// What whoever takes frames is sent.
+pub(super) enum Message {
     Frame(Vec<u8>),
     Stop,
 }
@@ -100,21 +103,13 @@ impl Prepared {
             encoder.name(stream, name);
         }
         let file = self.file.take().expect("it begins once");
-        let (to_writer, frames) = sync_channel(FRAMES_MAX);
-        let shared = Arc::new(Shared {
-            encoder: Mutex::new(encoder),
-            to_writer,
-            ended: AtomicBool::new(false),
-            requests: AtomicU64::new(0),
-            path: self.path.clone(),
-        });
+        let (shared, frames) = Shared::new(encoder, format!("in '{}'", self.path.display()));
         let of_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
             .name("recording".to_owned())
             .spawn(move || of_writer.write(file, &frames))
             .map_err(|e| Failure::nothing_done(format!("cannot start a thread: {e}")))?;
-        let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
-        let hash = ContentHash { block_bytes: self.unit, reads: false, key: self.key, hash };
+        let hash = identities(self.unit, self.key);
         let (clock, path) = (Arc::new(SystemClock::new()), self.path.clone());
         let (names, writer) = (Mutex::new(names), Mutex::new(Some(writer)));
         Ok(Recorder { shared, clock, hash, path, writer, names })
@@ -162,10 +157,8 @@ impl Recorder {
         device: Arc<dyn BlockDevice>,
         deduplicate: Option<bool>,
     ) -> Arc<dyn BlockDevice> {
-        let shared = Arc::clone(&self.shared);
-        let sink = Arc::new(Stream { number: stream, deduplicate, shared });
-        let clock = Arc::clone(&self.clock);
-        Arc::new(RecordDevice::new(device, sink, clock, Some(self.hash)))
+        let (shared, clock) = (Arc::clone(&self.shared), Arc::clone(&self.clock));
+        shared.device((stream, deduplicate), device, clock, self.hash)
     }
 
     /// What records the host's hints that it is idle, as of the first device. Pools take none.
@@ -176,7 +169,7 @@ impl Recorder {
 
     /// Writes the rest, and says how much there is.
     pub fn finish(&self, printer: &Printer) {
-        let whole = self.end() && !self.shared.ended.load(Ordering::Acquire);
+        let whole = self.end() && self.shared.ended.get().is_none();
         if whole {
             let requests = self.shared.requests.load(Ordering::Relaxed);
             printer.note(&format!("recorded {requests} requests in '{}'", self.path.display()));
@@ -199,7 +192,14 @@ fn begin(path: &Path, header: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-fn key() -> Result<u64> {
+/// How contents are told apart, under a key of [`key`].
+pub(super) fn identities(unit: u32, key: u64) -> ContentHash {
+    let hash = |key, piece: &[u8]| XxHash3_128::oneshot_with_seed(key, piece);
+    ContentHash { block_bytes: unit, reads: false, key, hash }
+}
+
+/// A new key.
+pub(super) fn key() -> Result<u64> {
     let mut bytes = [0; 8];
     let got = getrandom(&mut bytes, GetRandomFlags::empty());
     match got {
@@ -212,13 +212,43 @@ fn key() -> Result<u64> {
 }
 
 impl Shared {
+    /// A recording, and where its frames come out.
+    pub(super) fn new(encoder: RecordingEncoder, what: String) -> (Arc<Self>, Receiver<Message>) {
+        let (to_writer, frames) = sync_channel(FRAMES_MAX);
+        let (encoder, ended) = (Mutex::new(encoder), OnceLock::new());
+        let shared = Self { encoder, to_writer, ended, requests: AtomicU64::new(0), what };
+        (Arc::new(shared), frames)
+    }
+
+    /// A device that is recorded as a stream of this number.
+    pub(super) fn device(
+        self: Arc<Self>,
+        (number, deduplicate): (u32, Option<bool>),
+        device: Arc<dyn BlockDevice>,
+        clock: Arc<dyn Clock>,
+        hash: ContentHash,
+    ) -> Arc<dyn BlockDevice> {
+        let sink = Arc::new(Stream { number, deduplicate, shared: self });
+        Arc::new(RecordDevice::new(device, sink, clock, Some(hash)))
+    }
+
+    /// Requests recorded so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub(super) fn ended(&self) -> Option<&str> {
+        self.ended.get().map(String::as_str)
+    }
+
     fn encoder(&self) -> MutexGuard<'_, RecordingEncoder> {
         self.encoder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a request, unless the recording has ended.
     fn push(&self, request: &Recorded<'_>) {
-        if self.ended.load(Ordering::Acquire) {
+        if self.ended.get().is_some() {
             return;
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -235,15 +265,15 @@ impl Shared {
     }
 
     /// Ends the recording, once.
-    fn end(&self, why: &str) {
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            let path = self.path.display();
-            tracing::error!("the recording in '{path}' ends here: {why}; serving goes on");
+    pub(super) fn end(&self, why: &str) {
+        if self.ended.set(why.to_owned()).is_ok() {
+            let what = &self.what;
+            tracing::error!("the recording {what} ends here: {why}; serving goes on");
         }
     }
 
     /// The frame that was begun, behind those that were handed over since; and whether to stop.
-    fn begun(&self, frames: &Receiver<Message>) -> (Vec<Vec<u8>>, bool) {
+    pub(super) fn begun(&self, frames: &Receiver<Message>) -> (Vec<Vec<u8>>, bool) {
         let mut encoder = self.encoder();
         let (mut all, mut last) = (Vec::new(), false);
         for message in frames.try_iter() {
@@ -347,15 +377,7 @@ mod tests {
 
     /// A recording without a writer, and where its frames come out.
     fn shared() -> (Arc<Shared>, Receiver<Message>) {
-        let (to_writer, frames) = sync_channel(FRAMES_MAX);
-        let shared = Shared {
-            encoder: Mutex::new(RecordingEncoder::new(512).unwrap()),
-            to_writer,
-            ended: AtomicBool::new(false),
-            requests: AtomicU64::new(0),
-            path: PathBuf::from("recording"),
-        };
-        (Arc::new(shared), frames)
+        Shared::new(RecordingEncoder::new(512).unwrap(), "of a test".to_owned())
     }
 
     fn recorded(shared: &Arc<Shared>) -> RecordDevice<MemDevice> {
@@ -375,7 +397,7 @@ mod tests {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         shared.to_writer.send(Message::Stop).unwrap();
         shared.write(full, &frames);
-        assert!(shared.ended.load(Ordering::Acquire));
+        assert!(shared.ended.get().is_some());
         // Whoever goes on asking is answered, and nothing more is kept.
         let before = shared.requests.load(Ordering::Relaxed);
         device.write_at(4096, &[8; 4096], true).unwrap();
@@ -391,7 +413,7 @@ mod tests {
         let data = vec![9; 64 << 10];
         // Nobody takes the frames: were anybody to wait for that, this would never end.
         let mut writes = 0;
-        while !shared.ended.load(Ordering::Acquire) {
+        while shared.ended.get().is_none() {
             device.write_at(0, &data, false).unwrap();
             writes += 1;
             assert!(writes < 10_000, "it never ends");

@@ -45,5 +45,6 @@ mod ssd_run;
 mod streams;
 mod tls;
 mod trace;
+mod trace_record;
 mod transfer;
 mod watch;
