@@ -30,6 +30,8 @@ pub enum Task {
     Read,
     /// Make a pool, fill it, overwrite it while space is won back.
     Churn,
+    /// Open a pool, which may have many snapshots, and read its first block.
+    Open,
 }
 
 /// What a child says, in bytes.
@@ -102,6 +104,7 @@ pub fn child<S: DeserializeOwned>(task: Task, path: &Path, bytes: u64) -> Result
         Task::Fill => "fill",
         Task::Read => "read",
         Task::Churn => "churn",
+        Task::Open => "open",
     };
     let bench = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(bench);
@@ -114,8 +117,10 @@ pub fn child<S: DeserializeOwned>(task: Task, path: &Path, bytes: u64) -> Result
 
 /// The child's part: work on the pool at `path` and print what it takes.
 pub fn work(task: Task, path: &Path, bytes: u64) -> Result<()> {
-    if task == Task::Churn {
-        return crate::space::memory_work(path, bytes);
+    match task {
+        Task::Churn => return crate::space::memory_work(path, bytes),
+        Task::Open => return crate::snapshots::opening_work(path),
+        Task::Fill | Task::Read => {}
     }
     let mut data = vec![1; REQUEST];
     let before = resident()?;
@@ -130,7 +135,7 @@ pub fn work(task: Task, path: &Path, bytes: u64) -> Result<()> {
             volume.flush()?;
             (pool, resident()?)
         }
-        Task::Read | Task::Churn => {
+        Task::Read | Task::Churn | Task::Open => {
             let pool = open_pool(path, Budgets::default())?;
             let volume = pool.volume("main")?;
             for at in (0..bytes).step_by(REQUEST) {

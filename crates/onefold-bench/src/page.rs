@@ -25,13 +25,14 @@ default puts every duplicate next to its original, which no index is needed to f
 ";
 
 /// Sections in the order in which they stand.
-pub const GROUPS: [(&str, &str); 9] = [
+pub const GROUPS: [(&str, &str); 10] = [
     ("engine", "The engine in process"),
     ("nbd", "Over NBD, on a Unix socket"),
     ("stored", "Stored bytes"),
     ("memory", "Memory"),
     ("space", "Space won back"),
     ("index", "Duplicates with little memory"),
+    ("snapshots", "Snapshots"),
     ("cache", "The cache before a pool"),
     ("estimate", "The estimator"),
     ("archive", "Archives"),

@@ -27,8 +27,12 @@ pub enum Unit {
     CpuPerGib,
     /// Bytes.
     Bytes,
+    /// Kibibytes.
+    Kibibytes,
     /// Mebibytes.
     Mebibytes,
+    /// Thousandths of a second.
+    Milliseconds,
     /// Seconds.
     Seconds,
 }
@@ -43,7 +47,9 @@ impl Unit {
             Self::Times => format!("{value:.2}x"),
             Self::CpuPerGib => format!("{value:.2} s/GiB"),
             Self::Bytes => format!("{value:.1} B"),
+            Self::Kibibytes => format!("{value:.1} KiB"),
             Self::Mebibytes => format!("{value:.1} MiB"),
+            Self::Milliseconds => format!("{value:.2} ms"),
             Self::Seconds => format!("{value:.3} s"),
         }
     }

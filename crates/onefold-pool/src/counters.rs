@@ -45,4 +45,6 @@ pub(crate) struct Counters {
     pub snapshots_gone: AtomicU64,
     /// Times that pages came to be another volume's or snapshot's own.
     pub lineage_changes: AtomicU64,
+    /// Passes over the leaves of all maps that came to their end.
+    pub map_passes: AtomicU64,
 }

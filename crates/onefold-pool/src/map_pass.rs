@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use onefold_block::Lba;
 
+use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::map::ENTRIES_PER_PAGE;
@@ -46,7 +47,10 @@ impl Inner {
             let mut volumes = volumes.range(cursor.volume..).map(|(_, volume)| volume);
             volumes.find(|v| which == Leaves::Distinct || !v.is_snapshot).map(Arc::clone)
         };
-        let Some(volume) = volume else { return Ok(false) };
+        let Some(volume) = volume else {
+            count(&self.counters.map_passes, 1);
+            return Ok(false);
+        };
         let number = volume.number;
         if number != cursor.volume {
             *cursor = Cursor { volume: number, lba: 0 };

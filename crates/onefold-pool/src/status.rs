@@ -121,6 +121,13 @@ pub struct PoolStatus {
     pub map_memory_bytes: u64,
     /// Memory that map pages may use.
     pub map_memory_max_bytes: u64,
+    /// Distinct map pages, those of the container table and of the bitmap of slots among them. Of
+    /// a pool opened read-only, which keeps no such bitmap, 1.
+    pub map_pages: u64,
+    /// Map pages read from the disk since it was opened.
+    pub map_pages_read: u64,
+    /// Passes over the leaves of all maps that came to their end since then.
+    pub map_passes: u64,
     /// Memory of the read cache in use.
     pub cache_memory_bytes: u64,
     /// Memory that the read cache may use.
@@ -243,6 +250,9 @@ impl Pool {
             index_memory_max_bytes: inner.budgets.index_bytes,
             map_memory_bytes: map.bytes,
             map_memory_max_bytes: inner.budgets.map_bytes,
+            map_pages: map.pages,
+            map_pages_read: map.pages_read,
+            map_passes: inner.counters.map_passes.load(Ordering::Relaxed),
             cache_memory_bytes: inner.cache.bytes(),
             cache_memory_max_bytes: inner.cache.budget_bytes(),
             buffer_memory_bytes: inner.buffer_bytes() as u64,

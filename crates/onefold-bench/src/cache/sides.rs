@@ -117,10 +117,10 @@ impl Side for Filter {
         }
         let kind = Kind::NbdkitCache { cache: self.bytes / SHARE };
         let server = Server::start(kind, self.folder.path(), ByteSize(self.bytes))?;
-        let [read_before, written_before] = server.file_bytes()?;
+        let before = server.moved()?;
         let logged_before = std::fs::metadata(self.log()).map_or(0, |log| log.len());
         let ran = fio(&server, job)?;
-        let [read, written] = server.file_bytes()?;
+        let moved = server.moved()?.since(before);
         let log = std::fs::read_to_string(self.log()).context("nbdkit wrote no log")?;
         server.stop()?;
         let of = |verb: &str| -> u64 {
@@ -128,13 +128,12 @@ impl Side for Filter {
             lines.filter_map(count_in).sum()
         };
         let (slow_read, slow_written) = (of(" Read "), of(" Write "));
-        let (read, written) = (read - read_before, written - written_before);
-        ensure!(read >= slow_read, "the log tells of more reads than there were");
+        ensure!(moved.read >= slow_read, "the log tells of more reads than there were");
         let logged = log.len() as u64 - logged_before;
         Ok(Bytes {
             slow_read,
-            fast_read: read - slow_read,
-            fast_written: written.saturating_sub(slow_written + logged),
+            fast_read: moved.read - slow_read,
+            fast_written: moved.written.saturating_sub(slow_written + logged),
             hit_share: 1.0 - slow_read as f64 / ran.bytes,
             cpu: ran.server_cpu,
         })

@@ -14,6 +14,7 @@ use super::source::Small;
 use super::{GROUP, INDEX_MIN};
 use crate::clock;
 use crate::data::BLOCK;
+use crate::io::Moved;
 use crate::lab::{Lab, open_pool};
 use crate::report::{Goal, Row, Unit};
 
@@ -30,12 +31,12 @@ pub fn after_a_crash(lab: &Lab) -> Result<[Row; 2]> {
     }
     copy(&path, &killed)?;
 
-    let (begun, read) = (clock::thread_cpu(), bytes_read()?);
+    let (begun, read) = (clock::thread_cpu(), Moved::here()?);
     let pool = open_pool(&killed, Budgets { index_bytes, ..Budgets::default() })?;
     let volume = pool.volume("main")?;
     let mut block = [0; BLOCK];
     volume.read_at(VOLUME_BYTES / 2 + (blocks / 3) * BLOCK as u64, &mut block)?;
-    let (cpu, read) = (clock::thread_cpu() - begun, bytes_read()? - read);
+    let (cpu, read) = (clock::thread_cpu() - begun, Moved::here()?.since(read).read);
     ensure!(block[..8] == (blocks / 3 + 1).to_le_bytes(), "the first read is of another block");
 
     let row = |what: &str, value, unit, goal| {
@@ -73,11 +74,4 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Bytes that this process asked the system to read, so far.
-fn bytes_read() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/io").context("cannot read /proc/self/io")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
-    line.and_then(|number| number.parse().ok()).context("/proc/self/io has no rchar")
 }

@@ -13,6 +13,7 @@ use onefold_block::ByteSize;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock;
+use crate::io::Moved;
 
 /// Longest that a server may take to start or to stop.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -110,15 +111,9 @@ impl Server {
         Ok(())
     }
 
-    /// Bytes that its system calls read from files and wrote to them.
-    pub fn file_bytes(&self) -> Result<[u64; 2]> {
-        let path = format!("/proc/{}/io", self.child.id());
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|number| number.trim().parse().ok()).context("no count of bytes")
-        };
-        Ok([field("rchar:")?, field("wchar:")?])
+    /// Bytes that it moved to and from files.
+    pub fn moved(&self) -> Result<Moved> {
+        Moved::by(self.child.id())
     }
 
     /// CPU seconds that it has used.

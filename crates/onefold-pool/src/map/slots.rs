@@ -186,8 +186,7 @@ impl Slots {
     }
 
     /// Slots in use, the header among them.
-    #[cfg(test)]
-    pub fn used(&self) -> u32 {
+    pub const fn used(&self) -> u32 {
         self.reserved - self.free_below_reserved
     }
 }

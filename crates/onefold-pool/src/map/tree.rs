@@ -68,6 +68,10 @@ pub const NO_SNAPSHOT: u64 = 0;
 pub struct MapStats {
     /// Memory in use, in bytes.
     pub bytes: u64,
+    /// Slots in use, each of which holds a page.
+    pub pages: u64,
+    /// Pages read from the media since it was opened.
+    pub pages_read: u64,
 }
 
 /// Hears what a change of the map does to the totals of containers, which count the entries of
@@ -86,6 +90,7 @@ pub struct Map {
     pages_max: usize,
     /// The newest checkpoint that may have written a page.
     newest: AtomicU64,
+    pages_read: AtomicU64,
 }
 
 impl Map {
@@ -95,7 +100,8 @@ impl Map {
         let pages_max = (budget_bytes as usize / (PAGE_BYTES + 64)).max(64);
         let state =
             State { cache: PageCache::new(pages_max), slots: Slots::new(), trees: HashMap::new() };
-        Self { media, state: Mutex::new(state), pages_max, newest: AtomicU64::new(sequence) }
+        let (newest, pages_read) = (AtomicU64::new(sequence), AtomicU64::new(0));
+        Self { media, state: Mutex::new(state), pages_max, newest, pages_read }
     }
 
     /// A checkpoint of this number is about to write pages.
@@ -321,6 +327,7 @@ impl Map {
             return Err(PoolError::corrupt("map", at, problem));
         }
         self.media.read(at, &mut bytes)?;
+        self.pages_read.fetch_add(1, Ordering::Relaxed);
         let found = crc32fast::hash(&bytes);
         if found != check {
             let problem = format!("checksum is {found:08x}, not {check:08x}");
@@ -508,7 +515,11 @@ impl Map {
     /// What it uses now.
     pub fn stats(&self) -> MapStats {
         let state = self.state();
-        MapStats { bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64 }
+        MapStats {
+            bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64,
+            pages: state.slots.used().into(),
+            pages_read: self.pages_read.load(Ordering::Relaxed),
+        }
     }
 }
 
