@@ -4,8 +4,8 @@
 //! ARCHITECTURE.md tells the life of a write and of a read step by step; the modules here are
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
-//! `reclaim`, `victim`, `relocate` and `punch`, which win space back, and `gather`, which wins
-//! order back; `snapshots`, `drop_steps` and `differences`; `open`, `recover`, `rescue`, `check`
+//! `reclaim`, `victim`, `relocate`, `punch` and `pinned`, which win space back, and `gather`, which
+//! wins order back; `snapshots`, `drop_steps` and `differences`; `open`, `recover`, `rescue`, `check`
 //! with `slot_uses`, `repair`, `scrub`, and `status` around them; `format` below them all.
 
 mod absent;
@@ -35,6 +35,7 @@ mod map;
 mod map_pass;
 mod open;
 mod pba;
+mod pinned;
 mod plan;
 mod pool;
 mod predictor;

@@ -1,5 +1,6 @@
-//! The emergency of winning space back: on a disk so full that nothing can be moved, pages of 4 KiB
-//! in which nothing lives are given back where they lie.
+//! Winning space back where nothing can be moved: pages of 4 KiB in which nothing lives are given
+//! back where they lie. On a disk that is full, and of what snapshots refer to, whose pages never
+//! change.
 //! Room: onefold-pool.
 //! In: sealed containers with dead bytes. Out: the same containers with holes, some of their dead
 //! records gone. Addresses of what lives do not change.
@@ -61,12 +62,21 @@ impl Victim {
 impl Inner {
     /// Give back what can be given back without moving anything. True if space came back.
     pub fn punch_dead(&self, punching: &mut Punching) -> Result<bool, PoolError> {
+        self.punch_of(punching, &|_, _| true)
+    }
+
+    /// The same of the containers that are wanted.
+    pub fn punch_of(
+        &self,
+        punching: &mut Punching,
+        wanted: &dyn Fn(ContainerId, &ContainerInfo) -> bool,
+    ) -> Result<bool, PoolError> {
         if punching.in_vain {
             return Ok(false);
         }
         // While snapshots come and go, a pass may see a leaf twice and miss another.
         let _lineage = self.lock_lineage();
-        let closed = self.close_for_punching();
+        let closed = self.close_for_punching(wanted);
         let punched = self.punch_closed(&closed, punching);
         let mut engine = self.engine();
         for id in closed {
@@ -76,7 +86,10 @@ impl Inner {
     }
 
     /// Close the containers with most dead bytes, as many as fit into a pass. In order.
-    fn close_for_punching(&self) -> Vec<ContainerId> {
+    fn close_for_punching(
+        &self,
+        wanted: &dyn Fn(ContainerId, &ContainerInfo) -> bool,
+    ) -> Vec<ContainerId> {
         let mut engine = self.engine();
         let in_memory: Vec<ContainerId> = {
             let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +101,7 @@ impl Inner {
         let mut candidates: Vec<(u64, ContainerId, u64)> = engine
             .table
             .iter()
-            .filter(|(id, info)| may(id, info))
+            .filter(|(id, info)| may(id, info) && wanted(*id, info))
             .map(|(id, info)| (info.dead_bytes(), id, info.references))
             .collect();
         candidates.sort_unstable_by(|a, b| b.cmp(a));

@@ -23,6 +23,7 @@ use crate::error::PoolError;
 use crate::gather::{Gathering, Order};
 use crate::map_pass::{Cursor, LEAF_BYTES, Leaves};
 use crate::pba::{MapEntry, Pba};
+use crate::pinned::Pinned;
 use crate::pool::Pool;
 use crate::punch::Punching;
 use crate::relocate::{MOVES_PER_COMMIT, Records, Reference};
@@ -117,15 +118,11 @@ pub struct Reclaim {
     /// Containers that could not be emptied, with their references then: they are tried again when
     /// these have changed.
     stuck: HashMap<ContainerId, u64>,
-    /// Containers that were found to be referred to by snapshots, whose pages never change. Some
-    /// may be that no longer.
-    pinned: HashSet<ContainerId>,
-    /// Volumes and snapshots that had gone when these were last forgotten.
-    pinned_at: u64,
+    pub(crate) pinned: Pinned,
     /// Bytes of work that writers owe.
     debt_bytes: u64,
     order: Order,
-    punching: Punching,
+    pub(crate) punching: Punching,
     /// Memory of the last group, for the next one.
     memory: Memory,
 }
@@ -141,6 +138,8 @@ struct Memory {
 enum Work {
     Empty(Emptying),
     Count(Counting),
+    /// Give back pages of what snapshots pin.
+    Punch,
     Gather(Gathering),
 }
 
@@ -282,7 +281,7 @@ impl Inner {
     }
 
     /// What is neither here nor there: the containers being filled are not full.
-    fn slack_bytes(&self) -> u64 {
+    pub fn slack_bytes(&self) -> u64 {
         2 * u64::from(self.settings.container_bytes)
     }
 
@@ -307,6 +306,7 @@ impl Inner {
             let finished = match &mut work {
                 Work::Empty(emptying) => self.empty(emptying, budget_bytes, &mut step),
                 Work::Count(counting) => self.count(counting, budget_bytes, &mut step),
+                Work::Punch => self.punch_pinned(reclaim, &mut step),
                 Work::Gather(gathering) => {
                     self.gather(gathering, &mut reclaim.order, budget_bytes, &mut step)
                 }
@@ -348,13 +348,7 @@ impl Inner {
         let held_max = (self.budgets.map_bytes / 4).clamp(capacity, GROUP_BYTES_MAX);
         let group_bytes = (totals.live_bytes / GROUPS_MIN).clamp(capacity, held_max);
         let gone = self.counters.snapshots_gone.load(Ordering::Relaxed);
-        if reclaim.pinned_at != gone {
-            reclaim.pinned.clear();
-            reclaim.pinned_at = gone;
-        }
-        reclaim.pinned.retain(|&id| table.get(id).is_some());
-        let pinned_dead = reclaim.pinned.iter().filter_map(|&id| table.get(id));
-        let pinned_dead: u64 = pinned_dead.map(ContainerInfo::dead_bytes).sum();
+        let pinned_dead = reclaim.pinned.look(table, gone);
         self.pinned_dead.store(pinned_dead, Ordering::Relaxed);
         let too_much = match goal {
             Goal::Room => true,
@@ -367,7 +361,7 @@ impl Inner {
         let left_alone = {
             // A container is sealed before the store has it: until then only memory has it all.
             let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-            let stuck = reclaim.stuck.keys().chain(&reclaim.pinned);
+            let stuck = reclaim.stuck.keys().chain(reclaim.pinned.containers());
             stuck.chain(live.keys()).copied().collect()
         };
         let victims = if too_much {
@@ -394,8 +388,11 @@ impl Inner {
             }
         };
         if !worth {
-            drop(engine);
             let Goal::Idle(_) = goal else { return None };
+            if reclaim.pinned.is_worth_punching(pinned_dead, self.worth_punching(&totals)) {
+                return Some(Work::Punch);
+            }
+            drop(engine);
             let live_bytes = totals.live_bytes;
             let gathering = self.begin_gathering(&mut reclaim.order, live_bytes, held_max)?;
             return Some(Work::Gather(gathering));

@@ -1,5 +1,5 @@
-//! Snapshots, clones, rollbacks and deletions beside writes, reclaim, merges and power cuts: each
-//! snapshot is what its volume was, for as long as it is there.
+//! Snapshots, clones, rollbacks and deletions beside writes, reclaim, merges, scrubs and power
+//! cuts: each snapshot is what its volume was, for as long as it is there.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use onefold_block::{
     BlockDevice, BlockError, ByteSize, CrashMode, ExtentKind, FaultKind, OpKind, SimFolder,
     SplitMix64, ZeroOptions,
 };
-use onefold_pool::{Pool, PoolError, SpaceTarget, Thoroughness};
+use onefold_pool::{Pool, PoolError, Scrubber, SpaceTarget, Thoroughness};
 
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
 
@@ -71,7 +71,8 @@ impl World {
     /// One random step. An error is for the caller to judge.
     fn step(&mut self) -> Result<(), PoolError> {
         let Some(name) = self.pick(false) else { return Ok(()) };
-        match self.random.below(20) {
+        match self.random.below(21) {
+            20 => return self.scrub(),
             0..=6 => {
                 let volume = self.pool.volume(&name)?;
                 let len = 1 + self.random.below(20) as usize;
@@ -161,6 +162,19 @@ impl World {
                 let budget = 1 + self.random.below(600_000);
                 self.pool.background(budget, SpaceTarget::new(1.05).unwrap())?;
                 self.pool.deduplicate(budget, Thoroughness::Whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A few containers, in which nothing is wrong.
+    fn scrub(&mut self) -> Result<(), PoolError> {
+        let mut scrubber = Scrubber::after(self.random.below(30) as u32);
+        for _ in 0..=self.random.below(5) {
+            let Some(found) = scrubber.step(&self.pool)? else { break };
+            let sound = found.problems_total == 0 && found.blocks_total == 0;
+            if !sound {
+                return Err(PoolError::Setting(format!("a scrub found {found:?}")));
             }
         }
         Ok(())
@@ -546,4 +560,116 @@ fn a_snapshot_or_rollback_that_fails_leaves_one_state_and_never_a_mixture() {
         }
     }
     assert!(poisoned.values().all(|&times| times > 0), "{poisoned:?}");
+}
+
+#[test]
+fn snapshots_can_be_deleted_on_a_full_disk_and_what_only_they_had_comes_back() {
+    for slack in [0, 12 << 10, 300 << 10] {
+        for refused_at in 0..3 {
+            let context = format!("{slack} bytes free, refused at {refused_at}");
+            let (folder, pool) = new_pool(&small());
+            let volume = pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+            let (mut now, mut held) = (vec![0; BLOCKS], Vec::new());
+            let mut seed = 0;
+            // Everything is written anew between two snapshots.
+            for number in 0..4 {
+                for (block, content) in now.iter_mut().enumerate() {
+                    seed += 1;
+                    volume.write_at((block * CHUNK) as u64, &bytes(seed), false).unwrap();
+                    *content = seed;
+                }
+                if number < 3 {
+                    pool.snapshot(&format!("main@s{number}"), 0, false).unwrap();
+                    held.push(now.clone());
+                }
+            }
+            volume.flush().unwrap();
+            folder.set_capacity(Some(folder.used_bytes() + slack));
+            for (block, content) in now.iter_mut().enumerate() {
+                let done = volume.write_at((block * CHUNK) as u64, &bytes(seed + 1), false);
+                match done {
+                    Ok(()) => (seed, *content) = (seed + 1, seed + 1),
+                    Err(BlockError::NoSpace(_)) => break,
+                    Err(error) => panic!("{context}: {error}"),
+                }
+            }
+            if refused_at > 0 {
+                let kinds = [OpKind::Reserve, OpKind::Write];
+                folder.fail_once(&kinds, refused_at, FaultKind::Enospc);
+            }
+            let full = folder.used_bytes();
+            for (number, contents) in held.iter().enumerate() {
+                let name = format!("main@s{number}");
+                // What was refused once has changed nothing, and may be tried again.
+                let done = (0..3).find_map(|_| match pool.delete_snapshot(&name) {
+                    Err(PoolError::NoSpace(_)) => {
+                        assert_holds(&pool, &name, contents, &context);
+                        None
+                    }
+                    done => Some(done),
+                });
+                let done = done.unwrap_or_else(|| panic!("{context}: {name} cannot be deleted"));
+                done.unwrap_or_else(|error| panic!("{context}: {name}: {error}"));
+                let gone = (0..2000).find_map(|_| match pool.give_up_deleted(40_000) {
+                    Err(PoolError::NoSpace(_)) | Ok(false) => None,
+                    done => Some(done),
+                });
+                let gone = gone.unwrap_or_else(|| panic!("{context}: {name} never goes"));
+                assert!(gone.unwrap_or_else(|error| panic!("{context}: {name}: {error}")));
+                assert_holds(&pool, "main", &now, &context);
+            }
+            idle(&pool);
+            assert!(folder.used_bytes() < full / 2, "{context}: {full} before");
+            for content in &mut now[..200] {
+                seed += 1;
+                *content = seed;
+            }
+            for (block, content) in now[..200].iter().enumerate() {
+                let done = volume.write_at((block * CHUNK) as u64, &bytes(*content), false);
+                done.unwrap_or_else(|error| panic!("{context}: afterwards: {error}"));
+            }
+            assert_holds(&pool, "main", &now, &context);
+            drop(volume);
+            pool.close().unwrap();
+            assert_sound(&folder, &context);
+        }
+    }
+}
+
+#[test]
+fn of_what_remaining_snapshots_pin_pages_in_which_nothing_lives_come_back() {
+    let (folder, pool) = new_pool(&small());
+    let blocks = 2 * BLOCKS;
+    let volume = pool.create_volume("main", ByteSize((blocks * CHUNK) as u64)).unwrap();
+    let (mut now, mut seed, mut held) = (vec![0; blocks], 0, Vec::new());
+    let mut random = SplitMix64::new(1);
+    for number in 0..12 {
+        for (block, content) in now.iter_mut().enumerate() {
+            if number == 0 || random.chance(1, 2) {
+                seed += 1;
+                *content = seed;
+                volume.write_at((block * CHUNK) as u64, &bytes(seed), false).unwrap();
+            }
+        }
+        pool.snapshot(&format!("main@s{number}"), 0, false).unwrap();
+        held.push(now.clone());
+    }
+    for number in 1..11 {
+        pool.delete_snapshot(&format!("main@s{number}")).unwrap();
+    }
+    idle(&pool);
+    // No record can be moved: containers that two snapshots are all over have dead ones between.
+    let status = pool.status().unwrap();
+    assert!(status.stored_over_live() < 1.5, "{}", status.stored_over_live());
+    assert!(status.activity.punched_bytes > status.live_bytes / 2, "{:?}", status.activity);
+    for number in [0, 11] {
+        let mut found = vec![0; blocks * CHUNK];
+        pool.volume(&format!("main@s{number}")).unwrap().read_at(0, &mut found).unwrap();
+        for (block, (found, seed)) in found.chunks(CHUNK).zip(&held[number]).enumerate() {
+            assert!(found == bytes(*seed), "block {block} of s{number} differs");
+        }
+    }
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "punched");
 }

@@ -1,0 +1,90 @@
+//! Containers that snapshots refer to: nothing of them can be moved, as pages of snapshots never
+//! change.
+//! Room: onefold-pool.
+//! In: what passes over the maps found. Out: how much is dead there, and pages of it given back
+//! where they lie once that is too much.
+//! Source: ARCHITECTURE.md, section 5, "What snapshots refer to stays where it is".
+//! Cost: a pass over the maps and a checkpoint each time that this gives pages back.
+
+use std::collections::HashSet;
+
+use onefold_block::ContainerId;
+
+use crate::container::table::{ContainerInfo, ContainerTable, SpaceTotals};
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::map::PAGE_BYTES;
+use crate::reclaim::{BackgroundStep, Reclaim};
+
+/// Containers that were found to be referred to by snapshots. Some may be that no longer.
+#[derive(Default)]
+pub struct Pinned {
+    containers: HashSet<ContainerId>,
+    /// Volumes and snapshots that had gone when these were last forgotten.
+    at: u64,
+    /// Dead bytes of these that were left when pages were last given back.
+    left: u64,
+}
+
+impl Pinned {
+    /// Which they are.
+    pub const fn containers(&self) -> &HashSet<ContainerId> {
+        &self.containers
+    }
+
+    /// A pass over all maps found these, too.
+    pub fn extend(&mut self, found: HashSet<ContainerId>) {
+        self.containers.extend(found);
+    }
+
+    /// Dead bytes of what is still there, after so many volumes and snapshots have gone. Each of
+    /// these may have pinned something, so that it is to be found out again.
+    pub fn look(&mut self, table: &ContainerTable, gone: u64) -> u64 {
+        if self.at != gone {
+            *self = Self { at: gone, ..Self::default() };
+        }
+        self.containers.retain(|&id| table.get(id).is_some());
+        self.dead_bytes(table)
+    }
+
+    fn dead_bytes(&self, table: &ContainerTable) -> u64 {
+        self.containers.iter().filter_map(|&id| table.get(id)).map(ContainerInfo::dead_bytes).sum()
+    }
+
+    /// Whether so many dead bytes are enough more than the last time.
+    pub const fn is_worth_punching(&self, dead_bytes: u64, worth: u64) -> bool {
+        dead_bytes > self.left + worth
+    }
+}
+
+impl Inner {
+    /// What is dead beside what snapshots refer to is worth a pass over the maps from so much on.
+    pub fn worth_punching(&self, totals: &SpaceTotals) -> u64 {
+        (totals.stored_bytes / 16).max(self.slack_bytes())
+    }
+
+    /// Give back pages of what snapshots pin, as far as at least half of what a container takes is
+    /// dead: nothing is shared any more of what is punched. True, as it is done at once.
+    pub fn punch_pinned(
+        &self,
+        reclaim: &mut Reclaim,
+        step: &mut BackgroundStep,
+    ) -> Result<bool, PoolError> {
+        let look = |pinned: &Pinned| {
+            let engine = self.engine();
+            (pinned.dead_bytes(&engine.table), self.worth_punching(&engine.table.totals()))
+        };
+        let (before, worth) = look(&reclaim.pinned);
+        let pinned = &reclaim.pinned.containers;
+        self.punch_of(&mut reclaim.punching, &|id, info| {
+            pinned.contains(&id) && info.dead_bytes() >= info.stored_bytes() / 2
+        })?;
+        let (after, _) = look(&reclaim.pinned);
+        let back = before.saturating_sub(after);
+        // The maps were read, whatever came of it.
+        step.work_bytes += back.max(self.map.stats().pages * PAGE_BYTES as u64);
+        // A pass takes so many containers; it goes on as long as that gives enough.
+        reclaim.pinned.left = if back < worth { after } else { 0 };
+        Ok(true)
+    }
+}
