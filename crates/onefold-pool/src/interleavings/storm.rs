@@ -3,10 +3,11 @@
 //! with what is left, and so on.
 //! Room: onefold-pool.
 //!
-//! Writers, readers, trims, flushes, checkpoints, reclaim, deduplication in the background, and
-//! snapshots that are made and deleted are always among the operations. After each cut every block
-//! must hold one of the states that it had since it was last durable, snapshots what they were,
-//! and now and then a check of the whole pool must find nothing. A failure names the seed of its
+//! Writers, readers, trims, flushes, checkpoints, reclaim, deduplication in the background, scrubs,
+//! and snapshots and clones that are made, written to, rolled back to and deleted are always among
+//! the operations. After each cut every block must hold one of the states that it had since it was
+//! last durable, snapshots what they were, nothing may be missing that was not being deleted, and
+//! now and then a check of the whole pool must find nothing. A failure names the seed of its
 //! life: `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts
 //! there are.
 
@@ -14,13 +15,13 @@ use std::collections::BTreeMap;
 
 use onefold_block::interleave::{PointFolder, Switches, run};
 use onefold_block::{
-    BlockDevice, BlockError, ByteSize, ChunkSize, CrashMode, FaultKind, OpKind, SimFolder,
-    SplitMix64,
+    BlockDevice, BlockError, ByteSize, ChunkSize, CrashMode, FaultKind, Folder as _, OpKind,
+    SimFolder, SplitMix64,
 };
 use onefold_content::Compression;
 
 use crate::{Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings};
-use crate::{SpaceTarget, Thoroughness, Volume};
+use crate::{Scrubber, SpaceTarget, Thoroughness, Volume};
 
 const CHUNK: usize = 16 << 10;
 const BLOCKS: u64 = 240;
@@ -54,23 +55,75 @@ enum Deed {
     Deduplicate(u64, Thoroughness),
     /// Make the snapshot of this number, or delete it if it is there.
     Snapshot(u64),
+    /// Let the volume be what this snapshot is.
+    Rollback(u64),
+    /// Make a clone of this snapshot.
+    Clone(u64),
+    /// Write one block of it.
+    WriteClone(u64, u64, u64),
+    DeleteClone(u64),
+    /// Read what is in so many containers after this one.
+    Scrub(u32, usize),
 }
 
-/// Numbers of snapshots that each of the two makes and deletes.
+/// Numbers of snapshots that each of the two makes and deletes; each has one clone at most.
 const SNAPSHOTS: u64 = 3;
 
 fn snapshot_name(number: u64) -> String {
     format!("main@s{number}")
 }
 
+fn clone_name(number: u64) -> String {
+    format!("clone{number}")
+}
+
+/// For one whom the other one forestalled, nothing is left to do.
+fn unless_forestalled(done: Result<(), PoolError>) -> Result<(), BlockError> {
+    match done {
+        Err(
+            PoolError::NoSnapshot { .. }
+            | PoolError::NoVolume { .. }
+            | PoolError::VolumeExists(_)
+            | PoolError::SnapshotNeeded { .. },
+        ) => Ok(()),
+        done => done.map_err(BlockError::from),
+    }
+}
+
 impl Deed {
-    /// A deed of one of the two, who keeps to its own stripes.
-    fn draw(random: &mut SplitMix64, role: u64, unique: &mut u64) -> Self {
+    /// A deed about the snapshot of this number, if it is there, or its clone.
+    fn of_snapshot(
+        random: &mut SplitMix64,
+        number: u64,
+        unique: &mut u64,
+        known: &Known<'_>,
+    ) -> Self {
+        let there = known.snapshots.contains_key(&snapshot_name(number));
+        let cloned = known.clones.contains_key(&clone_name(number));
+        match (random.below(5), there) {
+            (0, _) if cloned => Self::DeleteClone(number),
+            (1..=2, _) if cloned => {
+                *unique += 1;
+                Self::WriteClone(number, random.below(BLOCKS), SHARED + *unique)
+            }
+            (0..=2, true) if !cloned => Self::Clone(number),
+            (3, true) => Self::Rollback(number),
+            _ => Self::Snapshot(number),
+        }
+    }
+
+    /// A deed of one of the two, who keeps to its own stripes, snapshots and clones.
+    fn draw(random: &mut SplitMix64, role: u64, unique: &mut u64, known: &Known<'_>) -> Self {
         let stripe = random.below(BLOCKS / STRIPE / 2) * 2 + role;
         let len = 1 + random.below(STRIPE);
         let first = stripe * STRIPE + random.below(STRIPE - len + 1);
-        match random.below(22) {
+        match random.below(26) {
             20..=21 => Self::Snapshot(2 * random.below(SNAPSHOTS) + role),
+            22..=24 => {
+                let number = 2 * random.below(SNAPSHOTS) + role;
+                Self::of_snapshot(random, number, unique, known)
+            }
+            25 => Self::Scrub(random.below(40) as u32, 1 + random.below(4) as usize),
             0..=8 => {
                 let mut content = |_| {
                     if random.chance(1, 4) {
@@ -119,14 +172,32 @@ impl Deed {
             }
             Self::Snapshot(number) => {
                 let name = snapshot_name(*number);
-                let done = match pool.snapshot(&name, 0, false) {
+                unless_forestalled(match pool.snapshot(&name, 0, false) {
                     Err(PoolError::VolumeExists(_)) => pool.delete_snapshot(&name),
                     done => done,
-                };
-                match done {
-                    // The other one made or deleted it meanwhile.
-                    Err(PoolError::NoSnapshot { .. } | PoolError::VolumeExists(_)) => {}
-                    done => done.map_err(BlockError::from)?,
+                })?;
+            }
+            Self::Rollback(number) => {
+                pool.rollback(&snapshot_name(*number)).map_err(BlockError::from)?;
+            }
+            Self::Clone(number) => {
+                let (of, name) = (snapshot_name(*number), clone_name(*number));
+                pool.clone_snapshot(&of, &name, 0).map_err(BlockError::from)?;
+            }
+            Self::WriteClone(number, block, content) => {
+                let clone = pool.volume(&clone_name(*number)).map_err(BlockError::from)?;
+                clone.write_at(at(*block), &chunk(*content), false)?;
+            }
+            Self::DeleteClone(number) => {
+                pool.delete_volume(&clone_name(*number)).map_err(BlockError::from)?;
+            }
+            Self::Scrub(after, steps) => {
+                let mut scrubber = Scrubber::after(*after);
+                for _ in 0..*steps {
+                    let Some(found) = scrubber.step(pool).map_err(BlockError::from)? else { break };
+                    if found.problems_total > 0 || found.blocks_total > 0 {
+                        return Err(BlockError::Corrupt(format!("{found:?}")));
+                    }
                 }
             }
         }
@@ -135,8 +206,23 @@ impl Deed {
 
     /// Whether all that was acknowledged before is durable once this has succeeded.
     const fn is_durable(&self) -> bool {
-        matches!(self, Self::Flush | Self::Checkpoint | Self::Maintain)
+        matches!(self, Self::Flush | Self::Checkpoint | Self::Maintain | Self::Rollback(_))
     }
+
+    /// The snapshot or clone that it makes or deletes.
+    fn makes_or_deletes(&self) -> Option<String> {
+        match self {
+            Self::Snapshot(number) => Some(snapshot_name(*number)),
+            Self::Clone(number) | Self::DeleteClone(number) => Some(clone_name(*number)),
+            _ => None,
+        }
+    }
+}
+
+/// What there is that deeds can be about.
+struct Known<'a> {
+    snapshots: &'a BTreeMap<String, Vec<u64>>,
+    clones: &'a BTreeMap<String, Model>,
 }
 
 fn chunk(seed: u64) -> Vec<u8> {
@@ -148,10 +234,15 @@ struct Model(Vec<Vec<u64>>);
 
 impl Model {
     fn new() -> Self {
-        Self(vec![vec![0]; BLOCKS as usize])
+        Self::of(&[0; BLOCKS as usize])
     }
 
-    /// A deed is about to change these.
+    /// Each block has one state.
+    fn of(contents: &[u64]) -> Self {
+        Self(contents.iter().map(|&content| vec![content]).collect())
+    }
+
+    /// A deed is about to change these blocks of the volume.
     fn expect(&mut self, deed: &Deed) {
         let (first, contents) = match deed {
             Deed::Write(first, contents) => (*first, contents.clone()),
@@ -172,6 +263,13 @@ impl Model {
         for (states, &mark) in self.0.iter_mut().zip(marks) {
             states.drain(..mark - 1);
         }
+    }
+
+    /// Which of its states each block holds.
+    fn which_of_all(&self, volume: &Volume, context: &str) -> Vec<u64> {
+        let found = read_all(volume, context);
+        let found = found.iter().enumerate();
+        found.map(|(block, found)| self.which(block, found, context)).collect()
     }
 
     /// Which of its states a block holds.
@@ -204,6 +302,10 @@ struct Life {
     model: Model,
     /// What snapshots hold for ever.
     snapshots: BTreeMap<String, Vec<u64>>,
+    /// What clones hold.
+    clones: BTreeMap<String, Model>,
+    /// What the last two deeds were to make or delete, and what is in it then.
+    doubts: BTreeMap<String, Vec<u64>>,
     random: SplitMix64,
     unique: u64,
     /// What happened so far.
@@ -224,6 +326,10 @@ struct Tally {
     found: u64,
     /// Snapshots made.
     snapshots: u64,
+    /// Clones made.
+    clones: u64,
+    /// Rollbacks that came to their end.
+    rollbacks: u64,
 }
 
 impl Life {
@@ -241,8 +347,9 @@ impl Life {
         pool.checkpoint().unwrap();
         let random = SplitMix64::new(seed);
         let (model, tally) = (Model::new(), Tally::default());
-        let (snapshots, unique) = (BTreeMap::new(), seed << 32);
-        Self { sim, pool, volume, model, snapshots, random, unique, tally }
+        let (snapshots, clones, doubts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let unique = seed << 32;
+        Self { sim, pool, volume, model, snapshots, clones, doubts, random, unique, tally }
     }
 
     /// One time in two the disk has room for all, else for little more than it holds; writers keep
@@ -261,12 +368,11 @@ impl Life {
 
     /// Two deeds at once.
     fn pair(&mut self, context: &str) {
-        let mut draw = |role| Deed::draw(&mut self.random, role, &mut self.unique);
+        let known = Known { snapshots: &self.snapshots, clones: &self.clones };
+        let mut draw = |role| Deed::draw(&mut self.random, role, &mut self.unique, &known);
         let deeds = [draw(0), draw(1)];
         let marks = self.model.marks();
-        for deed in &deeds {
-            self.model.expect(deed);
-        }
+        self.expect(&deeds);
         let to_second = 1 + self.random.below(POINTS) as usize;
         let back = self.random.chance(2, 3).then(|| 1 + self.random.below(POINTS) as usize);
         let switches = Switches { to_second, back };
@@ -279,17 +385,117 @@ impl Life {
         if deeds.iter().zip(&results).any(|(deed, result)| deed.is_durable() && result.is_ok()) {
             self.model.durable_from(&marks);
         }
+        let is_rollback = |deed: &Deed| matches!(deed, Deed::Rollback(_));
+        let rolled = deeds.iter().any(is_rollback);
+        let all_back = deeds.iter().zip(&results).all(|(deed, r)| !is_rollback(deed) || r.is_ok());
         for (deed, result) in deeds.iter().zip(results) {
             match result {
+                // A read beside a rollback is of before or after it.
+                Ok(_) if rolled => {}
                 Ok(found) => self.done(deed, &found, &context),
+                Err(_) if rolled && self.pool.inner.poison.get().is_some() => {
+                    // A rollback was cut short for want of space: the pool is to be opened again.
+                    self.tally.refused += 1;
+                    self.sim.crash_at(self.sim.op_count());
+                    let _ = self.sim.open("journal").map(|journal| journal.sync());
+                    assert!(self.sim.has_crashed(), "{context}");
+                }
                 Err(BlockError::NoSpace(_)) => self.refused(deed, &context),
                 Err(_) if self.sim.has_crashed() => {}
                 Err(error) => panic!("{context}: {deed:?}: {error}"),
             }
         }
-        if deeds.iter().any(|deed| matches!(deed, Deed::Snapshot(_))) && !self.sim.has_crashed() {
-            self.look_at_snapshots(&context);
+        if self.sim.has_crashed() {
+            return;
         }
+        if deeds.iter().any(|deed| deed.makes_or_deletes().is_some()) {
+            self.look_at_snapshots(&context);
+            self.look_at_clones(&context);
+        }
+        // A snapshot that was made beside it may be of before.
+        if rolled && !self.sim.has_crashed() {
+            self.rolled_back(&deeds, all_back, &context);
+        }
+    }
+
+    /// What the snapshot of this number holds.
+    fn held(&self, number: u64) -> &[u64] {
+        &self.snapshots[&snapshot_name(number)]
+    }
+
+    /// Two deeds are about to be done.
+    fn expect(&mut self, deeds: &[Deed; 2]) {
+        self.doubts.clear();
+        for deed in deeds {
+            self.model.expect(deed);
+            if let Some(name) = deed.makes_or_deletes() {
+                let cloned = if let Deed::Clone(number) = deed { self.held(*number) } else { &[] };
+                let cloned = cloned.to_vec();
+                self.doubts.insert(name, cloned);
+            }
+            if let Deed::Rollback(number) = deed {
+                let held = &self.snapshots[&snapshot_name(*number)];
+                for (states, content) in self.model.0.iter_mut().zip(held) {
+                    states.push(*content);
+                }
+            }
+            if let Deed::WriteClone(number, block, content) = deed
+                && let Some(model) = self.clones.get_mut(&clone_name(*number))
+            {
+                model.0[*block as usize].push(*content);
+            }
+        }
+    }
+
+    /// After rollbacks every block is what the snapshot was, or what was written beside them: if
+    /// they were done and nothing else changed anything, durably so.
+    fn rolled_back(&mut self, deeds: &[Deed; 2], done: bool, context: &str) {
+        let now = self.model.which_of_all(&self.volume, context);
+        let alone = deeds.iter().all(|deed| match deed {
+            Deed::Rollback(number) => self.held(*number) == now,
+            Deed::Write(..) | Deed::Trim(..) => false,
+            _ => true,
+        });
+        let durable = done && alone;
+        self.tally.rollbacks += u64::from(durable);
+        for (states, now) in self.model.0.iter_mut().zip(now) {
+            if durable {
+                states.clear();
+            }
+            states.push(now);
+        }
+    }
+
+    /// Every clone is there unless it was being deleted, and each block of it holds what it did or
+    /// what was written to it since.
+    fn look_at_clones(&mut self, context: &str) {
+        let mut held = BTreeMap::new();
+        for clone in self.pool.volumes() {
+            let name = clone.name();
+            if name == "main" {
+                continue;
+            }
+            let context = format!("{context}, {name}");
+            let model = match self.clones.remove(&name) {
+                Some(model) => model,
+                None => Model::of(self.doubts.get(&name).expect("it was being made")),
+            };
+            let mut found = vec![0; BLOCKS as usize * CHUNK];
+            if let Err(error) = clone.read_at(0, &mut found) {
+                assert!(self.sim.has_crashed(), "{context}: {error}");
+                return;
+            }
+            for (block, found) in found.chunks(CHUNK).enumerate() {
+                model.which(block, found, &context);
+            }
+            held.insert(name, model);
+        }
+        for name in self.clones.keys() {
+            assert!(self.doubts.contains_key(name), "{context}: {name} is gone");
+        }
+        let new = held.keys().filter(|name| self.doubts.contains_key(*name)).count();
+        self.tally.clones += new as u64;
+        self.clones = held;
     }
 
     /// Every snapshot is what it was; one that is new holds of each block a state that the volume
@@ -318,6 +524,9 @@ impl Life {
                 None => found.map(|(block, it)| self.model.which(block, it, &context)).collect(),
             };
             held.insert(name, contents);
+        }
+        for name in self.snapshots.keys().filter(|name| !held.contains_key(*name)) {
+            assert!(self.doubts.contains_key(name), "{context}: {name} is gone");
         }
         self.tally.snapshots +=
             held.keys().filter(|n| !self.snapshots.contains_key(*n)).count() as u64;
@@ -381,15 +590,14 @@ impl Life {
             pool.fill_index_beside();
         }
         let volume = pool.volume("main").unwrap_or_else(|error| panic!("{context}: {error}"));
-        let mut states = Vec::new();
-        for (block, found) in read_all(&volume, &context).iter().enumerate() {
-            let state = self.model.which(block, found, &context);
-            states.push(state);
-        }
+        let states = self.model.which_of_all(&volume, &context);
         let mut life = Self { sim, pool, volume, ..self };
         life.look_at_snapshots(&context);
-        for (states, state) in life.model.0.iter_mut().zip(states) {
-            *states = vec![state];
+        life.look_at_clones(&context);
+        life.model = Model::of(&states);
+        for (name, model) in &mut life.clones {
+            let clone = life.pool.volume(name).unwrap_or_else(|e| panic!("{context}: {e}"));
+            *model = Model::of(&model.which_of_all(&clone, &context));
         }
         life
     }
@@ -429,7 +637,7 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         println!("{:?}", live(seed, CUTS_PER_LIFE));
         return;
     }
-    let wanted = number("ONEFOLD_CRASH_CUTS").unwrap_or(600);
+    let wanted = number("ONEFOLD_CRASH_CUTS").unwrap_or(400);
     let mut all = Tally::default();
     for seed in number("ONEFOLD_STORM_FROM").unwrap_or(0).. {
         let one = live(seed, CUTS_PER_LIFE.min(wanted - all.cuts));
@@ -440,6 +648,8 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         all.punched += one.punched;
         all.found += one.found;
         all.snapshots += one.snapshots;
+        all.clones += one.clones;
+        all.rollbacks += one.rollbacks;
         if all.cuts >= wanted {
             break;
         }
@@ -449,4 +659,5 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
     assert!(all.moved > 0, "nothing was ever moved: {all:?}");
     assert!(all.punched > 0, "nothing was ever punched: {all:?}");
     assert!(all.found > 0, "nothing was ever found in the background: {all:?}");
+    assert!(all.clones > 0 && all.rollbacks > 0, "no clone or no rollback: {all:?}");
 }
