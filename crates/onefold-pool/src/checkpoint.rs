@@ -16,7 +16,9 @@ use crate::container::table::{ContainerInfo, FrozenTable};
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::superblock::{KIND_SNAPSHOT, KIND_VOLUME, SNAPSHOTS, Superblock, VolumeRecord};
+use crate::format::superblock::{
+    KIND_SNAPSHOT, KIND_VOLUME, SEALED_IN_JOURNAL, SNAPSHOTS, Superblock, VolumeRecord,
+};
 use crate::journal::Witness;
 use crate::map::{self, Share};
 use crate::open::SUPER_FILES;
@@ -168,6 +170,7 @@ impl Inner {
         media.write(0, &bytes)?;
         media.sync()?;
         flusher.sequence = sequence;
+        flusher.tells_sealed = true;
         let witness = Witness::new(Arc::clone(media), bytes.len() as u64);
         // It counts from here on, and does not know the containers that go: to go on with them, as
         // after a checkpoint that could not be written, is possible no more. A file system that
@@ -259,6 +262,7 @@ impl Inner {
             |v: &VolumeRecord| v.kind != KIND_VOLUME || v.origin != 0 || v.parent != 0;
         let mut features = self.features;
         features.must_refuse &= !SNAPSHOTS;
+        features.must_refuse |= SEALED_IN_JOURNAL;
         if volumes.iter().any(of_snapshots) {
             features.must_refuse |= SNAPSHOTS;
         }

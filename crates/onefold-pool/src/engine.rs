@@ -155,6 +155,8 @@ pub(crate) struct Flusher {
     pub pending: Entries,
     /// Commits up to this one are durable.
     pub durable: u64,
+    /// Whether the newest checkpoint says that frames may tell of sealed containers.
+    pub tells_sealed: bool,
 }
 
 /// A volume, shared by all who have it open.

@@ -11,7 +11,7 @@ use crate::container::open::OpenContainer;
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner};
 use crate::error::PoolError;
-use crate::format::frame::Entries;
+use crate::format::frame::{Entries, SEALED_BYTES, Sealed};
 use crate::format::superblock::Superblock;
 use crate::journal;
 use crate::open::SUPER_FILES;
@@ -42,11 +42,15 @@ impl Inner {
     }
 
     pub fn make_durable(&self, flusher: &mut Flusher, taken: &Taken) -> Result<(), PoolError> {
-        let result = self.sync_containers(&taken.containers).and_then(|()| {
+        let containers = taken.sealed.iter().chain(&taken.filling);
+        let result = self.sync_containers(containers).and_then(|()| {
             if flusher.pending.is_empty() {
                 return Ok(());
             }
-            flusher.journal.append(&flusher.pending)?;
+            let before = flusher.pending.len_bytes();
+            taken.told.iter().for_each(|sealed| flusher.pending.sealed(sealed));
+            let appended = flusher.journal.append(&flusher.pending);
+            appended.inspect_err(|_| flusher.pending.truncate(before))?;
             flusher.pending = Entries::default();
             Ok(())
         });
@@ -66,7 +70,10 @@ impl Inner {
         settled.map_err(|error| self.poison_unless_no_space(error))
     }
 
-    fn sync_containers(&self, containers: &[Arc<OpenContainer>]) -> Result<(), PoolError> {
+    fn sync_containers<'a>(
+        &self,
+        containers: impl Iterator<Item = &'a Arc<OpenContainer>>,
+    ) -> Result<(), PoolError> {
         for container in containers {
             if container.is_sealed() {
                 self.write_out(container)?;
@@ -177,30 +184,41 @@ fn older_len(media: &dyn Media, name: &str) -> Result<u64, PoolError> {
 
 /// What a flush took from the engine, to make it durable.
 pub(crate) struct Taken {
-    containers: Vec<Arc<OpenContainer>>,
+    sealed: Vec<Arc<OpenContainer>>,
+    /// What the journal shall say of them: nothing, where that may not be or has no room.
+    told: Vec<Sealed>,
+    /// Containers that were still being filled.
+    filling: Vec<Arc<OpenContainer>>,
     generation: u64,
 }
 
 impl Inner {
     pub fn take(&self, engine: &mut Engine, flusher: &mut Flusher) -> Taken {
-        let mut containers = std::mem::take(&mut engine.unsynced);
-        containers.extend(engine.open.clone());
-        containers.extend(engine.moving.clone());
+        let sealed = std::mem::take(&mut engine.unsynced);
+        let filling = engine.open.iter().chain(&engine.moving).cloned().collect();
         if !engine.entries.is_empty() {
             engine.space.frame_begins();
             flusher.pending.append(&mut engine.entries);
         }
+        let mut told = Vec::new();
+        // What opening is not told it finds out by reading the containers.
+        let bytes = (sealed.len() * SEALED_BYTES) as u64;
+        let frame = !flusher.pending.is_empty() && flusher.tells_sealed;
+        if frame && engine.space.journal_has_room(bytes) {
+            told.extend(sealed.iter().filter_map(|container| engine.table.sealed(container.id())));
+            engine.space.journal_took((told.len() * SEALED_BYTES) as u64);
+        }
         if let Some(kept) = self.kept.get() {
             kept.changes().taken();
         }
-        Taken { containers, generation: engine.generation }
+        Taken { sealed, told, filling, generation: engine.generation }
     }
 }
 
 impl Taken {
     /// Return sealed containers that did not become durable; the open ones were never taken away.
     pub fn put_back(&self, engine: &mut Engine) {
-        let sealed = self.containers.iter().filter(|container| container.is_sealed());
-        engine.unsynced.extend(sealed.cloned());
+        engine.space.journal_gave_back((self.told.len() * SEALED_BYTES) as u64);
+        engine.unsynced.extend_from_slice(&self.sealed);
     }
 }

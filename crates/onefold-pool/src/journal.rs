@@ -13,7 +13,9 @@ use std::sync::Arc;
 use onefold_block::{Media, MediaError, data_end};
 
 use crate::error::PoolError;
-use crate::format::frame::{self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::format::frame::{
+    self, ALIGN_BYTES, Change, Entries, HEADER_BYTES, PAYLOAD_BYTES_MAX, Sealed,
+};
 use crate::format::witness::{
     WITNESS_BYTES, decode_witness, encode_witness, is_damaged, witness_at,
 };
@@ -86,6 +88,8 @@ impl Witness {
 /// What a scan of the journal found.
 #[derive(Debug, Default)]
 pub struct Replay {
+    /// Containers that are sealed, and were durable before a frame was.
+    pub sealed: Vec<Sealed>,
     /// Number of the next frame.
     pub next_number: u64,
     /// Where the next frame begins.
@@ -205,10 +209,11 @@ pub fn replay(
             break;
         }
         refuse_other_version(&frame)?;
-        let changes = frame::decode_changes(frame.payload).ok_or_else(|| {
+        let contents = frame::decode_contents(frame.payload).ok_or_else(|| {
             PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
         })?;
-        changes.into_iter().try_for_each(&mut *on_change)?;
+        contents.changes.into_iter().try_for_each(&mut *on_change)?;
+        found.sealed.extend(contents.sealed);
         found.next_number += 1;
         found.end_bytes += frame_len;
     }
@@ -263,7 +268,8 @@ pub fn changes_at(media: &dyn Media, at: u64) -> Result<Vec<Change>, PoolError> 
     let whole = read_frame(media, at, media.len()?, &mut buffer)?;
     let frame = whole.and_then(|_| frame::decode(&buffer));
     frame
-        .and_then(|frame| frame::decode_changes(frame.payload))
+        .and_then(|frame| frame::decode_contents(frame.payload))
+        .map(|contents| contents.changes)
         .ok_or_else(|| PoolError::corrupt("journal", at, "a frame's entries make no sense"))
 }
 

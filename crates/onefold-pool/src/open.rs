@@ -21,7 +21,9 @@ use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::frame::Entries;
-use crate::format::superblock::{Features, KIND_SNAPSHOT, Superblock, VolumeRecord};
+use crate::format::superblock::{
+    Features, KIND_SNAPSHOT, SEALED_IN_JOURNAL, Superblock, VolumeRecord,
+};
 use crate::format::{FORMAT_VERSION, check_version};
 use crate::handover::Kept;
 use crate::handover::generation::{OpenGeneration, open_generation};
@@ -86,7 +88,7 @@ pub(crate) fn create(
     let superblock = Superblock {
         sequence: 1,
         identity,
-        features: Features::default(),
+        features: Features { must_refuse: SEALED_IN_JOURNAL, ..Features::default() },
         settings: *settings,
         next_container: 1,
         next_volume: 1,
@@ -383,6 +385,7 @@ pub(crate) fn assemble(
         sequence: superblock.sequence,
         pending: Entries::default(),
         durable: 0,
+        tells_sealed: superblock.features.must_refuse & SEALED_IN_JOURNAL != 0,
     };
     Inner {
         settings,

@@ -33,6 +33,10 @@ impl Inner {
             self.redo(&mut engine, change, first_unknown, &mut orphans)
         })?;
         refuse_other_epoch(&replay, sequence, damage)?;
+        for sealed in &replay.sealed {
+            engine.know(sealed.id, first_unknown);
+            engine.table.seal(sealed.id, sealed.len_bytes, sealed.chunks);
+        }
         let witness = flusher.journal.witness();
         refuse_lost_frames(&replay, witness.frames(sequence))?;
         if let Some(at) = replay.torn_at
@@ -153,7 +157,8 @@ impl Inner {
         tally.release(engine, &volume)
     }
 
-    /// Seal the containers that were open when the pool stopped. True if there were any.
+    /// Seal the containers that were open when the pool stopped, or were sealed after the last
+    /// frame. True if there were any.
     fn seal_left_open(&self, engine: &mut Engine, sequence: u64) -> Result<bool, PoolError> {
         let left: Vec<(ContainerId, u64)> = engine
             .table

@@ -14,6 +14,9 @@ use crate::pool::Pool;
 /// Journal entries in memory, in bytes, after which they are flushed: a flush that somebody waits
 /// for should have little left to do.
 const ENTRIES_BYTES_MAX: usize = 1 << 20;
+/// Sealed containers that are not known to be durable, after which they are flushed: whoever opens
+/// the pool after a kill reads them.
+const UNSYNCED_MAX: usize = 64;
 
 /// Calls for somebody who does what has piled up.
 #[derive(Default)]
@@ -52,7 +55,7 @@ impl Pool {
         if inner.map.is_half_dirty() {
             return inner.checkpoint_if(|_| inner.map.is_half_dirty());
         }
-        if inner.entries_bytes() > ENTRIES_BYTES_MAX / 2 {
+        if inner.has_piled_up(2) {
             return inner.flush();
         }
         Ok(())
@@ -66,18 +69,20 @@ impl Inner {
             // One writer writes the checkpoint for all that wait for it.
             return self.checkpoint_if(|_| self.map.is_too_dirty());
         }
-        let entries_bytes = self.entries_bytes();
-        if entries_bytes > ENTRIES_BYTES_MAX {
+        if self.has_piled_up(1) {
             return self.flush();
         }
-        if entries_bytes > ENTRIES_BYTES_MAX / 2 || self.map.is_half_dirty() {
+        if self.has_piled_up(2) || self.map.is_half_dirty() {
             self.relief.call();
         }
         Ok(())
     }
 
-    fn entries_bytes(&self) -> usize {
-        self.engine().entries.len_bytes()
+    /// Whether such a part of what may wait for a flush does.
+    fn has_piled_up(&self, part: usize) -> bool {
+        let engine = self.engine();
+        engine.entries.len_bytes() > ENTRIES_BYTES_MAX / part
+            || engine.unsynced.len() > UNSYNCED_MAX / part
     }
 }
 
@@ -168,7 +173,7 @@ mod tests {
             volume.write_at(written % 4000 * 2 * CHUNK as u64, &[7; CHUNK], false).unwrap();
             written += 1;
         }
-        let entries = || pool.inner.entries_bytes();
+        let entries = || pool.inner.engine().entries.len_bytes();
         assert!((ENTRIES_BYTES_MAX / 2..ENTRIES_BYTES_MAX).contains(&entries()), "{}", entries());
         let flushes = pool.activity().flushes;
         pool.relieve().unwrap();

@@ -77,6 +77,16 @@ impl Space {
         Ok(())
     }
 
+    /// Whether there is space for so many bytes more of entries without asking the media.
+    pub fn journal_has_room(&self, bytes: u64) -> bool {
+        self.journal_lacks(bytes, Purpose::Release).is_empty()
+    }
+
+    /// Entries were not written after all.
+    pub fn journal_gave_back(&mut self, bytes: u64) {
+        self.journal_used -= bytes;
+    }
+
     /// Entries were accepted.
     pub fn journal_took(&mut self, bytes: u64) {
         self.journal_used += bytes;

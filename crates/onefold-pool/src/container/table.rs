@@ -15,6 +15,7 @@ use crate::error::PoolError;
 use crate::format::container_table::{
     self, ContainerRecord, PUNCH_BYTES, RECORDS_PER_PAGE, REFERENCES_MAX, RecordPage,
 };
+use crate::format::frame::Sealed;
 use crate::map::{ENTRIES_PER_PAGE, Map, OnDamage, PageArray, PageRef, REFERENCES_PER_PAGE};
 
 /// What is known of one container.
@@ -331,6 +332,13 @@ impl ContainerTable {
                 info.live_max = chunks as u32;
             }
         });
+    }
+
+    /// What the journal tells of a container that is sealed.
+    pub fn sealed(&self, id: ContainerId) -> Option<Sealed> {
+        let info = self.get(id).filter(|info| info.is_sealed())?;
+        let (len_bytes, chunks) = (info.len_bytes as usize, info.chunks as usize);
+        Some(Sealed { id, len_bytes, chunks })
     }
 
     /// What is known of a container.

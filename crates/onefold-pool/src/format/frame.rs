@@ -1,4 +1,4 @@
-//! A journal frame: map changes that became durable together.
+//! A journal frame: map changes that became durable together, and containers that did with them.
 //! Room: onefold-pool.
 //! Source: docs/pool-format.md, "Journal".
 //!
@@ -14,12 +14,13 @@
 //!
 //! Frames begin on multiples of 64 bytes. An entry is three words: kind (low byte) and volume
 //! (the four bytes above), first LBA, number of blocks; then one map entry per block (kind 1) or
-//! one for them all (kind 2).
+//! one for them all (kind 2). Of kind 3 the words are the kind with a container's number instead of
+//! a volume's, the container's length in bytes, and how many records it has.
 
-use onefold_block::Lba;
+use onefold_block::{ContainerId, Lba};
 
-use super::FORMAT_VERSION;
-use crate::pba::MapEntry;
+use super::{FORMAT_VERSION, container};
+use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, MapEntry};
 use onefold_block::bytes::{Reader, Writer};
 
 /// Bytes before the payload.
@@ -32,6 +33,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 const MAGIC: &[u8; 4] = b"OFJF";
 const KIND_RUN: u64 = 1;
 const KIND_FILL: u64 = 2;
+const KIND_SEALED: u64 = 3;
+/// Bytes of an entry that tells of a sealed container.
+pub const SEALED_BYTES: usize = 24;
 
 /// Map changes on their way into a frame.
 #[derive(Default)]
@@ -52,6 +56,18 @@ impl Entries {
     pub fn fill(&mut self, volume: u32, first: Lba, count: u64, entry: MapEntry) {
         self.head(KIND_FILL, volume, first, count);
         self.word(entry.raw());
+    }
+
+    /// A container is sealed, and all of it is durable.
+    pub fn sealed(&mut self, sealed: &Sealed) {
+        self.word(KIND_SEALED | u64::from(sealed.id.get()) << 8);
+        self.word(sealed.len_bytes as u64);
+        self.word(sealed.chunks as u64);
+    }
+
+    /// Take back what was added since there were `before` bytes.
+    pub fn truncate(&mut self, before: usize) {
+        self.words.truncate(before);
     }
 
     fn head(&mut self, kind: u64, volume: u32, first: Lba, count: u64) {
@@ -94,7 +110,27 @@ impl Entries {
     }
 }
 
-/// One decoded entry.
+/// A container that takes no more, with all that it holds durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its number.
+    pub id: ContainerId,
+    /// Its length, directory and all.
+    pub len_bytes: usize,
+    /// Its records.
+    pub chunks: usize,
+}
+
+/// What a frame says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Map changes, in order.
+    pub changes: Vec<Change>,
+    /// Containers that were durable before the frame was.
+    pub sealed: Vec<Sealed>,
+}
+
+/// One decoded map change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Blocks from `first` on have these entries.
@@ -176,16 +212,27 @@ pub fn decode(bytes: &[u8]) -> Option<Frame<'_>> {
     (found == check).then_some(Frame { epoch, number, version, payload })
 }
 
-/// The entries of a frame's payload; `None` if one makes no sense.
+/// The map changes of a payload that tells of no containers; `None` if an entry makes no sense.
 pub fn decode_changes(payload: &[u8]) -> Option<Vec<Change>> {
+    let contents = decode_contents(payload)?;
+    contents.sealed.is_empty().then_some(contents.changes)
+}
+
+/// The entries of a frame's payload; `None` if one makes no sense.
+pub fn decode_contents(payload: &[u8]) -> Option<Contents> {
     let mut reader = Reader::new(payload);
-    let mut changes = Vec::new();
+    let mut contents = Contents::default();
     while reader.remaining() > 0 {
         let head = reader.u64()?;
-        let volume = u32::try_from(head >> 8).ok()?;
-        let (first, count) = (Lba::new(reader.u64()?), reader.u64()?);
+        let number = u32::try_from(head >> 8).ok()?;
+        let (first, count) = (reader.u64()?, reader.u64()?);
+        if head & 0xFF == KIND_SEALED {
+            contents.sealed.push(decode_sealed(number, first, count)?);
+            continue;
+        }
+        let (volume, first) = (number, Lba::new(first));
         first.checked_add(count)?;
-        changes.push(match head & 0xFF {
+        contents.changes.push(match head & 0xFF {
             KIND_RUN => {
                 let count = usize::try_from(count).ok().filter(|&n| n <= reader.remaining() / 8)?;
                 let entries: Option<Vec<_>> =
@@ -199,17 +246,22 @@ pub fn decode_changes(payload: &[u8]) -> Option<Vec<Change>> {
             _ => return None,
         });
     }
-    Some(changes)
+    Some(contents)
+}
+
+fn decode_sealed(number: u32, len_bytes: u64, chunks: u64) -> Option<Sealed> {
+    let (len_bytes, chunks) = (usize::try_from(len_bytes).ok()?, usize::try_from(chunks).ok()?);
+    let fits = (container::HEADER_BYTES..=CONTAINER_BYTES_MAX).contains(&len_bytes)
+        && (1..=CHUNKS_PER_CONTAINER_MAX).contains(&chunks);
+    (fits && number > 0).then_some(Sealed { id: ContainerId::new(number), len_bytes, chunks })
 }
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::ContainerId;
-
     use super::*;
     use crate::pba::{Location, Pba};
 
-    fn sample() -> (Entries, Vec<Change>) {
+    fn sample() -> (Entries, Contents) {
         let stored = |n| {
             let location = Location::new(n, 3);
             MapEntry::Stored(Pba { container: ContainerId::new(4), location })
@@ -217,6 +269,8 @@ mod tests {
         let run = vec![stored(1), MapEntry::Hole, MapEntry::Zero, stored(9)];
         let mut entries = Entries::default();
         entries.run(3, Lba::new(10), &run);
+        let sealed = Sealed { id: ContainerId::new(4), len_bytes: 4 << 20, chunks: 1000 };
+        entries.sealed(&sealed);
         entries.fill(u32::MAX, Lba::new(0), 1 << 40, MapEntry::Hole);
         let changes = vec![
             Change::Run { volume: 3, first: Lba::new(10), entries: run },
@@ -227,17 +281,18 @@ mod tests {
                 entry: MapEntry::Hole,
             },
         ];
-        (entries, changes)
+        (entries, Contents { changes, sealed: vec![sealed] })
     }
 
     #[test]
     fn a_frame_comes_back_and_any_flipped_bit_or_cut_is_noticed() {
-        let (entries, changes) = sample();
+        let (entries, contents) = sample();
         let bytes = encode(7, 2, &entries);
         assert!(bytes.len().is_multiple_of(ALIGN_BYTES));
         let frame = decode(&bytes).unwrap();
         assert_eq!((frame.epoch, frame.number, frame.len_bytes()), (7, 2, bytes.len()));
-        assert_eq!(decode_changes(frame.payload).unwrap(), changes);
+        assert_eq!(decode_contents(frame.payload).unwrap(), contents);
+        assert_eq!(decode_changes(frame.payload), None, "nobody tells of containers there");
         let meaningful = HEADER_BYTES + frame.payload.len();
         for bit in 0..meaningful * 8 {
             let mut damaged = bytes.clone();
@@ -260,9 +315,14 @@ mod tests {
             vec![2, 0, 1, 5],           // no such map entry
             vec![2 | 1 << 60, 0, 1, 0], // volume number too large
             vec![2, 0, 1],              // cut short
+            vec![3, 4096, 1],           // no container has this number
+            vec![3 | 4 << 8, container::HEADER_BYTES as u64 - 1, 1],
+            vec![3 | 4 << 8, 5 << 20, 1], // longer than any
+            vec![3 | 4 << 8, 4096, 0],    // sealed with nothing in it
+            vec![3 | 4 << 8, 4096, 1 << 20],
         ] {
             let bytes: Vec<u8> = words.into_iter().flat_map(word).collect();
-            assert_eq!(decode_changes(&bytes), None, "{bytes:?}");
+            assert_eq!(decode_contents(&bytes), None, "{bytes:?}");
         }
     }
 }

@@ -42,8 +42,10 @@ pub type RawPageRef = u128;
 const MUST_REFUSE: [(u64, &str); 1] = [(1, "forwarding containers")];
 /// Of those bits, the one of snapshots and clones.
 pub const SNAPSHOTS: u64 = 2;
+/// And the one of journals that tell which containers are sealed and durable.
+pub const SEALED_IN_JOURNAL: u64 = 4;
 /// Those that this onefold has.
-const KNOWN: u64 = SNAPSHOTS;
+const KNOWN: u64 = SNAPSHOTS | SEALED_IN_JOURNAL;
 /// Of the bits without which a pool may only be read: a repair marked blocks as lost.
 pub const LOST_BLOCKS: u64 = 1;
 

@@ -19,7 +19,7 @@ use crate::format::container;
 use crate::format::frame::{Change, Entries, decode_changes};
 use crate::format::record;
 use crate::format::superblock::Superblock;
-use crate::journal::{self, Journal, Witness};
+use crate::journal::{self, Journal, Replay, Witness};
 use crate::map::blocks_under;
 use crate::pba::{MapEntry, Pba, UNIT_BYTES};
 
@@ -92,11 +92,12 @@ pub fn take_up(
     if !whole {
         return Ok(TakenUp::lost("the journal that it follows is not whole"));
     }
+    let sealed = sealed(table, &replay);
     let mut taking = Taking {
         superblock,
-        table,
+        slots: slots(handover, superblock, &sealed)?,
+        sealed,
         store,
-        slots: slots(handover, (superblock, table))?,
         on_disk: BTreeMap::new(),
         touched: BTreeSet::new(),
     };
@@ -112,6 +113,12 @@ pub fn take_up(
     }
     remove_all(handover)?;
     Ok(taken)
+}
+
+/// Containers that are sealed and durable: those of the checkpoint, and since.
+fn sealed(table: &ContainerTable, replay: &Replay) -> BTreeSet<ContainerId> {
+    let before = table.iter().filter(|(_, info)| info.len_bytes > 0).map(|(id, _)| id);
+    before.chain(replay.sealed.iter().map(|sealed| sealed.id)).collect()
 }
 
 /// The dead process had written this checkpoint, and may not have come to the frame that begins its
@@ -133,11 +140,12 @@ impl TakenUp {
     }
 }
 
-/// Containers in memory that the checkpoint does not know as sealed. One whose memory is damaged
+/// Containers in memory that are not known as sealed. One whose memory is damaged
 /// ends at the damage.
 fn slots(
     handover: &dyn Handover,
-    (superblock, table): (&Superblock, &ContainerTable),
+    superblock: &Superblock,
+    sealed: &BTreeSet<ContainerId>,
 ) -> Result<BTreeMap<ContainerId, InMemory>, PoolError> {
     let uuid = &superblock.identity.uuid;
     let chunk_bytes = superblock.settings.chunk_size.bytes();
@@ -153,16 +161,12 @@ fn slots(
             }
         };
         if let Some((id, end)) = found
-            && !is_sealed(table, id)
+            && !sealed.contains(&id)
         {
             slots.insert(id, InMemory { region, end });
         }
     }
     Ok(slots)
-}
-
-fn is_sealed(table: &ContainerTable, id: ContainerId) -> bool {
-    table.get(id).is_some_and(|info| info.len_bytes > 0)
 }
 
 /// Where the good records of a container end; 0 if it does not even begin as one.
@@ -181,7 +185,8 @@ fn good_end(bytes: &[u8], id: ContainerId, uuid: &[u8; 16], chunk_bytes: usize) 
 /// What is needed to judge changes, and to make what they refer to durable.
 struct Taking<'a> {
     superblock: &'a Superblock,
-    table: &'a ContainerTable,
+    /// Containers that are sealed and durable.
+    sealed: BTreeSet<ContainerId>,
     store: &'a dyn ContainerStore,
     slots: BTreeMap<ContainerId, InMemory>,
     /// Containers that are in the store alone, as far as they were looked at: one at a time.
@@ -230,7 +235,7 @@ impl Taking<'_> {
 
     fn has(&mut self, pba: Pba) -> bool {
         let id = pba.container;
-        if is_sealed(self.table, id) {
+        if self.sealed.contains(&id) {
             return true;
         }
         self.touched.insert(id);

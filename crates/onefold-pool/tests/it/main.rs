@@ -20,6 +20,7 @@ mod parallel;
 mod parsers;
 mod punch;
 mod quiet;
+mod recovery;
 mod reduction;
 mod repair;
 mod rescue;
