@@ -24,6 +24,7 @@ pub mod mem_device;
 pub mod memory;
 mod nearest;
 pub mod seeded;
+pub mod setting;
 pub mod sim_media;
 pub mod size;
 pub mod small_file;

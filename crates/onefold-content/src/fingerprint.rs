@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use onefold_block::SplitMix64;
 use sha1::Digest as _;
 
 use crate::blake3_lanes::Blake3Lanes;
@@ -45,17 +46,8 @@ impl Fingerprint {
             u64::from_le_bytes(bytes)
         };
         let first = word(0);
-        if first >> 32 == 0 && word(8) == 0 { mix64(first) } else { first }
+        if first >> 32 == 0 && word(8) == 0 { SplitMix64::new(first).next_u64() } else { first }
     }
-}
-
-/// The finalizer of `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014): a bijection of 64-bit words
-/// after which every output bit depends on every input bit.
-const fn mix64(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 impl fmt::Display for Fingerprint {

@@ -26,3 +26,15 @@ pub fn read(path: &Path, what: &str, bytes_max: u64) -> Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| Failure::nothing_done(format!("{what} '{at}' is not text (UTF-8)")))
 }
+
+/// The same of a file that stands where a preset may have been meant: if there is none of that name
+/// and a preset has it, how that is chosen is said.
+pub fn read_or_hint(path: &Path, what: &str, presets: &[&str]) -> Result<String> {
+    let meant = presets.iter().find(|preset| path == Path::new(preset));
+    read(path, what, SETTINGS_BYTES_MAX).map_err(|failure| match meant {
+        Some(preset) if !path.exists() => {
+            failure.hint(format!("there is a preset of that name: --preset {preset}"))
+        }
+        _ => failure,
+    })
+}

@@ -217,8 +217,7 @@ impl Replay {
         let mut list = std::mem::take(&mut self.touched[slot as usize]);
         for request in pieces {
             match op {
-                Op::Read => self.read(request, &mut list, load, contents)?,
-                Op::Write => self.write(request, &mut list, load, contents)?,
+                Op::Read | Op::Write => self.read_or_write(request, &mut list, load, contents)?,
                 Op::Trim => self.trim(request, &mut list, contents),
                 Op::Flush | Op::Idle => {}
             }
@@ -239,7 +238,8 @@ impl Replay {
         Ok((at, asked))
     }
 
-    fn read(
+    /// Adds the chunks of a piece that reads or writes.
+    fn read_or_write(
         &mut self,
         request: &Request,
         list: &mut Vec<Touched>,
@@ -248,56 +248,53 @@ impl Replay {
     ) -> Result<(), String> {
         for (chunk, from, to) in chunks(request, self.chunk_bytes) {
             let address = self.address(request.stream, chunk, load, contents)?;
-            let content = contents.held(u64::from(address));
-            touch(list, Touched { address, content, old: content, bytes: to - from });
-        }
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        request: &Request,
-        list: &mut Vec<Touched>,
-        load: &mut Load,
-        contents: &mut Contents,
-    ) -> Result<(), String> {
-        for (chunk, from, to) in chunks(request, self.chunk_bytes) {
-            let address = self.address(request.stream, chunk, load, contents)?;
-            let at = u64::from(address);
-            let old = contents.held(at);
-            let content = if request.identity.is_some() {
-                let piece = Piece {
-                    from,
-                    to,
-                    unit_bytes: self.chunk_bytes as u32,
-                    at: (chunk * self.chunk_bytes + u64::from(from)) - request.offset,
-                    identity: request.identity,
-                    number: 0,
-                };
-                let key = if piece.is_partial() {
-                    self.composed.overlay(address, &piece, self.keys[address as usize])
-                } else {
-                    self.composed.replaced(address);
-                    piece.whole()
-                };
-                self.keys[address as usize] = key;
-                // It gets its number once all pieces of the request are there.
-                NOTHING
-            } else {
-                self.composed.replaced(address);
-                load.has_numbers()?;
-                let content = load.content(at);
-                self.keys[address as usize] = fresh(DRAWN + u64::from(content));
-                content
+            let old = contents.held(u64::from(address));
+            let content = match request.op {
+                Op::Write => self.written(request, (chunk, from, to), address, load)?,
+                _ => old,
             };
             let again = touch(list, Touched { address, content, old, bytes: to - from });
-            if !again {
+            if request.op == Op::Write && !again {
                 let known = request.identity.is_some();
                 self.counts.chunks_known += u64::from(known);
                 self.counts.chunks_drawn += u64::from(!known);
             }
         }
         Ok(())
+    }
+
+    /// What a chunk holds once these bytes of it are written; `NOTHING` where it gets its number
+    /// only when all pieces of the request are there.
+    fn written(
+        &mut self,
+        request: &Request,
+        (chunk, from, to): (u64, u32, u32),
+        address: u32,
+        load: &mut Load,
+    ) -> Result<Content, String> {
+        if request.identity.is_none() {
+            self.composed.replaced(address);
+            load.has_numbers()?;
+            let content = load.content(u64::from(address));
+            self.keys[address as usize] = fresh(DRAWN + u64::from(content));
+            return Ok(content);
+        }
+        let piece = Piece {
+            from,
+            to,
+            unit_bytes: self.chunk_bytes as u32,
+            at: (chunk * self.chunk_bytes + u64::from(from)) - request.offset,
+            identity: request.identity,
+            number: 0,
+        };
+        let key = if piece.is_partial() {
+            self.composed.overlay(address, &piece, self.keys[address as usize])
+        } else {
+            self.composed.replaced(address);
+            piece.whole()
+        };
+        self.keys[address as usize] = key;
+        Ok(NOTHING)
     }
 
     /// Whole chunks that were touched before and hold something hold nothing from now on.

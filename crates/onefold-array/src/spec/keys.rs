@@ -4,7 +4,10 @@
 //! Invariants: the keys are exactly those of [`super::ServerSpec`], a test says so; a unit is part
 //! of the name wherever there is one.
 
-pub use super::key::{Accepts, Key, Origin};
+pub use super::key::{Key, Origin};
+use onefold_block::setting;
+pub use onefold_block::setting::Accepts;
+
 use Accepts::{Number, Text, Whole, Word};
 use Origin::{Assumed, Derived, Outside, Published};
 
@@ -15,7 +18,7 @@ const fn key(
     origin: Origin,
     doc: &'static str,
 ) -> Key {
-    Key { path, accepts, default, origin, doc }
+    Key { setting: setting::Key { path, accepts, doc }, default, origin }
 }
 
 /// Most of what is counted: servers, units, drives.

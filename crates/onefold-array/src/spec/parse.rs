@@ -256,12 +256,7 @@ fn accepted(from: &str, key: &Key, value: Value) -> Result<Value, ParseError> {
     if taken {
         return Ok(value);
     }
-    let mut accepted = key.accepts.to_string();
-    if let (Accepts::Word(words), Value::String(word)) = (&key.accepts, &value)
-        && let Some(near) = nearest(word, words.iter().copied())
-    {
-        accepted = format!("{accepted}; did you mean {near}?");
-    }
+    let accepted = key.accepts.instead_of(value.as_str());
     let (from, key, value) = (from.to_owned(), key.path.to_owned(), value.to_string());
     Err(ParseError::Value { from, key, value, accepted })
 }

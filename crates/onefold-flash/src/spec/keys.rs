@@ -3,65 +3,7 @@
 //! Invariants: the keys are exactly those of [`super::DriveSpec`], a test says so; a unit is part
 //! of the name wherever there is one.
 
-/// What a key accepts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Accepts {
-    /// A whole number from the first to the second.
-    Whole(u64, u64),
-    /// A number from the first to the second.
-    Number(f64, f64),
-    /// `true` or `false`.
-    Switch,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// Any text.
-    Text,
-    /// A whole number from the first to the second, or a percentage in quotes such as `"5%"`.
-    WholeOrPercent(u64, u64),
-}
-
-impl Accepts {
-    /// The sentence for error messages.
-    pub fn describe(&self) -> String {
-        match self {
-            Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
-            Self::Number(min, max) => format!("a number from {min} to {max}"),
-            Self::Switch => "true or false".to_owned(),
-            Self::Word(words) => match words {
-                [one] => (*one).to_owned(),
-                [most @ .., last] => format!("{} or {last}", most.join(", ")),
-                [] => "nothing".to_owned(),
-            },
-            Self::Text => "text in quotes".to_owned(),
-            Self::WholeOrPercent(min, max) => {
-                format!("a whole number from {min} to {max}, or a percentage such as \"5%\"")
-            }
-        }
-    }
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Key {
-    /// Table and name, with a dot between.
-    pub path: &'static str,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// What it means, one sentence or two, without a full stop at the end.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// The name without its table.
-    pub fn name(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// The table, empty at the top.
-    pub fn table(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or("", |(table, _)| table)
-    }
-}
+pub use onefold_block::setting::{Accepts, Key};
 
 use Accepts::{Number, Switch, Text, Whole, WholeOrPercent, Word};
 

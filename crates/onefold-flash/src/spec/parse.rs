@@ -11,7 +11,7 @@ use crate::spec::{BlockCount, DriveSpec, PRESET_NAMES, SpecError, presets};
 
 /// Words as the sentence that says what is accepted.
 pub(super) fn one_of(words: &'static [&'static str]) -> String {
-    Accepts::Word(words).describe()
+    Accepts::Word(words).to_string()
 }
 
 /// Where a key came from, for messages.
@@ -116,7 +116,7 @@ impl SpecBuilder {
             None => {}
             Some(Value::String(name)) => self = Self::preset(&name)?,
             Some(other) => {
-                let accepted = Accepts::Word(&PRESET_NAMES).describe();
+                let accepted = Accepts::Word(&PRESET_NAMES).to_string();
                 return Err(refused(from, "preset", &other, accepted));
             }
         }
@@ -224,12 +224,7 @@ fn accepted(from: &Source, key: &Key, value: Value) -> Result<Value, ParseError>
     if taken {
         return Ok(value);
     }
-    let mut accepted = key.accepts.describe();
-    if let (Accepts::Word(words), Value::String(word)) = (&key.accepts, &value)
-        && let Some(near) = nearest(word, words.iter().copied())
-    {
-        accepted = format!("{accepted}; did you mean {near}?");
-    }
+    let accepted = key.accepts.instead_of(value.as_str());
     Err(refused(from.clone(), key.path, &value, accepted))
 }
 

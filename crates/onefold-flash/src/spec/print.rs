@@ -30,7 +30,7 @@ impl DriveSpec {
                 _ => values[table].as_table().expect("the key of a table"),
             };
             for key in KEYS.iter().filter(|key| key.table() == table) {
-                comment(&mut text, &format!("{}; {}.", key.doc, key.accepts.describe()));
+                comment(&mut text, &format!("{}; {}.", key.doc, key.accepts));
                 line(&mut text, key.name(), &inner[key.name()]);
             }
             if table == "dedup" {

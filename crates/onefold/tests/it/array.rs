@@ -63,6 +63,7 @@ fn what_cannot_be_a_server_is_refused_by_name() {
         (&["--set", "workload.request_bytes=5000"], "or a part that divides it"),
         (&["--set", "engine.count"], "expected KEY=VALUE"),
         (&["no-such.toml"], "no-such.toml"),
+        (&["cidr+"], "--preset cidr+"),
     ] {
         let said = sandbox.onefold(&[&["array", "run"], args].concat());
         assert_eq!((said.code, said.text()), (Some(2), ""), "{args:?}: {}", said.err);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use onefold_array::ServerSpec;
-use onefold_array::spec::{ParseError, SpecBuilder};
+use onefold_array::spec::{PRESETS, ParseError, SpecBuilder};
 
 use crate::args::models::{ArraySpecArgs, ServerChoice};
 use crate::failure::{Failure, Result};
@@ -23,7 +23,8 @@ pub fn builder(file: Option<&Path>, server: &ServerChoice) -> Result<SpecBuilder
     let preset = server.preset.as_deref().unwrap_or("software");
     let mut builder = SpecBuilder::preset(preset).map_err(|error| refused(&error))?;
     if let Some(path) = file {
-        let text = text_file::read(path, "description", text_file::SETTINGS_BYTES_MAX)?;
+        let presets: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let text = text_file::read_or_hint(path, "description", &presets)?;
         let name = path.display().to_string();
         builder = builder.file(&name, &text).map_err(|error| refused(&error))?;
     }

@@ -161,7 +161,7 @@ fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
     let preset = args.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
     let mut builder = SpecBuilder::preset(preset).map_err(refused)?;
     if let Some(path) = &args.spec {
-        let text = text_file::read(path, "specification", text_file::SETTINGS_BYTES_MAX)?;
+        let text = text_file::read_or_hint(path, "specification", &PRESET_NAMES)?;
         builder = builder.file(&path.display().to_string(), &text).map_err(refused)?;
     }
     for assignment in &args.set {

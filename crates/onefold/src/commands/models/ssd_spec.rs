@@ -25,7 +25,7 @@ pub fn builder(file: Option<&Path>, drive: &DriveChoice) -> Result<SpecBuilder> 
     let preset = drive.preset.as_deref().unwrap_or(PRESET_NAMES[0]);
     let mut builder = SpecBuilder::preset(preset).map_err(|error| refused(&error))?;
     if let Some(path) = file {
-        let text = text_file::read(path, "specification", text_file::SETTINGS_BYTES_MAX)?;
+        let text = text_file::read_or_hint(path, "specification", &PRESET_NAMES)?;
         let name = path.display().to_string();
         builder = builder.file(&name, &text).map_err(|error| refused(&error))?;
     }
