@@ -5,8 +5,9 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate`, `punch` and `pinned`, which win space back, and `gather`, which
-//! wins order back; `snapshots`, `drop_steps` and `differences`; `open`, `recover`, `rescue`,
-//! `check` with `slot_uses`, `repair`, `scrub`, and `status` around them; `format` below them all.
+//! wins order back; `snapshots`, `drop_steps` and `differences`; `stored_blocks`; `open`,
+//! `recover`, `rescue`, `check` with `slot_uses`, `repair`, `scrub`, and `status` around them;
+//! `format` below them all.
 
 mod absent;
 mod ask_runs;
@@ -59,6 +60,7 @@ mod slot_uses;
 mod snapshots;
 mod space;
 mod status;
+mod stored_blocks;
 pub mod stream;
 mod sync;
 mod twins;

@@ -106,6 +106,10 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Diff(args)) => c::volume_diff::run(args, printer),
         Command::Volume(VolumeCommand::Import(args)) => c::volume_import::run(args, printer),
         Command::Volume(VolumeCommand::Export(args)) => c::volume_export::run(args, printer),
+        Command::Volume(VolumeCommand::Send(args)) => c::volume_send_to::run(args, printer),
+        Command::Volume(VolumeCommand::Receive(args)) => {
+            c::volume_receive::run_asked(args, printer)
+        }
         #[cfg(feature = "models")]
         Command::Model(command) => return c::models::run(command, printer),
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),

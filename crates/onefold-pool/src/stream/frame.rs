@@ -5,7 +5,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 4 | n, the body's length in bytes |
-//! | 4 | 1 | kind: 1 header, 2 data, 3 end |
+//! | 4 | 1 | kind: 1 header, 2 data, 3 end; to one that is asked 4 offer, 5 answer, 6 rest |
 //! | 5 | 3 | zero |
 //! | 8 | 8 | identity of the base; 0 if there is none |
 //! | 16 | 8 | identity of the snapshot |
@@ -36,6 +36,9 @@ const SIZE_MAX: u64 = i64::MAX as u64;
 const KIND_HEADER: u8 = 1;
 const KIND_DATA: u8 = 2;
 const KIND_END: u8 = 3;
+const KIND_OFFER: u8 = 4;
+const KIND_ANSWER: u8 = 5;
+const KIND_REST: u8 = 6;
 
 /// Words of items begin with a codec's number or one of these.
 const TAG_SAME: u8 = 0xF0;
@@ -74,6 +77,12 @@ pub(super) enum Kind {
     Header,
     Data,
     End,
+    /// Fingerprints of blocks to come.
+    Offer,
+    /// Which of these there are.
+    Answer,
+    /// Data without those.
+    Rest,
 }
 
 /// A frame: where it lies in the volume, and its body.
@@ -102,7 +111,7 @@ pub enum Item<'a> {
     Block(Codec, &'a [u8]),
 }
 
-fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
+pub(super) fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
     let digest = Fingerprinter::new(FingerprintKind::Blake3).hash(bytes);
     let mut check = [0; CHECK_BYTES];
     check.copy_from_slice(&digest.as_bytes()[..CHECK_BYTES]);
@@ -133,6 +142,9 @@ impl Frame {
                 KIND_HEADER => Kind::Header,
                 KIND_DATA => Kind::Data,
                 KIND_END => Kind::End,
+                KIND_OFFER => Kind::Offer,
+                KIND_ANSWER => Kind::Answer,
+                KIND_REST => Kind::Rest,
                 _ => return None,
             };
             let body = reader.bytes(len as usize)?;
@@ -151,6 +163,9 @@ impl Frame {
             Kind::Header => KIND_HEADER,
             Kind::Data => KIND_DATA,
             Kind::End => KIND_END,
+            Kind::Offer => KIND_OFFER,
+            Kind::Answer => KIND_ANSWER,
+            Kind::Rest => KIND_REST,
         });
         writer.bytes(&[0; 3]);
         writer.u64(self.names.base);

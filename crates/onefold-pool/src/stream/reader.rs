@@ -120,7 +120,8 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-fn read_frame(
+/// The next frame, whatever it is of.
+pub(super) fn read_frame(
     input: &mut impl Read,
     at: &mut u64,
     bytes: &mut Vec<u8>,

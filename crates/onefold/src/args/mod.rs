@@ -49,7 +49,8 @@ pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, 
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,
     VolumeExportArgs, VolumeHoldArgs, VolumeImportArgs, VolumeListArgs, VolumePruneArgs,
-    VolumeRenameArgs, VolumeResizeArgs, VolumeRollbackArgs, VolumeSnapshotArgs,
+    VolumeReceiveArgs, VolumeRenameArgs, VolumeResizeArgs, VolumeRollbackArgs, VolumeSendArgs,
+    VolumeSnapshotArgs,
 };
 
 /// The heading of options that every command takes.

@@ -61,7 +61,26 @@ pub enum VolumeCommand {
     Import(VolumeImportArgs),
     /// Copy a volume into a file, block device or pipe
     Export(VolumeExportArgs),
+    /// Send a snapshot to another pool, without the blocks that it has
+    ///
+    /// COMMAND is run with its stdin and stdout connected to this: `onefold volume receive`, on
+    /// another machine through ssh. It is asked which blocks it has, by their fingerprints, and
+    /// those are not sent. That saves bandwidth and costs a question for each MiB; where nothing is
+    /// shared, `volume export` is as good.
+    #[command(after_help = SEND_EXAMPLES)]
+    Send(VolumeSendArgs),
+    /// Receive what `volume send` sends, on stdin, and answer it on stdout
+    ///
+    /// The sender is told how this pool's fingerprints are made, and learns which blocks it has.
+    /// What it leaves out is read from this pool and compared with the fingerprint.
+    Receive(VolumeReceiveArgs),
 }
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  onefold volume send ./here main@mon -- ssh backup onefold volume receive ./there main
+  onefold volume send ./here main@tue --since main@mon -- \\
+      ssh backup onefold volume receive ./there main --onto main";
 
 /// `onefold volume create`
 #[derive(Clone, Debug, clap::Args)]
@@ -218,6 +237,46 @@ pub struct VolumeExportArgs {
     /// For a pool that is refused.
     #[command(flatten)]
     pub rescue: RescueArgs,
+}
+
+/// `onefold volume send`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeSendArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// The snapshot
+    #[arg(value_name = "VOLUME@NAME")]
+    pub name: String,
+    /// Send what changed since this snapshot, which the receiver has
+    #[arg(long, value_name = "VOLUME@NAME")]
+    pub since: Option<String>,
+    /// Send from this byte of the volume on, for a receiver that stood there
+    #[arg(long, value_name = "BYTE")]
+    pub resume: Option<u64>,
+    /// What receives it, behind --
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// `onefold volume receive`
+#[derive(Clone, Debug, clap::Args)]
+pub struct VolumeReceiveArgs {
+    /// Folder of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the volume; made if there is none of that name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The volume or snapshot that what changed is made onto
+    #[arg(long, value_name = "VOLUME[@NAME]")]
+    pub onto: Option<String>,
+    /// Go on where a reception stood
+    #[arg(long)]
+    pub resume: bool,
+    /// What the pool may use.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
 }
 
 /// `onefold volume snapshot`

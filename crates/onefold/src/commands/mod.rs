@@ -42,5 +42,6 @@ pub mod volume_receive;
 pub mod volume_rename;
 pub mod volume_resize;
 pub mod volume_send;
+pub mod volume_send_to;
 pub mod volume_snapshot;
 pub mod volume_snapshots;

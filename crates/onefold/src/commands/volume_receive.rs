@@ -5,13 +5,15 @@
 //! they are what it says, at once.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use onefold_block::{BlockError, ByteSize};
 use onefold_control::Report;
+use onefold_image::Choice;
 use onefold_pool::stream::receiving_bytes;
-use onefold_pool::stream::{Header, ReceiveError, Receiver, StreamError, StreamReader};
-use onefold_pool::{SNAPSHOT_MARK, split_snapshot_name};
+use onefold_pool::stream::{Answering, Header, ReceiveError, Receiver, StreamError, StreamReader};
+use onefold_pool::{SNAPSHOT_MARK, check_volume_name, split_snapshot_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +24,7 @@ use super::{
     volume_create, volume_delete, volume_diff, volume_list, volume_rename, volume_resize,
     volume_snapshots,
 };
-use crate::args::VolumeImportArgs;
+use crate::args::{VolumeImportArgs, VolumeReceiveArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::operate::door::{Door, Opening};
@@ -103,6 +105,27 @@ pub fn run(args: &VolumeImportArgs, input: Box<dyn Read + Send>, printer: &Print
         );
     }
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
+    receive(args, door, input, printer)
+}
+
+/// `onefold volume receive`: the same of whoever asks what there is already.
+pub fn run_asked(args: &VolumeReceiveArgs, printer: &Printer) -> Result<()> {
+    let VolumeReceiveArgs { pool, name, onto, resume, memory } = args.clone();
+    check_volume_name(&name).map_err(|error| Failure::pool(&pool, error))?;
+    let (file, size, format) = (PathBuf::from("-"), None, Choice::default());
+    let args = VolumeImportArgs { pool, name, file, size, onto, resume, format, memory };
+    let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
+    let (naming, find) = door.stored_blocks()?;
+    let answering = Answering::new(std::io::stdin(), std::io::stdout(), naming, find);
+    receive(&args, door, Box::new(answering), printer)
+}
+
+fn receive(
+    args: &VolumeImportArgs,
+    door: Door,
+    input: Box<dyn Read + Send>,
+    printer: &Printer,
+) -> Result<()> {
     interrupt::heed();
     let mut reader = StreamReader::open(input).map_err(|error| refused(args, &error))?;
     let started = Instant::now();

@@ -38,14 +38,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     }
     let door = Door::find(&args.pool, Opening::Read(Budgets::default()))?;
     let since = args.since.as_deref();
-    for name in since.into_iter().chain([args.name.as_str()]) {
-        if !is_snapshot(name) {
-            let at = args.pool.display();
-            return Err(Failure::nothing_done(format!("'{name}' is no snapshot"))
-                .hint(format!("make one with: onefold volume snapshot {at} {name}@NAME")));
-        }
-        volume_snapshots::must_be_there(&door, &args.pool, name, printer)?;
-    }
+    must_be_snapshots(&door, &args.pool, (&args.name, since), printer)?;
     must_be_elsewhere(&args.pool, &args.file)?;
     let part = |from| door.stream_part(&args.name, since, from);
     let nonsense = |problem: String| Failure::bad(format!("a part of the stream: {problem}"));
@@ -86,6 +79,24 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         .and_then(|()| target.finish())
         .map_err(|failure: Failure| left.into_iter().fold(failure, Failure::hint))?;
     say(args, (size, at), started, printer)
+}
+
+/// Refuse names that are none of a snapshot.
+pub fn must_be_snapshots(
+    door: &Door,
+    pool: &Path,
+    (name, since): (&str, Option<&str>),
+    printer: &Printer,
+) -> Result<()> {
+    for name in since.into_iter().chain([name]) {
+        if !is_snapshot(name) {
+            let at = pool.display();
+            return Err(Failure::nothing_done(format!("'{name}' is no snapshot"))
+                .hint(format!("make one with: onefold volume snapshot {at} {name}@NAME")));
+        }
+        volume_snapshots::must_be_there(door, pool, name, printer)?;
+    }
+    Ok(())
 }
 
 /// Say what it came to.

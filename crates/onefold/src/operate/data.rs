@@ -5,12 +5,19 @@
 use std::io;
 
 use onefold_block::{BlockDevice as _, BlockError, Extent, ExtentKind, ZeroOptions};
+use onefold_content::Fingerprint;
 use onefold_control::{Method, Request, Response};
+use onefold_pool::stream::Naming;
 use onefold_pool::{Pool, PoolError, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::serve::pool_exports::PoolExports;
+
+/// Fingerprints that are looked for at once, in bytes.
+const FINGERPRINTS_BYTES_MAX: usize = 2 << 20;
+/// Blocks that are found at once, in bytes, with some room for their numbers.
+const BLOCKS_BYTES_MAX: usize = 40 << 20;
 
 /// Longest piece that is read at once, in bytes.
 const PIECE_BYTES_MAX: u64 = 4 << 20;
@@ -125,6 +132,28 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
         Ok(value) => Response::json(200, &value),
         Err(error) => told(&error),
     }
+}
+
+/// How the pool names blocks, as a receiver of streams begins; or those of the blocks whose
+/// fingerprints come that there are: for each its number, in 4 bytes, and its bytes.
+pub fn blocks(pool: &Pool, request: &Request) -> Response {
+    let answer = match request.method {
+        Method::Get => Naming::hello(pool.naming().as_ref()),
+        Method::Post if request.body.len() <= FINGERPRINTS_BYTES_MAX => {
+            let wanted = request.body.as_chunks().0.iter();
+            let wanted: Vec<Fingerprint> = wanted.map(|b| Fingerprint::from_bytes(*b)).collect();
+            let mut found = Vec::new();
+            pool.stored_blocks(&wanted, &mut |number, block| {
+                if found.len() + block.len() <= BLOCKS_BYTES_MAX {
+                    found.extend_from_slice(&(number as u32).to_le_bytes());
+                    found.extend_from_slice(block);
+                }
+            });
+            found
+        }
+        _ => return Response::error(405, "blocks are looked for by their fingerprints"),
+    };
+    Response::bytes(200, "application/octet-stream", answer)
 }
 
 /// What a stream begins with, or its frame from a byte of the volume on.

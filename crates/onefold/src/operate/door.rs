@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use onefold_control::jobs::{JobView, State};
 use onefold_control::{Client, ClientError, Fault, Job, Method, PREFIX, Progress, Report, Unit};
+use onefold_pool::stream::{Find, Naming};
 use onefold_pool::{Budgets, Pool};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::remote_blocks::RemoteBlocks;
 use super::remote_volume::{Asked, RemoteVolume};
 use super::{Context, Operation};
 use crate::failure::{Failure, Result};
@@ -155,6 +157,22 @@ impl Door {
             }
         }
         Ok(bytes)
+    }
+
+    /// How the pool names blocks, and what finds them by that.
+    pub fn stored_blocks(&self) -> Result<(Option<Naming>, Find)> {
+        match &self.behind {
+            Behind::Here { pool, .. } => {
+                let pool = pool.clone();
+                let naming = pool.naming();
+                let find: Find = Box::new(move |wanted, found| {
+                    pool.stored_blocks(wanted, found);
+                    Ok(())
+                });
+                Ok((naming, find))
+            }
+            Behind::Server(_) => RemoteBlocks::open(&self.at),
+        }
     }
 
     /// Nothing more is to be done.

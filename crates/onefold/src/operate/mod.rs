@@ -8,6 +8,7 @@
 pub mod data;
 pub mod door;
 pub mod live;
+pub mod remote_blocks;
 pub mod remote_volume;
 pub mod served;
 pub mod table;

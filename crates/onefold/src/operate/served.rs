@@ -67,6 +67,9 @@ impl Operations for Served {
             let jobs = self.jobs.get().map(|jobs| json!(jobs.list())).unwrap_or_default();
             return Some(Response::json(200, &described(&pool_sample(self), &jobs)));
         }
+        if path == "blocks" {
+            return Some(data::blocks(&self.pool, request));
+        }
         let path = path.strip_prefix("data/")?;
         Some(data::answer(&self.pool, &self.live.exports, path, request))
     }

@@ -190,3 +190,62 @@ fn an_import_that_was_killed_goes_on() {
     assert!(export(&sandbox, "to", "main@a") == fs::read(sandbox.path("old")).unwrap());
     sandbox.check("to");
 }
+
+#[test]
+fn a_receiver_that_is_asked_gets_only_what_it_lacks() {
+    let sandbox = Sandbox::new();
+    pools(&sandbox);
+    let (old, new) = contents();
+    // Another volume there has the first MiB of what the first snapshot is.
+    fs::write(sandbox.path("part"), &old[..MIB]).unwrap();
+    sandbox.ok(&["volume", "import", "to", "other", "part"]);
+    let send = |what: &[&str], receiver: &[&str]| {
+        let command = [&["volume", "send", "from"], what, &["--"], receiver].concat();
+        sandbox.onefold(&command)
+    };
+    let receive = |more: &[&'static str]| {
+        let receive = [super::harness::ONEFOLD, "volume", "receive", "to"];
+        [&receive[..], more].concat()
+    };
+    let said = send(&["main@a"], &receive(&["copy"]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("without 1 MiB that the receiver had"), "{}", said.err);
+    assert!(export(&sandbox, "to", "copy@a") == old && export(&sandbox, "to", "copy") == old);
+
+    // From server to server, what both have: a few bytes for each block.
+    sandbox.ok(&["volume", "import", "to", "another", "new"]);
+    let from = sandbox.serve("from", &[]);
+    let listen = format!("unix:{}", sandbox.text("socket-2"));
+    let to = super::harness::Server::start(
+        sandbox.command(&["serve", "to", "--listen", &listen]),
+        sandbox.path("socket-2"),
+    );
+    let said = send(&["main@b", "--since", "main@a"], &receive(&["copy", "--onto", "copy"]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("KiB, without 1 MiB that the receiver had"), "{}", said.err);
+    assert!(export(&sandbox, "to", "copy@b") == new);
+    from.stop();
+    to.stop();
+
+    // What cannot be: both sides say so, and nothing is changed.
+    let before = sandbox.files("to");
+    for (what, receiver, why) in [
+        (&["main@b"][..], receive(&["copy"]), "is the snapshot of this stream already"),
+        (
+            &["main@b", "--since", "main@a"],
+            receive(&["x", "--onto", "other"]),
+            "that very snapshot",
+        ),
+        (&["main@b"], vec!["false"], "ended with exit status: 1"),
+        (&["main@b"], vec!["cat"], "does not answer as a receiver does"),
+        (&["main@b"], vec!["./no-such-program"], "cannot run './no-such-program'"),
+        (&["main"], vec!["true"], "is no snapshot"),
+        (&["main@b", "--resume", "5"], vec!["true"], "not at 5"),
+    ] {
+        let said = send(what, &receiver);
+        assert!(matches!(said.code, Some(1 | 2)), "{what:?} {receiver:?}: {}", said.err);
+        assert!(said.err.contains(why), "{what:?} {receiver:?}: {}", said.err);
+    }
+    assert!(sandbox.files("to") == before, "a pool that refuses stays as it is");
+    sandbox.check("to");
+}
