@@ -191,12 +191,11 @@ pub fn begin(media: &dyn Media, epoch: u64) -> Result<(), PoolError> {
     Ok(media.sync()?)
 }
 
+/// Hears a map change, and where the frame begins that it is in.
+pub type OnChange<'a> = &'a mut dyn FnMut(u64, Change) -> Result<(), PoolError>;
+
 /// Read all good frames of `epoch`; `on_change` gets their map changes in order.
-pub fn replay(
-    media: &dyn Media,
-    epoch: u64,
-    on_change: &mut dyn FnMut(Change) -> Result<(), PoolError>,
-) -> Result<Replay, PoolError> {
+pub fn replay(media: &dyn Media, epoch: u64, on_change: OnChange<'_>) -> Result<Replay, PoolError> {
     let len = media.len()?;
     let mut found = Replay::default();
     let mut buffer = Vec::new();
@@ -212,7 +211,9 @@ pub fn replay(
         let contents = frame::decode_contents(frame.payload).ok_or_else(|| {
             PoolError::corrupt("journal", found.end_bytes, "a frame's entries make no sense")
         })?;
-        contents.changes.into_iter().try_for_each(&mut *on_change)?;
+        for change in contents.changes {
+            on_change(found.end_bytes, change)?;
+        }
         found.sealed.extend(contents.sealed);
         found.next_number += 1;
         found.end_bytes += frame_len;
@@ -229,6 +230,27 @@ pub fn replay(
     }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)
+}
+
+/// Read the frames of a range that a replay has found good, from the beginning of one of them.
+pub fn replay_part(
+    media: &dyn Media,
+    part: std::ops::Range<u64>,
+    on_change: OnChange<'_>,
+) -> Result<(), PoolError> {
+    let (mut at, mut buffer) = (part.start, Vec::new());
+    while at < part.end {
+        let frame_len = read_frame(media, at, part.end, &mut buffer)?;
+        let contents = frame::decode(&buffer).and_then(|it| frame::decode_contents(it.payload));
+        let (Some(frame_len), Some(contents)) = (frame_len, contents) else {
+            return Err(PoolError::corrupt("journal", at, "a frame was good and is no longer"));
+        };
+        for change in contents.changes {
+            on_change(at, change)?;
+        }
+        at += frame_len;
+    }
+    Ok(())
 }
 
 /// Where a good frame is, and which one it is.

@@ -27,14 +27,13 @@ impl Inner {
     pub fn recover(&self, sequence: u64, damage: Option<PoolError>) -> Result<(), PoolError> {
         let mut flusher = self.flusher();
         let mut engine = self.engine();
-        let mut orphans = 0u64;
-        let first_unknown = engine.next_container;
-        let replay = journal::replay(&*self.files.journal, sequence, &mut |change| {
-            self.redo(&mut engine, change, first_unknown, &mut orphans)
+        let mut seen = Seen { first_unknown: engine.next_container, ..Seen::default() };
+        let replay = journal::replay(&*self.files.journal, sequence, &mut |at, change| {
+            self.redo(&mut engine, change, at, &mut seen)
         })?;
         refuse_other_epoch(&replay, sequence, damage)?;
         for sealed in &replay.sealed {
-            engine.know(sealed.id, first_unknown);
+            engine.know(sealed.id, seen.first_unknown);
             engine.table.seal(sealed.id, sealed.len_bytes, sealed.chunks);
         }
         let witness = flusher.journal.witness();
@@ -46,12 +45,12 @@ impl Inner {
                            too: no power cut leaves both";
             return Err(PoolError::corrupt("journal", at, problem));
         }
-        self.refuse_lost_journal(&replay, sequence, first_unknown)?;
+        self.refuse_lost_journal(&replay, sequence, seen.first_unknown)?;
         if let Some(at) = replay.torn_at {
             tracing::warn!("the journal ends at byte {at} in a frame that is not whole");
         }
-        if orphans > 0 {
-            tracing::debug!("{orphans} journal entries of deleted volumes were skipped");
+        if seen.orphans > 0 {
+            tracing::debug!("{} journal entries of deleted volumes were skipped", seen.orphans);
         }
         self.newest.store(engine.next_container - 1, Ordering::Release);
         flusher.journal =
@@ -67,7 +66,7 @@ impl Inner {
         }
         drop(flusher);
         engine.space.journal_took(replay.end_bytes);
-        let sealed = self.seal_left_open(&mut engine, sequence)?;
+        let sealed = self.seal_left_open(&mut engine, &seen, replay.end_bytes)?;
         self.remove_strays(&mut engine)?;
         self.newest.store(engine.next_container - 1, Ordering::Release);
         self.begin_index_filling(self.newest(), engine.table.len());
@@ -114,14 +113,14 @@ impl Inner {
         &self,
         engine: &mut Engine,
         change: Change,
-        first_unknown: u32,
-        orphans: &mut u64,
+        frame_at: u64,
+        seen: &mut Seen,
     ) -> Result<(), PoolError> {
         let (Change::Run { volume: number, first, .. }
         | Change::Fill { volume: number, first, .. }) = change;
         let volume = self.volume_by_number(number);
         let Some(volume) = volume else {
-            *orphans += 1;
+            seen.orphans += 1;
             return Ok(());
         };
         let blocks = match &change {
@@ -138,8 +137,10 @@ impl Inner {
             Change::Run { entries, .. } => {
                 for entry in &entries {
                     tally.gained(*entry);
-                    if let Some(pba) = entry.pba() {
-                        engine.know(pba.container, first_unknown);
+                    if let Some(pba) = entry.pba()
+                        && engine.know(pba.container, seen.first_unknown)
+                    {
+                        seen.begun.insert(pba.container, frame_at);
                     }
                 }
                 tally.reference(engine)?;
@@ -159,14 +160,19 @@ impl Inner {
 
     /// Seal the containers that were open when the pool stopped, or were sealed after the last
     /// frame. True if there were any.
-    fn seal_left_open(&self, engine: &mut Engine, sequence: u64) -> Result<bool, PoolError> {
+    fn seal_left_open(
+        &self,
+        engine: &mut Engine,
+        seen: &Seen,
+        journal_end: u64,
+    ) -> Result<bool, PoolError> {
         let left: Vec<(ContainerId, u64)> = engine
             .table
             .iter()
             .filter(|(_, info)| info.len_bytes == 0)
             .map(|(id, info)| (id, info.references))
             .collect();
-        let owners = self.owners_since(&left, sequence)?;
+        let owners = self.owners_since(&left, seen, journal_end)?;
         for &(id, references) in &left {
             if references == 0 {
                 self.store.remove(id)?;
@@ -190,7 +196,8 @@ impl Inner {
     fn owners_since(
         &self,
         left: &[(ContainerId, u64)],
-        sequence: u64,
+        seen: &Seen,
+        journal_end: u64,
     ) -> Result<Owners, PoolError> {
         let without = |id: &ContainerId| {
             let len = self.plain.len(*id);
@@ -199,10 +206,11 @@ impl Inner {
         let without: BTreeSet<ContainerId> =
             left.iter().map(|(id, _)| *id).filter(without).collect();
         let mut owners = Owners::new();
-        if without.is_empty() {
-            return Ok(owners);
-        }
-        journal::replay(&*self.files.journal, sequence, &mut |change| {
+        // One that the checkpoint knows may be in any frame.
+        let begun = |id: &ContainerId| seen.begun.get(id).copied().unwrap_or(0);
+        let Some(first) = without.iter().map(begun).min() else { return Ok(owners) };
+        let part = first..journal_end;
+        journal::replay_part(&*self.files.journal, part, &mut |_, change| {
             if let Change::Run { volume, first, entries } = change {
                 for (lba, entry) in (first.get()..).zip(&entries) {
                     if let Some(pba) = entry.pba().filter(|pba| without.contains(&pba.container)) {
@@ -296,13 +304,27 @@ impl Inner {
     }
 }
 
+/// What recovery sees in the journal, beside what it repeats.
+#[derive(Default)]
+struct Seen {
+    /// The first container that the checkpoint does not know.
+    first_unknown: u32,
+    /// Where the frame begins that refers to a container first.
+    begun: BTreeMap<ContainerId, u64>,
+    /// Changes of volumes that are deleted by now.
+    orphans: u64,
+}
+
 impl Engine {
-    /// A container that the journal refers to but the checkpoint does not know was made since.
-    fn know(&mut self, id: ContainerId, first_unknown: u32) {
-        if id.get() >= first_unknown && self.table.get(id).is_none() {
+    /// A container that the journal refers to but the checkpoint does not know was made since. True
+    /// if this is the first that is heard of it.
+    fn know(&mut self, id: ContainerId, first_unknown: u32) -> bool {
+        let new = id.get() >= first_unknown && self.table.get(id).is_none();
+        if new {
             self.table.open(id);
             self.next_container = self.next_container.max(id.get() + 1);
         }
+        new
     }
 }
 

@@ -81,7 +81,7 @@ pub fn take_up(
             TakenUp::lost("the pool was opened since without taking it up")
         });
     }
-    let replay = match journal::replay(&*files.journal, newest, &mut |_| Ok(())) {
+    let replay = match journal::replay(&*files.journal, newest, &mut |_, _| Ok(())) {
         Ok(replay) => replay,
         // Recovery refuses the pool, and says why; what is in memory stays there.
         Err(error) if error.is_corruption() => return Ok(TakenUp::lost(error.to_string())),
@@ -125,7 +125,7 @@ fn sealed(table: &ContainerTable, replay: &Replay) -> BTreeSet<ContainerId> {
 /// epoch.
 fn begin_epoch(files: &Files, epoch: u64, witness: Witness) -> Result<(), PoolError> {
     let media = Arc::clone(&files.journal);
-    let replay = journal::replay(&*media, epoch, &mut |_| Ok(()))?;
+    let replay = journal::replay(&*media, epoch, &mut |_, _| Ok(()))?;
     if replay.first_epoch == Some(epoch - 1) {
         Journal::resume(media, epoch, &replay, witness.clone()).restart(epoch, witness)?;
     }
