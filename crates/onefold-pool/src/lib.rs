@@ -5,11 +5,12 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate`, `punch` and `pinned`, which win space back, and `gather`, which
-//! wins order back; `snapshots`, `drop_steps` and `differences`; `stored_blocks`; `open`,
+//! wins order back; `snapshots`, `drop_steps`, `differences` and `alone`; `stored_blocks`; `open`,
 //! `recover`, `rescue`, `check` with `slot_uses`, `repair`, `scrub`, and `status` around them;
 //! `format` below them all.
 
 mod absent;
+mod alone;
 mod ask_runs;
 mod check;
 mod checkpoint;

@@ -70,9 +70,12 @@ pub struct PoolStatus {
     pub generation: Option<Generation>,
     /// Its volumes.
     pub volumes: Vec<VolumeStatus>,
-    /// Bytes of all volumes' blocks with stored data.
+    /// Its snapshots, those that are being deleted among them.
+    pub snapshots: u64,
+    /// Bytes of all volumes' blocks with stored data; those of snapshots are not among them.
     pub logical_bytes: u64,
-    /// Bytes of the chunks that blocks refer to, each counted once and before compression. Where
+    /// Bytes of the chunks that blocks of volumes and snapshots refer to, each counted once and
+    /// before compression. Where
     /// many blocks share chunks it may be less, until the maps were last counted.
     pub unique_bytes: u64,
     /// Bytes of these chunks as stored, record headers and padding included.
@@ -146,7 +149,8 @@ pub struct PoolStatus {
 }
 
 impl PoolStatus {
-    /// Logical bytes per unique byte; 1 for an empty pool.
+    /// Logical bytes per unique byte; 1 for an empty pool. Below 1 where snapshots hold much that
+    /// volumes hold no more.
     pub fn dedup_ratio(&self) -> f64 {
         ratio(self.logical_bytes, self.unique_bytes)
     }
@@ -218,6 +222,7 @@ impl Pool {
             settings: inner.settings,
             uuid: inner.identity.uuid,
             generation: self.generation(),
+            snapshots: inner.all_volumes().iter().filter(|v| v.is_snapshot).count() as u64,
             logical_bytes: volumes.iter().map(|volume| volume.mapped_bytes).sum(),
             volumes,
             unique_bytes: stored.live_chunks * chunk,

@@ -79,13 +79,21 @@ pub fn refused(pool: &Path, error: PoolError) -> Failure {
 
 /// Refuse a place where no pool can be.
 pub fn must_exist(pool: &Path) -> Result<()> {
+    must_exist_or(pool, |at| format!("make one with: onefold pool create {at}"))
+}
+
+/// The same for who comes to repair one: what was lost is not to be made anew.
+pub fn must_exist_to_repair(pool: &Path) -> Result<()> {
+    must_exist_or(pool, |_| "is the name right, and the disk mounted that it is on?".to_owned())
+}
+
+fn must_exist_or(pool: &Path, hint: impl Fn(&std::path::Display<'_>) -> String) -> Result<()> {
     let at = pool.display();
     match std::fs::metadata(pool) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(Failure::nothing_done(format!("'{at}' is a file, but a pool is a folder"))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Failure::nothing_done(format!("there is no pool at '{at}'"))
-                .hint(format!("make one with: onefold pool create {at}")))
+            Err(Failure::nothing_done(format!("there is no pool at '{at}'")).hint(hint(&at)))
         }
         Err(error) => Err(Failure::unusable("open", pool, error)),
     }

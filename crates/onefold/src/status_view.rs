@@ -42,7 +42,14 @@ fn data_table(status: &PoolStatus) -> Table {
     let about = "what the volumes hold, without zeroes and holes";
     table.row(["logical", &size(status.logical_bytes), "", about]);
     let dedup = times(status.dedup_ratio());
-    table.row(["unique", &size(status.unique_bytes), &dedup, "after deduplication"]);
+    // What snapshots alone hold is in all that follows, and in no volume.
+    let held = match status.snapshots {
+        0 => String::new(),
+        1 => ", with what 1 snapshot holds".to_owned(),
+        more => format!(", with what {} snapshots hold", count(more)),
+    };
+    let unique = format!("after deduplication{held}");
+    table.row(["unique", &size(status.unique_bytes), &dedup, &unique]);
     let compression = times(status.compression_ratio());
     table.row(["compressed", &size(status.compressed_bytes), &compression, "after compression"]);
     let dead = "overwritten or given up, and not yet won back";
@@ -53,12 +60,10 @@ fn data_table(status: &PoolStatus) -> Table {
         table.row(["uncompared", &size(uncompared), "", about]);
     }
     let saved = 1.0 - 1.0 / status.total_ratio();
-    let all = if status.logical_bytes == 0 {
-        "all files of the pool".to_owned()
-    } else if saved >= 0.0 {
-        format!("all files of the pool: {} saved", percent(saved))
+    let all = if status.logical_bytes > 0 && saved >= 0.0 {
+        format!("all files of the pool{held}: {} saved", percent(saved))
     } else {
-        "all files of the pool".to_owned()
+        format!("all files of the pool{held}")
     };
     table.row(["stored", &size(status.stored_bytes), &times(status.total_ratio()), &all]);
     table
@@ -250,6 +255,7 @@ pub struct StatusJson {
     generation: Option<GenerationJson>,
     settings: SettingsJson,
     volumes: Vec<VolumeJson>,
+    snapshots: u64,
     logical_bytes: u64,
     unique_bytes: u64,
     compressed_bytes: u64,
@@ -377,6 +383,7 @@ impl StatusJson {
                 compression: settings.compression.to_string(),
             },
             volumes: status.volumes.iter().map(VolumeJson::from).collect(),
+            snapshots: status.snapshots,
             logical_bytes: status.logical_bytes,
             unique_bytes: status.unique_bytes,
             compressed_bytes: status.compressed_bytes,

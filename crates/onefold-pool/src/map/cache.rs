@@ -30,6 +30,11 @@ impl Frame {
         &self.page
     }
 
+    /// The page as it is now, whatever becomes of the frame.
+    pub fn shared_page(&self) -> Arc<Page> {
+        Arc::clone(&self.page)
+    }
+
     pub fn page_mut(&mut self) -> &mut Page {
         Arc::make_mut(&mut self.page)
     }

@@ -13,7 +13,9 @@
 use onefold_block::Lba;
 
 use super::cursor::{Missing, Prepared, State, Tree, View, child_of, corrupt_page};
-use super::page::{ENTRIES_PER_PAGE, PageKey, PageRef, blocks_under};
+use super::page::{
+    ENTRIES_PER_PAGE, PageKey, PageRef, REFERENCES_PER_PAGE, blocks_under, raw_reference,
+};
 use super::tree::{Map, Root, Watch};
 use crate::error::PoolError;
 use crate::pba::{MapEntry, RAW_HOLE};
@@ -230,12 +232,33 @@ impl Map {
                 }
                 let both = matches!(views, [View::At(_), View::At(_)]);
                 if both && views[0] == views[1] {
-                    return Ok((key.end_block() - first.get()).min(count));
+                    let end = alike_until(&mut state, key, b);
+                    return Ok((end - first.get()).min(count));
                 }
             }
             return Ok(0);
         }
     }
+}
+
+/// Two trees have the page `key` alike: the end of the pages from there on, side by side below one,
+/// that they have alike as what is above them in memory says.
+fn alike_until(state: &mut State, key: PageKey, other: u32) -> u64 {
+    let (above, number) = key.parent();
+    let mut page_above = |volume: u32| {
+        // Nothing below changed since it was written.
+        let frame = state.cache.get(above.of(volume)).filter(|frame| !frame.is_pinned());
+        frame.map(|frame| frame.shared_page())
+    };
+    let (Some(a), Some(b)) = (page_above(key.volume), page_above(other)) else {
+        return key.end_block();
+    };
+    let alike = |&number: &usize| {
+        let reference = raw_reference(&a, number);
+        reference == raw_reference(&b, number) && PageRef::from_raw(reference).is_some()
+    };
+    let more = (number + 1..REFERENCES_PER_PAGE).take_while(alike).count() as u64;
+    PageKey { index: key.index + more, ..key }.end_block()
 }
 
 /// Let a tree of this height have no page at this place any more; or say what must be read first.

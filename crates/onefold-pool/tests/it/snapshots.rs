@@ -469,6 +469,92 @@ fn told_in_windows(pool: &Pool, [since, now]: [&str; 2]) -> Vec<bool> {
 }
 
 #[test]
+fn differences_between_leaves_that_are_alike_are_found_also_where_nothing_is_written_out_yet() {
+    const LEAF: u64 = 512;
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(300 * LEAF * CHUNK as u64)).unwrap();
+    let mut seed = 0;
+    // One block of each leaf, side by side below two pages.
+    let mut write = |leaves: &[u64]| {
+        for leaf in leaves {
+            seed += 1;
+            let at = (leaf * LEAF + 7) * CHUNK as u64;
+            volume.write_at(at, &content(seed, CHUNK), false).unwrap();
+        }
+    };
+    write(&(0..300).collect::<Vec<u64>>());
+    pool.snapshot("main@a", 0, false).unwrap();
+    write(&[1, 2, 100, 255, 256, 298]);
+    pool.snapshot("main@b", 0, false).unwrap();
+    write(&[2, 40, 270]);
+    let leaves = |names: [&str; 2]| {
+        let mut found = Vec::new();
+        let visit = &mut |at: u64, len: u64| {
+            assert_eq!((at / CHUNK as u64 % LEAF, len), (7, CHUNK as u64), "{names:?}");
+            found.push(at / CHUNK as u64 / LEAF);
+            true
+        };
+        pool.differences(names, visit).unwrap();
+        found
+    };
+    for names in [["main@a", "main@b"], ["main@b", "main@a"]] {
+        assert_eq!(leaves(names), [1, 2, 100, 255, 256, 298], "{names:?}");
+    }
+    for names in [["main@b", "main"], ["main", "main@b"]] {
+        assert_eq!(leaves(names), [2, 40, 270], "{names:?}");
+    }
+    assert_eq!(leaves(["main@a", "main"]), [1, 2, 40, 100, 255, 256, 270, 298]);
+    assert_eq!(leaves(["main", "main"]), []);
+    // Both have changed, and in memory alone.
+    let copy = pool.clone_snapshot("main@b", "copy", 0).unwrap();
+    write(&[3]);
+    copy.write_at((17 * LEAF + 7) * CHUNK as u64, &content(9000, CHUNK), false).unwrap();
+    assert_eq!(leaves(["copy", "main"]), [2, 3, 17, 40, 270]);
+}
+
+#[test]
+fn a_snapshot_alone_holds_what_neither_the_one_before_nor_what_came_of_it_has() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    let mut seed = 0;
+    let mut write = |blocks: std::ops::Range<usize>| {
+        for block in blocks {
+            seed += 1;
+            volume.write_at((block * CHUNK) as u64, &content(seed, CHUNK), false).unwrap();
+        }
+    };
+    let blocks = |count: usize| Some((count * CHUNK) as u64);
+    let alone = |of| pool.alone(of).unwrap().into_iter().map(|(_, bytes)| bytes);
+    write(0..BLOCKS);
+    pool.snapshot("main@a", 0, false).unwrap();
+    assert_eq!(alone(None).collect::<Vec<_>>(), [blocks(0)], "its volume has all of it");
+    write(0..100);
+    write(600..620);
+    pool.snapshot("main@b", 0, false).unwrap();
+    write(50..200);
+    volume.trim(600 * CHUNK as u64, 10 * CHUNK as u64, false).unwrap();
+    // Of a's 120 that b has not, none is anybody else's; of b's 100 and 20, 50 and 10 went.
+    assert_eq!(alone(None).collect::<Vec<_>>(), [blocks(120), blocks(60)]);
+    let copy = pool.clone_snapshot("main@b", "copy", 0).unwrap();
+    assert_eq!(alone(Some("main")).collect::<Vec<_>>(), [blocks(120), blocks(0)], "cloned");
+    copy.write_at(60 * CHUNK as u64, &content(90_000, CHUNK), false).unwrap();
+    copy.trim(605 * CHUNK as u64, CHUNK as u64, false).unwrap();
+    assert_eq!(alone(None).collect::<Vec<_>>(), [blocks(120), blocks(2)]);
+    assert_eq!(alone(Some("copy")).count(), 0);
+    // What is said to be so comes back, and what the next one has does not.
+    let unique = || pool.status().unwrap().unique_bytes;
+    let before = unique();
+    pool.delete_snapshot("main@a").unwrap();
+    idle(&pool);
+    assert_eq!(before - unique(), blocks(120).unwrap());
+    assert_eq!(alone(None).collect::<Vec<_>>(), [blocks(2)]);
+    // A volume that became smaller, and larger than it was.
+    pool.resize_volume("main", ByteSize((700 * CHUNK) as u64), true).unwrap();
+    pool.resize_volume("main", ByteSize((4 * BLOCKS * CHUNK) as u64), false).unwrap();
+    assert_eq!(alone(None).collect::<Vec<_>>(), [blocks(2)], "the clone has the rest");
+}
+
+#[test]
 fn zeroes_that_a_deleted_snapshot_had_leave_no_page_behind() {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(3 * 512 * 4096)).unwrap();

@@ -44,7 +44,7 @@ struct LostAndFoundJson {
 
 /// Say what is wrong and what will be done, and do it.
 pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
-    open_pool::must_exist(&args.pool)?;
+    open_pool::must_exist_to_repair(&args.pool)?;
     let failed = |error| Failure::pool(&args.pool, error);
     let bar = progress::bytes(printer, "checking", Some(0));
     let fresh = make_pool::random_identity()?;

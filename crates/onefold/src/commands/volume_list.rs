@@ -103,7 +103,7 @@ pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
         Door::find(&args.pool, Opening::Read(budgets))?
     };
     let report = if args.snapshots {
-        let request = volume_snapshots::Request { name: args.name.clone() };
+        let request = volume_snapshots::Request { name: args.name.clone(), alone: true };
         door.call(&table::VOLUME_SNAPSHOTS, &request, printer)?
     } else {
         let request = Request { name: args.name.clone() };

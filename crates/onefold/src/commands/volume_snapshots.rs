@@ -1,6 +1,7 @@
 //! `onefold volume list --snapshots`: the snapshots of a pool.
 //! Room: onefold.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use onefold_block::ByteSize;
@@ -24,6 +25,8 @@ use crate::table::{Align, Table};
 pub struct Request {
     /// Only those of the volume of this name.
     pub name: Option<String>,
+    /// Say what each alone holds, too. That reads map pages in which they differ.
+    pub alone: bool,
 }
 
 /// A snapshot.
@@ -37,6 +40,9 @@ pub struct SnapshotJson {
     size_bytes: u64,
     /// Blocks with stored data.
     mapped_bytes: u64,
+    /// Of these, blocks that neither the snapshot before it nor what was made from it has; null if
+    /// nobody asked, or if maps are damaged.
+    alone_bytes: Option<u64>,
     /// Whether it is held, and cannot be deleted.
     held: bool,
     /// Volumes that were made from it, which need it.
@@ -53,12 +59,13 @@ pub struct SnapshotsJson {
     snapshots: Vec<SnapshotJson>,
 }
 
-fn json(snapshot: &SnapshotInfo) -> SnapshotJson {
+fn json(snapshot: &SnapshotInfo, alone_bytes: Option<u64>) -> SnapshotJson {
     SnapshotJson {
         name: snapshot.name.clone(),
         created_s: snapshot.created_seconds,
         size_bytes: snapshot.size_bytes,
         mapped_bytes: snapshot.mapped_bytes,
+        alone_bytes,
         held: snapshot.held,
         clones: snapshot.needed_by.clone(),
         identity: identity_text(snapshot.identity),
@@ -86,17 +93,23 @@ pub fn must_be_there(door: &Door, at: &Path, name: &str, printer: &Printer) -> R
 pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let snapshots = context.pool.snapshots(request.name.as_deref());
     let snapshots = snapshots.map_err(|error| context.failed(error))?;
+    let alone =
+        if request.alone { context.pool.alone(request.name.as_deref()) } else { Ok(vec![]) };
+    let alone: HashMap<String, Option<u64>> =
+        alone.map_err(|error| context.failed(error))?.into_iter().collect();
+    let alone = |snapshot: &SnapshotInfo| alone.get(&snapshot.name).copied().flatten();
     let report = Report::default().with_result(&SnapshotsJson {
         schema_version: JSON_SCHEMA_VERSION,
         pool: context.at.display().to_string(),
-        snapshots: snapshots.iter().map(json).collect(),
+        snapshots: snapshots.iter().map(|snapshot| json(snapshot, alone(snapshot))).collect(),
     });
     if snapshots.is_empty() {
         return Ok(Report { asides: vec!["there are no snapshots".to_owned()], ..report });
     }
     let left = Align::Left;
-    let mut table = Table::new(&[left, left, Align::Right, Align::Right, left, left]);
-    table.row(["SNAPSHOT", "MADE (UTC)", "SIZE", "DATA", "HELD", "CLONES"]);
+    let right = Align::Right;
+    let mut table = Table::new(&[left, left, right, right, right, left, left]);
+    table.row(["SNAPSHOT", "MADE (UTC)", "SIZE", "DATA", "ALONE", "HELD", "CLONES"]);
     for snapshot in &snapshots {
         let made = match snapshot.created_seconds {
             0 => String::new(),
@@ -107,6 +120,7 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
             made,
             ByteSize(snapshot.size_bytes).to_string(),
             ByteSize(snapshot.mapped_bytes).to_string(),
+            alone(snapshot).map_or_else(String::new, |bytes| ByteSize(bytes).to_string()),
             if snapshot.held { "held".to_owned() } else { String::new() },
             snapshot.needed_by.join(", "),
         ]);

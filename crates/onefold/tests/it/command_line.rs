@@ -31,7 +31,7 @@ fn the_reference_is_fresh() {
 
 /// What people get wrong; in a folder with a pool `pool` (volume `v` of 16 MiB with 8 MiB of
 /// data), a file `file`, and a folder `full` with something in it.
-const WRONG: [&str; 44] = [
+const WRONG: [&str; 45] = [
     "",
     "srve ./demo",
     "serve",
@@ -62,6 +62,7 @@ const WRONG: [&str; 44] = [
     "pool create file/x",
     "pool status",
     "pool status nowhere",
+    "pool check nowhere --repair",
     "pool status file",
     "pool status full --json",
     "pool check full",

@@ -23,11 +23,23 @@ fn live_through(sandbox: &Sandbox, overwrite: &dyn Fn()) {
     let extents = serde_json::json!([{ "offset_bytes": 0, "len_bytes": MIB }]);
     assert_eq!((&diff["extents"], &diff["changed_bytes"]), (&extents, &MIB.into()));
 
+    let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
+    let alone = &listed["snapshots"][0]["alone_bytes"];
+    assert_eq!(alone.as_u64(), Some(MIB as u64), "what was overwritten");
+    let said = sandbox.ok(&["volume", "list", "pool", "--snapshots"]);
+    let text = said.text();
+    assert!(text.contains("ALONE") && text.contains(" 1 MiB "), "{text}");
+    let said = sandbox.ok(&["pool", "status", "pool"]);
+    let text = said.text();
+    assert_eq!(text.matches(", with what 1 snapshot holds").count(), 2, "{text}");
+    assert_eq!(sandbox.status("pool")["snapshots"], 1);
+
     sandbox.ok(&["volume", "clone", "pool", "main@monday", "copy"]);
     let listed = sandbox.ok(&["volume", "list", "pool", "--snapshots", "--json"]).json();
     let snapshot = &listed["snapshots"][0];
     assert_eq!((&snapshot["name"], &snapshot["held"]), (&"main@monday".into(), &true.into()));
     assert_eq!(snapshot["clones"], serde_json::json!(["copy"]));
+    assert_eq!(snapshot["alone_bytes"], 0, "its clone has all of it");
     assert!(snapshot["created_s"].as_u64().unwrap() > 1_600_000_000, "{snapshot}");
 
     let refused = |args: &[&str], why: &str| {
