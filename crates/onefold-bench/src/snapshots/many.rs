@@ -28,7 +28,7 @@ const BATCH_BLOCKS: usize = 250;
 /// Work in one step in the background, in bytes.
 const STEP_BYTES: u64 = 4 << 20;
 /// Steps after which it is given up that there is an end.
-const STEPS_MAX: usize = 100_000;
+const STEPS_MAX: usize = 1_000_000;
 
 /// What a child says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -177,10 +177,10 @@ fn write(volume: &Volume, random: &mut SplitMix64, first: u64, count: u64) -> Re
     Ok(cpu)
 }
 
-/// Map pages read for each pass, with next to no memory for them.
+/// Map pages read for each pass, with memory for a part of them: of little, a count takes many.
 fn passes(lab: &Lab, path: &Path, count: u64) -> Result<[Row; 2]> {
     eprintln!("snapshots: passes over the maps");
-    let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
+    let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 64 << 20, cache_bytes: 0 };
     let pool = open_pool(path, budgets)?;
     let target = SpaceTarget::new(1.05)?;
     // What they alone had is dead from then on.
@@ -205,7 +205,7 @@ fn passes(lab: &Lab, path: &Path, count: u64) -> Result<[Row; 2]> {
     let row = |what: &str, [read, passes, pages]: [u64; 3]| {
         // No pass is no figure.
         let value = read as f64 / passes as f64 / pages as f64;
-        let note = format!("{read} in {passes} passes; {pages} distinct pages, 1 MiB for them");
+        let note = format!("{read} in {passes} passes; {pages} distinct pages, 64 MiB for them");
         Row { note, ..row(lab, name(what), value, Unit::Times, Goal::AtMost(1.0)) }
     };
     drop(volume);
