@@ -68,7 +68,7 @@ fn the_page_and_its_charts_are_fresh() {
 }
 
 /// Two experiments that take as long as most others together. They spread their runs over threads
-/// as `fidr/scaling` and `park-shin/fig-3` do; with `ONEFOLD_EXPERIMENTS=all` they are repeated too.
+/// as `fidr/scaling` and `park-shin/fig-3` do; `ONEFOLD_EXPERIMENTS=all` repeats them too.
 const LONG: [&str; 2] = ["beyond/lifetime", "beyond/software-today"];
 
 #[test]
