@@ -12,6 +12,7 @@ mod device;
 mod doubt;
 mod endless;
 mod faults;
+mod given_up;
 mod handover;
 mod hooks;
 mod model;

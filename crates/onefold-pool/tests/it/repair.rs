@@ -324,6 +324,43 @@ fn outcome(folder: &SimFolder) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
+/// Nothing is shared and nothing was moved: what was written last is known exactly.
+#[test]
+fn a_volume_gets_the_newest_record_and_a_snapshot_the_newest_from_before_it() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
+    let of = |round: u64, block: u64| content(round * 100_000 + block, 4096);
+    let write = |round: u64| {
+        for block in 0..BLOCKS {
+            volume.write_at(block * 4096, &of(round, block), false).unwrap();
+        }
+        volume.flush().unwrap();
+    };
+    (0..2).for_each(write);
+    pool.snapshot("main@one", 1, false).unwrap();
+    (2..4).for_each(write);
+    drop(volume);
+    pool.close().unwrap();
+    folder.remove("map").unwrap();
+
+    let report = repair(&folder).unwrap();
+    assert!(report.uncertain.is_empty() && report.lost.total == 0, "{report:#?}");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let right = |name: &str, round: u64| {
+        let volume = pool.volume(name).unwrap();
+        let mut found = vec![0; 4096];
+        let is = |block: &u64| {
+            volume.read_at(block * 4096, &mut found).unwrap();
+            found == of(round, *block)
+        };
+        (0..BLOCKS).filter(is).count() as u64
+    };
+    assert_eq!(right("main", 3), BLOCKS);
+    // The container that was being filled when it was made has records from after it, too.
+    let right = right("main@one", 1);
+    assert!(right > BLOCKS - 100, "{right} of {BLOCKS}");
+}
+
 #[test]
 fn a_repair_that_loses_power_anywhere_is_repeated_with_the_same_result() {
     let (pristine, truth) = damaged();

@@ -1,0 +1,113 @@
+//! A snapshot that is half given up: writes, other snapshots, a stop and a power cut come between.
+
+use onefold_block::{BlockDevice as _, ByteSize, CrashMode, SimFolder};
+use onefold_pool::{Pool, Volume};
+
+use crate::support::{assert_sound, content, new_pool, options, small};
+
+/// Leaves of the volume's map. Sixteen that a snapshot has alone are given up at a time.
+const LEAVES: u64 = 60;
+const LEAF_BYTES: u64 = 512 * 4096;
+/// Blocks that are written under each leaf.
+const WRITTEN: u64 = 3;
+/// One turn of giving up.
+const TURN_BYTES: u64 = 16 * 4096;
+
+fn write(volume: &Volume, leaf: u64, round: u64) {
+    for block in 0..WRITTEN {
+        let bytes = content(round * 10_000 + leaf * WRITTEN + block, 4096);
+        volume.write_at(leaf * LEAF_BYTES + block * 4096, &bytes, false).unwrap();
+    }
+}
+
+/// Each leaf's blocks are those of its round.
+fn assert_holds(pool: &Pool, name: &str, rounds: &[u64], context: &str) {
+    let volume = pool.volume(name).unwrap();
+    let mut found = vec![0; 4096];
+    for (leaf, round) in (0..).zip(rounds) {
+        for block in 0..WRITTEN {
+            volume.read_at(leaf * LEAF_BYTES + block * 4096, &mut found).unwrap();
+            let expected = content(round * 10_000 + leaf * WRITTEN + block, 4096);
+            assert!(found == expected, "{context}: {name}, leaf {leaf}, block {block}");
+        }
+    }
+}
+
+/// What comes between two turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Between {
+    Nothing,
+    Stop,
+    PowerCut,
+}
+
+/// The pool as it is after that.
+fn after(between: Between, folder: SimFolder, pool: Pool) -> (SimFolder, Pool) {
+    match between {
+        Between::Nothing => return (folder, pool),
+        Between::Stop => pool.close().unwrap(),
+        Between::PowerCut => {
+            pool.volume("main").unwrap().flush().unwrap();
+            let disk = folder.after_crash(11, CrashMode::KeepNothing);
+            let pool = Pool::open(&disk, &options()).unwrap();
+            return (disk, pool);
+        }
+    }
+    let pool = Pool::open(&folder, &options()).unwrap();
+    (folder, pool)
+}
+
+#[test]
+fn what_a_snapshot_left_to_its_volume_is_the_volumes_while_the_rest_is_still_shared() {
+    for between in [Between::Nothing, Between::Stop, Between::PowerCut] {
+        for older in [false, true] {
+            let context = format!("{between:?}, with an older snapshot: {older}");
+            let (folder, pool) = new_pool(&small());
+            let volume = pool.create_volume("main", ByteSize(LEAVES * LEAF_BYTES)).unwrap();
+            let mut now = vec![1; LEAVES as usize];
+            (0..LEAVES).for_each(|leaf| write(&volume, leaf, 1));
+            let first = now.clone();
+            if older {
+                pool.snapshot("main@older", 1, false).unwrap();
+            }
+            for leaf in (0..LEAVES).step_by(3) {
+                write(&volume, leaf, 2);
+                now[leaf as usize] = 2;
+            }
+            pool.snapshot("main@going", 2, false).unwrap();
+            // Half of its leaves are its own from here on.
+            for leaf in (0..LEAVES).step_by(2) {
+                write(&volume, leaf, 3);
+                now[leaf as usize] = 3;
+            }
+            pool.delete_snapshot("main@going").unwrap();
+            assert!(!pool.give_up_deleted(TURN_BYTES).unwrap(), "{context}: it went in one turn");
+            drop(volume);
+            let (folder, pool) = after(between, folder, pool);
+            // Leaves that were given up, and leaves that were not.
+            let volume = pool.volume("main").unwrap();
+            for leaf in [0, 1, 2, 3, 14, 15, 29, 31, 33, 34, 35, 50, 51, 59] {
+                write(&volume, leaf, 4);
+                now[leaf as usize] = 4;
+            }
+            assert_holds(&pool, "main", &now, &context);
+            pool.snapshot("main@newer", 3, false).unwrap();
+            let newer = now.clone();
+            for leaf in [1, 5, 16, 20, 53] {
+                write(&volume, leaf, 5);
+                now[leaf as usize] = 5;
+            }
+            drop(volume);
+            let (folder, pool) = after(between, folder, pool);
+            let gone = (0..100).any(|_| pool.give_up_deleted(TURN_BYTES).unwrap());
+            assert!(gone, "{context}: it never goes");
+            assert_holds(&pool, "main", &now, &context);
+            assert_holds(&pool, "main@newer", &newer, &context);
+            if older {
+                assert_holds(&pool, "main@older", &first, &context);
+            }
+            pool.close().unwrap();
+            assert_sound(&folder, &context);
+        }
+    }
+}
