@@ -29,6 +29,7 @@ pub fn read(path: &Path, what: &str, bytes_max: u64) -> Result<String> {
 
 /// The same of a file that stands where a preset may have been meant: if there is none of that name
 /// and a preset has it, how that is chosen is said.
+#[cfg(feature = "models")]
 pub fn read_or_hint(path: &Path, what: &str, presets: &[&str]) -> Result<String> {
     let meant = presets.iter().find(|preset| path == Path::new(preset));
     read(path, what, SETTINGS_BYTES_MAX).map_err(|failure| match meant {
