@@ -4,7 +4,7 @@
 //! Invariant: volume and snapshots are what they were until all of the stream is stored, and then
 //! they are what it says, at once.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -112,6 +112,14 @@ pub fn run(args: &VolumeImportArgs, input: Box<dyn Read + Send>, printer: &Print
 pub fn run_asked(args: &VolumeReceiveArgs, printer: &Printer) -> Result<()> {
     let VolumeReceiveArgs { pool, name, onto, resume, memory } = args.clone();
     check_volume_name(&name).map_err(|error| Failure::pool(&pool, error))?;
+    if std::io::stdout().is_terminal() {
+        // What it answers is no text, and begins with the key of the pool's fingerprints.
+        return Err(Failure::nothing_done("stdout is a terminal: it answers the one who sends")
+            .hint(
+                "have it run by the sender: onefold volume send POOL main@NAME -- ssh HOST \
+                   onefold volume receive POOL main",
+            ));
+    }
     let (file, size, format) = (PathBuf::from("-"), None, Choice::default());
     let args = VolumeImportArgs { pool, name, file, size, onto, resume, format, memory };
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
