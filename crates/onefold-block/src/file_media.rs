@@ -20,6 +20,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 use crate::access::{Access, Group};
 use crate::direct::Direct;
 use crate::media::{Folder, Media, MediaError};
+use crate::spent::{self, Part};
 
 /// The largest file offset that the system's calls accept, in bytes.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -197,23 +198,7 @@ impl Media for FileMedia {
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        let wanted = buf.len() as u64;
-        if offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
-            return Err(self.truncated(offset, wanted)?);
-        }
-        let direct = self.direct.read((&self.file, &self.path), offset, buf);
-        let direct = direct.map_err(|e| failed("read", &self.path, e))?;
-        let (before, rest) = buf.split_at_mut(direct.start);
-        for (from, piece) in [(0, before), (direct.end, &mut rest[direct.len()..])] {
-            match self.file.read_exact_at(piece, offset + from as u64) {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(self.truncated(offset, wanted)?);
-                }
-                Err(e) => return Err(failed("read", &self.path, e)),
-            }
-        }
-        Ok(())
+        spent::on(Part::Read, || self.read_whole(offset, buf))
     }
 
     fn read_at_hand(&self, offset: u64, buf: &mut [u8]) -> bool {
@@ -228,14 +213,7 @@ impl Media for FileMedia {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        let end = self.checked_end("write", offset, data.len() as u64)?;
-        if end > self.len()? {
-            self.length_changed.store(true, Ordering::Release);
-        }
-        let direct = self.direct.write((&self.file, &self.path), offset, data);
-        let direct = direct.map_err(|e| changed("write", &self.path, e))?;
-        self.write_cached(offset, &data[..direct.start])?;
-        self.write_cached(offset + direct.end as u64, &data[direct.end..])
+        spent::on(Part::Write, || self.write_whole(offset, data))
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
@@ -252,19 +230,14 @@ impl Media for FileMedia {
     }
 
     fn sync(&self) -> Result<(), MediaError> {
-        // Taken before the call: a write that comes meanwhile sets it again for the next one.
-        let length_changed = self.length_changed.swap(false, Ordering::AcqRel);
-        let result = if length_changed { self.file.sync_all() } else { self.file.sync_data() };
-        result.map_err(|e| {
-            self.length_changed.store(true, Ordering::Release);
-            failed("sync", &self.path, e)
-        })
+        spent::on(Part::Sync, || self.sync_whole())
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), MediaError> {
         let end = self.checked_end("reserve space in", offset, len)?;
         self.refuse_hopeless(end, len)?;
-        self.allocate("reserve space in", FallocateFlags::KEEP_SIZE, offset, len)
+        let flags = FallocateFlags::KEEP_SIZE;
+        spent::on(Part::Write, || self.allocate("reserve space in", flags, offset, len))
     }
 
     /// Reservations past the end stay: [`Media::set_len`] is what gives those back.
@@ -298,6 +271,47 @@ impl FileMedia {
     fn new(file: File, path: PathBuf, length_changed: bool) -> Self {
         let length_changed = AtomicBool::new(length_changed);
         Self { file, path, direct: Direct::default(), length_changed }
+    }
+
+    fn read_whole(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let wanted = buf.len() as u64;
+        if offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
+            return Err(self.truncated(offset, wanted)?);
+        }
+        let direct = self.direct.read((&self.file, &self.path), offset, buf);
+        let direct = direct.map_err(|e| failed("read", &self.path, e))?;
+        let (before, rest) = buf.split_at_mut(direct.start);
+        for (from, piece) in [(0, before), (direct.end, &mut rest[direct.len()..])] {
+            match self.file.read_exact_at(piece, offset + from as u64) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(self.truncated(offset, wanted)?);
+                }
+                Err(e) => return Err(failed("read", &self.path, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_whole(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let end = self.checked_end("write", offset, data.len() as u64)?;
+        if end > self.len()? {
+            self.length_changed.store(true, Ordering::Release);
+        }
+        let direct = self.direct.write((&self.file, &self.path), offset, data);
+        let direct = direct.map_err(|e| changed("write", &self.path, e))?;
+        self.write_cached(offset, &data[..direct.start])?;
+        self.write_cached(offset + direct.end as u64, &data[direct.end..])
+    }
+
+    fn sync_whole(&self) -> Result<(), MediaError> {
+        // Taken before the call: a write that comes meanwhile sets it again for the next one.
+        let length_changed = self.length_changed.swap(false, Ordering::AcqRel);
+        let result = if length_changed { self.file.sync_all() } else { self.file.sync_data() };
+        result.map_err(|e| {
+            self.length_changed.store(true, Ordering::Release);
+            failed("sync", &self.path, e)
+        })
     }
 
     /// Write through the page cache.

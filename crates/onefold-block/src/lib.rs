@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod address;
+pub mod bucket;
 pub mod bytes;
 pub mod conformance;
 pub mod container_store;
@@ -28,6 +29,7 @@ pub mod setting;
 pub mod sim_media;
 pub mod size;
 pub mod small_file;
+pub mod spent;
 pub mod wrappers;
 
 pub use access::Group;

@@ -11,6 +11,6 @@ pub mod server;
 
 pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
-    ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, TlsError,
-    TlsFiles, TlsMode, listener_is_safe,
+    ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, SlowRequests,
+    TlsError, TlsFiles, TlsMode, listener_is_safe,
 };

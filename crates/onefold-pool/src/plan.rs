@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use onefold_block::Lba;
+use onefold_block::spent::{self, Part};
 use onefold_content::{Fingerprint, is_zero};
 
 use crate::counters::count;
@@ -83,7 +84,7 @@ impl Inner {
             writes.iter().zip(&zero).filter(|&(_, zero)| !zero).map(|(w, _)| w.data).collect();
         let mut fingerprints = std::mem::take(&mut scratch.fingerprints);
         fingerprints.resize(blocks.len(), Fingerprint::from_bytes([0; 32]));
-        self.fingerprinter.hash_many(&blocks, &mut fingerprints);
+        spent::on(Part::Hash, || self.fingerprinter.hash_many(&blocks, &mut fingerprints));
         for fingerprint in &mut fingerprints {
             *fingerprint = kept(fingerprint);
         }
@@ -158,7 +159,8 @@ impl Inner {
             return Plan::Shared(verified);
         }
         let from = scratch.records.len();
-        let units = record::draft(chunk, &mut scratch.compressor, &mut scratch.records);
+        let Scratch { compressor, records, .. } = scratch;
+        let units = spent::on(Part::Compress, || record::draft(chunk, compressor, records));
         if units == record::raw_units(chunk.len()) {
             count(&self.counters.raw, 1);
         }

@@ -7,11 +7,20 @@ pub use onefold_block::interleave::{lock, point, read, write};
 
 #[cfg(not(test))]
 mod plain {
+    use std::sync::TryLockError;
     use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    use onefold_block::spent::{self, Part};
 
     /// Take a lock, whether or not a thread panicked with it.
     pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        match mutex.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                spent::on(Part::Wait, || mutex.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
     }
 
     /// Take a lock to read what it guards.

@@ -109,6 +109,35 @@ pub enum Op {
     Disconnect,
 }
 
+impl Op {
+    /// The name in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Flush => "flush",
+            Self::Trim { .. } => "trim",
+            Self::Cache { .. } => "cache",
+            Self::WriteZeroes { .. } => "zero",
+            Self::BlockStatus { .. } => "status",
+            Self::Disconnect => "disconnect",
+        }
+    }
+
+    /// First byte concerned and number of bytes; nothing for what concerns all of the export.
+    pub fn range(self) -> (u64, u64) {
+        match self {
+            Self::Read { offset, len, .. }
+            | Self::Write { offset, len, .. }
+            | Self::Trim { offset, len, .. }
+            | Self::Cache { offset, len }
+            | Self::WriteZeroes { offset, len, .. }
+            | Self::BlockStatus { offset, len, .. } => (offset, len.into()),
+            Self::Flush | Self::Disconnect => (0, 0),
+        }
+    }
+}
+
 /// Why a request does not go to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::channel::Channel;
 use super::processors::Processors;
+use super::slow::{SlowLog, Whose};
 use super::socket::{Socket, is_timeout};
 use super::transmission::{self, End, TransmissionError};
 use crate::export::Exports;
@@ -29,6 +30,7 @@ pub(super) struct Terms {
     pub write_timeout: Duration,
     pub stopping: AtomicBool,
     pub processors: Processors,
+    pub slow: Option<SlowLog>,
 }
 
 /// Why a connection ended early.
@@ -85,7 +87,9 @@ fn negotiate_and_serve(
     let Negotiated { device, name, session, changes } = negotiated;
     tracing::info!(peer, export = name, "serving");
     channel.unlimit_read()?;
-    let end = transmission::serve(&*device, (session, changes.as_deref()), channel, &rest, terms)?;
+    let agreed = (session, changes.as_deref());
+    let whose = Whose { peer, export: &name };
+    let end = transmission::serve((&*device, whose), agreed, channel, &rest, terms)?;
     Ok(Some(end))
 }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use onefold_block::spent::{self, Part, Spent};
 use onefold_block::{BlockDevice, BlockError, ExtentKind, WriteRequest};
 
 use super::channel::Channel;
@@ -16,6 +17,7 @@ use super::cost::Cost;
 use super::extents;
 use super::processors::Processors;
 use super::replies::ReplyBuffer;
+use super::slow::{Call, SlowLog, Whose};
 use crate::export::Changes;
 use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
 use crate::protocol::{
@@ -39,6 +41,8 @@ pub(super) struct Accepted {
     pub op: Result<Op, Refused>,
     /// The payload's place among the payload bytes that go with this request.
     pub payload: Range<usize>,
+    /// When it was received, if anybody wants to know: [`Executor::now_ns`].
+    pub received_ns: u64,
 }
 
 impl Accepted {
@@ -73,6 +77,8 @@ pub(super) struct Executor<'a> {
     pub changes: Option<&'a dyn Changes>,
     pub channel: &'a Channel,
     processors: &'a Processors,
+    /// Who is told of slow requests, and whose they are.
+    slow: Option<(&'a SlowLog, Whose<'a>)>,
     reads: Cost,
     writes: Cost,
     failures: AtomicU64,
@@ -92,7 +98,7 @@ impl<'a> Executor<'a> {
         device: &'a dyn BlockDevice,
         (session, changes): (Session, Option<&'a dyn Changes>),
         channel: &'a Channel,
-        processors: &'a Processors,
+        (processors, slow): (&'a Processors, Option<(&'a SlowLog, Whose<'a>)>),
     ) -> Self {
         let (reads, writes) = (Cost::default(), Cost::default());
         Self {
@@ -101,6 +107,7 @@ impl<'a> Executor<'a> {
             changes,
             channel,
             processors,
+            slow,
             reads,
             writes,
             failures: AtomicU64::new(0),
@@ -123,6 +130,26 @@ impl<'a> Executor<'a> {
     /// Errors are the channel's; the device's become replies.
     pub fn run(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) -> io::Result<()> {
         let Some(first) = group.first() else { return Ok(()) };
+        let (Some((log, whose)), Ok(op)) = (self.slow, first.op) else {
+            return self.run_now(group, first, payload, out);
+        };
+        // Once the call has begun the first reply may be sent, and a group comes in as one.
+        let queued_ns = log.now_ns().saturating_sub(first.received_ns);
+        let (done, spent) = log.watched(|| self.run_now(group, first, payload, out));
+        let ops = group.iter().filter_map(|request| request.op.ok());
+        let bytes = ops.map(|op| op.range().1).sum();
+        let requests = group.len() as u64;
+        log.tell(whose, &Call { op, bytes, requests, queued_ns, spent });
+        done
+    }
+
+    fn run_now(
+        &self,
+        group: &[Accepted],
+        first: &Accepted,
+        payload: &[u8],
+        out: &mut ReplyBuffer,
+    ) -> io::Result<()> {
         let _call = self.processors.enter();
         let cookie = first.cookie;
         match first.op {
@@ -164,23 +191,46 @@ impl<'a> Executor<'a> {
     }
 
     /// One piece of a write too long to be received whole.
-    pub fn write_piece(&self, offset: u64, data: &[u8]) -> Result<(), BlockError> {
-        contained(|| self.device.write_at(offset, data, false))
+    pub fn write_piece(
+        &self,
+        offset: u64,
+        data: &[u8],
+        spent: &mut Spent,
+    ) -> Result<(), BlockError> {
+        self.watched(spent, || contained(|| self.device.write_at(offset, data, false)))
+    }
+
+    /// Add what a call spends, if anybody wants to know.
+    fn watched<T>(&self, spent: &mut Spent, call: impl FnOnce() -> T) -> T {
+        let Some((log, _)) = self.slow else { return call() };
+        let (value, own) = log.watched(call);
+        *spent = spent.and(&own);
+        value
+    }
+
+    /// The time for [`Accepted::received_ns`]; none if nobody wants to know.
+    pub fn now_ns(&self) -> u64 {
+        self.slow.map_or(0, |(log, _)| log.now_ns())
     }
 
     /// Answer a long write: with `fua` once it is durable, which one flush for all pieces does.
     pub fn finish_long_write(
         &self,
-        cookie: u64,
+        request: &Request,
         fua: bool,
-        written: Result<(), BlockError>,
+        (written, mut spent): (Result<(), BlockError>, Spent),
         out: &mut ReplyBuffer,
     ) {
         let result = match written {
-            Ok(()) if fua => contained(|| self.device.flush()),
+            Ok(()) if fua => self.watched(&mut spent, || contained(|| self.device.flush())),
             other => other,
         };
-        self.put_result(cookie, "write", true, &result, out);
+        if let Some((log, whose)) = self.slow {
+            let (offset, len) = (request.offset, request.len);
+            let (op, bytes) = (Op::Write { offset, len, fua }, len.into());
+            log.tell(whose, &Call { op, bytes, requests: 1, queued_ns: 0, spent });
+        }
+        self.put_result(request.cookie, "write", true, &result, out);
     }
 
     fn writes(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) {
@@ -285,12 +335,12 @@ impl<'a> Executor<'a> {
             }
         }
         let turn = self.channel.take_turn();
-        turn.send_all(&reply::simple(cookie, None))?;
+        spent::on(Part::Reply, || turn.send_all(&reply::simple(cookie, None)))?;
         for (at, piece) in pieces {
             let buf = out.slot(piece);
             let read = contained(|| self.device.read_at(at, buf));
             let sent = match &read {
-                Ok(()) => turn.send_all(buf),
+                Ok(()) => spent::on(Part::Reply, || turn.send_all(buf)),
                 Err(error) => {
                     self.log("read", error);
                     self.channel.abandon();
@@ -445,7 +495,7 @@ mod tests {
     use crate::protocol::ExportInfo;
 
     fn accepted(op: Op) -> Accepted {
-        Accepted { cookie: 0, op: Ok(op), payload: 0..7 }
+        Accepted { cookie: 0, op: Ok(op), payload: 0..7, received_ns: 0 }
     }
 
     fn write(fua: bool) -> Accepted {
@@ -507,7 +557,7 @@ mod tests {
             assert_eq!(waits(&[accepted(op)]), expected, "{op:?}");
         }
         let refused = Refused { errno: Errno::Invalid, reason: "" };
-        assert!(!waits(&[Accepted { cookie: 0, op: Err(refused), payload: 0..0 }]));
+        assert!(!waits(&[Accepted { cookie: 0, op: Err(refused), payload: 0..0, received_ns: 0 }]));
         assert!(!waits(&[]));
     }
 
@@ -552,7 +602,8 @@ mod tests {
         fn executor(&self) -> Executor<'_> {
             let info = ExportInfo::of(&self.device, false);
             let session = Session { info, structured: false, allocation: false, changes: false };
-            Executor::new(&self.device, (session, None), &self.channel, &self.processors)
+            let watched = (&self.processors, None);
+            Executor::new(&self.device, (session, None), &self.channel, watched)
         }
     }
 

@@ -11,10 +11,13 @@ mod execute;
 mod extents;
 mod helpers;
 mod listen;
+#[cfg(test)]
+mod log_lines;
 mod newcomers;
 mod processors;
 mod receive;
 mod replies;
+mod slow;
 mod socket;
 mod tls;
 mod transmission;
@@ -35,6 +38,7 @@ use accept::Clients;
 use connection::Terms;
 pub use listen::{ListenAddr, listener_is_safe};
 use processors::Processors;
+pub use slow::SlowRequests;
 pub use tls::{TlsError, TlsFiles, TlsMode};
 pub use transmission::CONNECTION_BYTES_MAX;
 
@@ -93,6 +97,8 @@ pub struct ServerConfig {
     /// Time for a client to take at least one byte of a reply that does not fit the socket. A
     /// suspended virtual machine looks the same as a stalled client: mind its longest pause.
     pub write_timeout: Duration,
+    /// Which requests the log is told of; none if nothing is said.
+    pub slow: Option<SlowRequests>,
 }
 
 impl Default for ServerConfig {
@@ -107,6 +113,7 @@ impl Default for ServerConfig {
             max_handshakes: 64,
             handshake_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_mins(2),
+            slow: None,
         }
     }
 }
@@ -160,6 +167,7 @@ impl Server {
             write_timeout: config.write_timeout,
             stopping: AtomicBool::new(false),
             processors: Processors::of_machine(),
+            slow: config.slow.as_ref().map(slow::SlowLog::new),
         };
         let clients = Arc::new(Clients::new(terms, config.max_connections, config.max_handshakes));
         let accepting = Arc::clone(&clients);

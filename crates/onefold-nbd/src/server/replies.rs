@@ -5,6 +5,7 @@
 use std::io;
 
 use onefold_block::memory;
+use onefold_block::spent::{self, Part};
 
 use super::channel::Channel;
 
@@ -61,7 +62,7 @@ impl ReplyBuffer {
     pub fn send(&mut self, channel: &Channel) -> io::Result<()> {
         if self.used > 0 {
             let used = std::mem::take(&mut self.used);
-            channel.send_all(&self.bytes[..used])?;
+            spent::on(Part::Reply, || channel.send_all(&self.bytes[..used]))?;
         }
         if self.bytes.len() > KEPT_BYTES {
             self.bytes.truncate(2 * SEND_AT_BYTES);

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 
+use onefold_block::spent::Spent;
 use onefold_block::{BlockDevice, memory};
 use thiserror::Error;
 
@@ -18,6 +19,7 @@ use super::execute::{Accepted, Executor, waits};
 use super::helpers::{Helpers, MAX_HELD_BYTES, MAX_HELPERS};
 use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
 use super::replies::{KEPT_BYTES, ReplyBuffer};
+use super::slow::Whose;
 use crate::export::Changes;
 use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES};
 use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
@@ -82,13 +84,14 @@ enum Next {
 
 /// Serve one client until it leaves or the server stops.
 pub(super) fn serve(
-    device: &dyn BlockDevice,
+    (device, whose): (&dyn BlockDevice, Whose<'_>),
     agreed: (Session, Option<&dyn Changes>),
     channel: &Channel,
     received: &[u8],
     terms: &Terms,
 ) -> Result<End, TransmissionError> {
-    let executor = Executor::new(device, agreed, channel, &terms.processors);
+    let slow = terms.slow.as_ref().map(|log| (log, whose));
+    let executor = Executor::new(device, agreed, channel, (&terms.processors, slow));
     let helpers = Helpers::default();
     std::thread::scope(|scope| {
         let mut transmission = Transmission {
@@ -162,6 +165,7 @@ impl Transmission<'_, '_> {
     fn gather(&mut self) -> Result<(usize, Next), TransmissionError> {
         self.batch.clear();
         let waiting = self.receive.waiting();
+        let received_ns = self.executor.now_ns();
         let mut at = 0;
         while self.batch.len() < MAX_BATCH {
             let rest = &waiting[at..];
@@ -187,13 +191,13 @@ impl Transmission<'_, '_> {
                     return Err(TransmissionError::Oversized(request.len));
                 }
                 Err(_) if end > waiting.len() => {
-                    self.batch.push(Accepted { cookie, op, payload: 0..0 });
+                    self.batch.push(Accepted { cookie, op, payload: 0..0, received_ns });
                     return Ok((start, Next::Skip(payload_bytes)));
                 }
                 Ok(_) if end > waiting.len() => {
                     return Ok((at, Next::Receive(REQUEST_BYTES + payload_bytes)));
                 }
-                _ => self.batch.push(Accepted { cookie, op, payload: start..end }),
+                _ => self.batch.push(Accepted { cookie, op, payload: start..end, received_ns }),
             }
             at = end;
         }
@@ -258,6 +262,7 @@ impl Transmission<'_, '_> {
         let block_bytes = u64::from(self.executor.session.info.preferred_block_bytes);
         let end = request.offset + u64::from(request.len);
         let mut written = Ok(());
+        let mut spent = Spent::default();
         let mut at = request.offset;
         while at < end {
             let full = at + PIECE_BYTES as u64;
@@ -272,12 +277,13 @@ impl Transmission<'_, '_> {
             }
             self.receive_up_to(piece)?;
             if written.is_ok() {
-                written = self.executor.write_piece(at, &self.receive.waiting()[..piece]);
+                let data = &self.receive.waiting()[..piece];
+                written = self.executor.write_piece(at, data, &mut spent);
             }
             self.receive.consume(piece);
             at += piece as u64;
         }
-        self.executor.finish_long_write(request.cookie, fua, written, &mut self.out);
+        self.executor.finish_long_write(request, fua, (written, spent), &mut self.out);
         Ok(())
     }
 }

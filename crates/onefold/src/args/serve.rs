@@ -2,6 +2,7 @@
 //! Room: onefold.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
@@ -39,6 +40,9 @@ pub struct ServeArgs {
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,
+    /// What the log is told of their requests.
+    #[command(flatten)]
+    pub slow: SlowArgs,
     /// Who may come after a loss.
     #[command(flatten)]
     pub guard: GuardArgs,
@@ -130,6 +134,35 @@ pub struct CrowdArgs {
     #[arg(long, value_name = "N", env = "ONEFOLD_MAX_CONNECTIONS", hide_env = true)]
     #[arg(default_value = "128", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_connections: u32,
+}
+
+/// What the log is told of requests.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct SlowArgs {
+    /// Tell the log of requests that take longer, such as 100ms or 2s, and where their time went
+    ///
+    /// Ten at once are told, and then one in ten seconds; what is left out is counted. Time that a
+    /// limit of the volume takes does not count, nor does that of a client that is slow to take its
+    /// replies. 0 tells of none.
+    #[arg(long, value_name = "TIME", env = "ONEFOLD_SLOW_REQUEST", hide_env = true)]
+    #[arg(default_value = "1s", value_parser = short_time, allow_negative_numbers = true)]
+    pub slow_request: Duration,
+}
+
+/// `100ms`, `2s` or `1m`; 0 needs no unit.
+fn short_time(text: &str) -> Result<Duration, String> {
+    let refused = || format!("'{text}' is no time: write 100ms, 2s or 1m");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| refused())?;
+    let ms = match unit {
+        "" if number == 0 => 0,
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        _ => return Err(refused()),
+    };
+    number.checked_mul(ms).map(Duration::from_millis).ok_or_else(refused)
 }
 
 /// What happens to clients that connect again after acknowledged writes may have been lost.

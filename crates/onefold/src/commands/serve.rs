@@ -270,6 +270,7 @@ fn listening(
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: args.read_only,
         max_connections: args.crowd.max_connections,
+        slow_request: args.slow.slow_request,
         group: args.access.group,
     }
 }

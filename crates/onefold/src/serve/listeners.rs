@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::Group;
+use onefold_block::wrappers::{Clock, SystemClock};
 use onefold_nbd::{
-    Exports, ListenAddr, Server, ServerConfig, ServerError, TlsError, TlsFiles, TlsMode,
+    Exports, ListenAddr, Server, ServerConfig, ServerError, SlowRequests, TlsError, TlsFiles,
+    TlsMode,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -27,6 +29,8 @@ pub struct Listening {
     pub max_connections: u32,
     /// The group that may use the Unix sockets, besides the owner.
     pub group: Option<Group>,
+    /// Which requests the log is told of: those that take longer; none if it is zero.
+    pub slow_request: Duration,
 }
 
 /// Servers that run; every address is served by one of them.
@@ -69,6 +73,9 @@ impl Servers {
         let is_tcp = |at: &&ListenAddr| matches!(at, ListenAddr::Tcp { .. });
         let (tcp, unix): (Vec<&ListenAddr>, Vec<&ListenAddr>) =
             how.addresses.iter().partition(is_tcp);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let after = how.slow_request;
+        let slow = (!after.is_zero()).then_some(SlowRequests { after, clock });
         let mut servers = Vec::new();
         for (addresses, tls) in [(tcp, tls), (unix, None)] {
             if addresses.is_empty() {
@@ -82,6 +89,7 @@ impl Servers {
                 read_only: how.read_only,
                 socket_group: how.group,
                 max_connections: how.max_connections as usize,
+                slow: slow.clone(),
                 ..ServerConfig::default()
             };
             let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;

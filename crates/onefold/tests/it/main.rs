@@ -36,6 +36,7 @@ mod scrambler;
 mod scrub;
 mod serving;
 mod settings;
+mod slow_requests;
 mod small_disk;
 mod snapshots;
 mod space;

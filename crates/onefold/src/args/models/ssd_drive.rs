@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use crate::args::serve::{CrowdArgs, GuardArgs, TlsArgs};
+use crate::args::serve::{CrowdArgs, GuardArgs, SlowArgs, TlsArgs};
 use crate::args::{AccessArgs, MetricsArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
@@ -52,6 +52,9 @@ pub struct SsdServeArgs {
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,
+    /// What the log is told of their requests.
+    #[command(flatten)]
+    pub slow: SlowArgs,
     /// Who may come after a loss.
     #[command(flatten)]
     pub guard: GuardArgs,

@@ -332,6 +332,7 @@ fn listening(args: &SsdServeArgs, private: Option<&Path>) -> Listening {
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: false,
         max_connections: args.crowd.max_connections,
+        slow_request: args.slow.slow_request,
         group: args.access.group,
     }
 }

@@ -1,0 +1,213 @@
+//! Where the time of a call goes, in parts that the rooms below name and whoever calls times.
+//! Room: onefold-block.
+//! Invariants: (1) nobody looks at a clock but for a call that is watched, and then at the clock
+//! that was handed in; (2) a moment counts for one part, the innermost; (3) only the thread of the
+//! call is watched.
+//! Cost: without a watch one look at a flag of the thread; with one, a look at the clock where a
+//! part begins and where it ends.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use crate::wrappers::Clock;
+
+/// What a call spends time with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Locks that others hold, and what they do meanwhile.
+    Wait,
+    /// Fingerprints.
+    Hash,
+    /// Compression.
+    Compress,
+    /// Reading from media.
+    Read,
+    /// Writing to media.
+    Write,
+    /// Making media durable.
+    Sync,
+    /// Keeping to a limit that was set.
+    Limit,
+    /// Answering a client that takes its time.
+    Reply,
+}
+
+/// How many parts there are.
+const PARTS: usize = Part::Reply as usize + 1;
+
+/// What a call spent, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    parts: [u64; PARTS],
+    /// All of it, what belongs to no part with it.
+    pub total_ns: u64,
+}
+
+impl Spent {
+    /// The time of one part.
+    pub const fn of(&self, part: Part) -> u64 {
+        self.parts[part as usize]
+    }
+
+    /// What belongs to no part.
+    pub fn other_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.parts.iter().sum())
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        for (sum, part) in self.parts.iter_mut().zip(&other.parts) {
+            *sum += part;
+        }
+        self.total_ns += other.total_ns;
+        self
+    }
+}
+
+/// A call of this thread that is watched.
+struct Watch {
+    clock: Arc<dyn Clock>,
+    begun_ns: u64,
+    current: Option<Part>,
+    since_ns: u64,
+    spent: Spent,
+}
+
+impl Watch {
+    /// From now on time is spent with this; what it was spent with until now.
+    fn turn_to(&mut self, part: Option<Part>) -> Option<Part> {
+        let now = self.clock.now_ns();
+        if let Some(current) = self.current {
+            self.spent.parts[current as usize] += now.saturating_sub(self.since_ns);
+        }
+        self.since_ns = now;
+        std::mem::replace(&mut self.current, part)
+    }
+}
+
+thread_local! {
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+fn turn_to(part: Option<Part>) -> Option<Part> {
+    WATCH.with_borrow_mut(|watch| watch.as_mut().and_then(|watch| watch.turn_to(part)))
+}
+
+/// Goes back to what came before, also past a panic.
+struct Back(Option<Part>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        turn_to(self.0);
+    }
+}
+
+/// Do what belongs to a part.
+pub fn on<T>(part: Part, work: impl FnOnce() -> T) -> T {
+    if !IS_WATCHED.get() {
+        return work();
+    }
+    let _back = Back(turn_to(Some(part)));
+    work()
+}
+
+/// Ends the watch, also past a panic.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        IS_WATCHED.set(false);
+        WATCH.with_borrow_mut(Option::take);
+    }
+}
+
+/// Call, and say what was spent meanwhile. A call inside of one that is watched is part of that
+/// and reports nothing by itself.
+pub fn watched<T>(clock: &Arc<dyn Clock>, call: impl FnOnce() -> T) -> (T, Spent) {
+    if IS_WATCHED.get() {
+        return (call(), Spent::default());
+    }
+    let now = clock.now_ns();
+    let watch = Watch {
+        clock: Arc::clone(clock),
+        begun_ns: now,
+        current: None,
+        since_ns: now,
+        spent: Spent::default(),
+    };
+    WATCH.set(Some(watch));
+    IS_WATCHED.set(true);
+    let end = End;
+    let value = call();
+    turn_to(None);
+    let spent = WATCH.with_borrow(|watch| {
+        let whole = |watch: &Watch| Spent {
+            total_ns: watch.since_ns.saturating_sub(watch.begun_ns),
+            ..watch.spent
+        };
+        watch.as_ref().map(whole).unwrap_or_default()
+    });
+    drop(end);
+    (value, spent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::wrappers::ManualClock;
+
+    fn clock() -> Arc<dyn Clock> {
+        Arc::new(ManualClock::default())
+    }
+
+    #[test]
+    fn a_moment_counts_for_the_innermost_part_and_all_of_them_for_the_total() {
+        let clock = clock();
+        let (value, spent) = watched(&clock, || {
+            clock.sleep_ns(1);
+            on(Part::Write, || {
+                clock.sleep_ns(10);
+                on(Part::Wait, || clock.sleep_ns(100));
+                clock.sleep_ns(20);
+            });
+            on(Part::Hash, || clock.sleep_ns(1000));
+            on(Part::Write, || clock.sleep_ns(5));
+            clock.sleep_ns(2);
+            7
+        });
+        assert_eq!((value, spent.total_ns, spent.other_ns()), (7, 1138, 3));
+        let of = [Part::Write, Part::Wait, Part::Hash, Part::Sync].map(|part| spent.of(part));
+        assert_eq!(of, [35, 100, 1000, 0]);
+        let twice = spent.and(&spent);
+        assert_eq!((twice.total_ns, twice.of(Part::Wait)), (2276, 200));
+    }
+
+    #[test]
+    fn without_a_watch_no_clock_is_looked_at_and_panics_leave_none_behind() {
+        struct Untouched;
+        impl Clock for Untouched {
+            fn now_ns(&self) -> u64 {
+                panic!("nobody asked for the time")
+            }
+            fn sleep_ns(&self, _: u64) {}
+        }
+        assert_eq!(on(Part::Read, || 3), 3);
+        let untouched: Arc<dyn Clock> = Arc::new(Untouched);
+        let clock = clock();
+        // Who watches already goes on: the inner clock is never asked.
+        let ((), spent) = watched(&clock, || {
+            let ((), inner) = watched(&untouched, || on(Part::Read, || clock.sleep_ns(4)));
+            assert_eq!(inner, Spent::default());
+        });
+        assert_eq!(spent.of(Part::Read), 4);
+        let call = || watched(&clock, || on(Part::Read, || panic!("on purpose")));
+        assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        let ((), spent) = watched(&clock, || on(Part::Sync, || clock.sleep_ns(9)));
+        assert_eq!((spent.of(Part::Sync), spent.of(Part::Read)), (9, 0));
+        assert!(!IS_WATCHED.get());
+    }
+}
