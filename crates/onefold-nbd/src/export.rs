@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use onefold_block::{BlockDevice, BlockError, Extent};
 
+use crate::client::Client;
+
 /// Where an export differs from what it was once.
 pub trait Changes: Send + Sync {
     /// Extents from `offset` on, at least one, together at most `len` bytes: data where it differs
@@ -21,54 +23,55 @@ pub struct ExportEntry {
     pub description: String,
 }
 
-/// The exports of a server. Asked anew by every client, so volumes may come and go.
+/// The exports of a server. Asked anew by every client, so volumes may come and go. What a client
+/// may not see is for it as if it were not there.
 pub trait Exports: Send + Sync {
-    /// Every export there is, the default one first.
-    fn list(&self) -> Vec<ExportEntry>;
+    /// Every export that the client sees, the default one first.
+    fn list(&self, client: &Client) -> Vec<ExportEntry>;
 
     /// The device of that name; the empty name is the first one listed. `None` if there is none.
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>>;
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>>;
 
     /// Names for [`Exports::changes`] that clients are told when they ask for all of the export.
-    fn changes_listed(&self, name: &str) -> Vec<String> {
-        let _ = name;
+    fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
+        let _ = (name, client);
         Vec::new()
     }
 
     /// Where the export of that name differs from `since`, a name that means something to whoever
     /// offers the exports. `None` if there is no such, or they cannot be compared.
-    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
-        let _ = (name, since);
+    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+        let _ = (name, since, client);
         None
     }
 
     /// Why [`Exports::open`] gives nobody the export of that name, in a sentence for the client, if
     /// that is for another reason than that there is none.
-    fn refusal(&self, name: &str) -> Option<String> {
-        let _ = name;
+    fn refusal(&self, name: &str, client: &Client) -> Option<String> {
+        let _ = (name, client);
         None
     }
 }
 
 impl<E: Exports + ?Sized> Exports for Arc<E> {
-    fn list(&self) -> Vec<ExportEntry> {
-        (**self).list()
+    fn list(&self, client: &Client) -> Vec<ExportEntry> {
+        (**self).list(client)
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        (**self).open(name)
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        (**self).open(name, client)
     }
 
-    fn changes_listed(&self, name: &str) -> Vec<String> {
-        (**self).changes_listed(name)
+    fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
+        (**self).changes_listed(name, client)
     }
 
-    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
-        (**self).changes(name, since)
+    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+        (**self).changes(name, since, client)
     }
 
-    fn refusal(&self, name: &str) -> Option<String> {
-        (**self).refusal(name)
+    fn refusal(&self, name: &str, client: &Client) -> Option<String> {
+        (**self).refusal(name, client)
     }
 }
 
@@ -94,11 +97,11 @@ impl ExportTable {
 }
 
 impl Exports for ExportTable {
-    fn list(&self) -> Vec<ExportEntry> {
+    fn list(&self, _: &Client) -> Vec<ExportEntry> {
         self.rows.iter().map(|(entry, _)| entry.clone()).collect()
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
+    fn open(&self, name: &str, _: &Client) -> Option<Arc<dyn BlockDevice>> {
         let named = self.rows.iter().find(|(entry, _)| entry.name == name);
         let default = if name.is_empty() { self.rows.first() } else { None };
         named.or(default).map(|(_, device)| Arc::clone(device))

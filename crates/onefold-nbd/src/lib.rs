@@ -5,10 +5,12 @@
 //! [`export`] says which devices there are under which names; [`server`] owns the sockets,
 //! threads and limits. `docs/nbd.md` lists what of the protocol is done and what is not.
 
+pub mod client;
 pub mod export;
 pub mod protocol;
 pub mod server;
 
+pub use client::Client;
 pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
     ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, SlowRequests,

@@ -118,6 +118,7 @@ fn forge(folder: &Path, containers: u32) -> Result<(), Error> {
         held: false,
         dropped: 0,
         identity: 0,
+        note: Vec::new(),
     });
     (superblock.next_volume, superblock.next_container) = (2, containers + 1);
     superblock.table = table;

@@ -17,7 +17,7 @@ use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{
-    KIND_SNAPSHOT, KIND_VOLUME, SEALED_IN_JOURNAL, SNAPSHOTS, Superblock, VolumeRecord,
+    KIND_SNAPSHOT, KIND_VOLUME, NOTES, SEALED_IN_JOURNAL, SNAPSHOTS, Superblock, VolumeRecord,
 };
 use crate::journal::Witness;
 use crate::map::{self, Share};
@@ -255,16 +255,20 @@ impl Inner {
             held: volume.held.load(Ordering::Relaxed),
             dropped: volume.dropped.load(Ordering::Relaxed),
             identity: volume.identity,
+            note: volume.note().to_vec(),
         };
         let there = |volume: &&Arc<VolumeState>| !volume.gone.load(Ordering::Relaxed);
         let volumes: Vec<VolumeRecord> = volumes.values().filter(there).map(record).collect();
         let of_snapshots =
             |v: &VolumeRecord| v.kind != KIND_VOLUME || v.origin != 0 || v.parent != 0;
         let mut features = self.features;
-        features.must_refuse &= !SNAPSHOTS;
+        features.must_refuse &= !(SNAPSHOTS | NOTES);
         features.must_refuse |= SEALED_IN_JOURNAL;
         if volumes.iter().any(of_snapshots) {
             features.must_refuse |= SNAPSHOTS;
+        }
+        if volumes.iter().any(|volume| !volume.note.is_empty()) {
+            features.must_refuse |= NOTES;
         }
         Superblock {
             sequence,

@@ -185,6 +185,8 @@ pub(crate) struct VolumeState {
     pub identity: u64,
     /// All of them were, and it is in no later checkpoint.
     pub gone: AtomicBool,
+    /// What a door keeps with it; changes under the engine's lock.
+    pub note: RwLock<Arc<[u8]>>,
 }
 
 /// Buffers that a write or read needs, kept from call to call.

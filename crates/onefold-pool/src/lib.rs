@@ -5,7 +5,8 @@
 //! named after its steps. In the order in which data meets them: `write`, `plan`, `verify`,
 //! `index`, `commit`, `container`, `map`, `journal`, `flush`; then `read` and `read_cache`;
 //! `reclaim`, `victim`, `relocate`, `punch` and `pinned`, which win space back, and `gather`, which
-//! wins order back; `snapshots`, `drop_steps`, `differences` and `alone`; `stored_blocks`; `open`,
+//! wins order back; `snapshots`, `drop_steps`, `differences` and `alone`; `notes`;
+//! `stored_blocks`; `open`,
 //! `recover`, `rescue`, `check` with `slot_uses`, `repair`, `scrub`, and `status` around them;
 //! `format` below them all.
 
@@ -35,6 +36,7 @@ mod key_hasher;
 mod lock;
 mod map;
 mod map_pass;
+mod notes;
 mod open;
 mod pba;
 mod pinned;

@@ -432,6 +432,8 @@ pub(crate) fn assemble(
 
 /// Nothing has happened since this checkpoint.
 fn new_engine(superblock: &Superblock, table: ContainerTable, files: &Files) -> Engine {
+    let mut space = Space::new(Arc::clone(&files.journal), files.supers.clone(), 0);
+    superblock.volumes.iter().for_each(|volume| space.note(volume.note.len()));
     Engine {
         table,
         open: None,
@@ -446,7 +448,7 @@ fn new_engine(superblock: &Superblock, table: ContainerTable, files: &Files) -> 
         leaving: 0,
         entries: Entries::default(),
         generation: 0,
-        space: Space::new(Arc::clone(&files.journal), files.supers.clone(), 0),
+        space,
     }
 }
 
@@ -479,5 +481,6 @@ pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
         dropped: AtomicU64::new(record.dropped),
         identity: record.identity,
         gone: AtomicBool::new(false),
+        note: RwLock::new(Arc::from(record.note.as_slice())),
     })
 }

@@ -191,6 +191,7 @@ impl Inner {
             held: options.held,
             dropped: 0,
             identity: options.identity,
+            note: Vec::new(),
         });
         volume.parent.store(number, Ordering::Release);
         count(&self.counters.lineage_changes, 1);
@@ -366,7 +367,10 @@ impl Pool {
         let state = {
             let flusher = inner.flusher();
             let mut engine = inner.engine();
-            let number = inner.new_record(&mut engine, to)?;
+            let note = inner.note_of(&snapshot);
+            engine.space.note(note.len());
+            let number = inner.new_record(&mut engine, to);
+            let number = number.inspect_err(|_| engine.space.note_gone(note.len()))?;
             let root = inner.map.root(snapshot.number)?;
             let blocks = snapshot.blocks(inner.chunk_bytes());
             inner.map.add(number, root, blocks, snapshot.birth)?;
@@ -386,6 +390,7 @@ impl Pool {
                 held: false,
                 dropped: 0,
                 identity: 0,
+                note: note.to_vec(),
             })
         };
         inner.checkpoint()?;

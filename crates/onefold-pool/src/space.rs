@@ -9,6 +9,7 @@ use onefold_block::Media;
 
 use crate::error::PoolError;
 use crate::format::frame;
+use crate::format::superblock::NOTE_HEAD_BYTES;
 
 /// Journal space that data writes leave for trims and volume changes, which give space back.
 const JOURNAL_SLACK_BYTES: u64 = 256 << 10;
@@ -22,6 +23,11 @@ const FRAME_OVERHEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::ALIGN_BYTES) as 
 const SUPER_BASE_BYTES: u64 = 1024 + 2 * 4096;
 /// A volume or snapshot in a checkpoint, with the longest name.
 const SUPER_VOLUME_BYTES: u64 = 420;
+
+/// What a note of so many bytes takes in a checkpoint.
+const fn note_bytes(bytes: usize) -> u64 {
+    if bytes == 0 { 0 } else { (NOTE_HEAD_BYTES + bytes) as u64 }
+}
 
 /// What a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +46,15 @@ pub struct Space {
     journal_used: u64,
     journal_reserved: u64,
     super_reserved: u64,
+    /// What notes of volumes take in a checkpoint, at most.
+    note_bytes: u64,
 }
 
 impl Space {
     /// Nothing set aside yet; the journal is `journal_used` bytes long.
     pub fn new(journal: Arc<dyn Media>, supers: [Arc<dyn Media>; 2], journal_used: u64) -> Self {
-        Self { journal, supers, journal_used, journal_reserved: 0, super_reserved: 0 }
+        let (journal_reserved, super_reserved, note_bytes) = (0, 0, 0);
+        Self { journal, supers, journal_used, journal_reserved, super_reserved, note_bytes }
     }
 
     /// The part of the journal's file that `bytes` more of entries need and that is not set aside:
@@ -104,8 +113,18 @@ impl Space {
 
     /// How much of both checkpoint files must be set aside for so many volumes; 0 if that much is.
     pub const fn supers_lack(&self, volumes: usize) -> u64 {
-        let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES;
+        let needed = SUPER_BASE_BYTES + volumes as u64 * SUPER_VOLUME_BYTES + self.note_bytes;
         if needed > self.super_reserved { needed.next_multiple_of(PAGE_BYTES) } else { 0 }
+    }
+
+    /// A note of so many bytes comes into the next checkpoint.
+    pub const fn note(&mut self, bytes: usize) {
+        self.note_bytes += note_bytes(bytes);
+    }
+
+    /// A note of so many bytes is in no checkpoint any more.
+    pub const fn note_gone(&mut self, bytes: usize) {
+        self.note_bytes -= note_bytes(bytes);
     }
 
     /// Both checkpoint files have space up to there.

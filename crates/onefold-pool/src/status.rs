@@ -1,6 +1,7 @@
 //! What a pool holds and uses.
 //! Room: onefold-pool.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onefold_block::Generation;
@@ -24,6 +25,8 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Bytes of blocks with stored data.
     pub mapped_bytes: u64,
+    /// What a door keeps with it.
+    pub note: Arc<[u8]>,
 }
 
 /// What was done since the pool was opened, in chunks.
@@ -213,6 +216,7 @@ impl Pool {
                 name: volume.name(),
                 size_bytes: volume.size_bytes(),
                 mapped_bytes: volume.mapped_chunks.load(Ordering::Relaxed) * chunk,
+                note: volume.note(),
             })
             .collect();
         let stored = stored(inner)?;

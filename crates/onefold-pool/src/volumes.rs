@@ -174,6 +174,7 @@ impl Pool {
                 held: false,
                 dropped: 0,
                 identity: 0,
+                note: Vec::new(),
             };
             let root = Root { height: record.height, reference: record.root };
             inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;

@@ -27,6 +27,7 @@ mod reserve;
 mod scrub_state;
 mod serve;
 mod settings_file;
+mod sharing;
 mod status_view;
 mod store_folder;
 mod table;
@@ -88,6 +89,9 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Volume(VolumeCommand::Resize(args)) => c::volume_resize::run(args, printer),
         Command::Volume(VolumeCommand::Rename(args)) => c::volume_rename::run(args, printer),
         Command::Volume(VolumeCommand::List(args)) => c::volume_list::run(args, printer),
+        Command::Volume(VolumeCommand::Allow(args)) => c::volume_allow::allow(args, printer),
+        Command::Volume(VolumeCommand::Deny(args)) => c::volume_allow::deny(args, printer),
+        Command::Volume(VolumeCommand::Limit(args)) => c::volume_limit::run(args, printer),
         Command::Volume(VolumeCommand::Delete(args)) => c::volume_delete::run(args, printer),
         Command::Volume(VolumeCommand::Snapshot(args)) => {
             c::volume_snapshot::snapshot(args, printer)

@@ -13,22 +13,40 @@ use crate::duplicates_view::duplicates_table;
 use crate::open_pool::uuid_text;
 use crate::pool_cache::CacheReport;
 use crate::scrub_state::ScrubState;
+use crate::sharing::{Allowed, Limits, Sharing};
 use crate::table::{Align, Table, count, percent, plural};
 
 /// A table of volumes, with a head.
 pub fn volume_table(volumes: &[VolumeStatus]) -> Table {
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
-    table.row(["VOLUME", "SIZE", "DATA", "FULL"]);
+    let is_shared = volumes.iter().any(|volume| !volume.note.is_empty());
+    let mut aligned = vec![Align::Left, Align::Right, Align::Right, Align::Right];
+    let mut heads = vec!["VOLUME", "SIZE", "DATA", "FULL"];
+    if is_shared {
+        aligned.extend([Align::Left; 2]);
+        heads.extend(["CLIENTS", "LIMITS"]);
+    }
+    let mut table = Table::new(&aligned);
+    table.row(heads.iter().map(ToString::to_string));
     for volume in volumes {
         let full = volume.mapped_bytes as f64 / volume.size_bytes.max(1) as f64;
-        table.row([
+        let mut row = vec![
             volume.name.clone(),
             ByteSize(volume.size_bytes).to_string(),
             ByteSize(volume.mapped_bytes).to_string(),
             percent(full.min(1.0)),
-        ]);
+        ];
+        if is_shared {
+            let sharing = sharing_of(volume);
+            row.extend([sharing.clients_text(), sharing.limits.text()]);
+        }
+        table.row(row);
     }
     table
+}
+
+/// How a volume is shared; what cannot be read is for nobody.
+fn sharing_of(volume: &VolumeStatus) -> Sharing {
+    Sharing::of_note(&volume.note).unwrap_or_else(|_| Sharing::nobody())
 }
 
 fn times(ratio: f64) -> String {
@@ -217,11 +235,18 @@ pub struct VolumeJson {
     pub size_bytes: u64,
     /// Bytes of blocks with stored data.
     pub mapped_bytes: u64,
+    /// Who sees it over the network; everybody whom the server lets in if it is null.
+    pub clients: Option<Vec<Allowed>>,
+    /// How much may be asked of it in a second.
+    pub limits: Limits,
 }
 
 impl From<&VolumeStatus> for VolumeJson {
     fn from(volume: &VolumeStatus) -> Self {
+        let Sharing { clients, limits } = sharing_of(volume);
         Self {
+            clients,
+            limits,
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
             mapped_bytes: volume.mapped_bytes,

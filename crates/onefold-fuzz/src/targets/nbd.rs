@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
-use onefold_nbd::ExportTable;
 use onefold_nbd::protocol::constants::{
     MAX_REQUEST_BYTES, MAX_STRING_BYTES, REQUEST_BYTES, command,
 };
 use onefold_nbd::protocol::{
     ExportInfo, Handshake, Op, Outcome, Session, TlsPolicy, decode_request, reply, validate,
 };
+use onefold_nbd::{Client, ExportTable};
 
 /// A device of a MiB of zeroes.
 pub struct Zeroes;
@@ -52,7 +52,7 @@ pub fn handshake(data: &[u8]) {
         "",
         Arc::new(Zeroes),
     );
-    let mut handshake = Handshake::new(Arc::new(exports), policy, first & 2 != 0);
+    let mut handshake = Handshake::new(Arc::new(exports), Client::Local, policy, first & 2 != 0);
     let mut under_tls = false;
     let mut pieces = bytes.chunks(1 + usize::from(first >> 2));
     let mut piece: &[u8] = &[];
@@ -70,7 +70,7 @@ pub fn handshake(data: &[u8]) {
             Outcome::StartTls => {
                 assert!(policy == TlsPolicy::Required && !under_tls);
                 under_tls = true;
-                handshake.tls_started();
+                handshake.tls_started(Client::Certified { name: String::new() });
             }
             Outcome::Done(negotiated) => {
                 assert!(policy == TlsPolicy::Off || under_tls, "served in plain text");

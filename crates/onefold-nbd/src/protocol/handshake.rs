@@ -2,7 +2,8 @@
 //! Room: onefold-nbd.   In: bytes, exports.   Out: bytes, `Outcome`.
 //! Invariants: (1) each call answers at most one option, so that what is to be sent is bounded
 //! by one answer; (2) nothing agreed in plain text survives the start of TLS; (3) under a policy
-//! that wants TLS nothing about the exports is said before it.
+//! that wants TLS nothing about the exports is said before it; (4) exports are asked in the name of
+//! the client that was found out.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use super::export_info::ExportInfo;
 use super::options;
 use super::request::Session;
 use super::wire::Fields;
+use crate::client::Client;
 use crate::export::{Changes, Exports};
 
 /// Zeroes that end the answer to `EXPORT_NAME` for clients that did not waive them.
@@ -85,6 +87,7 @@ enum State {
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing agreed on by itself")]
 pub struct Handshake {
     exports: Arc<dyn Exports>,
+    client: Client,
     policy: TlsPolicy,
     read_only: bool,
     state: State,
@@ -105,9 +108,15 @@ pub struct Handshake {
 
 impl Handshake {
     /// A handshake that has not begun; send [`Handshake::greeting`] first.
-    pub fn new(exports: Arc<dyn Exports>, policy: TlsPolicy, read_only: bool) -> Self {
+    pub fn new(
+        exports: Arc<dyn Exports>,
+        client: Client,
+        policy: TlsPolicy,
+        read_only: bool,
+    ) -> Self {
         Self {
             exports,
+            client,
             policy,
             read_only,
             state: State::ClientFlags,
@@ -149,8 +158,9 @@ impl Handshake {
         Step { send, outcome }
     }
 
-    /// TLS is up: forget what was agreed in plain text.
-    pub fn tls_started(&mut self) {
+    /// TLS is up, and this is the client: forget what was agreed in plain text.
+    pub fn tls_started(&mut self, client: Client) {
+        self.client = client;
         self.under_tls = true;
         self.structured = false;
         self.allocation_for = None;
@@ -192,7 +202,7 @@ impl Handshake {
             return Outcome::Refuse("an option of more than 1 MiB");
         }
         if self.options_seen >= self.options_max {
-            self.options_max = options_max(self.exports.list().len());
+            self.options_max = options_max(self.exports.list(&self.client).len());
             if self.options_seen >= self.options_max {
                 return Outcome::Refuse("too many options");
             }
@@ -277,8 +287,8 @@ impl Handshake {
         let Some(name) = std::str::from_utf8(data).ok() else {
             return Outcome::Refuse("an export name that is not UTF-8");
         };
-        let Some(device) = self.exports.open(name) else {
-            return Outcome::Refuse(match self.exports.refusal(name) {
+        let Some(device) = self.exports.open(name, &self.client) else {
+            return Outcome::Refuse(match self.exports.refusal(name, &self.client) {
                 Some(_) => "an export that is refused for now",
                 None => "an unknown export name",
             });
@@ -310,7 +320,7 @@ impl Handshake {
             put_malformed(send, option);
             return Outcome::Again;
         };
-        let Some(device) = self.exports.open(query.name) else {
+        let Some(device) = self.exports.open(query.name, &self.client) else {
             self.put_refusal(send, option, query.name);
             return Outcome::Again;
         };
@@ -327,7 +337,7 @@ impl Handshake {
 
     /// Say why there is no export of that name, or why it is not given to anybody.
     fn put_refusal(&self, send: &mut Vec<u8>, option: u32, name: &str) {
-        let Some(why) = self.exports.refusal(name) else {
+        let Some(why) = self.exports.refusal(name, &self.client) else {
             return put_unknown(send, option, name);
         };
         let why = options::cut(&why, MAX_REFUSAL_BYTES);
@@ -335,7 +345,7 @@ impl Handshake {
     }
 
     fn put_texts(&self, send: &mut Vec<u8>, option: u32, query: &options::InfoQuery<'_>) {
-        let list = self.exports.list();
+        let list = self.exports.list(&self.client);
         let named = list.iter().find(|entry| entry.name == query.name);
         let default = if query.name.is_empty() { list.first() } else { None };
         let Some(entry) = named.or(default) else { return };
@@ -351,7 +361,7 @@ impl Handshake {
         if !data.is_empty() {
             return put_malformed(send, option::LIST);
         }
-        for entry in self.exports.list() {
+        for entry in self.exports.list(&self.client) {
             options::put_server(send, option::LIST, &entry.name, &entry.description);
         }
         options::put_reply(send, option::LIST, option_reply::ACK, &[]);
@@ -368,7 +378,7 @@ impl Handshake {
     fn list_meta_context(&self, data: &[u8], send: &mut Vec<u8>) {
         let option = option::LIST_META_CONTEXT;
         let Some(query) = options::parse_meta(data) else { return put_malformed(send, option) };
-        if self.exports.open(query.name).is_none() {
+        if self.exports.open(query.name, &self.client).is_none() {
             return self.put_refusal(send, option, query.name);
         }
         let wanted = |text: &&str| *text == BASE_ALLOCATION || *text == "base:";
@@ -377,7 +387,7 @@ impl Handshake {
         }
         let all = |text: &&str| ["onefold:", CHANGED_SINCE].contains(text);
         if query.queries.is_empty() || query.queries.iter().any(all) {
-            for since in self.exports.changes_listed(query.name) {
+            for since in self.exports.changes_listed(query.name, &self.client) {
                 let context = format!("{CHANGED_SINCE}{since}");
                 options::put_meta_context(send, option, 0, &context);
             }
@@ -391,7 +401,7 @@ impl Handshake {
     fn changes<'a>(&self, query: &options::MetaQuery<'a>) -> Option<(&'a str, Arc<dyn Changes>)> {
         query.queries.iter().take(CHANGES_TRIED_MAX).find_map(|context| {
             let since = context.strip_prefix(CHANGED_SINCE)?;
-            Some((*context, self.exports.changes(query.name, since)?))
+            Some((*context, self.exports.changes(query.name, since, &self.client)?))
         })
     }
 
@@ -404,7 +414,7 @@ impl Handshake {
             let why = b"structured replies have to be agreed on first";
             return options::put_reply(send, option, option_reply::ERR_INVALID, why);
         }
-        if self.exports.open(query.name).is_none() {
+        if self.exports.open(query.name, &self.client).is_none() {
             return self.put_refusal(send, option, query.name);
         }
         if query.queries.contains(&BASE_ALLOCATION) {

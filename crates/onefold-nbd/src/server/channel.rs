@@ -73,6 +73,17 @@ impl Channel {
         Ok(())
     }
 
+    /// Whether the client is on this machine, let in by the system.
+    pub fn is_local(&self) -> bool {
+        matches!(*self.socket, Socket::Unix(_))
+    }
+
+    /// The certificate that the client has shown, which was verified.
+    pub fn certificate(&self) -> Option<Vec<u8>> {
+        let connection = locked(&self.tls.as_ref()?.connection);
+        Some(connection.peer_certificates()?.first()?.to_vec())
+    }
+
     /// Let the next receive wait until `deadline` at most.
     pub fn limit_read(&self, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());

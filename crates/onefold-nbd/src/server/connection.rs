@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use rustls::ServerConfig as TlsConfig;
 use thiserror::Error;
 
+use super::certificate::common_name;
 use super::channel::Channel;
 use super::processors::Processors;
 use super::slow::{SlowLog, Whose};
 use super::socket::{Socket, is_timeout};
 use super::transmission::{self, End, TransmissionError};
+use crate::client::Client;
 use crate::export::Exports;
 use crate::protocol::{Handshake, Negotiated, Outcome, TlsPolicy};
 
@@ -103,7 +105,9 @@ fn negotiate(
     deadline: Instant,
 ) -> Result<Agreed, ConnectionError> {
     let policy = if terms.tls.is_some() { TlsPolicy::Required } else { TlsPolicy::Off };
-    let mut handshake = Handshake::new(Arc::clone(&terms.exports), policy, terms.read_only);
+    let client = if channel.is_local() { Client::Local } else { Client::Unknown };
+    let exports = Arc::clone(&terms.exports);
+    let mut handshake = Handshake::new(exports, client, policy, terms.read_only);
     channel.send_all(&Handshake::greeting())?;
     let mut piece = [0; HANDSHAKE_PIECE_BYTES];
     let mut received = 0;
@@ -135,7 +139,8 @@ fn negotiate(
                         ConnectionError::Tls(error)
                     }
                 })?;
-                handshake.tls_started();
+                let name = channel.certificate().and_then(|der| common_name(&der));
+                handshake.tls_started(Client::Certified { name: name.unwrap_or_default() });
             }
             Outcome::Done(negotiated) => return Ok(Some((*negotiated, handshake.into_rest()))),
             Outcome::Aborted => return Ok(None),

@@ -4,6 +4,7 @@
 //! threads and bounded memory; (2) stopping flushes nothing: devices belong to who opened them.
 
 mod accept;
+mod certificate;
 mod channel;
 mod connection;
 mod cost;

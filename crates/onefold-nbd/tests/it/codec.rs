@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use onefold_block::{Extent, ExtentKind};
-use onefold_nbd::ExportTable;
 use onefold_nbd::protocol::constants::{
     MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, REQUEST_BYTES, command,
 };
@@ -13,6 +12,7 @@ use onefold_nbd::protocol::{
     Errno, ExportInfo, Handshake, Op, Outcome, Request, Session, TlsPolicy, decode_request,
     validate,
 };
+use onefold_nbd::{Client, ExportTable};
 use proptest::prelude::*;
 
 use crate::device::TestDevice;
@@ -160,7 +160,8 @@ fn any_option() -> impl Strategy<Value = Vec<u8>> {
 
 fn new_handshake(policy: TlsPolicy) -> Handshake {
     let device = Arc::new(TestDevice::new(8192));
-    Handshake::new(Arc::new(ExportTable::new().with("main", "", device)), policy, false)
+    let table = Arc::new(ExportTable::new().with("main", "", device));
+    Handshake::new(table, Client::Local, policy, false)
 }
 
 fn handshake_bytes() -> Vec<u8> {

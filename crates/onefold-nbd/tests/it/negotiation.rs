@@ -8,7 +8,7 @@ use onefold_nbd::protocol::constants::{
     MAX_OPTION_BYTES, MAX_OPTION_DRAIN_BYTES, MAX_OPTIONS, MAX_OPTIONS_PER_EXPORT, command, option,
     option_reply,
 };
-use onefold_nbd::{ExportEntry, ExportTable, Exports, ServerConfig};
+use onefold_nbd::{Client, ExportEntry, ExportTable, Exports, ServerConfig};
 
 use crate::device::TestDevice;
 use crate::raw::{Fixture, info_query, meta_query, option_bytes};
@@ -65,15 +65,16 @@ fn unknown_exports_and_options_are_refused_and_the_talk_goes_on() {
 struct KeptBack(ExportTable, String);
 
 impl Exports for KeptBack {
-    fn list(&self) -> Vec<ExportEntry> {
-        self.0.list()
+    fn list(&self, client: &Client) -> Vec<ExportEntry> {
+        self.0.list(client)
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        if self.refusal(name).is_some() { None } else { self.0.open(name) }
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        if self.refusal(name, client).is_some() { None } else { self.0.open(name, client) }
     }
 
-    fn refusal(&self, name: &str) -> Option<String> {
+    fn refusal(&self, name: &str, client: &Client) -> Option<String> {
+        assert_eq!(*client, Client::Local, "on a Unix socket");
         ["", "main"].contains(&name).then(|| self.1.clone())
     }
 }

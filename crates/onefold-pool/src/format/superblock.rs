@@ -10,7 +10,7 @@
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
 //! | 32 | 8 | zero |
-//! | 40 | n | payload: features, settings, counters, container table, slots, volumes |
+//! | 40 | n | payload: features, settings, counters, container table, slots, volumes, notes |
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,14 @@ const MUST_REFUSE: [(u64, &str); 1] = [(1, "forwarding containers")];
 pub const SNAPSHOTS: u64 = 2;
 /// And the one of journals that tell which containers are sealed and durable.
 pub const SEALED_IN_JOURNAL: u64 = 4;
+/// And the one of notes that doors keep with volumes: who may use one may stand there.
+pub const NOTES: u64 = 8;
 /// Those that this onefold has.
-const KNOWN: u64 = SNAPSHOTS | SEALED_IN_JOURNAL;
+const KNOWN: u64 = SNAPSHOTS | SEALED_IN_JOURNAL | NOTES;
+/// Longest note of a volume, in bytes.
+pub const NOTE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a note in a checkpoint besides its own.
+pub const NOTE_HEAD_BYTES: usize = 8;
 /// Of the bits without which a pool may only be read: a repair marked blocks as lost.
 pub const LOST_BLOCKS: u64 = 1;
 
@@ -110,6 +116,8 @@ pub struct VolumeRecord {
     /// Of a snapshot: what it and every copy of it in other pools is known by; 0 if it is of this
     /// pool alone.
     pub identity: u64,
+    /// What a door keeps with a volume, and pools do not look into. A snapshot has none.
+    pub note: Vec<u8>,
 }
 
 impl VolumeRecord {
@@ -196,6 +204,7 @@ impl Superblock {
             payload.u64(volume.dropped);
             payload.u64(volume.identity);
         }
+        self.encode_notes(&mut payload);
         let payload = payload.0;
         let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + payload.len()));
         writer.bytes(MAGIC);
@@ -209,6 +218,19 @@ impl Superblock {
         let check = checksum(&bytes);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
         bytes
+    }
+
+    fn encode_notes(&self, payload: &mut Writer) {
+        if self.features.must_refuse & NOTES == 0 {
+            return;
+        }
+        let noted = || self.volumes.iter().filter(|volume| !volume.note.is_empty());
+        payload.u32(noted().count() as u32);
+        for volume in noted() {
+            payload.u32(volume.number);
+            payload.u32(volume.note.len() as u32);
+            payload.bytes(&volume.note);
+        }
     }
 
     /// The checksum that the bytes of a `super` file bear.
@@ -311,7 +333,10 @@ impl Superblock {
         let count = reader.u32()?;
         let volumes: Option<Vec<_>> =
             (0..count).map(|_| decode_volume(reader, chunk_size)).collect();
-        let volumes = volumes?;
+        let mut volumes = volumes?;
+        if features.must_refuse & NOTES != 0 {
+            decode_notes(reader, &mut volumes)?;
+        }
         if reader.remaining() > 0 || slot_pages > BITMAP_PAGES_MAX {
             return None;
         }
@@ -370,7 +395,24 @@ fn decode_volume(reader: &mut Reader<'_>, chunk_size: ChunkSize) -> Option<Volum
         held: held == 1,
         dropped,
         identity,
+        note: Vec::new(),
     })
+}
+
+/// Notes of volumes, in the order of the volumes' numbers; each of one that is there.
+fn decode_notes(reader: &mut Reader<'_>, volumes: &mut [VolumeRecord]) -> Option<()> {
+    let mut rest = volumes.iter_mut();
+    for _ in 0..reader.u32()? {
+        let (number, len) = (reader.u32()?, reader.u32()? as usize);
+        let note = reader.bytes(len)?;
+        // Each looks on from the one before, so that none is looked at twice.
+        let volume = rest.find(|volume| volume.number == number)?;
+        if note.is_empty() || len > NOTE_BYTES_MAX || volume.kind == KIND_SNAPSHOT {
+            return None;
+        }
+        volume.note = note.to_vec();
+    }
+    Some(())
 }
 
 fn decode_features(reader: &mut Reader<'_>) -> Option<Features> {
@@ -409,6 +451,7 @@ mod tests {
                 held: false,
                 dropped: 0,
                 identity: 0,
+                note: Vec::new(),
             }],
             table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
             slots: 0x1111_2222_3333_4444_5555_6666_7777_8888,
@@ -428,6 +471,41 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(Superblock::decode("super.0", &bytes[..len]).is_err(), "cut to {len}");
         }
+    }
+
+    #[test]
+    fn notes_come_back_and_those_of_nobody_are_refused() {
+        let plain = sample().volumes.remove(0);
+        let other = VolumeRecord { number: 5, name: "b".to_owned(), ..plain.clone() };
+        let noted = VolumeRecord { note: b"who may".to_vec(), ..other.clone() };
+        let mut pool = Superblock { volumes: vec![plain.clone(), noted.clone()], ..sample() };
+        pool.features.must_refuse = NOTES;
+        let bytes = pool.encode();
+        assert_eq!(Superblock::decode("super.0", &bytes).unwrap(), pool);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode("super.0", &damaged).is_err(), "bit {bit}");
+        }
+        // The number, the length and the bytes of the note are last: forge them one by one.
+        let at = bytes.len() - 7;
+        for (place, forged) in [(at - 8, 4_u32), (at - 4, 8), (at - 4, u32::MAX), (at - 12, 2)] {
+            let mut forgery = bytes.clone();
+            forgery[place..place + 4].copy_from_slice(&forged.to_le_bytes());
+            let check = checksum(&forgery);
+            forgery[12..16].copy_from_slice(&check.to_le_bytes());
+            assert!(Superblock::decode("super.0", &forgery).is_err(), "{forged} at {place}");
+        }
+        let long = VolumeRecord { note: vec![1; NOTE_BYTES_MAX + 1], ..other.clone() };
+        let snapshot = VolumeRecord { kind: KIND_SNAPSHOT, parent: 0, birth: 9, ..noted };
+        for wrong in [long, snapshot] {
+            let mut pool = Superblock { volumes: vec![plain.clone(), wrong], ..pool.clone() };
+            pool.features.must_refuse |= SNAPSHOTS;
+            assert!(Superblock::decode("super.0", &pool.encode()).is_err());
+        }
+        pool.features.must_refuse = 0;
+        let without = Superblock::decode("super.0", &pool.encode()).unwrap();
+        assert!(without.volumes[1].note.is_empty(), "it does not say that it has notes");
     }
 
     #[test]

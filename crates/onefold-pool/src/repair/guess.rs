@@ -59,6 +59,7 @@ pub fn recovered(number: u32, blocks: u64, chunk_bytes: u64, birth: u64) -> Volu
         held: false,
         dropped: 0,
         identity: 0,
+        note: Vec::new(),
     }
 }
 

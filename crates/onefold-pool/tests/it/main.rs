@@ -16,6 +16,7 @@ mod given_up;
 mod handover;
 mod hooks;
 mod model;
+mod notes;
 mod noticed;
 mod parallel;
 mod parsers;

@@ -15,6 +15,7 @@ mod pool;
 mod record;
 mod rescue;
 mod serve;
+mod sharing;
 mod store;
 mod tier;
 mod trace;
@@ -43,6 +44,7 @@ pub use pool::{
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, Hangup, ServeArgs};
+pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{PoolCacheArgs, Thousandths};
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use onefold_block::ByteSize;
 use onefold_image::Choice;
 
-use super::{KeepArgs, MemoryArgs, RescueArgs};
+use super::{KeepArgs, MemoryArgs, RescueArgs, VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 
 const IMPORT_NOTES: &str = "\
 A new volume is called NAME.incomplete until all of FILE is stored. An import that fails or is
@@ -33,6 +33,26 @@ pub enum VolumeCommand {
     Rename(VolumeRenameArgs),
     /// List the volumes of a pool
     List(VolumeListArgs),
+    /// Let a client see a volume over TLS, by the name in its certificate
+    ///
+    /// Once a volume was given to somebody, nobody else sees it or its snapshots over TCP, and
+    /// without TLS nobody does. Clones begin with the same clients and limits. Unix sockets are
+    /// open to the pool's owner and group all the same.
+    #[command(after_help = ALLOW_EXAMPLES)]
+    Allow(VolumeAllowArgs),
+    /// Let a client see a volume over TLS no more; it counts at once, for who is connected too
+    ///
+    /// A volume that is taken from its last client is for nobody over TCP, until `volume allow`
+    /// gives it to somebody, or to --everybody.
+    Deny(VolumeDenyArgs),
+    /// Limit what is asked of a volume in a second
+    ///
+    /// Clients that ask for more wait; nothing fails. It counts at once and for good, for a volume
+    /// and its snapshots together. After a pause a quarter of a second's requests come at once.
+    /// Flushes are never held back, and trims and zeroings have no bytes. A read of more than 256
+    /// KiB counts as several.
+    #[command(after_help = LIMIT_EXAMPLES)]
+    Limit(VolumeLimitArgs),
     /// Delete a volume or a snapshot, and give back what only it held
     Delete(VolumeDeleteArgs),
     /// Keep what a volume is now under a name such as main@monday
@@ -75,6 +95,17 @@ pub enum VolumeCommand {
     /// What it leaves out is read from this pool and compared with the fingerprint.
     Receive(VolumeReceiveArgs),
 }
+
+const ALLOW_EXAMPLES: &str = "\
+Examples:
+  onefold volume allow ./demo main --client CN=web1
+  onefold volume allow ./demo main --client CN=backup --read-only
+  onefold volume allow ./demo main --everybody";
+
+const LIMIT_EXAMPLES: &str = "\
+Examples:
+  onefold volume limit ./demo main --iops 1000 --rate 50MiB
+  onefold volume limit ./demo main --iops none --connection-rate 10MiB";
 
 const SEND_EXAMPLES: &str = "\
 Examples:

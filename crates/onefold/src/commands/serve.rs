@@ -105,6 +105,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     if let Some(filler) = filler {
         filler.stop();
     }
+    exports.lift_limits();
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
     if let Some(recorder) = recorder {
         recorder.finish(printer);

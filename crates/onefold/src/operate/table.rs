@@ -43,6 +43,9 @@ pub static OPERATIONS: &[Operation] = &[
     VOLUME_LIST,
     VOLUME_RESIZE,
     VOLUME_RENAME,
+    VOLUME_ALLOW,
+    VOLUME_DENY,
+    VOLUME_LIMIT,
     VOLUME_DELETE,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOTS,
@@ -86,6 +89,21 @@ pub const VOLUME_RESIZE: Operation = operation!(
 pub const VOLUME_RENAME: Operation = operation!(
     "volume rename", true, VOLUMES, "Give a volume another name",
     c::volume_rename::Request => Nothing, c::volume_rename::operate);
+
+/// Let a client see a volume.
+pub const VOLUME_ALLOW: Operation = operation!(
+    "volume allow", true, VOLUMES, "Let a client see a volume over TLS, by its certificate's name",
+    c::volume_allow::AllowRequest => Nothing, c::volume_allow::operate_allow);
+
+/// Let a client not see a volume.
+pub const VOLUME_DENY: Operation = operation!(
+    "volume deny", true, VOLUMES, "Let a client see a volume over TLS no more",
+    c::volume_allow::DenyRequest => Nothing, c::volume_allow::operate_deny);
+
+/// Limit a volume.
+pub const VOLUME_LIMIT: Operation = operation!(
+    "volume limit", true, VOLUMES, "Limit what is asked of a volume in a second",
+    c::volume_limit::Request => Nothing, c::volume_limit::operate);
 
 /// Delete a volume.
 pub const VOLUME_DELETE: Operation = operation!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use onefold_block::{BlockDevice, Generation};
-use onefold_nbd::{Changes, ExportEntry, Exports};
+use onefold_nbd::{Changes, Client, ExportEntry, Exports};
 
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
@@ -37,8 +37,8 @@ impl Guard {
     }
 
     /// The export and the generation that a name asks for, if it names one.
-    fn dated(&self, name: &str) -> Option<(String, u64)> {
-        if !name.is_empty() && self.table.open(name).is_some() {
+    fn dated(&self, name: &str, client: &Client) -> Option<(String, u64)> {
+        if !name.is_empty() && self.table.open(name, client).is_some() {
             return None;
         }
         let (export, number) = name.rsplit_once(MARK)?;
@@ -47,8 +47,8 @@ impl Guard {
     }
 
     /// The export that a name asks for, if whoever asks gets it.
-    fn admitted(&self, name: &str) -> Option<String> {
-        match self.dated(name) {
+    fn admitted(&self, name: &str, client: &Client) -> Option<String> {
+        match self.dated(name, client) {
             Some((export, number)) => (number == self.generation.number).then_some(export),
             None => (!self.closed).then(|| name.to_owned()),
         }
@@ -56,8 +56,8 @@ impl Guard {
 }
 
 impl Exports for Guard {
-    fn list(&self) -> Vec<ExportEntry> {
-        let mut entries = self.table.list();
+    fn list(&self, client: &Client) -> Vec<ExportEntry> {
+        let mut entries = self.table.list(client);
         if self.closed {
             for entry in &mut entries {
                 entry.name = format!("{}{MARK}{}", entry.name, self.generation.number);
@@ -66,30 +66,32 @@ impl Exports for Guard {
         entries
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        let device = self.table.open(&self.admitted(name)?)?;
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        let device = self.table.open(&self.admitted(name, client)?, client)?;
         Some(Arc::new(Careful(device)))
     }
 
-    fn changes_listed(&self, name: &str) -> Vec<String> {
-        let name = self.admitted(name);
-        name.map(|name| self.table.changes_listed(&name)).unwrap_or_default()
+    fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
+        let name = self.admitted(name, client);
+        name.map(|name| self.table.changes_listed(&name, client)).unwrap_or_default()
     }
 
-    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
-        self.table.changes(&self.admitted(name)?, since)
+    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+        self.table.changes(&self.admitted(name, client)?, since, client)
     }
 
-    fn refusal(&self, name: &str) -> Option<String> {
+    fn refusal(&self, name: &str, client: &Client) -> Option<String> {
         let now = self.generation.number;
-        let why = match self.dated(name) {
-            Some((export, number)) if number != now && self.table.open(&export).is_some() => {
+        let why = match self.dated(name, client) {
+            Some((export, number))
+                if number != now && self.table.open(&export, client).is_some() =>
+            {
                 format!(
                     "generation {number} of '{export}' is not there: it is {now} now, and writes \
                      that were acknowledged and not flushed may have been lost before it began"
                 )
             }
-            None if self.closed && self.table.open(name).is_some() => format!(
+            None if self.closed && self.table.open(name, client).is_some() => format!(
                 "writes that were acknowledged and not flushed may have been lost before \
                  generation {now} began: stop what uses '{name}', check it, and connect to \
                  '{name}{MARK}{now}', or start the server once with --accept-loss {now}"
@@ -152,8 +154,8 @@ mod tests {
     }
 
     fn size(guard: &Guard, name: &str) -> Option<u64> {
-        let found = guard.open(name).map(|device| device.size_bytes());
-        assert!(found.is_none() || guard.refusal(name).is_none(), "{name}");
+        let found = guard.open(name, &Client::Local).map(|device| device.size_bytes());
+        assert!(found.is_none() || guard.refusal(name, &Client::Local).is_none(), "{name}");
         found
     }
 
@@ -167,12 +169,16 @@ mod tests {
         assert_eq!(size(&guard, "odd@g8"), Some(2048));
         for name in ["main@g7", "main@g9", "@g7"] {
             assert_eq!(size(&guard, name), None);
-            assert!(guard.refusal(name).unwrap().contains("it is 8 now"), "{name}");
+            assert!(guard.refusal(name, &Client::Local).unwrap().contains("it is 8 now"), "{name}");
         }
         for name in ["main@g08", "main@g", "main@8", "nosuch", "nosuch@g8", "nosuch@g7"] {
-            assert_eq!((size(&guard, name), guard.refusal(name)), (None, None), "{name}");
+            assert_eq!(
+                (size(&guard, name), guard.refusal(name, &Client::Local)),
+                (None, None),
+                "{name}"
+            );
         }
-        assert_eq!(guard.list()[0].name, "main");
+        assert_eq!(guard.list(&Client::Local)[0].name, "main");
     }
 
     #[test]
@@ -181,8 +187,11 @@ mod tests {
         assert_eq!(size(&guard, "main@g8"), Some(512));
         for name in ["main", "", "odd", "odd@g7"] {
             assert_eq!(size(&guard, name), None, "{name}");
-            assert!(guard.refusal(name).unwrap().contains("--accept-loss 8"), "{name}");
+            assert!(
+                guard.refusal(name, &Client::Local).unwrap().contains("--accept-loss 8"),
+                "{name}"
+            );
         }
-        assert_eq!(guard.list()[0].name, "main@g8", "a list says what can be had");
+        assert_eq!(guard.list(&Client::Local)[0].name, "main@g8", "a list says what can be had");
     }
 }

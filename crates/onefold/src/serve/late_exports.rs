@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use onefold_block::BlockDevice;
-use onefold_nbd::{Changes, ExportEntry, Exports};
+use onefold_nbd::{Changes, Client, ExportEntry, Exports};
 
 /// A table of exports that is filled once.
 #[derive(Default)]
@@ -23,24 +23,24 @@ impl LateExports {
 }
 
 impl Exports for LateExports {
-    fn list(&self) -> Vec<ExportEntry> {
-        self.table.wait().list()
+    fn list(&self, client: &Client) -> Vec<ExportEntry> {
+        self.table.wait().list(client)
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        self.table.wait().open(name)
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        self.table.wait().open(name, client)
     }
 
-    fn changes_listed(&self, name: &str) -> Vec<String> {
-        self.table.wait().changes_listed(name)
+    fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
+        self.table.wait().changes_listed(name, client)
     }
 
-    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
-        self.table.wait().changes(name, since)
+    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+        self.table.wait().changes(name, since, client)
     }
 
-    fn refusal(&self, name: &str) -> Option<String> {
-        self.table.wait().refusal(name)
+    fn refusal(&self, name: &str, client: &Client) -> Option<String> {
+        self.table.wait().refusal(name, client)
     }
 }
 
@@ -55,10 +55,13 @@ mod tests {
     fn who_asks_early_waits_for_the_answer() {
         let exports = Arc::new(LateExports::default());
         let asking = Arc::clone(&exports);
-        let early = std::thread::spawn(move || (asking.open("v").is_some(), asking.list().len()));
+        let early = std::thread::spawn(move || {
+            let client = &Client::Local;
+            (asking.open("v", client).is_some(), asking.list(client).len())
+        });
         exports.fill(ExportTable::new().with("v", "", Arc::new(MemDevice::new(512))));
         assert_eq!(early.join().unwrap(), (true, 1));
         exports.fill(ExportTable::new());
-        assert!(exports.open("v").is_some(), "only the first table counts");
+        assert!(exports.open("v", &Client::Local).is_some(), "only the first table counts");
     }
 }

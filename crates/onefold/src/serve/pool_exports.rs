@@ -2,19 +2,22 @@
 //! Room: onefold.
 //! Invariant: a volume is one device for all clients, so that its clients can be counted.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice, SystemClock};
 use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
 use onefold_metrics::ExportSample;
-use onefold_nbd::{Changes, ExportEntry, Exports};
+use onefold_nbd::{Changes, Client, ExportEntry, Exports};
 use onefold_pool::{Pool, SNAPSHOT_MARK, SnapshotInfo, Volume};
 
 use super::live_record::{LiveRecording, RECORDINGS_MAX};
 use super::record::Recorder;
+use super::share::{Share, SharedDevice};
 use super::tap::Tap;
 use crate::failure::{Failure, Result};
+use crate::sharing::{Right, Sharing};
 
 /// Exports that are counted each under its name; what comes after them is counted together.
 const METERS_MAX: usize = 1000;
@@ -55,6 +58,8 @@ struct Rows {
     devices: Vec<Row>,
     recordings: Vec<Arc<LiveRecording>>,
     recordings_begun: u64,
+    /// How volumes are shared that somebody has, or whose snapshots somebody has.
+    shares: Vec<(Volume, Arc<Share>)>,
 }
 
 struct Row {
@@ -179,11 +184,47 @@ impl PoolExports {
         counters
     }
 
-    fn named(&self, name: &str) -> Option<Volume> {
-        match self.pool.volume(name) {
-            Err(_) if name.is_empty() => self.pool.volumes().into_iter().next(),
-            volume => volume.ok(),
+    /// The volume or snapshot of that name, if the client sees it.
+    fn named(&self, name: &str, client: &Client) -> Option<Volume> {
+        if name.is_empty() {
+            return self.pool.volumes().into_iter().find(|volume| sees(client, volume));
         }
+        self.pool.volume(name).ok().filter(|volume| sees(client, volume))
+    }
+
+    /// The volume that a snapshot is of, which is what is shared; a volume is its own.
+    fn owner(&self, volume: &Volume) -> Volume {
+        let name = volume.name();
+        let of = name.split_once(SNAPSHOT_MARK).and_then(|(of, _)| self.pool.volume(of).ok());
+        of.unwrap_or_else(|| volume.clone())
+    }
+
+    /// How a volume is shared now, for all who have it.
+    fn share(&self, volume: &Volume) -> Arc<Share> {
+        let owner = self.owner(volume);
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, share)) = rows.shares.iter().find(|(of, _)| of.is(&owner)) {
+            return Arc::clone(share);
+        }
+        rows.shares.retain(|(_, share)| Arc::strong_count(share) > 1);
+        let share = Arc::new(Share::new(Sharing::of(&owner), Arc::clone(&self.clock)));
+        rows.shares.push((owner, Arc::clone(&share)));
+        share
+    }
+
+    /// A volume is shared otherwise from now on: its clients learn of it.
+    pub fn share_again(&self, volume: &Volume) {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = rows.shares.iter().find(|(of, _)| of.is(volume));
+        if let Some((of, share)) = row {
+            share.set(Sharing::of(of));
+        }
+    }
+
+    /// No client is held back any more: the server is about to stop.
+    pub fn lift_limits(&self) {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.shares.iter().for_each(|(_, share)| share.lift_limits());
     }
 
     fn device(&self, volume: &Volume) -> Arc<dyn BlockDevice> {
@@ -209,8 +250,14 @@ impl PoolExports {
     }
 }
 
+/// Whether a volume or snapshot is there for a client.
+fn sees(client: &Client, volume: &Volume) -> bool {
+    // Without a look into the note: it may be many volumes.
+    *client == Client::Local || Sharing::of(volume).right_of(client) != Right::Nothing
+}
+
 impl Exports for PoolExports {
-    fn list(&self) -> Vec<ExportEntry> {
+    fn list(&self, client: &Client) -> Vec<ExportEntry> {
         let entry = |volume: &Volume| ExportEntry {
             name: volume.name(),
             description: format!("{} thin volume", ByteSize(volume.size_bytes())),
@@ -220,25 +267,34 @@ impl Exports for PoolExports {
             description: format!("{} snapshot", ByteSize(snapshot.size_bytes)),
         };
         // A pool that cannot say its snapshots has its volumes all the same.
-        let snapshots = self.pool.snapshots(None).unwrap_or_default().into_iter().map(snapshot);
-        self.pool.volumes().iter().map(entry).chain(snapshots).collect()
+        let mut snapshots = self.pool.snapshots(None).unwrap_or_default();
+        let mut volumes = self.pool.volumes();
+        if *client != Client::Local {
+            volumes.retain(|volume| sees(client, volume));
+            let names: HashSet<String> = volumes.iter().map(Volume::name).collect();
+            let of = |name: &str| name.split_once(SNAPSHOT_MARK).map(|(of, _)| names.contains(of));
+            snapshots.retain(|snapshot| of(&snapshot.name).unwrap_or(false));
+        }
+        volumes.iter().map(entry).chain(snapshots.into_iter().map(snapshot)).collect()
     }
 
-    fn open(&self, name: &str) -> Option<Arc<dyn BlockDevice>> {
-        self.named(name).map(|volume| self.device(&volume))
+    fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        let volume = self.named(name, client)?;
+        let (device, share) = (self.device(&volume), self.share(&volume));
+        Some(Arc::new(SharedDevice::new(device, share, client)?))
     }
 
-    fn changes_listed(&self, name: &str) -> Vec<String> {
-        let Some(volume) = self.named(name) else { return Vec::new() };
+    fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
+        let Some(volume) = self.named(name, client) else { return Vec::new() };
         let name = volume.name();
         let of = name.split_once(SNAPSHOT_MARK).map_or(name.as_str(), |(of, _)| of);
         let snapshots = self.pool.snapshots(Some(of)).unwrap_or_default();
         snapshots.into_iter().map(|snapshot| snapshot.name).collect()
     }
 
-    fn changes(&self, name: &str, since: &str) -> Option<Arc<dyn Changes>> {
-        let since = self.pool.volume(since).ok().filter(|_| since.contains(SNAPSHOT_MARK))?;
-        Some(Arc::new(ChangedSince { volume: self.named(name)?, since }))
+    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+        let since = self.named(since, client).filter(|_| since.contains(SNAPSHOT_MARK))?;
+        Some(Arc::new(ChangedSince { volume: self.named(name, client)?, since }))
     }
 }
 
@@ -256,22 +312,81 @@ mod tests {
         Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
         let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
         let exports = PoolExports::new(pool.clone(), None);
-        assert!(exports.list().is_empty() && exports.open("").is_none());
+        assert!(
+            exports.list(&Client::Local).is_empty() && exports.open("", &Client::Local).is_none()
+        );
         let first = pool.create_volume("a", ByteSize(1 << 20)).unwrap();
-        let (one, two) = (exports.open("a").unwrap(), exports.open("").unwrap());
+        let (one, two) =
+            (exports.open("a", &Client::Local).unwrap(), exports.open("", &Client::Local).unwrap());
         assert_eq!(exports.clients_of(&first), 2);
         pool.rename_volume("a", "b").unwrap();
         let second = pool.create_volume("a", ByteSize(2 << 20)).unwrap();
-        assert_eq!(exports.open("a").unwrap().size_bytes(), 2 << 20);
+        assert_eq!(exports.open("a", &Client::Local).unwrap().size_bytes(), 2 << 20);
         assert_eq!((exports.clients_of(&first), exports.clients_of(&second)), (2, 0));
         drop(one);
         assert_eq!(exports.clients_of(&first), 1);
         pool.resize_volume("b", ByteSize(3 << 20), false).unwrap();
         assert_eq!(two.size_bytes(), 3 << 20, "a client's device has the new size");
         pool.delete_volume("b").unwrap();
-        assert!(exports.open("b").is_none() && two.flush().is_ok());
+        assert!(exports.open("b", &Client::Local).is_none() && two.flush().is_ok());
         assert!(two.read_at(0, &mut [0; 512]).is_err());
-        let names: Vec<String> = exports.list().into_iter().map(|entry| entry.name).collect();
+        let names: Vec<String> =
+            exports.list(&Client::Local).into_iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["a"]);
+    }
+
+    #[test]
+    fn over_the_network_a_client_sees_its_volumes_their_snapshots_and_nothing_else() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let exports = PoolExports::new(pool.clone(), None);
+        for name in ["a", "b", "c"] {
+            pool.create_volume(name, ByteSize(1 << 20)).unwrap();
+            pool.snapshot(&format!("{name}@s"), 1, false).unwrap();
+        }
+        let share = |name: &str, client: &str, read_only| {
+            let mut sharing = Sharing::of(&pool.volume(name).unwrap());
+            sharing.allow(client.parse().unwrap(), read_only);
+            pool.set_note(name, &sharing.to_note()).unwrap();
+            exports.share_again(&pool.volume(name).unwrap());
+        };
+        share("a", "CN=one", true);
+        share("b", "CN=two", false);
+        // What cannot be read is for nobody.
+        pool.set_note("c", b"{\"from\": \"the future\"}").unwrap();
+        let seen = |client: &Client| {
+            let list = exports.list(client).into_iter().map(|entry| entry.name);
+            list.collect::<Vec<_>>().join(" ")
+        };
+        let [one, two] = ["one", "two"].map(|name| Client::Certified { name: name.to_owned() });
+        assert_eq!(seen(&one), "a a@s");
+        assert_eq!(seen(&two), "b b@s");
+        assert_eq!(seen(&Client::Unknown), "");
+        assert_eq!(seen(&Client::Local), "a b c a@s b@s c@s");
+        let (first, other) = (exports.open("", &two).unwrap(), exports.open("b", &two).unwrap());
+        assert!(!first.is_read_only() && other.write_at(0, &[1], false).is_ok());
+        assert!(exports.open("a", &one).unwrap().is_read_only());
+        for name in ["b", "b@s", "c", "c@s", "nosuch"] {
+            assert!(exports.open(name, &one).is_none(), "{name}");
+            assert!(exports.changes_listed(name, &one).is_empty());
+            assert!(exports.changes("a", name, &one).is_none(), "since {name}");
+        }
+        assert_eq!(exports.changes_listed("a", &one), ["a@s"]);
+        assert!(exports.changes("a", "a@s", &one).is_some());
+        // A clone is no way around it, and a new name none either.
+        pool.clone_snapshot("b@s", "copy", 1).unwrap();
+        pool.rename_volume("b", "plain").unwrap();
+        assert_eq!(seen(&one), "a a@s");
+        assert_eq!(seen(&two), "plain copy plain@s");
+        // Who has a snapshot has it by the rights of its volume.
+        let snapshot = exports.open("plain@s", &two).unwrap();
+        snapshot.read_at(0, &mut [0]).unwrap();
+        let mut sharing = Sharing::of(&pool.volume("plain").unwrap());
+        sharing.deny(&"CN=two".parse().unwrap());
+        pool.set_note("plain", &sharing.to_note()).unwrap();
+        exports.share_again(&pool.volume("plain").unwrap());
+        assert!(snapshot.read_at(0, &mut [0]).is_err() && first.read_at(0, &mut [0]).is_err());
     }
 }

@@ -32,6 +32,7 @@ mod private;
 mod reconnect;
 mod record;
 mod reproduce;
+mod rights;
 mod scrambler;
 mod scrub;
 mod serving;
