@@ -8,6 +8,7 @@
 //! what is derived and what is assumed.
 
 pub mod decide;
+mod price;
 pub mod run;
 pub mod size;
 pub mod spec;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::price::{Hardware, buffer_bytes};
 use crate::run::{Report, RunError, simulate};
-use crate::spec::{CompressionPlace, HashPlace, IndexPlace, ParseError, ServerSpec, SpecBuilder};
+use crate::spec::{CompressionPlace, HashPlace, ParseError, ServerSpec, SpecBuilder};
 
 /// Requests of a run; short runs answer a few too many or too few at their ends.
 const REQUESTS: u64 = 60_000;
@@ -423,15 +424,14 @@ fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> S
     let unique = 1.0 - spec.workload.duplicate_share;
     let entries_per_tb = unique * 1e12 / spec.chunk_bytes as f64;
     let dram_gb_per_tb = cached * entries_per_tb * table.entry_bytes as f64 / 1e9;
-    let buffers_gb = (spec.buffer.client_bytes + spec.buffer.delayed_bytes) as f64 / 1e9;
+    let buffers_gb = buffer_bytes(spec) as f64 / 1e9;
     let dram_gb = buffers_gb + dram_gb_per_tb * goal.capacity_tb;
-    let cards = if spec.place.hash == HashPlace::Nic { spec.nic.count } else { 0 };
-    let index = u32::from(spec.place.index == IndexPlace::Engine);
+    let Hardware { cpu_usd, boards_usd } = Hardware::of(spec);
     let flash_tb = goal.capacity_tb * (1.0 - goal.reduction);
     let cost = Cost {
-        cpu_usd: f64::from(spec.cores()) * price.core_usd,
+        cpu_usd,
         dram_usd: dram_gb * price.dram_usd_per_gb,
-        boards_usd: f64::from(engines(spec) + cards + index) * price.engine_usd,
+        boards_usd,
         flash_usd: flash_tb * price.ssd_usd_per_tb,
     };
     let without_usd = goal.capacity_tb * price.ssd_usd_per_tb;
@@ -457,10 +457,4 @@ fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> S
         break_even_reduction: Some(hardware / without_usd).filter(|share| *share < 1.0),
         break_even_capacity_tb: (saved_per_tb > 0.0).then(|| once / saved_per_tb),
     }
-}
-
-fn engines(spec: &ServerSpec) -> u32 {
-    let used =
-        spec.place.hash == HashPlace::Engine || spec.place.compression == CompressionPlace::Engine;
-    if used { spec.engine.count } else { 0 }
 }

@@ -51,6 +51,15 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Counts all that another one has counted, too.
+    pub fn merge(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(to, from)| *to += from);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
     /// Values counted.
     pub const fn count(&self) -> u64 {
         self.count
@@ -116,6 +125,25 @@ mod tests {
         assert_eq!(histogram.max(), list.last().copied());
         let mean = list.iter().sum::<u64>() as f64 / list.len() as f64;
         assert!((histogram.mean().expect("not empty") - mean).abs() < 1e-3);
+    }
+
+    #[test]
+    fn two_that_are_merged_are_one_that_counted_everything() {
+        let mut random = SplitMix64::new(6);
+        let mut each = [Histogram::default(), Histogram::default()];
+        let mut all = Histogram::default();
+        for number in 0..4001 {
+            let value = random.below(1 << (10 + number % 30));
+            each[number % 2].add(value);
+            all.add(value);
+        }
+        let [mut merged, other] = each;
+        merged.merge(&other);
+        merged.merge(&Histogram::default());
+        assert_eq!((merged.count(), merged.mean(), merged.max()), (4001, all.mean(), all.max()));
+        for per_million in (0..=1_000_000).step_by(10_000) {
+            assert_eq!(merged.quantile(per_million), all.quantile(per_million));
+        }
     }
 
     #[test]

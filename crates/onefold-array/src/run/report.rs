@@ -12,6 +12,7 @@ use super::replay::{Replay, TraceReport};
 use super::resources::{Cause, Task};
 use super::tally::{Bytes, Measured};
 use crate::decide::predictor::Score;
+use crate::price::{Hardware, buffer_bytes};
 use crate::spec::ServerSpec;
 
 /// Busy share from which on something is what stops the rest.
@@ -56,10 +57,27 @@ pub struct ShareRow {
     pub share: f64,
 }
 
+/// What a server costs, in dollars of assumed prices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CostReport {
+    /// Cores.
+    pub cpu_usd: f64,
+    /// Buffers and the cache of the table.
+    pub dram_usd: f64,
+    /// Engines, cards that hash, and the board of the engine that indexes.
+    pub boards_usd: f64,
+    /// The three together.
+    pub server_usd: f64,
+    /// Flash for what is stored of 10^12 client bytes, as reduced as in this run; none if nothing
+    /// was written.
+    pub flash_usd_per_client_tb: Option<f64>,
+}
+
 /// Latencies of one kind of request, in ns; none if there was none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyRow {
-    /// Read, unique, duplicate, or buffered for all writes that are answered early; trim, flush.
+    /// Read; write for all of them together, and of those unique and duplicate where writes are
+    /// answered once they are stored; trim, flush.
     pub name: &'static str,
     /// Requests.
     pub count: u64,
@@ -128,6 +146,8 @@ pub struct Report {
     pub reconfigurations: u64,
     /// Energy for each client GB, in J; from assumed watts.
     pub joules_per_gb: f64,
+    /// What the server costs; from assumed prices.
+    pub cost: CostReport,
     /// What the trace was made of that was replayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceReport>,
@@ -205,11 +225,31 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         } else {
             0.0
         },
+        cost: cost(spec, tally.bytes),
         trace: machine.replay.as_ref().map(Replay::report),
         drives: machine.drives.as_ref().map(Drives::report),
         stored_digest: machine.contents.digest(),
         events: end.events,
         event_hash,
+    }
+}
+
+/// What the server costs, and flash for what it stores of each client byte: how much it is to hold
+/// is not part of a run.
+fn cost(spec: &ServerSpec, all: Bytes) -> CostReport {
+    let Hardware { cpu_usd, boards_usd } = Hardware::of(spec);
+    let table = spec.table.pages() * spec.table.bucket_bytes;
+    let cached = spec.table.cache_bytes.min(table);
+    let dram_gb = (buffer_bytes(spec) + cached) as f64 / 1e9;
+    let dram_usd = dram_gb * spec.price.dram_usd_per_gb;
+    let written = all.client_in + all.completed;
+    let stored_share = (written > 0).then(|| all.stored as f64 / written as f64);
+    CostReport {
+        cpu_usd,
+        dram_usd,
+        boards_usd,
+        server_usd: cpu_usd + dram_usd + boards_usd,
+        flash_usd_per_client_tb: stored_share.map(|share| share * spec.price.ssd_usd_per_tb),
     }
 }
 
@@ -284,11 +324,14 @@ fn latencies(machine: &Machine) -> Vec<LatencyRow> {
             p999_ns: quantile(999_000)?,
         })
     };
+    let mut writes = early.clone();
+    writes.merge(unique);
+    writes.merge(duplicate);
     let rows = [
         ("read", read),
+        ("write", &writes),
         ("unique", unique),
         ("duplicate", duplicate),
-        ("buffered", early),
         ("trim", trim),
         ("flush", flush),
     ];

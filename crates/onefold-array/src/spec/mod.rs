@@ -7,6 +7,7 @@
 mod fields;
 mod key;
 pub mod keys;
+mod loads;
 mod parse;
 mod presets;
 mod print;
@@ -14,6 +15,7 @@ mod table;
 
 pub use fields::*;
 pub use keys::Origin;
+pub use loads::{LOAD_KEY, LOADS, LoadPreset};
 pub use parse::{Given, ParseError, SpecBuilder};
 pub use presets::{PRESETS, Preset};
 

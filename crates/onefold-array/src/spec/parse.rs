@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::ServerSpec;
 use super::keys::{Accepts, KEYS, Key, Origin};
+use super::loads::{self, LOAD_KEY, LOADS};
 use super::presets::{PRESETS, Preset};
 
 /// Why a value is what it is.
@@ -109,7 +110,8 @@ impl SpecBuilder {
         }
     }
 
-    /// Lays a TOML file over what is there. Its key `preset` starts from that preset instead.
+    /// Lays a TOML file over what is there. Its key `preset` starts from that preset instead, and
+    /// the load that `workload.preset` names lies under its other keys.
     ///
     /// # Errors
     /// Every [`ParseError`] but those of `KEY=VALUE`.
@@ -124,7 +126,12 @@ impl SpecBuilder {
         }
         for (name, value) in table {
             match value {
-                Value::Table(inner) => {
+                Value::Table(mut inner) => {
+                    if name == "workload"
+                        && let Some(load) = inner.remove("preset")
+                    {
+                        self.lay(&from, LOAD_KEY, load, None)?;
+                    }
                     for (key, value) in inner {
                         self.lay(&from, &format!("{name}.{key}"), value, None)?;
                     }
@@ -135,7 +142,8 @@ impl SpecBuilder {
         Ok(self)
     }
 
-    /// Sets one key: its whole path, or its name alone where only one table has it.
+    /// Sets one key: its whole path, or its name alone where only one table has it. The key
+    /// `workload.preset` lays a load over the keys that it knows.
     ///
     /// # Errors
     /// [`ParseError::NoEquals`], [`ParseError::UnknownKey`], [`ParseError::Value`].
@@ -200,6 +208,20 @@ impl SpecBuilder {
         Ok(spec)
     }
 
+    /// Lays a load, each value with its own origin.
+    fn lay_load(&mut self, from: &str, name: &Value) -> Result<(), ParseError> {
+        let Some(load) = name.as_str().and_then(loads::find) else {
+            let (from, value) = (from.to_owned(), name.to_string());
+            let (key, accepted) = (LOAD_KEY.to_owned(), load_names());
+            return Err(ParseError::Value { from, key, value, accepted });
+        };
+        for (path, value, origin) in load.values {
+            let value = literal(value).expect("a load's value is TOML, a test says so");
+            self.lay(from, path, value, Some(*origin)).expect("a load is right, a test says so");
+        }
+        Ok(())
+    }
+
     fn lay(
         &mut self,
         from: &str,
@@ -207,12 +229,22 @@ impl SpecBuilder {
         value: Value,
         origin: Option<Origin>,
     ) -> Result<(), ParseError> {
+        if path == LOAD_KEY {
+            return self.lay_load(from, &value);
+        }
         let key = key_of(path).ok_or_else(|| unknown(from, path))?;
         let value = accepted(from, key, value)?;
         let given = origin.map_or_else(|| Given::User(from.to_owned()), Given::Known);
         self.values.insert(key.path, (value, given));
         Ok(())
     }
+}
+
+/// `a, b or c`.
+fn load_names() -> String {
+    let names: Vec<&str> = LOADS.iter().map(|load| load.name).collect();
+    let (last, others) = names.split_last().expect("there are loads");
+    format!("{} or {last}", others.join(", "))
 }
 
 fn find(name: &str) -> Option<&'static Preset> {

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::keys::{KEYS, TABLES};
+use super::loads::{LOAD_KEY, LOADS};
 use super::parse::{Given, SpecBuilder};
 
 impl SpecBuilder {
@@ -15,6 +16,12 @@ impl SpecBuilder {
                 text.push('\n');
             }
             let _ = writeln!(text, "# {about}");
+            if LOAD_KEY.split_once('.').is_some_and(|(of, _)| of == table) {
+                let _ = writeln!(text, "# Loads by name, for {LOAD_KEY}; other keys come on top:");
+                for load in LOADS {
+                    let _ = writeln!(text, "#   {}: {}", load.name, load.doc);
+                }
+            }
             if !table.is_empty() {
                 let _ = writeln!(text, "[{table}]");
             }

@@ -109,7 +109,7 @@ fn alone_in_the_server_a_write_takes_the_sum_of_its_steps_and_of_its_drive() {
 
 /// What the last step of a write takes, beside a drive that takes nothing: a core that submits.
 fn store_ns(report: &Report) -> f64 {
-    assert_eq!(report.latencies[0].name, "unique");
+    assert_eq!(report.latencies[0].name, "write");
     (16_384.0_f64 * 0.772).round().max((16_384.0_f64 / 153.6).ceil())
 }
 

@@ -5,7 +5,7 @@ use onefold_array::{Report, simulate};
 use onefold_sim::{RandomStreams, SimSpan, SimTime, Stations};
 
 fn write(report: &Report) -> f64 {
-    let rows = report.latencies.iter().filter(|row| row.name != "read");
+    let rows = report.latencies.iter().filter(|row| row.name == "write");
     let (count, sum) = rows.fold((0.0, 0.0), |(count, sum), row| {
         (count + row.count as f64, sum + row.count as f64 * row.mean_ns)
     });
@@ -60,7 +60,8 @@ fn requests_in_the_server_are_rate_times_latency() {
         let report = run(preset, &settings);
         let request = spec(preset, &settings).workload.request_bytes as f64;
         let rate = report.gb_per_s / request;
-        let (count, sum) = report.latencies.iter().fold((0.0, 0.0), |(count, sum), row| {
+        let all = report.latencies.iter().filter(|row| ["read", "write"].contains(&row.name));
+        let (count, sum) = all.fold((0.0, 0.0), |(count, sum), row| {
             (count + row.count as f64, sum + row.count as f64 * row.mean_ns)
         });
         let inside = rate * sum / count;

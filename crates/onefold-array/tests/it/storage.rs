@@ -53,6 +53,55 @@ fn what_is_stored_does_not_depend_on_who_predicts_schedules_or_batches() {
 }
 
 #[test]
+fn writes_together_are_those_of_new_chunks_and_of_duplicates() {
+    let load = [&SMALL[..], &["workload.preset=mixed"]].concat();
+    let report = run("cidr", &load);
+    let row = |name: &str| report.latencies.iter().find(|row| row.name == name).unwrap();
+    let [write, unique, duplicate] = ["write", "unique", "duplicate"].map(row);
+    assert_eq!(write.count, unique.count + duplicate.count);
+    assert_eq!(write.count + row("read").count, 3000);
+    let sum = |row: &onefold_array::run::LatencyRow| row.mean_ns * row.count as f64;
+    let parts = sum(unique) + sum(duplicate);
+    assert!((sum(write) / parts - 1.0).abs() < 1e-9, "{:?}", report.latencies);
+    let between = |of: fn(&onefold_array::run::LatencyRow) -> u64| {
+        let (a, b) = (of(unique), of(duplicate));
+        (a.min(b)..=a.max(b)).contains(&of(write))
+    };
+    assert!(between(|row| row.p50_ns) && between(|row| row.p99_ns), "{:?}", report.latencies);
+    // Answered once they are in the buffer, they are of one kind.
+    let early = run("cidr", &[&load[..], &["acknowledge=buffered"]].concat());
+    let names: Vec<&str> = early.latencies.iter().map(|row| row.name).collect();
+    assert_eq!(names, ["read", "write"]);
+}
+
+#[test]
+fn a_server_costs_its_parts_and_flash_what_it_stores() {
+    let prices = [
+        "price.core_usd=1",
+        "price.dram_usd_per_gb=1000",
+        "price.engine_usd=7",
+        "price.ssd_usd_per_tb=100",
+        "buffer.client_bytes=300000000",
+        "buffer.delayed_bytes=100000000",
+        "table.cache_bytes=200000000",
+        "engine.count=2",
+    ];
+    // A table that is smaller than its cache takes no more memory than it has bytes.
+    for (entries, cached) in [("table.entries=10700", 409_600.0), ("table.entries=9000000", 2e8)] {
+        let settings = [&SMALL[..], &prices, &[entries]].concat();
+        let report = run("cidr", &settings);
+        let (cost, bytes) = (&report.cost, report.bytes_of_all);
+        assert_eq!((cost.cpu_usd, cost.boards_usd), (24.0, 14.0));
+        assert!((cost.dram_usd - (4e8 + cached) / 1e6).abs() < 1e-6, "{cost:?}");
+        assert!((cost.server_usd - cost.dram_usd - 38.0).abs() < 1e-9, "{cost:?}");
+        let share = bytes.stored as f64 / bytes.client_in as f64;
+        assert_eq!(cost.flash_usd_per_client_tb, Some(share * 100.0));
+    }
+    let reads = run("cidr", &[&SMALL[..], &["workload.read_share=1"]].concat());
+    assert_eq!(reads.cost.flash_usd_per_client_tb, None);
+}
+
+#[test]
 fn a_wrong_guess_costs_one_compression_or_one_more_trip() {
     let of = |kind: &str| run("cidr", &[&SMALL[..], &[&format!("predictor.kind={kind}")]].concat());
     let (none, all, oracle) = (of("none"), of("all-unique"), of("oracle"));

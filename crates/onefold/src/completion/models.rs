@@ -40,7 +40,10 @@ fn drive_keys() -> Vec<Candidate> {
 
 fn server_keys() -> Vec<Candidate> {
     let key = |key: &array::keys::Key| (format!("{}=", key.path), Some(key.doc.to_owned()));
-    array::keys::KEYS.iter().map(key).collect()
+    let load = |load: &array::LoadPreset| {
+        (format!("{}={}", array::LOAD_KEY, load.name), Some(load.doc.to_owned()))
+    };
+    array::keys::KEYS.iter().map(key).chain(array::LOADS.iter().map(load)).collect()
 }
 
 fn server_presets() -> Vec<Candidate> {

@@ -41,10 +41,38 @@ fn a_sweep_runs_every_combination_on_any_number_of_threads() {
 }
 
 #[test]
+fn loads_by_name_are_swept_and_a_description_says_where_they_come_from() {
+    let sandbox = Sandbox::new();
+    let sweep = ["--sweep", "workload.preset=write-only,mixed,fiu-like", "--json"];
+    let args = [&["array", "run", "--preset", "cidr"], &SMALL[..], &sweep].concat();
+    let json = sandbox.ok(&args).json();
+    let rows = |at: usize| {
+        let rows = json["runs"][at]["latencies"].as_array().unwrap();
+        rows.iter().map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(0), ["write", "unique", "duplicate"]);
+    assert_eq!(rows(1), ["read", "write", "unique", "duplicate"]);
+    // Writes of 4 KiB to chunks of 32 KiB: seven eighths of each come from drives.
+    let bytes = |name: &str| json["runs"][2]["bytes_of_all"][name].as_u64().unwrap();
+    assert_eq!(bytes("completed"), 7 * bytes("client_in"));
+    assert!(json["runs"][2]["cost"]["server_usd"].as_f64() > Some(4500.0), "{json}");
+    let printed = sandbox.ok(&["array", "spec", "--set", "workload.preset=fiu-like"]);
+    for wanted in ["#   mixed: as many", "read_share = 0.25", "# outside: WebVM of FIU"] {
+        assert!(printed.text().contains(wanted), "{wanted}: {}", printed.text());
+    }
+    let text = "preset = \"cidr\"\n[workload]\npreset = \"fiu-like\"\n";
+    fs::write(sandbox.path("s.toml"), text).unwrap();
+    let by_file = ["array", "run", "s.toml", "--json"];
+    let by_file = sandbox.ok(&[&by_file, &SMALL[..]].concat()).json();
+    assert_eq!(by_file["event_hash"], json["runs"][2]["event_hash"]);
+}
+
+#[test]
 fn a_report_for_people_names_what_stops_the_server() {
     let sandbox = Sandbox::new();
     let said = sandbox.ok(&[&["array", "run"], &SMALL[..]].concat()).text().to_owned();
-    for wanted in ["stopped by", "cores, 100.0 % busy", "Cores by task", "keys behind"] {
+    let wanted = ["stopped by", "cores, 100.0 % busy", "Cores by task", "keys behind", "  write"];
+    for wanted in wanted.iter().chain(&["cost", "boards $0", "a client TB"]) {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
@@ -62,6 +90,7 @@ fn what_cannot_be_a_server_is_refused_by_name() {
         (&["--set", "place.data=direct"], "hashed in the nic"),
         (&["--set", "workload.request_bytes=5000"], "or a part that divides it"),
         (&["--set", "engine.count"], "expected KEY=VALUE"),
+        (&["--set", "workload.preset=fiu"], "expected write-only, mixed or fiu-like"),
         (&["no-such.toml"], "no-such.toml"),
         (&["cidr+"], "--preset cidr+"),
     ] {

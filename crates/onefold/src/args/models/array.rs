@@ -11,14 +11,17 @@ use onefold_workload::TraceFormat;
 const RUN_EXAMPLES: &str = "\
 KEY is any key of the description, with its table or without where only one table has it;
 `onefold array spec` lists them. Values that are nobody's published figure are marked `assumed`
-there, and counted below the report. A trace may be in any format that `onefold trace` reads
-(docs/workloads.md); `workload.load` says whether its requests come one for each that is answered
-(`closed`, the default), at its times (`timestamps`), or at random. Exit status: 0 every request was
-answered; 1 the run failed; 2 the description, the trace or the arguments cannot be used.
+there, and counted below the report. `workload.preset` lays a load by name over the server's own:
+`write-only`, `mixed` (half reads) or `fiu-like` (4 KiB, a web and mail server's). A trace may be
+in any format that `onefold trace` reads (docs/workloads.md); `workload.load` says whether its
+requests come one for each that is answered (`closed`, the default), at its times (`timestamps`),
+or at random. Exit status: 0 every request was answered; 1 the run failed; 2 the description, the
+trace or the arguments cannot be used.
 
 Examples:
   onefold array run --preset cidr --set read_share=0.5
   onefold array run --preset cidr-1 --sweep engine.count=1,2,4,8,10 --json
+  onefold array run --preset cidr --sweep workload.preset=write-only,mixed,fiu-like
   onefold array run server.toml --set workload.load=poisson --set workload.gb_per_s=8
   onefold array run --preset cidr --flow bytes.svg --chrome-trace steps.json
   onefold array run --preset fidr --trace work.rec --set trace_before=nothing

@@ -4,6 +4,7 @@
 use onefold_array::Report;
 use onefold_array::run::{DrivesReport, ShareRow, TraceReport};
 
+use super::array_size::dollars;
 use super::ssd_report::time;
 use crate::output::Printer;
 use crate::table::{Align, Table, count, percent};
@@ -80,6 +81,14 @@ fn summary(report: &Report) -> Table {
     table.row(["held back".to_owned(), percent(report.held_back_share)]);
     let energy = format!("{:.2} J a client GB", report.joules_per_gb);
     table.row(["energy".to_owned(), energy]);
+    let cost = &report.cost;
+    let server = [cost.cpu_usd, cost.dram_usd, cost.boards_usd, cost.server_usd];
+    let [cores, memory, boards, all] = server.map(dollars);
+    let parts = format!("${all}: cores ${cores}, memory ${memory}, boards ${boards}");
+    table.row(["cost".to_owned(), parts]);
+    if let Some(usd) = cost.flash_usd_per_client_tb {
+        table.row(["of flash".to_owned(), format!("${} a client TB", dollars(usd))]);
+    }
     table.row(["event hash".to_owned(), format!("{:016x}", report.event_hash)]);
     table
 }

@@ -150,6 +150,7 @@ fn saved(share: f64) -> String {
     }
 }
 
-fn dollars(usd: f64) -> String {
+/// Whole dollars.
+pub fn dollars(usd: f64) -> String {
     crate::table::count(usd.round() as u64)
 }
