@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use onefold_cache::{Capacity, OptionError, Policy, make_online};
 
 use super::contents::Content;
-use super::index::{LookUp, is_sampled};
+use super::index::{LookUp, Moves, is_sampled};
 use crate::spec::TableSpec;
 
 /// In memory nowhere.
@@ -77,29 +77,32 @@ impl Hooks {
         }
         hooks.found_in.resize(hooks.full_pages(), 0);
         for content in last as Content..stored {
-            hooks.store(content);
+            hooks.store(content, &mut Moves::default());
         }
         Ok(hooks)
     }
 
     /// Looks a fingerprint up, and enters it if it is not found.
-    pub fn look_up(&mut self, content: Content) -> LookUp {
+    pub fn look_up(&mut self, content: Content, moves: &mut Moves) -> LookUp {
         let at = self.known.get(content as usize).copied().unwrap_or(NOWHERE);
         if at != NOWHERE {
-            return LookUp { found: true, reads: self.found_at(at as usize), writes: 0 };
+            return LookUp { found: true, reads: self.found_at(at as usize, moves), writes: 0 };
         }
         let hook = if is_sampled(content, self.one_in) { self.page_of.get(&content) } else { None };
         if let Some(&page) = hook {
             let reads = u32::from(!self.policy.contains(u64::from(page)));
+            if reads == 1 {
+                moves.read(u64::from(page));
+            }
             self.bring(page as usize);
             self.found_in[page as usize] = 1;
             return LookUp { found: true, reads, writes: 0 };
         }
-        LookUp { found: false, reads: 0, writes: self.store(content) }
+        LookUp { found: false, reads: 0, writes: self.store(content, moves) }
     }
 
     /// A chunk was found in a directory in memory; pages that are read because of that.
-    fn found_at(&mut self, at: usize) -> u32 {
+    fn found_at(&mut self, at: usize, moves: &mut Moves) -> u32 {
         let page = at / self.entries;
         if page >= self.full_pages() {
             return 0;
@@ -114,11 +117,12 @@ impl Hooks {
             return 0;
         }
         self.bring(next);
+        moves.read(next as u64);
         1
     }
 
     /// Enters a chunk that was not found; pages that are written because of that.
-    fn store(&mut self, content: Content) -> u32 {
+    fn store(&mut self, content: Content, moves: &mut Moves) -> u32 {
         let at = self.directories.len();
         self.directories.push(content);
         if self.known.len() <= content as usize {
@@ -131,6 +135,7 @@ impl Hooks {
         }
         self.found_in.push(0);
         self.bring(at / self.entries);
+        moves.write((at / self.entries) as u64);
         1
     }
 
@@ -193,6 +198,10 @@ mod tests {
     use super::*;
     use crate::spec::SpecBuilder;
 
+    fn ask(hooks: &mut Hooks, content: Content) -> LookUp {
+        hooks.look_up(content, &mut Moves::default())
+    }
+
     /// Directories of 10, hooks for all or for one in so many, memory for so many directories.
     fn index(one_in: u64, pages: u64, follow: u64, stored: Content) -> Hooks {
         let builder = SpecBuilder::preset("cidr+").unwrap();
@@ -217,34 +226,34 @@ mod tests {
     #[test]
     fn a_hook_brings_its_neighbours_and_one_page_is_written_for_ten_chunks() {
         let mut hooks = index(1, 2, 0, 0);
-        let writes: u32 = (0..40).map(|content| hooks.look_up(content).writes).sum();
+        let writes: u32 = (0..40).map(|content| ask(&mut hooks, content).writes).sum();
         assert_eq!(writes, 4);
         // Pages 2 and 3 are in memory; page 0 comes with one read, and page 2 goes.
-        assert!((20..40).all(|content| hooks.look_up(content) == found(0)));
-        assert_eq!(hooks.look_up(7), found(1));
-        assert!((0..10).chain(30..40).all(|content| hooks.look_up(content) == found(0)));
-        assert_eq!(hooks.look_up(25), found(1));
+        assert!((20..40).all(|content| ask(&mut hooks, content) == found(0)));
+        assert_eq!(ask(&mut hooks, 7), found(1));
+        assert!((0..10).chain(30..40).all(|content| ask(&mut hooks, content) == found(0)));
+        assert_eq!(ask(&mut hooks, 25), found(1));
         // What is not full yet is in memory too.
-        assert_eq!(hooks.look_up(40), LookUp::default());
-        assert_eq!(hooks.look_up(40), found(0));
+        assert_eq!(ask(&mut hooks, 40), LookUp::default());
+        assert_eq!(ask(&mut hooks, 40), found(0));
     }
 
     #[test]
     fn without_a_hook_a_chunk_is_stored_again_and_found_there() {
         let mut hooks = index(1 << 16, 1, 0, 30);
-        assert!((20..30).all(|content| hooks.look_up(content) == found(0)));
-        assert_eq!(hooks.look_up(3), LookUp::default());
-        assert_eq!(hooks.look_up(3), found(0));
-        (100..109).for_each(|content| _ = hooks.look_up(content));
-        assert_eq!(hooks.look_up(3), found(0), "it is in the directory that was written last");
-        assert_eq!(hooks.look_up(22), LookUp::default(), "and the one before made room");
+        assert!((20..30).all(|content| ask(&mut hooks, content) == found(0)));
+        assert_eq!(ask(&mut hooks, 3), LookUp::default());
+        assert_eq!(ask(&mut hooks, 3), found(0));
+        (100..109).for_each(|content| _ = ask(&mut hooks, content));
+        assert_eq!(ask(&mut hooks, 3), found(0), "it is in the directory that was written last");
+        assert_eq!(ask(&mut hooks, 22), LookUp::default(), "and the one before made room");
     }
 
     #[test]
     fn a_directory_that_is_followed_brings_the_next_before_it_is_asked_for() {
         let runs = |follow| {
             let mut hooks = index(1, 2, follow, 500);
-            (100..160).map(|content| hooks.look_up(content).reads).collect::<Vec<u32>>()
+            (100..160).map(|content| ask(&mut hooks, content).reads).collect::<Vec<u32>>()
         };
         let (waited, ahead) = (runs(0), runs(3));
         assert_eq!((waited.iter().sum::<u32>(), ahead.iter().sum::<u32>()), (6, 7));
@@ -252,15 +261,15 @@ mod tests {
         assert_eq!((ahead[0], ahead[7], ahead[10], ahead[17]), (1, 1, 0, 1), "{ahead:?}");
         // Two of a directory are not enough to read the next.
         let mut hooks = index(1, 2, 3, 500);
-        assert_eq!([108, 109].map(|content| hooks.look_up(content).reads), [1, 0]);
+        assert_eq!([108, 109].map(|content| ask(&mut hooks, content).reads), [1, 0]);
     }
 
     #[test]
     fn hooks_take_no_more_memory_than_there_is_and_the_oldest_goes() {
         let mut hooks = index(1, 1, 0, 0);
-        (0..1200).for_each(|content| _ = hooks.look_up(content));
+        (0..1200).for_each(|content| _ = ask(&mut hooks, content));
         assert_eq!((hooks.page_of.len(), hooks.oldest.len()), (1000, 1000));
-        assert_eq!(hooks.look_up(205), found(1));
-        assert_eq!(hooks.look_up(195), LookUp::default());
+        assert_eq!(ask(&mut hooks, 205), found(1));
+        assert_eq!(ask(&mut hooks, 195), LookUp::default());
     }
 }

@@ -39,6 +39,36 @@ pub struct Counts {
     pub missed: u64,
 }
 
+/// Pages that look-ups move between memory and the table's drives, where somebody asks which.
+#[derive(Debug, Default)]
+pub struct Moves {
+    wanted: bool,
+    list: Vec<Move>,
+}
+
+/// A page of the table that is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Its number.
+    pub page: u64,
+    /// Whether it is written.
+    pub write: bool,
+}
+
+impl Moves {
+    pub(super) fn read(&mut self, page: u64) {
+        if self.wanted {
+            self.list.push(Move { page, write: false });
+        }
+    }
+
+    pub(super) fn write(&mut self, page: u64) {
+        if self.wanted {
+            self.list.push(Move { page, write: true });
+        }
+    }
+}
+
 enum Kind {
     Buckets(TableCache),
     Hooks(Hooks),
@@ -48,6 +78,7 @@ enum Kind {
 pub struct Index {
     kind: Kind,
     counts: Counts,
+    moves: Moves,
 }
 
 impl Index {
@@ -60,14 +91,24 @@ impl Index {
             TableKind::Buckets => Kind::Buckets(TableCache::new(table, seed)?),
             TableKind::Hooks => Kind::Hooks(Hooks::new(table, stored, seed)?),
         };
-        Ok(Self { kind, counts: Counts::default() })
+        Ok(Self { kind, counts: Counts::default(), moves: Moves::default() })
+    }
+
+    /// Whether [`Self::take_moves`] says which pages are moved, from now on.
+    pub fn name_moves(&mut self, wanted: bool) {
+        self.moves.wanted = wanted;
+    }
+
+    /// Takes the pages that were moved since the last call, in their order.
+    pub fn take_moves(&mut self, to: &mut Vec<Move>) {
+        to.append(&mut self.moves.list);
     }
 
     /// Looks a fingerprint up, and enters it if it is not found. `stored` is the truth.
     pub fn look_up(&mut self, content: Content, stored: bool) -> LookUp {
         let cost = match &mut self.kind {
-            Kind::Buckets(table) => table.look_up(content, stored),
-            Kind::Hooks(hooks) => hooks.look_up(content),
+            Kind::Buckets(table) => table.look_up(content, stored, &mut self.moves),
+            Kind::Hooks(hooks) => hooks.look_up(content, &mut self.moves),
         };
         debug_assert!(stored || !cost.found, "{content} was found and is not stored");
         let counts = &mut self.counts;
@@ -123,9 +164,28 @@ mod tests {
             // New ones, then every one of them again in another order.
             let asked = (3000..9000).map(|new| (new, false));
             let again = (0..9000).map(|at| (at * 7919 % 9000, true));
-            asked.chain(again).for_each(|(content, stored)| {
-                index.look_up(content, stored);
-            });
+            let mut moves = Vec::new();
+            for (at, (content, stored)) in asked.chain(again).enumerate() {
+                // Nobody asked which pages move before this one.
+                if at == 1000 {
+                    index.take_moves(&mut moves);
+                    assert_eq!(moves, []);
+                    index.name_moves(true);
+                }
+                let cost = index.look_up(content, stored);
+                if at >= 1000 {
+                    let before = moves.len();
+                    index.take_moves(&mut moves);
+                    let written = moves[before..].iter().filter(|page| page.write).count() as u32;
+                    let read = (moves.len() - before) as u32 - written;
+                    assert_eq!((read, written), (cost.reads, cost.writes), "{kind} {content}");
+                }
+            }
+            let pages = spec.table.pages();
+            assert!(moves.iter().all(|page| page.page < pages), "{kind}");
+            let distinct: std::collections::HashSet<u64> =
+                moves.iter().map(|page| page.page).collect();
+            assert!(distinct.len() as u64 > pages / 4, "{kind}: {} of {pages}", distinct.len());
             let counts = index.counts();
             assert_eq!(counts.look_ups, 15_000);
             assert_eq!(counts.found + counts.missed, 9000, "{kind}: {counts:?}");

@@ -7,7 +7,7 @@
 use onefold_cache::{Capacity, OptionError, Policy, make_online};
 
 use super::contents::Content;
-use super::index::{LookUp, is_sampled, mixed};
+use super::index::{LookUp, Moves, is_sampled, mixed};
 use crate::spec::TableSpec;
 
 /// What each bit for an entry leaves of the errors of a Bloom filter of the best shape:
@@ -60,22 +60,29 @@ impl TableCache {
     }
 
     /// Looks a fingerprint up, and enters it if it is not found. `stored` is the truth.
-    pub fn look_up(&mut self, content: Content, stored: bool) -> LookUp {
+    pub fn look_up(&mut self, content: Content, stored: bool, moves: &mut Moves) -> LookUp {
         let place = mixed(content, 0xf1d0);
         let bucket = ((u128::from(place) * u128::from(self.buckets)) >> 64) as u64;
         if !self.is_asked(content, bucket, stored) {
             self.followed = self.followed.saturating_sub(1);
             // The entry is put into its bucket without reading it: what that takes is not counted
             // against a table that reads less.
+            moves.write(bucket);
             return LookUp { found: false, reads: 0, writes: 1 };
         }
         self.followed = if stored { self.follow } else { self.followed.saturating_sub(1) };
         let decision = self.policy.access(bucket, self.bucket_bytes);
         let mut cost = LookUp { found: stored, reads: u32::from(!decision.hit), writes: 0 };
+        if !decision.hit {
+            moves.read(bucket);
+        }
         let kept = decision.hit || decision.admit;
         for &victim in decision.evicted {
             let word = &mut self.changed[victim as usize / 64];
-            cost.writes += u32::from(*word >> (victim % 64) & 1 == 1);
+            if *word >> (victim % 64) & 1 == 1 {
+                cost.writes += 1;
+                moves.write(victim);
+            }
             *word &= !(1 << (victim % 64));
         }
         if !stored {
@@ -83,6 +90,7 @@ impl TableCache {
                 self.changed[bucket as usize / 64] |= 1 << (bucket % 64);
             } else {
                 cost.writes += 1;
+                moves.write(bucket);
             }
         }
         cost
@@ -117,11 +125,13 @@ mod tests {
     #[test]
     fn a_table_that_fits_is_never_read_and_changes_are_written_once() {
         let mut whole = table(100, &[]);
-        assert!((0..1000).all(|content| whole.look_up(content, false) == LookUp::default()));
+        assert!((0..1000).all(
+            |content| whole.look_up(content, false, &mut Moves::default()) == LookUp::default()
+        ));
         let mut part = table(10, &[]);
         let (mut reads, mut writes) = (0, 0);
         for content in 0..5000 {
-            let cost = part.look_up(content, content % 2 == 1);
+            let cost = part.look_up(content, content % 2 == 1, &mut Moves::default());
             assert_eq!(cost.found, content % 2 == 1);
             reads += cost.reads;
             writes += cost.writes;
@@ -137,7 +147,7 @@ mod tests {
         let asked = (0..4000).map(|content| (content, false));
         let costs = asked.chain((0..4000).map(|content| (content, true)));
         costs.fold((0, 0), |(reads, found), (content, stored)| {
-            let cost = table.look_up(content, stored);
+            let cost = table.look_up(content, stored, &mut Moves::default());
             (reads + cost.reads, found + u32::from(cost.found))
         })
     }

@@ -1,12 +1,14 @@
-//! Data drives that are simulated whole: containers are pages on them, and batches wait for their
-//! answers.
-//! Room: onefold-array.   In: bytes of containers, reads of contents.   Out: answers to batches.
-//! Each drive holds a log of containers. Compressed chunks are packed one behind the other; a page
-//! goes to the drive when it is full, and its unfinished last one stays in memory that outlives the
-//! server. Where a log has filled its drive it begins again at the front, as if what lay there had
-//! been freed. What was stored before the run lies anywhere on the drives.
+//! Drives that are simulated whole: containers or pages of the table lie on them, and batches and
+//! flushes wait for their answers.
+//! Room: onefold-array.   In: bytes of containers, reads of contents, pages.   Out: answers.
+//! Each data drive holds a log of containers. Compressed chunks are packed one behind the other; a
+//! page goes to the drive when it is full, and its unfinished last one stays in memory that
+//! outlives the server. Where a log has filled its drive it begins again at the front: what lies
+//! there counts as collected, and each container is trimmed before the first page of the next one
+//! is written over it. What was stored before the run lies anywhere on the drives.
 //! Invariants: (1) bytes stored are bytes of pages written and of unfinished ones  (2) the drives'
-//! time is the server's  (3) a batch waits for all its requests.
+//! time is the server's  (3) a batch waits for all its requests, and nobody for a TRIM  (4) a flush
+//! goes to the drives that were written to since their last one.
 //! Cost: 8 bytes for each content, and what each drive takes.
 
 use std::collections::HashMap;
@@ -14,6 +16,7 @@ use std::collections::HashMap;
 use onefold_block::SplitMix64;
 use onefold_flash::DriveSpec;
 use onefold_flash::run::{Answer, Attached, HostRequest, RunError, attach};
+use onefold_flash::spec::Precondition;
 use onefold_sim::{Histogram, Load, SimTime};
 use onefold_workload::{Identity, Op};
 use serde::Serialize;
@@ -38,6 +41,10 @@ pub struct DrivesReport {
     pub pages_written: u64,
     /// Pages that it read.
     pub pages_read: u64,
+    /// Pages that it declared unused.
+    pub pages_trimmed: u64,
+    /// Flushes that it sent.
+    pub flushes: u64,
     /// Bytes of containers whose page is not full and therefore not written.
     pub unfinished_bytes: u64,
     /// Written pages that drives shared with equal ones, at once or later.
@@ -54,12 +61,23 @@ pub struct DrivesReport {
     pub read_ns: Option<(f64, u64)>,
 }
 
+/// Who waits for an answer of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiter {
+    /// A batch, by its number.
+    Batch(u32),
+    /// A client's request that moves no data: a flush.
+    Request(u32),
+    /// Nobody.
+    Nobody,
+}
+
 /// A request on its way to a drive.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    batch: u32,
+    waiter: Waiter,
     since: SimTime,
-    read: bool,
+    op: Op,
 }
 
 struct Drive {
@@ -69,24 +87,60 @@ struct Drive {
     /// Requests so far, and those that were not answered.
     asked: u64,
     pending: HashMap<u64, Pending>,
+    /// Whether it was written to since its last flush.
+    unflushed: bool,
     /// When it is looked at next.
     looked_at: Option<u64>,
 }
 
 impl Drive {
-    fn ask(&mut self, now: SimTime, request: HostRequest, batch: u32) -> Result<(), RunError> {
+    fn ask(&mut self, request: HostRequest, waiter: Waiter) -> Result<(), RunError> {
         self.model.submit(request)?;
         self.asked += 1;
-        let read = request.op == Op::Read;
-        self.pending.insert(request.number, Pending { batch, since: now, read });
+        let (op, since) = (request.op, SimTime::from_ns(request.arrival_ns));
+        match op {
+            Op::Write => self.unflushed = true,
+            Op::Flush => self.unflushed = false,
+            Op::Read | Op::Trim | Op::Idle => {}
+        }
+        self.pending.insert(request.number, Pending { waiter, since, op });
         Ok(())
     }
+
+    /// A request for whole pages.
+    fn pages(&self, now: SimTime, op: Op, lpn: u64, pages: u64, page_bytes: u64) -> HostRequest {
+        HostRequest {
+            number: self.asked,
+            arrival_ns: now.ns(),
+            op,
+            lpn: lpn as u32,
+            pages: pages as u32,
+            first_byte: 0,
+            end_byte: page_bytes as u32,
+            identity: None,
+            deduplicate: None,
+        }
+    }
+}
+
+/// What is done with a numbered place of so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    op: Op,
+    number: u64,
+    bytes: u64,
 }
 
 /// All of them.
 pub struct Drives {
     name: String,
     page_bytes: u64,
+    /// Pages of a container; none where containers are not trimmed.
+    container_pages: Option<u64>,
+    /// Whether drives held something before the run.
+    used: bool,
+    /// Flushes sent.
+    flushes: u64,
     each: Vec<Drive>,
     /// Where each content is: its byte in the log, and the drive.
     places: Vec<u64>,
@@ -98,21 +152,31 @@ pub struct Drives {
 }
 
 impl Drives {
-    /// So many drives of a kind, each with a seed of its own.
+    /// So many drives of a kind, each with a seed of its own. Containers of no bytes are not
+    /// trimmed.
     ///
     /// # Errors
     /// A specification that cannot be run.
-    pub fn new(spec: &DriveSpec, count: u32, seed: u64) -> Result<Self, RunError> {
+    pub fn new(
+        spec: &DriveSpec,
+        count: u32,
+        container_bytes: u64,
+        seed: u64,
+    ) -> Result<Self, RunError> {
         let drive = |number: u32| {
             let mut spec = spec.clone();
             spec.seed = SplitMix64::new(seed ^ u64::from(number) << 32).next_u64() >> 1;
             let (pending, looked_at) = (HashMap::new(), None);
             let model = attach(&spec)?;
-            Ok(Drive { model, appended: 0, asked: 0, pending, looked_at })
+            Ok(Drive { model, appended: 0, asked: 0, pending, unflushed: false, looked_at })
         };
+        let page_bytes = u64::from(spec.geometry.page_bytes);
         Ok(Self {
             name: spec.name.clone(),
-            page_bytes: u64::from(spec.geometry.page_bytes),
+            page_bytes,
+            container_pages: (container_bytes > 0).then(|| container_bytes.div_ceil(page_bytes)),
+            used: spec.precondition != Precondition::None,
+            flushes: 0,
             each: (0..count).map(drive).collect::<Result<_, RunError>>()?,
             places: Vec::new(),
             answers: Vec::new(),
@@ -130,7 +194,7 @@ impl Drives {
     pub fn store(
         &mut self,
         now: SimTime,
-        batch: u32,
+        waiter: Waiter,
         chunks: impl Iterator<Item = (Content, u64)>,
     ) -> Result<u32, RunError> {
         let least = |at: &usize| (self.each[*at].pending.len(), self.each[*at].appended);
@@ -146,7 +210,29 @@ impl Drives {
         }
         self.each[at].appended = end;
         let pages = before / self.page_bytes..end / self.page_bytes;
-        self.ask(now, at, Op::Write, pages, batch)
+        self.collect(now, at, pages.clone())?;
+        self.ask(now, at, Op::Write, pages, waiter)
+    }
+
+    /// Trims the containers that these pages of a log begin to write over.
+    fn collect(
+        &mut self,
+        now: SimTime,
+        at: usize,
+        pages: std::ops::Range<u64>,
+    ) -> Result<(), RunError> {
+        let Some(container) = self.container_pages else { return Ok(()) };
+        let drive = &mut self.each[at];
+        let logical = u64::from(drive.model.logical_pages());
+        for page in pages.filter(|page| (page % logical).is_multiple_of(container)) {
+            if self.used || page >= logical {
+                let first = page % logical;
+                let count = container.min(logical - first);
+                let request = drive.pages(now, Op::Trim, first, count, self.page_bytes);
+                drive.ask(request, Waiter::Nobody)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads a content; how many requests the batch has to wait for. What is not on a drive yet is
@@ -157,7 +243,7 @@ impl Drives {
     pub fn read(
         &mut self,
         now: SimTime,
-        batch: u32,
+        waiter: Waiter,
         content: Content,
         bytes: u64,
     ) -> Result<u32, RunError> {
@@ -176,53 +262,115 @@ impl Drives {
         if place != NOWHERE {
             pages.end = pages.end.min(self.each[at].appended / self.page_bytes);
         }
-        self.ask(now, at, Op::Read, pages, batch)
+        self.ask(now, at, Op::Read, pages, waiter)
     }
 
-    /// Reads or writes chunks where their addresses are, which go to the drives in turn; how many
-    /// requests the batch has to wait for.
+    /// Reads, writes or trims chunks where their addresses are, which go to the drives in turn; how
+    /// many requests the batch has to wait for.
     ///
     /// # Errors
     /// What a drive fails of; an address beyond all of them.
     pub fn in_place(
         &mut self,
         now: SimTime,
-        batch: u32,
+        waiter: Waiter,
         op: Op,
         chunk_bytes: u64,
         chunks: impl Iterator<Item = (u32, Content)>,
     ) -> Result<u32, RunError> {
-        let (count, page_bytes) = (self.each.len() as u64, self.page_bytes);
         let mut requests = 0;
         for (address, content) in chunks {
-            let at = u64::from(address) % count;
-            let first = u64::from(address) / count * chunk_bytes;
-            let last = first + chunk_bytes - 1;
-            let drive = &mut self.each[at as usize];
-            let logical = u64::from(drive.model.logical_pages());
-            if last / page_bytes >= logical {
-                let held = logical * page_bytes / chunk_bytes * count;
+            let identity = Identity::of_number(0, u64::from(content));
+            let what = Place { op, number: u64::from(address), bytes: chunk_bytes };
+            let identity = (op == Op::Write).then_some(identity);
+            if !self.ask_place(now, waiter, what, identity)? {
                 let problem = format!(
-                    "chunk {address} is beyond the {held} that the drives hold in place; expected \
-                     fewer workload.addresses, more drives or larger ones"
+                    "chunk {address} is beyond the {} that the drives hold in place; expected \
+                     fewer workload.addresses, more drives or larger ones",
+                    self.places_of(chunk_bytes)
                 );
                 return Err(RunError::Workload(problem));
             }
-            let identity = Identity::of_number(0, u64::from(content));
-            let request = HostRequest {
-                number: drive.asked,
-                arrival_ns: now.ns(),
-                op,
-                lpn: (first / page_bytes) as u32,
-                pages: (last / page_bytes - first / page_bytes) as u32 + 1,
-                first_byte: (first % page_bytes) as u32,
-                end_byte: (last % page_bytes) as u32 + 1,
-                identity: (op == Op::Write).then_some(identity),
-                deduplicate: None,
-            };
-            drive.ask(now, request, batch)?;
             requests += 1;
         }
+        Ok(requests)
+    }
+
+    /// Reads or writes a page of the table where its number is; pages go to the drives in turn.
+    ///
+    /// # Errors
+    /// What a drive fails of; a page beyond all of them.
+    pub fn page(
+        &mut self,
+        now: SimTime,
+        waiter: Waiter,
+        op: Op,
+        number: u64,
+        bytes: u64,
+    ) -> Result<(), RunError> {
+        if self.ask_place(now, waiter, Place { op, number, bytes }, None)? {
+            return Ok(());
+        }
+        Err(RunError::Workload(format!(
+            "page {number} of the table is beyond the {} that its drives hold; expected fewer \
+             table.entries or chunks stored, more drives or larger ones",
+            self.places_of(bytes)
+        )))
+    }
+
+    /// How many pieces of so many bytes all drives hold.
+    fn places_of(&self, bytes: u64) -> u64 {
+        let logical = self.each.first().map_or(0, |drive| u64::from(drive.model.logical_pages()));
+        logical * self.page_bytes / bytes * self.each.len() as u64
+    }
+
+    /// Asks the drive that a numbered place is on; false if none has it. A TRIM is of the pages
+    /// that the place covers whole.
+    fn ask_place(
+        &mut self,
+        now: SimTime,
+        waiter: Waiter,
+        what: Place,
+        identity: Option<Identity>,
+    ) -> Result<bool, RunError> {
+        let (count, page_bytes) = (self.each.len() as u64, self.page_bytes);
+        let drive = &mut self.each[(what.number % count) as usize];
+        let first = what.number / count * what.bytes;
+        let end = first + what.bytes;
+        if end.div_ceil(page_bytes) > u64::from(drive.model.logical_pages()) {
+            return Ok(false);
+        }
+        if what.op == Op::Trim {
+            let (first, end) = (first.div_ceil(page_bytes), end / page_bytes);
+            if first < end {
+                let request = drive.pages(now, Op::Trim, first, end - first, page_bytes);
+                drive.ask(request, waiter)?;
+            }
+            return Ok(true);
+        }
+        let pages = end.div_ceil(page_bytes) - first / page_bytes;
+        let request = HostRequest {
+            first_byte: (first % page_bytes) as u32,
+            end_byte: ((end - 1) % page_bytes) as u32 + 1,
+            identity,
+            ..drive.pages(now, what.op, first / page_bytes, pages, page_bytes)
+        };
+        drive.ask(request, waiter)?;
+        Ok(true)
+    }
+
+    /// Has the drives that were written to keep all of it; how many answers there will be.
+    ///
+    /// # Errors
+    /// What a drive fails of.
+    pub fn flush(&mut self, now: SimTime, waiter: Waiter) -> Result<u32, RunError> {
+        let mut requests = 0;
+        for drive in self.each.iter_mut().filter(|drive| drive.unflushed) {
+            let request = drive.pages(now, Op::Flush, 0, 0, self.page_bytes);
+            drive.ask(request, waiter)?;
+            requests += 1;
+        }
+        self.flushes += u64::from(requests);
         Ok(requests)
     }
 
@@ -233,7 +381,7 @@ impl Drives {
         at: usize,
         op: Op,
         pages: std::ops::Range<u64>,
-        batch: u32,
+        waiter: Waiter,
     ) -> Result<u32, RunError> {
         let drive = &mut self.each[at];
         let logical = u64::from(drive.model.logical_pages());
@@ -241,24 +389,17 @@ impl Drives {
         while page < pages.end {
             let lpn = page % logical;
             let count = (pages.end - page).min(logical - lpn);
-            let number = drive.asked;
-            let (lpn, count_of) = (lpn as u32, count as u32);
-            let request = HostRequest {
-                number,
-                arrival_ns: now.ns(),
-                op,
-                lpn,
-                pages: count_of,
-                first_byte: 0,
-                end_byte: self.page_bytes as u32,
-                identity: None,
-                deduplicate: None,
-            };
-            drive.ask(now, request, batch)?;
+            let request = drive.pages(now, op, lpn, count, self.page_bytes);
+            drive.ask(request, waiter)?;
             page += count;
             requests += 1;
         }
         Ok(requests)
+    }
+
+    /// Whether a drive has not answered all that it was asked.
+    pub fn is_asked(&self) -> bool {
+        self.each.iter().any(|drive| !drive.pending.is_empty())
     }
 
     /// When a drive has to be looked at that nobody looks at before: call it again until there is
@@ -278,11 +419,11 @@ impl Drives {
         None
     }
 
-    /// It is time to look at a drive; batches of which a request was answered.
+    /// It is time to look at a drive; who waits for a request that was answered.
     ///
     /// # Errors
     /// What the drive fails of.
-    pub fn look(&mut self, now: SimTime, at: u32, to: &mut Vec<u32>) -> Result<(), RunError> {
+    pub fn look(&mut self, now: SimTime, at: u32, to: &mut Vec<Waiter>) -> Result<(), RunError> {
         let drive = &mut self.each[at as usize];
         if drive.looked_at == Some(now.ns()) {
             drive.looked_at = None;
@@ -292,9 +433,13 @@ impl Drives {
         for answer in self.answers.drain(..) {
             debug_assert_eq!(answer.at_ns, now.ns(), "answers are taken when they are given");
             let Some(pending) = drive.pending.remove(&answer.number) else { continue };
-            let times = if pending.read { &mut self.reads } else { &mut self.writes };
-            times.add(answer.at_ns - pending.since.ns());
-            to.push(pending.batch);
+            let took_ns = answer.at_ns - pending.since.ns();
+            match pending.op {
+                Op::Read => self.reads.add(took_ns),
+                Op::Write => self.writes.add(took_ns),
+                Op::Trim | Op::Flush | Op::Idle => {}
+            }
+            to.push(pending.waiter);
         }
         Ok(())
     }
@@ -336,6 +481,8 @@ impl Drives {
             page_bytes: self.page_bytes,
             pages_written: written,
             pages_read: counts.iter().map(|counts| counts.pages_read).sum(),
+            pages_trimmed: counts.iter().map(|counts| counts.pages_trimmed).sum(),
+            flushes: self.flushes,
             unfinished_bytes: self.each.iter().map(|d| d.appended % self.page_bytes).sum(),
             pages_shared: counts.iter().map(|counts| counts.pages_shared).sum(),
             pages_programmed: programmed,

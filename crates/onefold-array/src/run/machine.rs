@@ -12,7 +12,7 @@ use onefold_workload::{Op, TraceRequests};
 
 use super::RunError;
 use super::batch::{Kind, Step};
-use super::drives::Drives;
+use super::drives::Waiter;
 use super::flight::Flight;
 use super::follow::Follow;
 use super::load::{Asked, Load};
@@ -20,14 +20,17 @@ use super::order::Order;
 use super::replay::{Replay, Touched};
 use super::resources::{Cause, Resources, Task};
 use super::tally::Tally;
+use super::whole::{Whole, data_failed};
 use crate::decide::batch::BatchMaker;
 use crate::decide::budget::Budget;
 use crate::decide::contents::{Compressibility, Content, Contents, NOTHING};
 use crate::decide::delayed::DelayedBuffer;
-use crate::decide::index::Index;
+use crate::decide::index::{Index, Move};
 use crate::decide::mix::{Demand, Mix};
 use crate::decide::predictor::Predictor;
-use crate::spec::{Acknowledge, CompressionPlace, DataPath, LoadKind, ServerSpec, Switch};
+use crate::spec::{
+    Acknowledge, CompressionPlace, DataPath, HashPlace, LoadKind, ServerSpec, Switch,
+};
 
 /// Requests that wait outside before an open loop stops making more.
 const HELD_BACK_MAX: usize = 1 << 16;
@@ -120,6 +123,8 @@ pub(super) struct Batch {
     pub reserved: usize,
     pub table_reads: u64,
     pub table_writes: u64,
+    /// The same one by one, where the table's drives are simulated whole.
+    pub table_moves: Vec<Move>,
     /// Answers of drives that its step waits for, when it began, and when all else of it ends.
     pub waits: u32,
     pub since: SimTime,
@@ -137,6 +142,7 @@ impl Batch {
             reserved: 0,
             table_reads: 0,
             table_writes: 0,
+            table_moves: Vec::new(),
             waits: 0,
             since: SimTime::ZERO,
             ready: SimTime::ZERO,
@@ -169,9 +175,9 @@ pub struct Machine {
     pub replay: Option<Replay>,
     /// What is wrong with it.
     pub failed: Option<RunError>,
-    /// The data drives, where they are simulated whole.
-    pub drives: Option<Drives>,
-    answered_batches: Vec<u32>,
+    /// Drives that are simulated whole.
+    pub whole: Whole,
+    answered_by_drives: Vec<Waiter>,
     pub(super) requests: Vec<Request>,
     free_requests: Vec<u32>,
     pub(super) batches: Vec<Batch>,
@@ -207,12 +213,13 @@ impl Machine {
     /// A policy of the table's cache that cannot be made.
     pub fn new(
         spec: &ServerSpec,
-        (requests, drives): (Option<TraceRequests>, Option<Drives>),
+        (requests, whole): (Option<TraceRequests>, Whole),
         queue: &mut EventQueue<Event>,
     ) -> Result<Self, onefold_cache::OptionError> {
         let chunks = spec.batch.chunks as usize;
         let addresses = spec.workload.addresses as Content;
-        let table = Index::new(&spec.table, addresses, spec.seed)?;
+        let mut table = Index::new(&spec.table, addresses, spec.seed)?;
+        table.name_moves(whole.table.is_some());
         let mut machine = Self {
             load: Load::new(spec),
             sizes: Compressibility {
@@ -239,8 +246,8 @@ impl Machine {
             order: Order::default(),
             replay: requests.map(|requests| Replay::new(spec, requests)),
             failed: None,
-            drives,
-            answered_batches: Vec::new(),
+            whole,
+            answered_by_drives: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             batches: Vec::new(),
@@ -399,6 +406,7 @@ impl Machine {
         }
         let list = self.replay.as_mut().map(|replay| replay.take_touched(asked));
         if asked.op == Op::Trim || asked.chunks == 0 {
+            self.trim_in_place(now, list.as_deref().unwrap_or_default(), queue);
             let ns = f64::from(asked.chunks) * self.spec.cpu.metadata_ns_per_chunk;
             let end = self.resources.on_a_core(now, &[(Task::Metadata, ns)]);
             queue.at(end, Event::Told(id));
@@ -446,11 +454,44 @@ impl Machine {
         queue.push(chunk);
     }
 
-    /// Answers flushes before which everything is stored.
+    /// Answers flushes before which everything is stored, once drives that are simulated whole have
+    /// kept it. The table's drives hold nothing that containers do not say.
     fn flushed(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
         while let Some(id) = self.order.next_done() {
+            let drives = self.whole.data.as_mut();
+            let asked = drives.map_or(Ok(0), |drives| drives.flush(now, Waiter::Request(id)));
+            let waits = asked.unwrap_or_else(|error| {
+                self.fail(data_failed(error));
+                0
+            });
+            self.requests[id as usize].left = waits;
+            if waits == 0 {
+                queue.at(now, Event::Told(id));
+            } else {
+                self.watch_drives(now, queue);
+            }
+        }
+    }
+
+    /// A drive has kept what came before a flush.
+    fn kept_by_a_drive(&mut self, now: SimTime, id: u32, queue: &mut EventQueue<Event>) {
+        let request = &mut self.requests[id as usize];
+        request.left -= 1;
+        if request.left == 0 {
             queue.at(now, Event::Told(id));
         }
+    }
+
+    /// Tells drives that hold chunks by their addresses which are given up; nobody waits for that.
+    fn trim_in_place(&mut self, now: SimTime, list: &[Touched], queue: &mut EventQueue<Event>) {
+        let in_place = self.spec.place.hash == HashPlace::None;
+        let Some(drives) = self.whole.data.as_mut().filter(|_| in_place) else { return };
+        let chunks = list.iter().map(|touched| (touched.address, NOTHING));
+        let chunk_bytes = self.spec.chunk_bytes;
+        if let Err(error) = drives.in_place(now, Waiter::Nobody, Op::Trim, chunk_bytes, chunks) {
+            self.fail(data_failed(error));
+        }
+        self.watch_drives(now, queue);
     }
 
     // ---- requests out ---------------------------------------------------------------------
@@ -487,7 +528,7 @@ impl Machine {
         self.tally.answered(now.since(arrived), asked, unique, &self.spec);
         if self.tally.begins() {
             self.resources.restart_accounts(now);
-            self.drives.iter_mut().for_each(|drives| drives.restart_account(now));
+            self.whole.restart_account(now);
             self.flight.restart_account(now);
             self.table.restart_count();
             self.tally.begin(now, &self.contents, self.predictor.score());
@@ -529,32 +570,44 @@ impl Machine {
         self.stopped = true;
         self.tally.end(now, &self.resources, &self.contents, self.predictor.score());
         self.tally.slots_taken(self.flight.share(now));
-        if let Some(drives) = &self.drives {
-            self.tally.add_load("data drives", drives.load(now));
+        for (name, drives) in
+            [("data drives", &self.whole.data), ("table drives", &self.whole.table)]
+        {
+            let load = drives.as_ref().map(|drives| drives.load(now));
+            if let Some(load) = load.filter(|load| load.jobs > 0) {
+                self.tally.add_load(name, load);
+            }
         }
         self.held_back.clear();
     }
 
     /// Has drives looked at when something happens in them.
     pub(super) fn watch_drives(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
-        // Once all is answered, what they do by themselves is of no interest.
-        let Some(drives) = self.drives.as_mut().filter(|_| !self.stopped || self.open > 0) else {
+        // Once all is answered, what they do by themselves is of no interest; what they were told
+        // and nobody waited for still arrives.
+        if self.stopped && self.open == 0 && !self.whole.is_asked() {
             return;
-        };
-        while let Some((at, drive)) = drives.next_look(now) {
+        }
+        while let Some((at, drive)) = self.whole.next_look(now) {
             queue.at(at, Event::Drive(drive));
         }
     }
 
-    /// Something happens in a drive: steps whose requests are all answered end.
+    /// Something happens in a drive: steps and flushes whose requests are all answered end.
     fn drive_event(&mut self, now: SimTime, drive: u32, queue: &mut EventQueue<Event>) {
-        let mut answered = std::mem::take(&mut self.answered_batches);
-        if let Some(drives) = &mut self.drives
-            && let Err(error) = drives.look(now, drive, &mut answered)
-        {
-            self.fail(RunError::Drive(error.to_string()));
+        let mut answered = std::mem::take(&mut self.answered_by_drives);
+        if let Err(error) = self.whole.look(now, drive, &mut answered) {
+            self.fail(error);
         }
-        for id in answered.drain(..) {
+        for waiter in answered.drain(..) {
+            let id = match waiter {
+                Waiter::Batch(id) => id,
+                Waiter::Request(id) => {
+                    self.kept_by_a_drive(now, id, queue);
+                    continue;
+                }
+                Waiter::Nobody => continue,
+            };
             let batch = &mut self.batches[id as usize];
             batch.waits -= 1;
             if batch.waits == 0 {
@@ -565,7 +618,7 @@ impl Machine {
                 queue.at(end, Event::Step(id));
             }
         }
-        self.answered_batches = answered;
+        self.answered_by_drives = answered;
         self.watch_drives(now, queue);
     }
 }

@@ -20,9 +20,9 @@ mod report;
 mod resources;
 mod steps;
 mod tally;
+mod whole;
 
 use onefold_flash::DriveSpec;
-use onefold_flash::spec::{PRESET_NAMES, SpecBuilder as DriveBuilder};
 use onefold_sim::{ChromeTrace, EventLog, EventQueue, Limits, SimError};
 use onefold_workload::TraceRequests;
 use thiserror::Error;
@@ -35,9 +35,9 @@ pub use resources::{Cause, Task};
 pub use tally::Bytes;
 
 use crate::spec::ServerSpec;
-use drives::Drives;
 use follow::Follow;
 use machine::Machine;
+use whole::Whole;
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -46,9 +46,9 @@ pub enum RunError {
     /// A policy of the table's cache that cannot be made.
     #[error("table.policy: {0}")]
     Policy(#[from] onefold_cache::OptionError),
-    /// Drives that cannot be simulated, or fail.
-    #[error("ssd.model: {0}")]
-    Drive(String),
+    /// Drives that cannot be simulated, or fail, with the key that names them.
+    #[error("{0}: {1}")]
+    Drive(&'static str, String),
     /// A trace that cannot be replayed, as a sentence that names it.
     #[error("{0}")]
     Trace(String),
@@ -75,6 +75,8 @@ pub struct RunOptions {
     pub requests: Option<TraceRequests>,
     /// The drive that `ssd.model` names, where that is a file.
     pub drive: Option<DriveSpec>,
+    /// The same of `table_ssd.model`.
+    pub table_drive: Option<DriveSpec>,
     /// Steps of batches to keep for a picture; 0 for none.
     pub steps: usize,
 }
@@ -101,8 +103,8 @@ pub fn run(spec: &ServerSpec, options: RunOptions) -> Result<Outcome, RunError> 
     }
     let mut queue = EventQueue::new();
     let mut log = EventLog::default();
-    let drives = drives(spec, options.drive)?;
-    let mut machine = Machine::new(spec, (options.requests, drives), &mut queue)?;
+    let whole = Whole::new(spec, options.drive, options.table_drive)?;
+    let mut machine = Machine::new(spec, (options.requests, whole), &mut queue)?;
     machine.follow = (options.steps > 0).then(|| Follow::new(options.steps));
     let end = onefold_sim::run(&mut machine, &mut queue, &mut log, Limits::default());
     if let Some(error) = machine.failed.take() {
@@ -119,26 +121,4 @@ pub fn run(spec: &ServerSpec, options: RunOptions) -> Result<Outcome, RunError> 
     }
     let report = report::report(&machine, end, log.hash());
     Ok(Outcome { report, steps: machine.follow.map(Follow::into_trace) })
-}
-
-/// The drives of a description, where they are simulated whole.
-fn drives(spec: &ServerSpec, read: Option<DriveSpec>) -> Result<Option<Drives>, RunError> {
-    let model = spec.ssd.model.as_str();
-    let wrong = |error: &dyn std::fmt::Display| RunError::Drive(error.to_string());
-    let drive = match (model, read) {
-        ("", None) => return Ok(None),
-        ("", Some(_)) => return Err(wrong(&"it is empty, and there is a drive")),
-        (_, Some(drive)) => drive,
-        (name, None) if PRESET_NAMES.contains(&name) => {
-            let builder = DriveBuilder::preset(name).map_err(|error| wrong(&error))?;
-            builder.build().map_err(|error| wrong(&error))?
-        }
-        (name, None) => {
-            let names = PRESET_NAMES.join(", ");
-            let problem = format!("`{name}` is no preset of a drive ({names}), and no file of one");
-            return Err(RunError::Drive(problem));
-        }
-    };
-    let drives = Drives::new(&drive, spec.ssd.count, spec.seed);
-    drives.map(Some).map_err(|error| wrong(&error))
 }

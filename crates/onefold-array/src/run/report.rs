@@ -154,6 +154,9 @@ pub struct Report {
     /// What drives did that are simulated whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drives: Option<DrivesReport>,
+    /// The same of the table's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_drives: Option<DrivesReport>,
     /// Digest of what is stored: equal for equal requests, however the server worked.
     pub stored_digest: u64,
     /// Events handled.
@@ -170,17 +173,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
     let seconds = measured.span.ns() as f64 / 1e9;
     let client = measured.answered_bytes as f64;
     let per_client = |bytes: f64| if client > 0.0 { bytes / client } else { 0.0 };
-    let mut resources: Vec<ResourceRow> = measured
-        .loads
-        .iter()
-        .map(|&(name, load)| ResourceRow {
-            name,
-            utilisation: load.utilisation,
-            waiting_mean: load.waiting_mean,
-            wait_ns_mean: load.wait_ns_mean,
-        })
-        .collect();
-    resources.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let resources = resources(measured);
     let busy = measured.loads.iter().find(|(name, _)| *name == "cores");
     let cores = busy.map_or(0.0, |(_, load)| load.utilisation) * f64::from(spec.cores());
     let memory_by_cause = shares(
@@ -227,11 +220,25 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         },
         cost: cost(spec, tally.bytes),
         trace: machine.replay.as_ref().map(Replay::report),
-        drives: machine.drives.as_ref().map(Drives::report),
+        drives: machine.whole.data.as_ref().map(Drives::report),
+        table_drives: machine.whole.table.as_ref().map(Drives::report),
         stored_digest: machine.contents.digest(),
         events: end.events,
         event_hash,
     }
+}
+
+/// How resources spent the time, the busiest first.
+fn resources(measured: &Measured) -> Vec<ResourceRow> {
+    let row = |&(name, load): &(&'static str, onefold_sim::Load)| ResourceRow {
+        name,
+        utilisation: load.utilisation,
+        waiting_mean: load.waiting_mean,
+        wait_ns_mean: load.wait_ns_mean,
+    };
+    let mut rows: Vec<ResourceRow> = measured.loads.iter().map(row).collect();
+    rows.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    rows
 }
 
 /// What the server costs, and flash for what it stores of each client byte: how much it is to hold

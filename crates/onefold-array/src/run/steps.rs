@@ -7,11 +7,12 @@
 use onefold_sim::{EventQueue, SimSpan, SimTime, Stations};
 use onefold_workload::Op;
 
-use super::RunError;
 use super::batch::{Kind, Step, next};
+use super::drives::Waiter;
 use super::machine::{Batch, Chunk, Event, Machine};
 use super::resources::{Cause, Task};
-use crate::decide::index::LookUp;
+use super::whole::{data_failed, table_failed};
+use crate::decide::index::{LookUp, Move};
 use crate::spec::{DataPath, HashPlace, IndexPlace, PredictorKind, Switch};
 
 /// Bytes of a fingerprint on its way from an engine.
@@ -31,10 +32,13 @@ impl Machine {
                 return;
             }
             let end = self.enter(now, id, &mut batch);
+            // Drives also work on what no batch waits for.
+            if batch.waits > 0 || (batch.step == Step::Table && self.whole.table.is_some()) {
+                self.watch_drives(now, queue);
+            }
             if batch.waits > 0 {
                 (batch.since, batch.ready) = (now, end);
                 self.batches[id as usize] = batch;
-                self.watch_drives(now, queue);
                 return;
             }
             if end > now {
@@ -82,7 +86,7 @@ impl Machine {
                 passed.max(self.resources.through_memory(now, out, Cause::Engine))
             }
             Step::LookUp => self.look_up(now, batch, bytes),
-            Step::Table => self.table(now, batch),
+            Step::Table => self.table(now, id, batch),
             Step::CompressOnCore => {
                 let unique = batch.chunks.iter().filter(|chunk| chunk.unique).count() as u64;
                 let bytes = unique * self.spec.chunk_bytes;
@@ -204,6 +208,7 @@ impl Machine {
             batch.table_reads += u64::from(cost.reads);
             batch.table_writes += u64::from(cost.writes);
         }
+        self.table.take_moves(&mut batch.table_moves);
         let touched = asked * self.spec.table.touched_bytes;
         let mut end = self.resources.through_memory(now, touched, Cause::Index);
         let index = match self.spec.place.index {
@@ -220,7 +225,7 @@ impl Machine {
         end.max(self.resources.on_a_core(now, &tasks))
     }
 
-    fn table(&mut self, now: SimTime, batch: &Batch) -> SimTime {
+    fn table(&mut self, now: SimTime, id: u32, batch: &mut Batch) -> SimTime {
         let moved = batch.table_reads + batch.table_writes;
         if moved == 0 {
             return now;
@@ -229,6 +234,10 @@ impl Machine {
         let span = SimSpan::from_ns((1e9 / spec.table_ssd.reads_per_s).ceil() as u64);
         let latency = SimSpan::from_ns(spec.table_ssd.latency_ns);
         let bytes = moved * spec.table.bucket_bytes;
+        if self.whole.table.is_some() {
+            self.move_pages(now, id, batch);
+            return self.resources.through_memory(now, bytes, Cause::Table);
+        }
         let drives = &mut self.resources.table_drives;
         let mut end = now;
         if batch.table_reads > 0 {
@@ -237,6 +246,21 @@ impl Machine {
         // Nobody waits for what is written back, but it takes its turn.
         serve_all(drives, now, batch.table_writes as usize, span);
         end.max(self.resources.through_memory(now, bytes, Cause::Table))
+    }
+
+    /// Has drives of the table that are simulated whole read and write pages; nobody waits for what
+    /// is written.
+    fn move_pages(&mut self, now: SimTime, id: u32, batch: &mut Batch) {
+        let Some(drives) = &mut self.whole.table else { return };
+        let bytes = self.spec.table.bucket_bytes;
+        for Move { page, write } in batch.table_moves.drain(..) {
+            let (op, waiter) =
+                if write { (Op::Write, Waiter::Nobody) } else { (Op::Read, Waiter::Batch(id)) };
+            if let Err(error) = drives.page(now, waiter, op, page, bytes) {
+                return self.fail(table_failed(error));
+            }
+            batch.waits += u32::from(!write);
+        }
     }
 
     /// The look-up is over: duplicates are done, and what nobody has compressed waits.
@@ -293,19 +317,19 @@ impl Machine {
             end = end.max(self.out_of_engine(now, batch, stored));
         }
         self.resources.drive_bytes[1] += stored;
-        if let Some(drives) = &mut self.drives {
+        if let Some(drives) = &mut self.whole.data {
             let unique = batch.chunks.iter().filter(|chunk| chunk.unique);
             let asked = if self.spec.place.hash == HashPlace::None {
                 let places = unique.map(|chunk| (chunk.address, chunk.content));
-                drives.in_place(now, id, Op::Write, self.spec.chunk_bytes, places)
+                drives.in_place(now, Waiter::Batch(id), Op::Write, self.spec.chunk_bytes, places)
             } else {
                 let size = |content| self.sizes.compressed(content);
                 let sizes = unique.map(|chunk| (chunk.content, size(chunk.content)));
-                drives.store(now, id, sizes)
+                drives.store(now, Waiter::Batch(id), sizes)
             };
             match asked {
                 Ok(requests) => batch.waits = requests,
-                Err(error) => self.fail(RunError::Drive(error.to_string())),
+                Err(error) => self.fail(data_failed(error)),
             }
             return end;
         }
@@ -321,18 +345,18 @@ impl Machine {
             if bytes == 0 {
                 continue;
             }
-            if let Some(drives) = &mut self.drives {
+            if let Some(drives) = &mut self.whole.data {
                 let content = batch.chunks[at].read_content(batch.kind);
                 let asked = if self.spec.place.hash == HashPlace::None {
                     let place = (batch.chunks[at].address, content);
                     let places = std::iter::once(place);
-                    drives.in_place(now, id, Op::Read, self.spec.chunk_bytes, places)
+                    drives.in_place(now, Waiter::Batch(id), Op::Read, self.spec.chunk_bytes, places)
                 } else {
-                    drives.read(now, id, content, bytes)
+                    drives.read(now, Waiter::Batch(id), content, bytes)
                 };
                 match asked {
                     Ok(requests) => batch.waits += requests,
-                    Err(error) => self.fail(RunError::Drive(error.to_string())),
+                    Err(error) => self.fail(data_failed(error)),
                 }
                 continue;
             }

@@ -296,6 +296,7 @@ pub struct TableSpec {
 pub struct SsdSpec {
     pub count: u32,
     pub model: String,
+    pub container_bytes: u64,
     pub read_gb_per_s: f64,
     pub write_gb_per_s: f64,
     pub latency_ns: u64,
@@ -307,6 +308,7 @@ pub struct SsdSpec {
 #[expect(missing_docs, reason = "documented in keys::KEYS, which a test holds complete")]
 pub struct TableSsdSpec {
     pub count: u32,
+    pub model: String,
     pub reads_per_s: f64,
     pub latency_ns: u64,
 }

@@ -517,6 +517,14 @@ pub const KEYS: &[Key] = &[
         empty for one of the rates and the latency below",
     ),
     key(
+        "ssd.container_bytes",
+        Whole(0, 1 << 40),
+        "4194304",
+        Assumed("that of this project's pool"),
+        "What a drive that is simulated whole is told to be unused before it is written over: a \
+        container of the log on it; 0 for nothing",
+    ),
+    key(
         "ssd.read_gb_per_s",
         GB_PER_S,
         "3.5",
@@ -539,6 +547,14 @@ pub const KEYS: &[Key] = &[
     ),
     // table_ssd
     key("table_ssd.count", COUNT, "4", Assumed("not published"), "Table drives"),
+    key(
+        "table_ssd.model",
+        Text,
+        "\"\"",
+        Assumed("rate and latency are what is published"),
+        "Drive that each of them is, simulated whole, as for `ssd.model`; empty for one of the \
+        rate and the latency below",
+    ),
     key(
         "table_ssd.reads_per_s",
         Number(1.0, 1e9),

@@ -6,7 +6,7 @@ use onefold_array::{Report, RunError, RunOptions, ServerSpec, run};
 use onefold_flash::DriveSpec;
 use onefold_flash::run as flash;
 use onefold_flash::spec::SpecBuilder as DriveBuilder;
-use onefold_workload::{Op, Request};
+use onefold_workload::{Op, Request, TraceRequests};
 
 /// A small drive: pages of 8 KiB.
 fn drive(more: &str) -> DriveSpec {
@@ -91,7 +91,7 @@ fn alone_in_the_server_a_write_takes_the_sum_of_its_steps_and_of_its_drive() {
         pid: None,
         deduplicate: None,
     };
-    let trace: flash::TraceRequests = Box::new((0..50).map(request).map(Ok));
+    let trace: TraceRequests = Box::new((0..50).map(request).map(Ok));
     let options = flash::RunOptions { trace: Some(trace), ..flash::RunOptions::default() };
     let alone_in_drive =
         flash::run(&empty(), options).unwrap().report.latency_ns["write"].as_ref().unwrap().mean;
@@ -136,7 +136,7 @@ fn a_drive_that_there_is_not_is_refused_by_name() {
         run(&spec("software", &[set]), options).unwrap_err()
     };
     let unknown = error("ssd.model=no-such", None);
-    assert!(matches!(unknown, RunError::Drive(_)));
+    assert!(matches!(unknown, RunError::Drive(..)));
     assert!(unknown.to_string().contains("`no-such` is no preset of a drive"), "{unknown}");
     let surplus = error("ssd.count=2", Some(drive(""))).to_string();
     assert!(surplus.contains("it is empty, and there is a drive"), "{surplus}");
@@ -175,4 +175,173 @@ fn drives_that_deduplicate_alone_find_less_the_more_of_them_there_are() {
     let options = RunOptions { drive: Some(before("none", "")), ..RunOptions::default() };
     let beyond = run(&tiny, options).unwrap_err().to_string();
     assert!(beyond.contains("that the drives hold in place"), "{beyond}");
+}
+
+/// A table that is larger than its cache, of pages like those of its drives.
+const TABLE: [&str; 7] = [
+    "table.bucket_bytes=8192",
+    "table.entries=40000",
+    "table.cache_bytes=400000",
+    "table_ssd.model=table.toml",
+    "table_ssd.count=2",
+    "workload.warm_requests=0",
+    "workload.requests=3000",
+];
+
+fn with_table(server: &ServerSpec) -> Report {
+    let table_drive = Some(drive(""));
+    run(server, RunOptions { table_drive, ..RunOptions::default() }).unwrap().report
+}
+
+#[test]
+fn pages_of_the_table_arrive_at_its_drives_and_change_nothing_of_what_is_stored() {
+    for preset in ["cidr+", "fidr", "fidr-hooks"] {
+        let settings = [&SMALL[4..6], &TABLE].concat();
+        let server = spec(preset, &settings);
+        let report = with_table(&server);
+        let plain: Vec<&str> =
+            settings.iter().copied().filter(|set| !set.contains("table_ssd")).collect();
+        let plain = with_rates(&spec(preset, &plain));
+        assert_eq!(report.stored_digest, plain.stored_digest, "{preset}");
+        let row = report.resources.iter().find(|row| row.name == "table drives").unwrap();
+        assert!(row.utilisation > 0.0 && row.utilisation <= 1.0, "{row:?}");
+        let drives = report.table_drives.clone().unwrap();
+        let look_ups = report.bytes_of_all.client_in as f64 / 4096.0;
+        for (named, moved) in [
+            (report.table_reads_a_look_up, drives.pages_read),
+            (report.table_writes_a_look_up, drives.pages_written),
+        ] {
+            let expected = named * look_ups;
+            assert!((moved as f64 - expected).abs() < 0.5, "{preset}: {moved} {expected}");
+        }
+        assert_eq!((drives.unfinished_bytes, drives.flushes, drives.pages_trimmed), (0, 0, 0));
+        assert!(drives.pages_written > 0, "{preset}: {drives:?}");
+        assert!(preset == "fidr-hooks" || drives.read_ns.is_some(), "{preset}: {drives:?}");
+        assert_eq!(with_table(&server), report, "{preset}");
+    }
+    let beyond = spec("cidr+", &[&SMALL[4..6], &TABLE, &["table.entries=40000000"]].concat());
+    let options = RunOptions { table_drive: Some(drive("")), ..RunOptions::default() };
+    let error = run(&beyond, options).unwrap_err().to_string();
+    assert!(error.starts_with("table_ssd.model: workload: page "), "{error}");
+    assert!(error.contains("of the table is beyond the "), "{error}");
+}
+
+#[test]
+fn a_look_up_waits_for_its_read_and_not_for_what_is_written_back() {
+    // One chunk at a time: new ones at first, whose buckets are read and written back.
+    let alone = ["workload.outstanding=1", "workload.duplicate_share=0", "workload.requests=400"];
+    let report = with_table(&spec("cidr+", &[&TABLE[..], &alone].concat()));
+    let plain = [&TABLE[..3], &TABLE[5..6], &alone, &["table_ssd.latency_ns=0"]].concat();
+    let free = ["table_ssd.reads_per_s=1000000000"];
+    let plain = with_rates(&spec("cidr+", &[&plain[..], &free].concat()));
+    let mean = |report: &Report| report.latencies[0].mean_ns;
+    let drives = report.table_drives.clone().unwrap();
+    let waited = mean(&report) - mean(&plain);
+    let expected = drives.read_ns.unwrap().0 * report.table_reads_a_look_up;
+    assert!((waited / expected - 1.0).abs() < 0.01, "{waited} of {expected}");
+    assert!(report.table_writes_a_look_up > 0.5, "{}", report.table_writes_a_look_up);
+}
+
+#[test]
+fn a_log_that_goes_round_its_drive_gives_up_a_container_before_it_is_written_over() {
+    // Four times what three drives hold.
+    let load = ["workload.compressed_share=1", "workload.compressed_spread=0", "read_share=0.1"];
+    let of = |state: &str, container: &str, requests: &str| {
+        let set = [&SMALL[..2], &load, &["workload.duplicate_share=0", container, requests]];
+        let server = spec("software", &set.concat());
+        let report = with_drives(&server, before(state, ""));
+        let (bytes, drives) = (report.bytes_of_all, report.drives.unwrap());
+        let arrived = drives.pages_written * drives.page_bytes + drives.unfinished_bytes;
+        assert_eq!(arrived, bytes.stored, "{drives:?}");
+        drives
+    };
+    let long = "workload.requests=12000";
+    let (none, whole) = ("ssd.container_bytes=0", "ssd.container_bytes=1048576");
+    let (kept, trimmed) = (of("steady", none, long), of("steady", whole, long));
+    assert_eq!(kept.pages_trimmed, 0);
+    // All that was written over was given up first, but for containers that were just begun.
+    let least = trimmed.pages_written;
+    let most = least + 3 * 1_048_576 / trimmed.page_bytes;
+    assert!((least..=most).contains(&trimmed.pages_trimmed), "{trimmed:?}");
+    assert!(trimmed.write_amplification <= kept.write_amplification, "{trimmed:?} {kept:?}");
+    // On an empty drive nothing is given up before the log comes round.
+    let (first, again) = (of("none", whole, "workload.requests=1000"), of("none", whole, long));
+    assert_eq!(first.pages_trimmed, 0, "{first:?}");
+    assert!(again.pages_trimmed > 0 && again.pages_trimmed < again.pages_written, "{again:?}");
+}
+
+fn replayed(server: &ServerSpec, drive: DriveSpec, trace: &[Request]) -> Report {
+    let all = trace.to_vec();
+    let requests: TraceRequests = Box::new(all.into_iter().map(Ok));
+    let options =
+        RunOptions { requests: Some(requests), drive: Some(drive), ..RunOptions::default() };
+    run(server, options).unwrap().report
+}
+
+fn asked(time_ns: u64, op: Op, offset: u64, length: u64) -> Request {
+    Request {
+        time_ns,
+        op,
+        offset,
+        length,
+        identity: None,
+        stream: None,
+        pid: None,
+        deduplicate: None,
+    }
+}
+
+#[test]
+fn a_flush_is_answered_once_the_drives_that_were_written_to_have_kept_all() {
+    let settings = [
+        "workload.trace=a",
+        "workload.load=timestamps",
+        "ssd.model=small.toml",
+        "ssd.count=3",
+        "workload.duplicate_share=0",
+    ];
+    let server = spec("software", &settings);
+    // One write, and long after it two flushes; the second has nothing to keep.
+    let mut trace = vec![asked(0, Op::Write, 0, 1 << 15)];
+    trace.extend([1, 2].map(|number| asked(number * 10_000_000, Op::Flush, 0, 0)));
+    let back = "controller.write_buffer = 'back'";
+    for (more, sent) in [("", 1), (back, 1)] {
+        let report = replayed(&server, before("none", more), &trace);
+        let drives = report.drives.unwrap();
+        assert_eq!(drives.flushes, sent, "{more}");
+        let flush = report.latencies.iter().find(|row| row.name == "flush").unwrap();
+        assert_eq!(flush.count, 2);
+    }
+    // Right behind a write that a drive has in its buffer, a flush waits for the flash.
+    let soon = [asked(0, Op::Write, 0, 1 << 18), asked(1, Op::Flush, 0, 0)];
+    let after = |more: &str| {
+        let report = replayed(&server, before("none", more), &soon);
+        let row =
+            |name: &str| report.latencies.iter().find(|row| row.name == name).unwrap().mean_ns;
+        (row("write"), row("flush"))
+    };
+    let (written, kept) = after(back);
+    assert!(kept > written + 100_000.0, "{written} {kept}");
+}
+
+#[test]
+fn drives_that_hold_chunks_in_place_are_told_what_is_given_up() {
+    let settings = [
+        "workload.trace=a",
+        "workload.trace_before=nothing",
+        "chunk_bytes=16384",
+        "ssd.model=small.toml",
+        "ssd.count=2",
+    ];
+    let writes = (0..40).map(|number| asked(number * 1_000_000, Op::Write, number << 14, 1 << 14));
+    let mut trace: Vec<Request> = writes.collect();
+    // Whole chunks 3 to 9, and again; parts of others stay.
+    trace.push(asked(50_000_000, Op::Trim, (3 << 14) - 100, (7 << 14) + 200));
+    trace.push(asked(60_000_000, Op::Trim, 3 << 14, 7 << 14));
+    let report = replayed(&spec("intra-ssd", &settings), before("none", ""), &trace);
+    let drives = report.drives.unwrap();
+    assert_eq!((drives.pages_written, drives.pages_trimmed), (80, 14));
+    // Behind a server that deduplicates, chunks have no place of their own to give up.
+    let shared = replayed(&spec("software", &settings), before("none", ""), &trace);
+    assert_eq!(shared.drives.unwrap().pages_trimmed, 0);
 }

@@ -32,6 +32,8 @@ pub struct AttachedCounts {
     pub pages_written: u64,
     /// Pages that its host read.
     pub pages_read: u64,
+    /// Pages that its host declared unused.
+    pub pages_trimmed: u64,
     /// Written pages that were shared with equal ones, at once or later.
     pub pages_shared: u64,
     /// Pages programmed, for whatever reason.
@@ -148,6 +150,7 @@ where
         AttachedCounts {
             pages_written: since.host_pages_written,
             pages_read: since.host_pages_read,
+            pages_trimmed: since.host_pages_trimmed,
             pages_shared: since.inline_pages + since.offline_pages,
             pages_programmed: since.ops.all(OpKind::Program),
             erases: since.ops.all(OpKind::Erase),

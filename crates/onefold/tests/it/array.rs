@@ -314,6 +314,15 @@ fn drives_may_be_simulated_whole_by_a_file_of_one() {
     for wanted in ["Data drives", "2 of ses-slc", "write amplification", "a write takes"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+    // The table's drives as well.
+    let table = ["--set", "table_ssd.model=small.toml", "--set", "table.cache_bytes=100000"];
+    let keys = ["--set", "table.entries=50000", "--set", "workload.addresses=5000"];
+    let args = [&["array", "run", "--preset", "cidr+"], &table[..], &keys, &SMALL].concat();
+    let said = sandbox.ok(&args).text().to_owned();
+    assert!(said.contains("Table drives"), "{said}");
+    let json = sandbox.ok(&[&args[..], &["--json"]].concat()).json();
+    assert!(json["table_drives"]["pages_read"].as_u64() > Some(0), "{json}");
+    assert!(json.get("drives").is_none(), "{json}");
     fs::write(sandbox.path("wrong.toml"), "geometry.blocks_per_plain = 24").unwrap();
     for (model, named) in [
         ("no-such.toml", "no-such.toml"),

@@ -43,6 +43,9 @@ pub fn text(report: &Report, assumed: usize, printer: &Printer) -> String {
     if let Some(drives) = &report.drives {
         section("Data drives", &simulated(drives));
     }
+    if let Some(drives) = &report.table_drives {
+        section("Table drives", &simulated(drives));
+    }
     let note = format!(
         "{assumed} keys behind these figures are assumptions; onefold array spec names them.\n"
     );
@@ -164,11 +167,20 @@ fn simulated(drives: &DrivesReport) -> Table {
     let pages =
         format!("{} written, {} read", count(drives.pages_written), count(drives.pages_read));
     table.row(["pages".to_owned(), pages]);
+    if drives.pages_trimmed > 0 {
+        table.row(["pages given up".to_owned(), count(drives.pages_trimmed)]);
+    }
+    if drives.flushes > 0 {
+        table.row(["flushes".to_owned(), count(drives.flushes)]);
+    }
     if drives.pages_shared > 0 {
         table.row(["pages that drives share".to_owned(), count(drives.pages_shared)]);
     }
-    let unfinished = format!("{} B, in memory that outlives the server", drives.unfinished_bytes);
-    table.row(["not full pages".to_owned(), unfinished]);
+    if drives.unfinished_bytes > 0 {
+        let bytes = drives.unfinished_bytes;
+        let unfinished = format!("{bytes} B, in memory that outlives the server");
+        table.row(["not full pages".to_owned(), unfinished]);
+    }
     let amplified = drives.write_amplification;
     let amplified = amplified.map_or_else(|| "-".to_owned(), |times| format!("{times:.3}"));
     table.row(["write amplification".to_owned(), amplified]);

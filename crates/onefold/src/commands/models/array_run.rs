@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_array::spec::SpecBuilder;
 use onefold_array::{Outcome, Report, RunError, RunOptions, ServerSpec, run as simulate};
+use onefold_flash::DriveSpec;
 use onefold_flash::spec::PRESET_NAMES;
 use onefold_sim::ChromeTrace;
 use onefold_workload::TraceFormat;
@@ -124,21 +125,23 @@ fn replay(spec: &ServerSpec, format: Option<TraceFormat>, steps: usize) -> Resul
         "" => None,
         trace => Some(trace_replay::replay(Path::new(trace), format)?),
     };
-    // What is no preset of a drive is a file that describes one.
-    let drive = match spec.ssd.model.as_str() {
-        "" => None,
-        name if PRESET_NAMES.contains(&name) => None,
-        path => {
-            let choice = DriveChoice { preset: None, set: Vec::new(), seed: None };
-            Some(ssd_spec::build(ssd_spec::builder(Some(Path::new(path)), &choice)?)?)
-        }
-    };
-    simulate(spec, RunOptions { requests, drive, steps }).map_err(|error| failed(&error))
+    let (drive, table_drive) = (drive_file(&spec.ssd.model)?, drive_file(&spec.table_ssd.model)?);
+    let options = RunOptions { requests, drive, table_drive, steps };
+    simulate(spec, options).map_err(|error| failed(&error))
+}
+
+/// What is no preset of a drive is a file that describes one.
+fn drive_file(model: &str) -> Result<Option<DriveSpec>> {
+    if model.is_empty() || PRESET_NAMES.contains(&model) {
+        return Ok(None);
+    }
+    let choice = DriveChoice { preset: None, set: Vec::new(), seed: None };
+    ssd_spec::build(ssd_spec::builder(Some(Path::new(model)), &choice)?).map(Some)
 }
 
 fn failed(error: &RunError) -> Failure {
     match error {
-        RunError::Policy(_) | RunError::Trace(_) | RunError::Drive(_) => {
+        RunError::Policy(_) | RunError::Trace(_) | RunError::Drive(..) => {
             Failure::nothing_done(error.to_string())
         }
         _ => Failure::bad(error.to_string()),
