@@ -17,8 +17,10 @@ mod cursor;
 #[cfg(test)]
 mod filling;
 mod lineage;
+mod mended;
 mod page;
 mod rescue;
+mod settle;
 #[cfg(test)]
 mod sharing;
 mod slots;
@@ -29,9 +31,11 @@ mod write_out;
 pub use self::array::{NO_PAGE, PageArray};
 pub use self::bitmap::{BITMAP_PAGES_MAX, OnDamage, SlotBitmap};
 pub use self::lineage::Share;
+pub use self::mended::{Mender, Visited};
 pub use self::page::{
     ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, Place, REFERENCES_PER_PAGE,
     VOLUME_NUMBER_MAX, blocks_under, height_for,
 };
+pub use self::settle::Settled;
 pub use self::tree::{Map, MapStats, NO_SNAPSHOT, Root, Watch};
 pub use self::write_out::Frozen;

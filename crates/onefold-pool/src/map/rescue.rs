@@ -102,33 +102,6 @@ impl Map {
         Ok(())
     }
 
-    /// Let what cannot be read at this block be lost: the page that cannot, or the entries of its
-    /// leaf that make no sense. Returns where to go on.
-    pub fn lose(&self, volume: u32, lba: Lba) -> Result<u64, PoolError> {
-        let key = PageKey::leaf(volume, lba.get());
-        loop {
-            let mut state = self.state();
-            match state.prepare(key)? {
-                Prepared::Missing(missing) => match self.read_in(state, missing) {
-                    Ok(_) => {}
-                    Err(error) if error.is_unreadable() => {
-                        let page = unreadable(missing.key.level);
-                        self.state().cache.insert(missing.key, page, None, true);
-                        return Ok(missing.key.end_block());
-                    }
-                    Err(error) => return Err(error),
-                },
-                Prepared::Ready { .. } => {
-                    let frame = state.cache.get(key).expect("it was just prepared");
-                    for word in frame.page_mut() {
-                        *word = MapEntry::from_raw(*word).unwrap_or(MapEntry::Lost).raw();
-                    }
-                    return Ok(key.end_block());
-                }
-            }
-        }
-    }
-
     /// Let a tree have a copy of its own of every page that it counts as that of the snapshot
     /// `parent` and that is not the same there; of `older`, where the snapshot has left its pages
     /// to the tree. All pages of all three can be read.
@@ -167,7 +140,7 @@ impl Map {
     }
 
     /// How a tree has a page, with all above it read.
-    fn seen(&self, key: PageKey) -> Result<View, PoolError> {
+    pub(super) fn seen(&self, key: PageKey) -> Result<View, PoolError> {
         let mut state = self.state();
         loop {
             match state.view(key)? {

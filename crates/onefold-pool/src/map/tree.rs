@@ -11,6 +11,7 @@ use onefold_block::{Lba, Media};
 
 use super::cache::PageCache;
 use super::cursor::{Found, Missing, NOWHERE, Prepared, State, Tree, corrupt_page};
+use super::mended::Mended;
 use super::page::{
     self, ENTRIES_PER_PAGE, PAGE_BYTES, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE,
     height_for,
@@ -91,6 +92,8 @@ pub struct Map {
     /// The newest checkpoint that may have written a page.
     newest: AtomicU64,
     pages_read: AtomicU64,
+    /// None but while a pool is being repaired.
+    pub(super) mended: Mended,
 }
 
 impl Map {
@@ -101,7 +104,8 @@ impl Map {
         let state =
             State { cache: PageCache::new(pages_max), slots: Slots::new(), trees: HashMap::new() };
         let (newest, pages_read) = (AtomicU64::new(sequence), AtomicU64::new(0));
-        Self { media, state: Mutex::new(state), pages_max, newest, pages_read }
+        let mended = Mended::default();
+        Self { media, state: Mutex::new(state), pages_max, newest, pages_read, mended }
     }
 
     /// A checkpoint of this number is about to write pages.
@@ -306,6 +310,9 @@ impl Map {
     }
 
     pub(super) fn read_page(&self, missing: &Missing) -> Result<Box<Page>, PoolError> {
+        if let Some(page) = self.mended.get(missing) {
+            return Ok(page);
+        }
         if missing.place == NOWHERE {
             return Err(corrupt_page(missing, "the page above refers to it by no valid number"));
         }

@@ -1,11 +1,12 @@
 //! Blocks that are lost, had again from what containers say for which block a record was written.
 //! Room: onefold-pool.
-//! In: lost blocks. Out: entries for those of which a container has a record. Newest first: by the
-//! epoch in the container's header, its number, and the place in it.
+//! In: lost blocks. Out: entries for those of which a container has a record: the newest that may
+//! be theirs, by the epoch in the container's header, its number, and the place in it.
 //! Invariant: a block that is restored here reads as something that was once written there, and is
 //! listed, as it may be older than what was there last.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use onefold_block::{ContainerId, Lba};
 
@@ -13,11 +14,12 @@ use super::containers::{Held, examine};
 use super::guess::Owners;
 use super::report::{ByVolume, Ranges};
 use crate::container::directories;
-use crate::engine::Inner;
+use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
-use crate::format::container::DirectoryEntry;
+use crate::format::container::{DirectoryEntry, Owner};
 use crate::format::frame::Change;
-use crate::pba::{MapEntry, Pba};
+use crate::map::ENTRIES_PER_PAGE;
+use crate::pba::{MapEntry, Pba, RAW_LOST};
 
 /// The containers that are kept.
 pub type Kept = BTreeMap<ContainerId, Held>;
@@ -49,22 +51,30 @@ impl Explained {
 
     /// Ranges in order, joined, for asking.
     fn changed(&self) -> ByVolume {
-        let join = |ranges: &Vec<(u64, u64)>| {
-            let mut sorted = ranges.clone();
-            sorted.sort_unstable();
-            let mut joined: Vec<(u64, u64)> = Vec::with_capacity(sorted.len());
-            for (first, count) in sorted {
-                match joined.last_mut() {
-                    Some((from, len)) if *from + *len >= first => {
-                        *len = (*len).max(first + count - *from);
-                    }
-                    _ => joined.push((first, count)),
-                }
-            }
-            Ranges(joined)
-        };
+        let join = |ranges: &Vec<(u64, u64)>| joined(ranges.clone());
         self.changed.iter().map(|(volume, ranges)| (*volume, join(ranges))).collect()
     }
+}
+
+/// Ranges in any order, which may overlap, in order and joined.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Ranges {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, count) in ranges {
+        match joined.last_mut() {
+            Some((from, len)) if *from + *len >= first => {
+                *len = (*len).max(first + count - *from);
+            }
+            _ => joined.push((first, count)),
+        }
+    }
+    Ranges(joined)
+}
+
+/// The same with these blocks, in any order.
+pub fn joined_with(mut ranges: Ranges, blocks: &[u64]) -> Ranges {
+    ranges.0.extend(blocks.iter().map(|&block| (block, 1)));
+    joined(ranges.0)
 }
 
 /// Blocks that were restored, by volume, in any order.
@@ -86,6 +96,13 @@ fn newest_first(kept: &Kept) -> Vec<ContainerId> {
     ids.into_iter().map(|(_, id)| id).collect()
 }
 
+/// Containers from the oldest to the newest.
+fn oldest_first(kept: &Kept) -> Vec<ContainerId> {
+    let mut ids = newest_first(kept);
+    ids.reverse();
+    ids
+}
+
 /// The good records of a container that is kept.
 pub fn good_entries(
     inner: &Inner,
@@ -101,35 +118,104 @@ pub fn good_entries(
 }
 
 /// Restore blocks that are lost. A snapshot's were its volume's when it was made, and a clone's the
-/// snapshot's.
+/// snapshot's. What was written is gone through once, from the oldest record on, and each snapshot
+/// gets what was there when it was made; `taken` hears of it then.
 pub fn restore_lost(
     inner: &Inner,
-    kept: &Kept,
+    (kept, birth): (&Kept, u64),
     lost: &ByVolume,
-    restored: &mut Restored,
+    taken: &mut dyn FnMut(&VolumeState) -> Result<(), PoolError>,
 ) -> Result<(), PoolError> {
     let asking = asking(inner, lost);
-    if asking.is_empty() {
-        return Ok(());
+    let mut wanted: BTreeMap<u32, Ranges> = BTreeMap::new();
+    // What volumes give to whom, and before which checkpoint; a snapshot is taken after that.
+    let mut turns: Vec<(u64, bool, u32, u32)> = Vec::new();
+    for (&owner, askers) in &asking {
+        let all = askers.iter().filter_map(|(number, _)| lost.get(number));
+        wanted.insert(owner, joined(all.flat_map(|ranges| ranges.0.iter().copied()).collect()));
+        turns.extend(
+            askers
+                .iter()
+                .map(|&(number, before)| (before.unwrap_or(u64::MAX), false, owner, number)),
+        );
     }
-    for id in newest_first(kept) {
+    let snapshots = super::mend::in_order(inner);
+    let snapshots: BTreeMap<u32, _> =
+        snapshots.into_iter().filter(|v| v.is_snapshot).map(|v| (v.number, v)).collect();
+    turns.extend(snapshots.values().map(|snapshot| (snapshot.birth, true, 0, snapshot.number)));
+    turns.sort_unstable();
+    let mut turns = turns.into_iter().peekable();
+    let mut written = Written::default();
+    for id in oldest_first(kept) {
+        if wanted.is_empty() {
+            break;
+        }
         let held = &kept[&id];
-        for entry in good_entries(inner, id, held)?.iter().rev() {
-            let Some(askers) = asking.get(&entry.owner.volume) else { continue };
-            let (lba, pba) = (entry.owner.lba, Pba { container: id, location: entry.location });
-            for &(number, before) in askers {
-                let asks = lost.get(&number).is_some_and(|ranges| ranges.contains(lba.get()));
-                if !asks || before.is_some_and(|birth| held.epoch >= birth) {
-                    continue;
-                }
-                if current(inner, number, lba)? == Some(MapEntry::Lost) {
-                    set(inner, number, lba, pba)?;
-                    restored.entry(number).or_default().push(lba.get());
-                }
+        while let Some(turn) = turns.next_if(|turn| held.epoch >= turn.0) {
+            written.turn(inner, turn, (lost, birth), &snapshots, taken)?;
+        }
+        for entry in good_entries(inner, id, held)? {
+            let Owner { volume, lba } = entry.owner;
+            if wanted.get(&volume).is_some_and(|ranges| ranges.contains(lba.get())) {
+                let pba = Pba { container: id, location: entry.location };
+                written.note(volume, lba.get(), MapEntry::Stored(pba).raw());
             }
         }
     }
-    Ok(())
+    turns.try_for_each(|turn| written.turn(inner, turn, (lost, birth), &snapshots, taken))
+}
+
+/// What was written to volumes so far, as leaves of their maps.
+#[derive(Default)]
+struct Written(BTreeMap<u32, BTreeMap<u64, Box<[u64; ENTRIES_PER_PAGE]>>>);
+
+impl Written {
+    fn note(&mut self, volume: u32, block: u64, raw: u64) {
+        let per_leaf = ENTRIES_PER_PAGE as u64;
+        let leaves = self.0.entry(volume).or_default();
+        let leaf = leaves.entry(block / per_leaf);
+        leaf.or_insert_with(|| Box::new([RAW_LOST; ENTRIES_PER_PAGE]))
+            [(block % per_leaf) as usize] = raw;
+    }
+
+    fn turn(
+        &self,
+        inner: &Inner,
+        (_, is_taken, owner, number): (u64, bool, u32, u32),
+        (lost, birth): (&ByVolume, u64),
+        snapshots: &BTreeMap<u32, Arc<VolumeState>>,
+        taken: &mut dyn FnMut(&VolumeState) -> Result<(), PoolError>,
+    ) -> Result<(), PoolError> {
+        let snapshot = snapshots.get(&number);
+        if is_taken {
+            return snapshot.map_or(Ok(()), |snapshot| taken(snapshot));
+        }
+        let (Some(leaves), Some(ranges)) = (self.0.get(&owner), lost.get(&number)) else {
+            return Ok(());
+        };
+        let birth = snapshot.map_or(birth, |snapshot| snapshot.birth);
+        let per_leaf = ENTRIES_PER_PAGE as u64;
+        let mut next = 0;
+        for &(first, count) in &ranges.0 {
+            let from = (first / per_leaf).max(next);
+            next = (first + count).div_ceil(per_leaf);
+            for (&leaf, entries) in leaves.range(from..next.max(from)) {
+                inner.map.change_mended(number, (leaf * per_leaf, birth), &mut |page| {
+                    let mut changed = false;
+                    for (block, (word, &raw)) in
+                        (leaf * per_leaf..).zip(page.iter_mut().zip(entries.iter()))
+                    {
+                        if raw != RAW_LOST && ranges.contains(block) {
+                            changed |= *word != raw;
+                            *word = raw;
+                        }
+                    }
+                    changed
+                })?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Volumes and snapshots with lost blocks by the volumes that wrote them, and before which

@@ -2,10 +2,12 @@
 //! Room: onefold-pool.
 //! In: the trees as far as they can be read, and the good records of some containers. Out: trees of
 //! which every page can be read; what cannot be had is lost.
-//! Invariants: (1) an entry stays as it is, is had from who shares the page, or becomes lost; (2) a
-//! page that a tree counts as that of the snapshot it was made from is that snapshot's.
+//! Invariants: (1) an entry stays as it is, or becomes lost; (2) a page is looked at with the one
+//! tree whose own it is, and whoever shares it has what it becomes; (3) a page that a tree counts
+//! as that of the snapshot it was made from is that snapshot's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onefold_block::{ContainerId, Lba};
@@ -14,7 +16,7 @@ use super::report::{ByVolume, Ranges};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
-use crate::map::{ENTRIES_PER_PAGE, Root};
+use crate::map::{ENTRIES_PER_PAGE, Mender, Root, Visited};
 use crate::pba::{Location, MapEntry};
 
 /// The good records of some containers, in order, and whether anything refers to each.
@@ -118,58 +120,69 @@ pub fn is_hurt(inner: &Inner, places: &mut Places) -> Result<bool, PoolError> {
     Ok(hurt)
 }
 
-/// Let every block of every volume and snapshot be lost that cannot be had; `lost` is what is lost
-/// then.
-pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(), PoolError> {
+/// Let pages above the leaves that cannot be read be had again, as far as whoever was made from a
+/// snapshot has unchanged what it had.
+pub fn salvage(inner: &Inner) -> Result<(), PoolError> {
     let mut all = inner.all_volumes();
     // Whoever has a snapshot's pages comes before it.
     all.sort_by_key(|volume| (volume.is_snapshot, std::cmp::Reverse(volume.number)));
-    for volume in all {
-        let number = volume.number;
-        let mut pass = Pass { inner, volume: &volume, at: 0, own: false };
-        let mut entries = Vec::new();
-        let ranges = lost.entry(number).or_default();
-        let mut found = std::mem::take(ranges);
-        found.0.clear();
-        while let Some(step) = pass.next(&mut entries)? {
-            match step {
-                Step::Skip => {}
-                Step::Lost(first, count) => found.push(first, count),
-                Step::Damaged(first) => {
-                    let end = inner.map.lose(number, Lba::new(first))?;
-                    if volume.is_snapshot {
-                        let end = end.min(volume.blocks(inner.chunk_bytes()));
-                        have_from_heirs(inner, &volume, first, end)?;
-                    }
-                    // What is there now is looked at like everything else.
-                    pass.at = first;
-                }
-                Step::Leaf(first) => {
-                    for (lba, entry) in (first..).zip(&entries) {
-                        let bad = match entry {
-                            MapEntry::Stored(pba) => !places.refer(pba.container, pba.location),
-                            MapEntry::Lost => true,
-                            MapEntry::Hole | MapEntry::Zero => false,
-                        };
-                        if bad {
-                            found.push(lba, 1);
-                        }
-                        if bad && *entry != MapEntry::Lost {
-                            let entry = [MapEntry::Lost];
-                            inner.map.set_over_damage(
-                                number,
-                                Lba::new(lba),
-                                &entry,
-                                &mut |_| {},
-                            )?;
-                        }
-                    }
-                }
-            }
-        }
-        *ranges = found;
+    let mut heirs: HashMap<u32, Vec<u32>> = HashMap::new();
+    for volume in &all {
+        heirs.entry(volume.parent.load(Ordering::Acquire)).or_default().push(volume.number);
     }
-    lost.retain(|_, ranges| !ranges.0.is_empty());
+    let heirs = |number: u32| heirs.get(&number).cloned().unwrap_or_default();
+    for volume in &all {
+        unless_gone(inner.map.salvage(volume.number, &heirs))?;
+    }
+    inner.map.forget_clean();
+    Ok(())
+}
+
+/// What was given up wholly has no tree any more.
+fn unless_gone(done: Result<(), PoolError>) -> Result<(), PoolError> {
+    match done {
+        Err(PoolError::VolumeDeleted) => Ok(()),
+        done => done,
+    }
+}
+
+/// Every tree after the one that it was made from.
+pub fn in_order(inner: &Inner) -> Vec<Arc<VolumeState>> {
+    let mut all = inner.all_volumes();
+    all.sort_by_key(|volume| (!volume.is_snapshot, volume.birth, volume.number));
+    all
+}
+
+/// Lets entries be lost that lead to no good record.
+struct Looking<'a> {
+    places: &'a mut Places,
+    lost: &'a mut Ranges,
+}
+
+impl Mender for Looking<'_> {
+    fn may_stay(&mut self, entry: MapEntry) -> bool {
+        entry.pba().is_none_or(|pba| self.places.refer(pba.container, pba.location))
+    }
+
+    fn lost(&mut self, first: u64, count: u64) {
+        self.lost.push(first, count);
+    }
+}
+
+/// Let every block of every volume and snapshot be lost that cannot be had; `lost` is what is lost
+/// then, of what many share with the one whose own it is.
+pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(), PoolError> {
+    lost.clear();
+    let mut visited = Visited::new(inner.map.file_slots()?);
+    for volume in in_order(inner) {
+        let mut found = Ranges::default();
+        let mut looking = Looking { places, lost: &mut found };
+        unless_gone(inner.map.mend(volume.number, &mut visited, &mut looking))?;
+        if !found.0.is_empty() {
+            lost.insert(volume.number, found);
+        }
+    }
+    inner.map.forget_clean();
     Ok(())
 }
 
@@ -230,39 +243,6 @@ pub fn still_lost(inner: &Inner, lost: &ByVolume) -> Result<ByVolume, PoolError>
         }
     }
     Ok(still)
-}
-
-/// What whoever was made from a snapshot has unchanged is what the snapshot has.
-fn have_from_heirs(
-    inner: &Inner,
-    snapshot: &VolumeState,
-    first: u64,
-    end: u64,
-) -> Result<(), PoolError> {
-    for heir in inner.heirs(snapshot.number) {
-        let upto = end.min(heir.blocks(inner.chunk_bytes()));
-        let (mut at, mut entries) = (first, Vec::new());
-        while at < upto {
-            let lba = Lba::new(at);
-            let batch = (ENTRIES_PER_PAGE as u64 - at % ENTRIES_PER_PAGE as u64).min(upto - at);
-            let run = inner.map.uniform_run(heir.number, lba, upto - at).map(|(run, _)| run);
-            let shared = inner.map.not_own_run(heir.number, lba, upto - at);
-            match (run, shared) {
-                (Ok(0), Ok(shared)) if shared >= batch => {
-                    entries.clear();
-                    if inner.map.entries(heir.number, lba, batch, &mut entries).is_ok() {
-                        let entries = entries.as_slice();
-                        inner.map.set_over_damage(snapshot.number, lba, entries, &mut |_| {})?;
-                    }
-                    at += batch;
-                }
-                (Ok(run), Ok(_)) if run > 0 => at += run,
-                (Ok(_), Ok(_)) => at += batch,
-                _ => at = inner.map.past_damage(heir.number, lba),
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A tree, leaf by leaf.

@@ -21,6 +21,7 @@ mod report;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use onefold_block::{
     ByteSize, ContainerId, FileFolder, Folder, FolderLock, GENERATION_FILE, GenerationFile, Lba,
@@ -36,11 +37,11 @@ use self::mend::{Places, SlotBits};
 use self::overlay::Overlay;
 use self::report::{ByVolume, Ranges};
 use crate::check::CHUNKS_PER_PASS;
-use crate::engine::Inner;
+use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{LOST_BLOCKS, Superblock, VolumeRecord};
 use crate::lock;
-use crate::map::{NO_SNAPSHOT, PAGE_BYTES, Root, VOLUME_NUMBER_MAX};
+use crate::map::{NO_SNAPSHOT, PAGE_BYTES, Root, Settled, VOLUME_NUMBER_MAX};
 use crate::open::{
     CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, SUPER_FILES, refuse_unfinished_repair, volume_state,
 };
@@ -173,7 +174,6 @@ fn plan(
         return Ok(Repair { folder, report, work: Work::Nothing, _lock: lock });
     }
     let mut planner = Planner::begin(&*folder, fresh, &mut report)?;
-    planner.keep_slots()?;
     planner.survey(progress)?;
     planner.salvage(&mut report)?;
     let replace = planner.conclude(&*folder, &mut report)?;
@@ -194,10 +194,15 @@ struct Planner {
     listed: Vec<ContainerId>,
     /// Maps lead to what cannot be had.
     hurt: bool,
+    /// Blocks that are lost in pages that are a tree's own.
     lost: ByVolume,
+    /// Those that were, before containers were asked.
+    first_lost: ByVolume,
     restored: Restored,
     /// The newest epoch that any container was made in.
     newest_epoch: u64,
+    /// What became of the pages of trees.
+    settled: Option<Settled>,
 }
 
 impl Planner {
@@ -229,6 +234,14 @@ impl Planner {
         let budgets = Budgets::default();
         let listed = store.list()?;
         let inner = rescue::look((left, store), &base, budgets, None, &mut found)?;
+        let slots = data_end(&*map)?.div_ceil(PAGE_BYTES as u64);
+        // Nothing that is referred to is written over.
+        let (used, hurt) = mend::reach(&inner, &base, slots);
+        inner.map.restore_slots(SlotBits::into_bits(used));
+        if hurt {
+            mend::salvage(&inner)?;
+        }
+        let hurt = hurt || base.features.may_only_read & LOST_BLOCKS != 0;
         let mut explained = Explained::default();
         rescue::follow_journal(&inner, RescuePoint::Newest, &mut found, &mut |change, gap| {
             explained.note(change, gap);
@@ -243,20 +256,24 @@ impl Planner {
             uncertain,
             kept: Kept::new(),
             listed,
-            hurt: false,
+            hurt,
             lost: ByVolume::new(),
+            first_lost: ByVolume::new(),
             restored: Restored::new(),
             newest_epoch: 0,
+            settled: None,
         })
     }
 
-    /// Nothing that is referred to is written over.
-    fn keep_slots(&mut self) -> Result<(), PoolError> {
-        let slots = data_end(&*self.map)?.div_ceil(PAGE_BYTES as u64);
-        let (used, hurt) = mend::reach(&self.inner, &self.base, slots);
-        self.hurt = hurt || self.base.features.may_only_read & LOST_BLOCKS != 0;
-        self.inner.map.restore_slots(SlotBits::into_bits(used));
-        Ok(())
+    /// The checkpoint that pages are born with that the repair makes.
+    const fn birth(&self) -> u64 {
+        self.base.sequence + 1
+    }
+
+    /// Put what is changed in memory into the map's file, which is in memory, too.
+    fn write_out(&self) -> Result<(), PoolError> {
+        let mut frozen = self.inner.map.freeze(self.birth());
+        self.inner.map.write_out(&mut frozen)
     }
 
     /// Look at every container, and let what leads to no good record be lost.
@@ -300,7 +317,11 @@ impl Planner {
 
     fn mend(&mut self, places: &mut Places) -> Result<(), PoolError> {
         self.hurt |= mend::is_hurt(&self.inner, places)?;
-        if self.hurt { mend::mend(&self.inner, places, &mut self.lost) } else { Ok(()) }
+        if !self.hurt {
+            return Ok(());
+        }
+        self.write_out()?;
+        mend::mend(&self.inner, places, &mut self.lost)
     }
 
     /// Have again what containers know.
@@ -315,12 +336,23 @@ impl Planner {
                 self.lost.entry(number).or_default().push(0, blocks);
             }
         }
-        hints::restore_lost(&self.inner, kept, &self.lost, &mut self.restored)?;
+        if self.hurt || !self.lost.is_empty() {
+            self.write_out()?;
+            let mut settled = Settled::new(self.inner.map.file_slots()?);
+            let (inner, lost) = (&self.inner, &self.lost);
+            let since = (kept, self.base.sequence + 1);
+            hints::restore_lost(inner, since, lost, &mut |snapshot| {
+                settle(inner, &mut settled, snapshot, lost)
+            })?;
+            self.settled = Some(settled);
+            self.inner.map.forget_clean();
+        }
         if self.uncertain {
             let since = (kept, first_unknown);
             hints::follow_containers(&self.inner, since, &self.explained, &mut self.restored)?;
         }
-        self.lost = mend::still_lost(&self.inner, &self.lost)?;
+        self.first_lost = std::mem::take(&mut self.lost);
+        self.lost = mend::still_lost(&self.inner, &self.first_lost)?;
         if self.uncertain || !self.lost.is_empty() {
             report.lost_and_found = self.find_strays()?;
         }
@@ -391,19 +423,38 @@ impl Planner {
             let volume = volumes.iter().find(|volume| volume.number == number);
             volume.map(|volume| volume.name()).filter(|name| !name.is_empty())
         };
-        for (number, ranges) in &self.lost {
-            // What has no name is about to be deleted.
-            if let Some(name) = name(*number) {
-                report.lost.add(&name, ranges);
+        let restored = std::mem::take(&mut self.restored);
+        if let Some(mut settled) = self.settled.take() {
+            self.write_out()?;
+            self.inner.map.forget_clean();
+            for volume in mend::in_order(&self.inner).iter().filter(|v| !v.is_snapshot) {
+                settle(&self.inner, &mut settled, volume, &self.first_lost)?;
             }
-        }
-        for (number, blocks) in std::mem::take(&mut self.restored) {
-            if let Some(name) = name(number) {
-                report.restored.add(&name, &Ranges::of(blocks));
+            for volume in &volumes {
+                // What has no name is about to be deleted.
+                let Some(name) = name(volume.number) else { continue };
+                let (mut gone, mut back) = (Ranges::default(), Ranges::default());
+                let told =
+                    self.inner.map.told(volume.number, &settled, &mut |first, count, lost| {
+                        if lost { &mut gone } else { &mut back }.push(first, count);
+                    });
+                match told {
+                    Err(PoolError::VolumeDeleted) => continue,
+                    told => told?,
+                }
+                if let Some(also) = restored.get(&volume.number) {
+                    back = hints::joined_with(back, also);
+                }
+                report.lost.add(&name, &gone);
+                report.restored.add(&name, &back);
             }
-        }
-        if self.hurt {
             mend::part(&self.inner)?;
+        } else {
+            for (number, blocks) in restored {
+                if let Some(name) = name(number) {
+                    report.restored.add(&name, &Ranges::of(blocks));
+                }
+            }
         }
         if !self.lost.is_empty() {
             self.inner.features.may_only_read |= LOST_BLOCKS;
@@ -431,6 +482,24 @@ impl Planner {
         let replace = Replace { inner: self.inner, map: self.map, files, generation, rewrites };
         replace.tell(report);
         Ok(replace)
+    }
+}
+
+/// Let a tree have pages of the map's file alone, after the one that it was made from. Of what was
+/// lost of it, what is there was had again.
+fn settle(
+    inner: &Inner,
+    settled: &mut Settled,
+    volume: &VolumeState,
+    lost: &ByVolume,
+) -> Result<(), PoolError> {
+    let ranges = lost.get(&volume.number);
+    let restored = |block| ranges.is_some_and(|ranges| ranges.contains(block));
+    let parent = volume.parent.load(Ordering::Acquire);
+    match inner.map.settle((volume.number, parent), settled, &restored) {
+        // It was given up wholly.
+        Err(PoolError::VolumeDeleted) => Ok(()),
+        done => done,
     }
 }
 

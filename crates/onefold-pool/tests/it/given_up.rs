@@ -1,12 +1,16 @@
-//! A snapshot that is half given up: writes, other snapshots, a stop and a power cut come between.
+//! A snapshot that is half given up: writes, other snapshots, a stop, a power cut and damage come
+//! between.
 
-use onefold_block::{BlockDevice as _, ByteSize, CrashMode, SimFolder};
-use onefold_pool::{Pool, Volume};
+use std::sync::Arc;
+
+use onefold_block::{BlockDevice as _, ByteSize, CrashMode, Folder, SimFolder};
+use onefold_pool::{Pool, PoolIdentity, SpaceTarget, Volume};
 
 use crate::support::{assert_sound, content, new_pool, options, small};
 
-/// Leaves of the volume's map. Sixteen that a snapshot has alone are given up at a time.
-const LEAVES: u64 = 60;
+/// Leaves of the volume's map. Sixteen that a snapshot has alone are given up at a time: a sixth
+/// must be more than that.
+const LEAVES: u64 = 120;
 const LEAF_BYTES: u64 = 512 * 4096;
 /// Blocks that are written under each leaf.
 const WRITTEN: u64 = 3;
@@ -110,4 +114,62 @@ fn what_a_snapshot_left_to_its_volume_is_the_volumes_while_the_rest_is_still_sha
             assert_sound(&folder, &context);
         }
     }
+}
+
+/// What the volume has of the oldest snapshot, where the one between has left all to it, it keeps
+/// when that snapshot lost it and goes.
+#[test]
+fn damage_beside_what_is_half_given_up_takes_nothing_from_the_volume() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(LEAVES * LEAF_BYTES)).unwrap();
+    (0..LEAVES).for_each(|leaf| write(&volume, leaf, 1));
+    pool.snapshot("main@older", 1, false).unwrap();
+    (0..LEAVES).step_by(3).for_each(|leaf| write(&volume, leaf, 2));
+    pool.snapshot("main@going", 2, false).unwrap();
+    (0..LEAVES).step_by(2).for_each(|leaf| write(&volume, leaf, 3));
+    pool.delete_snapshot("main@going").unwrap();
+    assert!(!pool.give_up_deleted(TURN_BYTES / 2).unwrap());
+    drop(volume);
+    pool.close().unwrap();
+
+    let read = |pool: &Pool| -> Vec<Option<Vec<u8>>> {
+        let volume = pool.volume("main").unwrap();
+        let mut found = vec![0; 4096];
+        let blocks = (0..LEAVES * WRITTEN).map(|n| n / WRITTEN * LEAF_BYTES + n % WRITTEN * 4096);
+        blocks.map(|at| volume.read_at(at, &mut found).ok().map(|()| found.clone())).collect()
+    };
+    let map = folder.open("map").unwrap();
+    let (slots, mut lossy) = (map.len().unwrap() / 4096, 0);
+    for slot in 1..slots {
+        // Pages above the leaves, which are nearly full.
+        let mut page = [0; 4096];
+        map.read(slot * 4096, &mut page).unwrap();
+        if page.chunks(8).filter(|word| *word != [0; 8]).count() < LEAVES as usize {
+            continue;
+        }
+        let folder = folder.after_crash(0, CrashMode::KeepEverything);
+        folder.flip_bit("map", slot * 4096 + 20, 2).unwrap();
+        let context = format!("slot {slot}");
+        let fresh = PoolIdentity { uuid: [8; 16], key: [9; 32] };
+        let repair = Pool::repair_in(Arc::new(folder.clone()), fresh, &mut |_, _| {}).unwrap();
+        let report = repair.apply().unwrap();
+        lossy += u64::from(report.lost.total + report.restored.total > LEAF_BYTES / 4096);
+        assert_sound(&folder, &context);
+        let pool = Pool::open(&folder, &options()).unwrap();
+        let before = read(&pool);
+        pool.delete_snapshot("main@older").unwrap();
+        while !pool.give_up_deleted(1 << 20).unwrap() {}
+        let other = pool.create_volume("other", ByteSize(LEAVES * LEAF_BYTES)).unwrap();
+        (0..LEAVES).for_each(|leaf| write(&other, leaf, 7));
+        drop(other);
+        for _ in 0..5 {
+            pool.background(1 << 20, SpaceTarget::new(1.2).unwrap()).unwrap();
+        }
+        assert!(read(&pool) == before, "{context}");
+        pool.close().unwrap();
+        assert_sound(&folder, &context);
+        let pool = Pool::open(&folder, &options()).unwrap();
+        assert!(read(&pool) == before, "{context}: opened again");
+    }
+    assert!(lossy > 0, "no page above the leaves was hit");
 }

@@ -559,3 +559,146 @@ fn what_a_snapshot_lost_its_volume_keeps_when_the_snapshot_goes() {
         assert_sound(&folder, &context);
     }
 }
+
+/// Pages of the map that are in use.
+fn map_pages(folder: &SimFolder) -> u64 {
+    let pool = Pool::open(folder, &options()).unwrap();
+    let pages = pool.status().unwrap().map_pages;
+    pool.close().unwrap();
+    pages
+}
+
+/// Seeds of `main`'s blocks, of which each snapshot changes a few: what was written last by then.
+fn with_many_snapshots(snapshots: u64) -> (SimFolder, Vec<Vec<u64>>) {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
+    let mut now: Vec<u64> = (0..BLOCKS).collect();
+    for block in 0..BLOCKS {
+        volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+    }
+    let mut all = Vec::new();
+    for snapshot in 0..snapshots {
+        // In the last leaf alone, so that all share those before it.
+        let (block, seed) = (1030 + snapshot % 7, 10_000 + snapshot);
+        volume.write_at(block * 4096, &content(seed, 4096), false).unwrap();
+        now[block as usize] = seed;
+        pool.snapshot(&format!("main@{snapshot}"), 1, false).unwrap();
+        all.push(now.clone());
+    }
+    drop(volume);
+    pool.close().unwrap();
+    (folder, all)
+}
+
+#[test]
+fn what_many_snapshots_share_they_share_after_a_repair() {
+    const SNAPSHOTS: u64 = 300;
+    let (pristine, all) = with_many_snapshots(SNAPSHOTS);
+    let pages = map_pages(&pristine);
+    let bytes = files(&pristine);
+    // The first leaf, by the number of its entries that are the same in no other page.
+    let leaf = |page: &[u8]| page.chunks_exact(8).filter(|word| *word != [0; 8]).count() == 512;
+    let map = &bytes["map"];
+    let leaves: Vec<usize> =
+        (1..map.len() / 4096).filter(|&slot| leaf(&map[slot * 4096..][..4096])).collect();
+    let first = *leaves.first().unwrap();
+    let container = bytes.keys().find(|name| name.starts_with("containers/")).unwrap().clone();
+    for (name, offset) in [("map".to_owned(), first as u64 * 4096 + 20), (container, 9000)] {
+        let folder = pristine.after_crash(0, CrashMode::KeepEverything);
+        folder.flip_bit(&name, offset, 3).unwrap();
+        let context = format!("{name} at {offset}");
+        let report = repair(&folder).unwrap_or_else(|e| panic!("{context}: {e}"));
+        assert!(!report.is_nothing_to_do(), "{context}");
+        assert_sound(&folder, &context);
+        let listed = report.lost.total + report.restored.total;
+        assert!(listed >= SNAPSHOTS && listed.is_multiple_of(SNAPSHOTS + 1), "{context}: {listed}");
+        let after = map_pages(&folder);
+        assert!(after <= pages, "{context}: {after} pages after the repair, {pages} before");
+        let pool = Pool::open(&folder, &options()).unwrap();
+        for (snapshot, seeds) in all.iter().enumerate().step_by(37) {
+            let volume = pool.volume(&format!("main@{snapshot}")).unwrap();
+            let mut found = vec![0; 4096];
+            for (block, &seed) in (0..).zip(seeds) {
+                match volume.read_at(block * 4096, &mut found) {
+                    Err(_) => assert!(report.lost.total > 0, "{context}: block {block}"),
+                    Ok(()) => assert!(found == content(seed, 4096), "{context}: block {block}"),
+                }
+            }
+        }
+        assert_works_on(&folder, &context);
+    }
+}
+
+/// Nothing of any map is left: each snapshot gets the newest record from before it, and whatever
+/// two of them have alike is one page.
+#[test]
+fn what_is_alike_in_many_snapshots_is_one_page_after_all_maps_are_lost() {
+    const SNAPSHOTS: u64 = 100;
+    let (folder, all) = with_many_snapshots(SNAPSHOTS);
+    let pages = map_pages(&folder);
+    folder.remove("map").unwrap();
+    let report = repair(&folder).unwrap();
+    assert_sound(&folder, "without a map");
+    let after = map_pages(&folder);
+    assert!(after <= pages, "{after} pages after the repair, {pages} before");
+    assert_eq!(report.lost.total, 0, "{report:#?}");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let mut right = 0;
+    for (snapshot, seeds) in all.iter().enumerate() {
+        let volume = pool.volume(&format!("main@{snapshot}")).unwrap();
+        let mut found = vec![0; 4096];
+        for block in [0, 600, 1030, 1033, 1099] {
+            volume.read_at(block * 4096, &mut found).unwrap();
+            right += u64::from(found == content(seeds[block as usize], 4096));
+        }
+    }
+    // Of those that changed, the container that was being filled has what came later, too.
+    assert!(right >= 3 * SNAPSHOTS, "{right}");
+    pool.close().unwrap();
+    assert_works_on(&folder, "without a map");
+}
+
+/// Blocks that share a record with others say nothing of where they were: only the pages below one
+/// that is damaged tell.
+#[test]
+fn pages_above_the_leaves_come_back_from_whoever_was_made_from_the_snapshot() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
+    let seed = |block: u64| block % 7;
+    for block in 0..BLOCKS {
+        volume.write_at(block * 4096, &content(seed(block), 4096), false).unwrap();
+    }
+    for snapshot in 0..20 {
+        pool.snapshot(&format!("main@{snapshot}"), 1, false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    // All of these have the same root page; the volume gets another.
+    let before = map_pages(&folder);
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    volume.write_at(1050 * 4096, &content(9000, 4096), true).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    assert!(map_pages(&folder) > before);
+    let bytes = files(&folder);
+    let mut repaired = 0;
+    for slot in 1..bytes["map"].len() / 4096 {
+        let damaged = folder.after_crash(0, CrashMode::KeepEverything);
+        damaged.flip_bit("map", slot as u64 * 4096 + 20, 2).unwrap();
+        let report = repair(&damaged).unwrap();
+        let context = format!("slot {slot}");
+        assert_sound(&damaged, &context);
+        let pool = Pool::open(&damaged, &options()).unwrap();
+        let last = pool.volume("main@0").unwrap();
+        let mut found = vec![0; 4096];
+        let is_right = |block: &u64| {
+            last.read_at(block * 4096, &mut found).is_ok() && found == content(seed(*block), 4096)
+        };
+        let right = (0..BLOCKS).filter(is_right).count() as u64;
+        // The two leaves that all have, and not the third, which is the snapshots' alone.
+        repaired += u64::from(right == 1024 && report.lost.total > 0);
+        pool.close().unwrap();
+    }
+    assert_eq!(repaired, 2, "the root of the snapshots, and that leaf");
+}
