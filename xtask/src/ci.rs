@@ -3,11 +3,10 @@
 //! Invariants: the last line of output is `N passed, N failed`: the tests that cargo counted, and
 //! one failure for each other step that failed, so that a failed build never reads as a pass.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cargo;
+use crate::count::Count;
+use crate::{cargo, test_programs};
 
 /// One step: its name and the cargo call that repeats it.
 struct Step {
@@ -35,19 +34,19 @@ const STEPS: [Step; 13] = [
             "--workspace",
             "--all-targets",
             "--features",
-            "mount,parquet",
+            FEATURES,
             "--",
             "--deny",
             "warnings",
         ],
     ),
-    step(TESTS, &["test", "--workspace", "--no-fail-fast", "--features", "mount,parquet"]),
+    step(TESTS, &["test", "--workspace", "--no-fail-fast", "--features", FEATURES]),
     Step {
         name: "docs",
-        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", "mount,parquet"],
+        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", FEATURES],
         env: &[("RUSTDOCFLAGS", "--deny warnings")],
     },
-    step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", "mount,parquet"]),
+    step("binaries", &["build", "--quiet", "--workspace", "--bins", "--features", FEATURES]),
     step("default features", &["check", "--quiet", "--package", "onefold", "--all-targets"]),
     step(
         "without models",
@@ -68,6 +67,8 @@ const STEPS: [Step; 13] = [
 ];
 
 const TESTS: &str = "tests";
+/// The tests' build has all that the command can do.
+pub const FEATURES: &str = "mount,parquet";
 
 impl Step {
     /// The line that a person types to run this step alone.
@@ -77,29 +78,6 @@ impl Step {
         words.push("cargo".to_owned());
         words.extend(self.args.iter().map(|&arg| arg.to_owned()));
         words.join(" ")
-    }
-}
-
-/// What tests came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    passed: u64,
-    failed: u64,
-}
-
-impl Count {
-    /// Add what one line of cargo's output says, if it is a result.
-    fn take(&mut self, line: &str) {
-        let Some(result) = line.trim_start().strip_prefix("test result: ") else { return };
-        for part in result.split([';', '.']) {
-            let mut words = part.split_ascii_whitespace();
-            let number = words.next().and_then(|word| word.parse::<u64>().ok());
-            match (number, words.next()) {
-                (Some(number), Some("passed")) => self.passed += number,
-                (Some(number), Some("failed")) => self.failed += number,
-                _ => {}
-            }
-        }
     }
 }
 
@@ -137,54 +115,41 @@ pub fn run(keep_going: bool) -> bool {
     failed.is_empty()
 }
 
-/// Run one step; of the tests, show and count the output as it comes.
+/// Run one step; the tests count themselves.
 fn execute(step: &Step, count: &mut Count) -> bool {
+    if step.name == TESTS {
+        return all_tests(count);
+    }
     let mut command = cargo::command(step.args);
     command.envs(step.env.iter().copied());
-    let outcome =
-        if step.name == TESTS { counted(&mut command, count) } else { status(&mut command) };
-    outcome.unwrap_or_else(|error| {
-        println!("cannot run {}: {error}", step.line());
-        false
-    })
-}
-
-fn status(command: &mut Command) -> io::Result<bool> {
-    Ok(command.status()?.success())
-}
-
-fn counted(command: &mut Command, count: &mut Count) -> io::Result<bool> {
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).split(b'\n') {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
-            count.take(&line);
-            writeln!(io::stdout(), "{line}")?;
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("cannot run {}: {error}", step.line());
+            false
         }
     }
-    Ok(child.wait()?.success())
+}
+
+fn all_tests(count: &mut Count) -> bool {
+    match test_programs::run() {
+        Ok(outcome) => {
+            *count = outcome.count;
+            for program in &outcome.failed {
+                println!("failed; to repeat it alone: cargo test {program}");
+            }
+            outcome.failed.is_empty()
+        }
+        Err(error) => {
+            println!("{error:#}");
+            false
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_of_all_binaries_are_added_up() {
-        let mut count = Count::default();
-        for line in [
-            "running 3 tests",
-            "test a ... ok",
-            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out; \
-             finished in 0.51s",
-            "test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out",
-            "a test said: 5 passed; 5 failed",
-        ] {
-            count.take(line);
-        }
-        assert_eq!(count, Count { passed: 15, failed: 2 });
-    }
 
     #[test]
     fn a_step_tells_how_to_repeat_it() {

@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod count;
 mod deny;
 mod files;
 mod floors;
@@ -11,6 +12,7 @@ mod fuzz;
 mod metadata;
 mod mutants;
 mod rtl;
+mod test_programs;
 mod tidy;
 
 use std::process::ExitCode;
