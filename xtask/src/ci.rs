@@ -21,7 +21,7 @@ const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
 
 /// The smoke test of the benchmarks shares the tests' build: it shows that they run, and takes
 /// seconds instead of an optimised build's minutes.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     step("format", &["fmt", "--all", "--check"]),
     step("floors", &["xtask", "floors"]),
     step("tidy", &["xtask", "tidy"]),
@@ -61,6 +61,7 @@ const STEPS: [Step; 13] = [
             "warnings",
         ],
     ),
+    step("package", &["xtask", "package", "check"]),
     step("rtl", &["xtask", "rtl", "--check"]),
     step("bench", &["xtask", "bench", "--smoke"]),
     step("breakages", &["xtask", "breakages", "--rotate", "--sample", "8"]),

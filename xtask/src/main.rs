@@ -11,6 +11,7 @@ mod floors;
 mod fuzz;
 mod metadata;
 mod mutants;
+mod package;
 mod rtl;
 mod test_programs;
 mod tidy;
@@ -30,6 +31,7 @@ usage: cargo xtask COMMAND
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
   fuzz [TARGET] ...   inputs that nobody meant, for everything that reads bytes from outside
+  package WHAT        what is handed out: a Debian package, a static program, an image, a site
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
   bench --smoke       every benchmark once, at tiny sizes, with the tests' build
 ";
@@ -64,6 +66,7 @@ fn run() -> Result<bool> {
         ("breakages", rest) => mutants::breakages::run(rest),
         ("bench", [flag]) if flag == "--smoke" => bench::smoke(),
         ("bench", rest) => bench::run(rest),
+        ("package", rest) => package::run(rest),
         ("fuzz", rest) => fuzz::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
             print!("{USAGE}");

@@ -1,0 +1,125 @@
+//! What is handed out: the Debian package, the static program, the container image and the site.
+//! Room: xtask.   In: `packaging/`, `docs/`.   Out: `target/package/`.
+
+mod clean_root;
+mod deb;
+mod image;
+mod site;
+mod unit;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cargo;
+
+const USAGE: &str = "\
+usage: cargo xtask package WHAT
+
+  deb      target/package/onefold_VERSION_ARCH.deb, with optimisation
+  static   target/package/onefold, linked with musl: it runs on any Linux
+  image    a container image `onefold` of the static program, by buildah or podman
+  site     target/package/site, the documents as pages, by mdbook
+  check    make the Debian package of the tests' build, judge its unit, install it in a copy of this
+           machine's system and serve from it
+  check --clean-root
+           the same with optimisation, in a new Debian by debootstrap
+";
+
+/// Everything that is made lies here.
+const FOLDER: &str = "target/package";
+/// Most bytes of the static program.
+const STATIC_BYTES: u64 = 16 << 20;
+const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
+/// The profile of what is handed out, and its folder below `target`.
+const PROFILE: &str = "dist";
+
+/// Returns whether all is well.
+pub fn run(args: &[String]) -> Result<bool> {
+    std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["deb"] => println!("{}", deb::make(&built(None)?, deb::Packing::Small)?.display()),
+        ["static"] => println!("{}", static_program()?.display()),
+        ["image"] => image::make(&static_program()?)?,
+        ["site"] => site::make()?,
+        ["check"] => {
+            let package = deb::make(&tests_program()?, deb::Packing::Fast)?;
+            unit::judge(Path::new("packaging/onefold@.service"))?;
+            return clean_root::check_in_copy(&package);
+        }
+        ["check", "--clean-root"] => {
+            let package = deb::make(&built(None)?, deb::Packing::Small)?;
+            unit::judge(Path::new("packaging/onefold@.service"))?;
+            return clean_root::check_in_new(&package);
+        }
+        ["" | "--help" | "-h"] | [] => print!("{USAGE}"),
+        _ => bail!("unknown: package {}\n\n{USAGE}", words.join(" ")),
+    }
+    Ok(true)
+}
+
+/// The command as it is handed out, for this machine or for another target.
+fn built(target: Option<&str>) -> Result<PathBuf> {
+    let mut args = vec!["build", "--profile", PROFILE, "--package", "onefold", "--features"];
+    args.push(crate::ci::FEATURES);
+    let mut folder = PathBuf::from("target");
+    if let Some(target) = target {
+        args.extend(["--target", target]);
+        folder.push(target);
+    }
+    succeed(&mut cargo::command(&args))?;
+    Ok(folder.join(PROFILE).join("onefold"))
+}
+
+/// The command of the tests' build, which is there when the tests have run.
+fn tests_program() -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--workspace", "--bins", "--features", crate::ci::FEATURES];
+    succeed(&mut cargo::command(&build))?;
+    Ok(PathBuf::from("target/debug/onefold"))
+}
+
+/// The static program, shown to be one, and small enough.
+fn static_program() -> Result<PathBuf> {
+    let built = built(Some(STATIC_TARGET)).with_context(|| {
+        format!("needs musl-gcc (musl-tools) and `rustup target add {STATIC_TARGET}`")
+    })?;
+    let program = Path::new(FOLDER).join("onefold");
+    succeed(Command::new("strip").arg("-o").arg(&program).arg(&built))?;
+    let bytes = std::fs::metadata(&program)?.len();
+    println!("{bytes} bytes of at most {STATIC_BYTES}");
+    ensure!(bytes <= STATIC_BYTES, "the static program has {bytes} bytes");
+    let libraries = Command::new("ldd").arg(&program).output().context("cannot run ldd")?;
+    let said = String::from_utf8_lossy(&libraries.stdout).into_owned()
+        + &String::from_utf8_lossy(&libraries.stderr);
+    ensure!(
+        said.contains("statically linked") || said.contains("not a dynamic executable"),
+        "the program needs libraries: {said}"
+    );
+    Ok(program)
+}
+
+/// Run a program that must end well.
+fn succeed(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("cannot run {name}"))?;
+    ensure!(status.success(), "{name} failed: {status}");
+    Ok(())
+}
+
+/// Run a program that must end well, and return what it said.
+fn answer(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    let problem = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} failed: {} {problem}", output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{name} said what is no text"))
+}
+
+/// Is there a program of this name?
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let beside = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(beside).any(|folder| folder.join(program).is_file())
+}
