@@ -4,7 +4,8 @@
 //! it does not, in a run too.
 //!
 //! Shares of resources in one run give the first estimate, since use grows with throughput; then
-//! parts are added where it stops, and taken away where it does not.
+//! parts are added where it stops, and taken away where it does not, one at first and twice as many
+//! each time that goes well. No numbers of parts are run twice under the same load.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::price::{Hardware, buffer_bytes};
-use crate::run::{Report, RunError, simulate};
+use crate::run::{BATCHES, Report, RunError, simulate};
 use crate::spec::{CompressionPlace, HashPlace, ParseError, ServerSpec, SpecBuilder};
 
 /// Requests of a run; short runs answer a few too many or too few at their ends.
@@ -25,6 +26,8 @@ const RUNS_MAX: u32 = 80;
 const BUSY: f64 = 0.95;
 /// How often as many requests are twice as many, before it is parts that lack.
 const DOUBLINGS_MAX: u32 = 2;
+/// How many times as much twice the requests carry at least, to be worth their longer runs.
+const WORTH_DOUBLING: f64 = 1.01;
 /// Most requests on their way at a time.
 const OUTSTANDING_MAX: u64 = 1 << 20;
 /// Parts of a kind that a description takes.
@@ -153,9 +156,11 @@ const PARTS: [(&str, &str); 5] = [
     ("table drives", "table_ssd.count"),
 ];
 
-/// Which part a resource belongs to; none cannot be bought more of.
-fn part_of(resource: &str) -> Option<usize> {
+/// Which part a resource belongs to; none cannot be bought more of. Batches may be on their way in
+/// engines, or on cores where those compress.
+fn part_of(resource: &str, engines: bool) -> Option<usize> {
     match resource {
+        BATCHES => Some(usize::from(!engines)),
         "engine link in"
         | "engine link out"
         | "hash units"
@@ -188,8 +193,8 @@ struct Search {
     used: [bool; PARTS.len()],
     runs: u32,
     doublings: u32,
-    /// GB/s of numbers of parts that were run under the load as it is.
-    reached: BTreeMap<[u32; PARTS.len()], f64>,
+    /// What came of numbers of parts that were run under the load as it is.
+    reports: BTreeMap<[u32; PARTS.len()], Report>,
 }
 
 impl Search {
@@ -220,7 +225,7 @@ impl Search {
             || spec.place.compression == CompressionPlace::Engine;
         let used = [engines, true, true, true, true];
         let builder = with_load(builder, goal)?;
-        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0, reached: BTreeMap::new() })
+        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0, reports: BTreeMap::new() })
     }
 
     fn spec(&self, counts: &[u32]) -> Result<ServerSpec, SizeError> {
@@ -231,29 +236,36 @@ impl Search {
         Ok(builder.build()?)
     }
 
-    fn run(&mut self, counts: &[u32]) -> Result<Report, SizeError> {
-        self.runs += 1;
-        Ok(simulate(&self.spec(counts)?)?)
+    /// What comes of so many parts, run once.
+    fn run(&mut self, counts: [u32; PARTS.len()]) -> Result<&Report, SizeError> {
+        if !self.reports.contains_key(&counts) {
+            self.runs += 1;
+            let report = simulate(&self.spec(&counts)?)?;
+            self.reports.insert(counts, report);
+        }
+        Ok(&self.reports[&counts])
     }
 
-    /// GB/s of so many parts, run once.
-    fn reached(&mut self, counts: [u32; PARTS.len()]) -> Result<f64, SizeError> {
-        if let Some(reached) = self.reached.get(&counts) {
-            return Ok(*reached);
+    /// Whether so many fewer of a part are still enough; never none.
+    fn spares(&mut self, part: usize, fewer: u32) -> Result<bool, SizeError> {
+        if fewer >= self.counts[part] {
+            return Ok(false);
         }
-        let reached = self.run(&counts)?.gb_per_s;
-        self.reached.insert(counts, reached);
-        Ok(reached)
+        let mut counts = self.counts;
+        counts[part] -= fewer;
+        let goal = self.goal.gb_per_s;
+        Ok(self.run(counts)?.gb_per_s >= goal)
     }
 
     /// As many of each part as its share in a run says.
     fn estimate(&mut self) -> Result<(), SizeError> {
-        let report = self.run(&self.counts.clone())?;
-        let times = self.goal.gb_per_s / report.gb_per_s.max(1e-9);
+        let (counts, goal, engines) = (self.counts, self.goal.gb_per_s, self.used[0]);
+        let report = self.run(counts)?;
+        let times = goal / report.gb_per_s.max(1e-9);
         let mut wanted = [1.0_f64; PARTS.len()];
         for row in &report.resources {
-            let Some(part) = part_of(row.name) else { continue };
-            let count = row.utilisation * f64::from(self.counts[part]) * times;
+            let Some(part) = part_of(row.name, engines) else { continue };
+            let count = row.utilisation * f64::from(counts[part]) * times;
             wanted[part] = wanted[part].max(count);
         }
         for (part, count) in self.counts.iter_mut().enumerate() {
@@ -266,20 +278,19 @@ impl Search {
 
     fn add_until_reached(&mut self) -> Result<(), SizeError> {
         loop {
-            let report = self.run(&self.counts.clone())?;
+            let report = self.run(self.counts)?.clone();
             if report.gb_per_s >= self.goal.gb_per_s {
                 return Ok(());
             }
-            let stop = report.bottleneck.as_ref();
             // Nothing is busy: requests spend their time waiting for each other, so that more of
             // them are needed; where that does not help, the queues of parts are what is full.
-            let busiest = report.resources.first();
-            let idle = busiest.is_none_or(|busiest| busiest.utilisation < BUSY);
-            if idle && (self.more_requests()? || self.more_of_everything()) {
+            let stop = report.bottleneck.as_ref();
+            let idle = stop.is_none_or(|stop| stop.utilisation < BUSY);
+            if idle && (self.more_requests(report.gb_per_s)? || self.more_of_everything()) {
                 continue;
             }
             let by = stop.map_or("nothing", |stop| stop.name);
-            let part = busiest.and_then(|busiest| part_of(busiest.name));
+            let part = stop.and_then(|stop| part_of(stop.name, self.used[0]));
             let part = part.filter(|&part| self.counts[part] < COUNT_MAX);
             let Some(part) = part.filter(|_| self.runs < RUNS_MAX) else {
                 return Err(SizeError::Stopped {
@@ -295,17 +306,22 @@ impl Search {
         }
     }
 
-    /// Twice as many requests on their way, a few times.
-    fn more_requests(&mut self) -> Result<bool, SizeError> {
+    /// Twice as many requests on their way, a few times, if that carries more than before.
+    fn more_requests(&mut self, gb_per_s: f64) -> Result<bool, SizeError> {
         let spec = self.builder.build()?;
         let outstanding = 2 * spec.workload.outstanding;
         if self.doublings == DOUBLINGS_MAX || outstanding > OUTSTANDING_MAX {
             return Ok(false);
         }
         self.doublings += 1;
-        self.reached.clear();
-        self.builder = with_outstanding(self.builder.clone(), &spec, outstanding)?;
-        Ok(true)
+        let more = with_outstanding(self.builder.clone(), &spec, outstanding)?;
+        let (builder, reports) =
+            (std::mem::replace(&mut self.builder, more), std::mem::take(&mut self.reports));
+        if self.run(self.counts)?.gb_per_s > gb_per_s * WORTH_DOUBLING {
+            return Ok(true);
+        }
+        (self.builder, self.reports) = (builder, reports);
+        Ok(false)
     }
 
     /// An eighth more of each part, if that is possible.
@@ -321,31 +337,37 @@ impl Search {
         possible && grows
     }
 
-    /// Takes parts away until none can be missed: many at once first, then fewer.
+    /// Takes parts away until none can be missed.
     fn take_away(&mut self) -> Result<(), SizeError> {
         let mut taken = true;
         while taken {
             taken = false;
             for part in (0..PARTS.len()).filter(|&part| self.used[part]).collect::<Vec<_>>() {
-                let mut step = (self.counts[part] / 4).max(1);
-                while step > 0 {
-                    let mut fewer = self.counts;
-                    fewer[part] = fewer[part].saturating_sub(step);
-                    if fewer[part] > 0 && self.reached(fewer)? >= self.goal.gb_per_s {
-                        self.counts = fewer;
-                        taken = true;
-                    } else {
-                        step /= 2;
-                    }
-                }
+                let spared = self.spared(part)?;
+                self.counts[part] -= spared;
+                taken |= spared > 0;
             }
         }
         Ok(())
     }
 
+    /// How many of a part can be missed, so that one more cannot: twice as many each time while
+    /// they can, and then halfway between what can and what cannot.
+    fn spared(&mut self, part: usize) -> Result<u32, SizeError> {
+        let (mut spared, mut needed) = (0, 1);
+        while self.spares(part, needed)? {
+            (spared, needed) = (needed, 2 * needed);
+        }
+        while needed - spared > 1 {
+            let half = spared.midpoint(needed);
+            if self.spares(part, half)? { spared = half } else { needed = half }
+        }
+        Ok(spared)
+    }
+
     fn sized(mut self) -> Result<Sized, SizeError> {
         let counts = self.counts;
-        let report = self.run(&counts)?;
+        let report = self.run(counts)?.clone();
         let mut parts = Vec::new();
         for (part, (name, key)) in PARTS.into_iter().enumerate() {
             if !self.used[part] {
@@ -353,7 +375,7 @@ impl Search {
             }
             let mut fewer = counts;
             fewer[part] -= 1;
-            let less = if fewer[part] == 0 { None } else { Some(self.reached(fewer)?) };
+            let less = if fewer[part] == 0 { None } else { Some(self.run(fewer)?.gb_per_s) };
             parts.push(Part { name, key, count: counts[part], one_less_gb_per_s: less });
         }
         let spec = self.spec(&counts)?;

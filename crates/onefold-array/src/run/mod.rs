@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use drives::DrivesReport;
 pub use flow::{FlowLink, flow};
 pub use replay::TraceReport;
-pub use report::{Bottleneck, CostReport, LatencyRow, Report, ResourceRow, ShareRow};
+pub use report::{BATCHES, Bottleneck, CostReport, LatencyRow, Report, ResourceRow, ShareRow};
 pub use resources::{Cause, Task};
 pub use tally::Bytes;
 

@@ -18,7 +18,7 @@ use crate::spec::ServerSpec;
 /// Busy share from which on something is what stops the rest.
 const FULL: f64 = 0.95;
 /// The name of what stops a server that may not have more batches on their way.
-const BATCHES: &str = "batches in flight";
+pub const BATCHES: &str = "batches in flight";
 
 /// A resource and how it spent the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,7 +10,8 @@ number of threads. docs/reproduction.md holds the quick results of all experimen
 Examples:
   onefold reproduce --list
   onefold reproduce ses-dedup --full --plots plots
-  onefold reproduce ses-dedup/fig-1 --data /srv/vm --data disk.img";
+  onefold reproduce ses-dedup/fig-1 --data /srv/vm --data disk.img
+  onefold reproduce fidr/chunk-size --data /srv/fiu-traces";
 
 /// `onefold reproduce`
 #[derive(Clone, Debug, clap::Args)]
