@@ -1,8 +1,8 @@
 //! Asks the server of a store.
 //! Room: onefold-control.
 
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,9 +28,16 @@ pub enum ClientError {
     Nonsense(String),
 }
 
+/// Bytes to and from a server.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 /// A connection to a server.
 pub struct Client {
-    stream: UnixStream,
+    stream: Box<dyn Stream>,
+    /// What the server is called in every request.
+    host: String,
     /// How the person who asks named the store, for messages.
     named: String,
 }
@@ -57,7 +64,15 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let named = encoded(folder.as_os_str().as_encoded_bytes());
-        Ok(Some(Self { stream, named }))
+        Ok(Some(Self { stream: Box::new(stream), host: "onefold".to_owned(), named }))
+    }
+
+    /// A connection to an address at which a server is seen, without encryption.
+    pub fn connect_to(at: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: Box::new(stream), host: at.to_string(), named: String::new() })
     }
 
     /// Ask once.
@@ -68,9 +83,10 @@ impl Client {
         body: &[u8],
     ) -> Result<Answer, ClientError> {
         let head = format!(
-            "{} {target} HTTP/1.1\r\nHost: onefold\r\nOnefold-Pool: {}\r\n\
+            "{} {target} HTTP/1.1\r\nHost: {}\r\nOnefold-Pool: {}\r\n\
              Content-Length: {}\r\n\r\n",
             method.name(),
+            self.host,
             self.named,
             body.len()
         );

@@ -32,6 +32,7 @@ mod status_view;
 mod store_folder;
 mod table;
 mod text_file;
+mod top;
 mod transfer;
 mod watch;
 
@@ -119,6 +120,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
         Command::Trace(TraceCommand::Record(args)) => c::trace_record::run(args, printer),
+        Command::Top(args) => top::run(args),
         Command::Demo => c::demo::run(printer),
         Command::Doctor(args) => return c::doctor::run(args, printer),
         Command::Api => printer.json(&operate::table::document()),

@@ -51,7 +51,7 @@ fn paint(text: &str, style: Style, colour: bool) -> String {
 }
 
 /// Whether colour is wanted on a stream (<https://no-color.org>).
-fn colour(is_terminal: bool) -> bool {
+pub fn colour(is_terminal: bool) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

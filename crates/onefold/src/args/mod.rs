@@ -18,6 +18,7 @@ mod serve;
 mod sharing;
 mod store;
 mod tier;
+mod top;
 mod trace;
 mod volume;
 
@@ -47,6 +48,7 @@ pub use serve::{GuardArgs, Hangup, ServeArgs};
 pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{PoolCacheArgs, Thousandths};
+pub use top::TopArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeDiffArgs,
@@ -153,6 +155,8 @@ pub enum Command {
     #[cfg(feature = "models")]
     #[command(flatten)]
     Model(models::ModelCommand),
+    /// Show a running server in the terminal, second by second
+    Top(TopArgs),
     /// Show in a minute what this is: data are stored, the server is killed, all is there again
     Demo,
     /// Say what this machine lacks for clients, mounts and tests, and what to install

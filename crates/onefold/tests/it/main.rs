@@ -46,6 +46,7 @@ mod ssd_idle;
 mod ssd_run;
 mod streams;
 mod tls;
+mod top;
 mod trace;
 mod trace_record;
 mod transfer;

@@ -10,14 +10,15 @@ use crate::harness::{ONEFOLD, PATIENCE, Sandbox};
 use crate::metrics::seen;
 
 /// A command on a terminal of 100 columns and 30 lines.
-struct OnTerminal {
-    child: Child,
+pub struct OnTerminal {
+    pub child: Child,
     pieces: Receiver<Vec<u8>>,
-    screen: String,
+    /// What was drawn so far.
+    pub screen: String,
 }
 
 impl OnTerminal {
-    fn start(sandbox: &Sandbox, words: &str) -> Self {
+    pub fn start(sandbox: &Sandbox, words: &str) -> Self {
         let line = format!("stty cols 100 rows 30; exec {ONEFOLD} {words}");
         let mut child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
@@ -41,7 +42,7 @@ impl OnTerminal {
     }
 
     /// Wait until all of these words were drawn.
-    fn wait_for(&mut self, words: &[&str]) {
+    pub fn wait_for(&mut self, words: &[&str]) {
         let until = Instant::now() + PATIENCE;
         while !words.iter().all(|word| self.screen.contains(word)) {
             let left = until.saturating_duration_since(Instant::now());
@@ -51,11 +52,11 @@ impl OnTerminal {
         }
     }
 
-    fn press(&mut self, key: &str) {
+    pub fn press(&mut self, key: &str) {
         self.child.stdin.as_mut().unwrap().write_all(key.as_bytes()).unwrap();
     }
 
-    fn ended(mut self) -> (Option<i32>, String) {
+    pub fn ended(mut self) -> (Option<i32>, String) {
         let until = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -68,6 +69,14 @@ impl OnTerminal {
             self.screen.push_str(&String::from_utf8_lossy(&piece));
         }
         (status.code(), std::mem::take(&mut self.screen))
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // What runs on the terminal ends with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

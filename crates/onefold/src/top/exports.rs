@@ -1,0 +1,114 @@
+//! The list of exports of `onefold top`.
+//! Room: onefold.
+
+use std::collections::BTreeSet;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::text::Text;
+use ratatui::widgets::{Block, Row, Table};
+
+use super::boxes::{right, size};
+use super::keys::Looking;
+use super::reading::Readings;
+use super::view::bold;
+
+/// What is asked of an export in a second.
+struct Busy<'a> {
+    name: &'a str,
+    /// Bytes and requests, read and written.
+    read: (f64, f64),
+    written: (f64, f64),
+}
+
+impl Busy<'_> {
+    fn bytes(&self) -> f64 {
+        self.read.0 + self.written.0
+    }
+}
+
+/// All exports, in the order that is wished.
+fn all<'a>(readings: &'a Readings, looking: &Looking) -> Vec<Busy<'a>> {
+    let Some(now) = readings.last() else { return Vec::new() };
+    let rows = now.rows("onefold_export_requests_total").iter();
+    let names: BTreeSet<&str> = rows.filter_map(|row| row["export"].as_str()).collect();
+    let of = |name, verb| {
+        let rate = |metric| readings.rate(metric, verb, Some(name));
+        (rate("onefold_export_bytes_total"), rate("onefold_export_requests_total"))
+    };
+    let busy = |name| Busy { name, read: of(name, "read"), written: of(name, "write") };
+    let mut all: Vec<Busy<'_>> = names.into_iter().map(busy).collect();
+    if !looking.by_name {
+        // The busiest first; those that are equally so by their names.
+        all.sort_by(|a, b| b.bytes().total_cmp(&a.bytes()));
+    }
+    all
+}
+
+/// Draw the list, from the first export on that is looked at.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, readings: &Readings, looking: &mut Looking) {
+    let all = all(readings, looking);
+    // Borders and the head are no rows.
+    let room = usize::from(area.height.saturating_sub(3));
+    looking.first = looking.first.min(all.len().saturating_sub(room.max(1)));
+    let row = |busy: &Busy<'_>| {
+        let rate = |(bytes, _): (f64, f64)| format!("{}/s", size(bytes));
+        let count = |(_, requests): (f64, f64)| format!("{requests:.0}/s");
+        Row::new([
+            Text::from(busy.name.to_owned()),
+            right(rate(busy.read)),
+            right(count(busy.read)),
+            right(rate(busy.written)),
+            right(count(busy.written)),
+        ])
+    };
+    let heads = ["read", "requests", "written", "requests"].map(right);
+    let head = Row::new([vec![Text::from("export")], heads.to_vec()].concat()).style(bold());
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+    ];
+    let order = if looking.by_name { "by name" } else { "busiest first" };
+    let from =
+        if looking.first > 0 { format!(", from {}", looking.first + 1) } else { String::new() };
+    let plural = if all.len() == 1 { "" } else { "s" };
+    let title = format!(" {} export{plural}, {order}{from} ", all.len());
+    let rows = all[looking.first..].iter().take(room).map(row);
+    let table = Table::new(rows, widths).header(head);
+    frame.render_widget(table.block(Block::bordered().title(title)), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::reading::Reading;
+    use super::*;
+
+    #[test]
+    fn the_busiest_come_first_or_all_by_name() {
+        let at = |second: u64| {
+            let row = |export: &str, rate: u64| {
+                let value = rate * second;
+                json!({ "export": export, "verb": "read", "value": value })
+            };
+            let rows = json!([row("a", 5), row("b", 50), row("c", 5), row("d", 0)]);
+            let metric = |name: &str| json!({ "name": name, "value": rows.clone() });
+            let names = ["onefold_export_bytes_total", "onefold_export_requests_total"];
+            let metrics = names.map(metric);
+            let told = json!({ "time_bounds_seconds": [], "metrics": metrics });
+            Reading::of(second as f64, told).unwrap()
+        };
+        let mut readings = Readings::default();
+        readings.push(at(0));
+        readings.push(at(1));
+        let names = |by_name| {
+            let looking = Looking { by_name, ..Looking::default() };
+            all(&readings, &looking).iter().map(|busy| busy.name).collect::<String>()
+        };
+        assert_eq!((names(false).as_str(), names(true).as_str()), ("bacd", "abcd"));
+    }
+}

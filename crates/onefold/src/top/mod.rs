@@ -1,0 +1,167 @@
+//! `onefold top`: a server in a terminal, second by second.
+//! Room: onefold.
+//! Invariant: the terminal is as it was when this ends, also by a signal or a panic.
+
+mod boxes;
+mod exports;
+mod keys;
+mod reading;
+mod view;
+
+use std::io::IsTerminal as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use onefold_control::{Client, Method, PREFIX};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event;
+use serde_json::Value;
+
+use crate::args::TopArgs;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::output::colour;
+use keys::{Looking, Wish};
+use reading::{Reading, Readings};
+
+/// Between two readings.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Between two looks at the keyboard, and so how soon a signal is heard.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a server is asked.
+#[derive(Clone)]
+enum Place {
+    Pool(std::path::PathBuf),
+    Address(SocketAddr),
+}
+
+/// What whoever asks the server says.
+enum Told {
+    /// How it is, at a moment since the beginning.
+    Reading(Duration, Value),
+    /// It does not answer.
+    Nothing,
+}
+
+/// Show it until somebody leaves.
+pub fn run(args: &TopArgs) -> Result<()> {
+    let place = place(&args.server)?;
+    let client = connect(&place)?;
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::nothing_done("top draws on a terminal, and this is none")
+            .hint("programs read: onefold pool status POOL --json"));
+    }
+    interrupt::heed();
+    let (to, told) = sync_channel(1);
+    let failed = |error| Failure::nothing_done(format!("cannot start a thread: {error}"));
+    // It ends with the process: a server that hangs must not keep anybody here.
+    let ask = move || ask_on(&place, client, &to);
+    std::thread::Builder::new().name("ask".to_owned()).spawn(ask).map_err(failed)?;
+    // Restores the terminal when there is a panic, too.
+    let mut terminal = ratatui::try_init().map_err(|e| unusable(&e))?;
+    let ended = show(&mut terminal, &args.server, &told);
+    ratatui::restore();
+    ended
+}
+
+/// What went wrong with the terminal.
+fn unusable(error: &std::io::Error) -> Failure {
+    Failure::bad(format!("the terminal cannot be used: {error}"))
+}
+
+fn show(terminal: &mut DefaultTerminal, title: &str, told: &Receiver<Told>) -> Result<()> {
+    let colours = colour(true);
+    let (mut readings, mut looking) = (Readings::default(), Looking::default());
+    let mut answers = true;
+    while !interrupt::asked() {
+        for told in told.try_iter() {
+            answers = matches!(told, Told::Reading(..));
+            if let Told::Reading(at, told) = told
+                && !looking.is_held
+                && let Some(reading) = Reading::of(at.as_secs_f64(), told)
+            {
+                readings.push(reading);
+            }
+        }
+        let state = match (answers, looking.is_held) {
+            (false, _) => "NO ANSWER, trying again",
+            (true, true) => "held",
+            (true, false) => "live",
+        };
+        let scene = view::Scene { title, state, readings: &readings, colours };
+        let drawn = |frame: &mut ratatui::Frame<'_>| view::draw(frame, &scene, &mut looking);
+        terminal.draw(drawn).map_err(|e| unusable(&e))?;
+        // A key or another size is drawn at once, all of those that wait together.
+        let mut waits = LOOK;
+        while event::poll(waits).map_err(|e| unusable(&e))? {
+            match keys::wish(&event::read().map_err(|e| unusable(&e))?) {
+                Some(Wish::Leave) => return Ok(()),
+                Some(wish) => looking.heed(wish),
+                None => {}
+            }
+            waits = Duration::ZERO;
+        }
+    }
+    Ok(())
+}
+
+/// Ask again and again, as long as anybody listens.
+fn ask_on(place: &Place, client: Client, to: &SyncSender<Told>) {
+    let mut client = Some(client);
+    let began = Instant::now();
+    loop {
+        let asked = Instant::now();
+        if client.is_none() {
+            client = connect(place).ok();
+        }
+        let told = client.as_mut().and_then(ask);
+        if told.is_none() {
+            client = None;
+        }
+        let told = told.map_or(Told::Nothing, |told| Told::Reading(began.elapsed(), told));
+        // Who is busy drawing has the one before still.
+        if let Err(TrySendError::Disconnected(_)) = to.try_send(told) {
+            return;
+        }
+        std::thread::sleep(PERIOD.saturating_sub(asked.elapsed()));
+    }
+}
+
+fn place(server: &str) -> Result<Place> {
+    let folder = Path::new(server);
+    if folder.is_dir() {
+        return Ok(Place::Pool(folder.to_owned()));
+    }
+    let address = server.trim_start_matches("http://").trim_end_matches('/');
+    let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.map(Place::Address).ok_or_else(|| {
+        Failure::nothing_done(format!("'{server}' is no pool's folder and no address"))
+            .hint("name the folder of a pool that is served, or what --metrics of a server says")
+    })
+}
+
+fn connect(place: &Place) -> Result<Client> {
+    match place {
+        Place::Pool(folder) => {
+            let failed = |error| Failure::unusable("ask the server of", folder, error);
+            Client::connect(folder).map_err(failed)?.ok_or_else(|| {
+                let at = folder.display();
+                let serve = format!("serve it: onefold serve {at}");
+                Failure::nothing_done(format!("nobody serves pool '{at}'")).hint(serve)
+            })
+        }
+        Place::Address(at) => {
+            let failed = |error| Failure::nothing_done(format!("{at} does not answer: {error}"));
+            Client::connect_to(*at).map_err(failed)
+        }
+    }
+}
+
+/// What the server says; nothing if it does not answer.
+fn ask(client: &mut Client) -> Option<Value> {
+    let answer = client.ask(Method::Get, &format!("{PREFIX}metrics"), &[]).ok()?;
+    answer.json().ok().filter(|_| answer.status == 200)
+}
