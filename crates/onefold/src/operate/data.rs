@@ -90,7 +90,9 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
     }
     let volume = match pool.volume(name) {
         Ok(volume) => volume,
-        Err(error @ PoolError::NoVolume { .. }) => return Response::error(404, &error.to_string()),
+        Err(error @ (PoolError::NoVolume { .. } | PoolError::NoSnapshot { .. })) => {
+            return Response::error(404, &error.to_string());
+        }
         Err(error) => return Response::error(500, &error.to_string()),
     };
     let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use onefold_block::{BlockDevice, BlockError, Extent, WriteRequest, ZeroOptions};
 use onefold_control::http::encoded;
-use onefold_control::{Client, ClientError, Method};
+use onefold_control::{Answer, Client, ClientError, Method};
 use onefold_pool::Volume;
 use serde_json::Value;
 
@@ -47,6 +47,22 @@ pub struct RemoteVolume {
     idle: Mutex<Vec<Client>>,
 }
 
+/// Statuses of answers: done, and that there is no volume of that name.
+const OK: u16 = 200;
+const NO_VOLUME: u16 = 404;
+
+fn failed(source: std::io::Error) -> BlockError {
+    BlockError::Io { context: "ask the server of the pool".to_owned(), source }
+}
+
+/// The error that an answer tells.
+fn told<T>(answer: &Answer, name: &str) -> std::result::Result<T, BlockError> {
+    Err(serde_json::from_slice::<Told>(&answer.body).map_or_else(
+        |_| failed(std::io::Error::other("its answer makes no sense")),
+        |told| data::error_of(told, name),
+    ))
+}
+
 impl RemoteVolume {
     /// The volume of this name.
     pub fn open(at: &Path, name: &str) -> Result<Self> {
@@ -57,8 +73,16 @@ impl RemoteVolume {
             block_bytes: 4096,
             idle: Mutex::default(),
         };
-        let about = volume.ask(Method::Get, "", &[]).map_err(|e| Failure::volume(name, &e))?;
-        let about: Value = serde_json::from_slice(&about).unwrap_or_default();
+        let failed = |error: BlockError| Failure::volume(name, &error);
+        let answer = volume.answer(Method::Get, "", &[]).map_err(failed)?;
+        let about: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if answer.status == NO_VOLUME {
+            // In the words of a pool that nobody serves.
+            let why = about["error"]["message"].as_str().unwrap_or("there is no such volume");
+            return Err(Failure::nothing_done(format!("pool '{}': {why}", at.display())));
+        }
+        let about =
+            if answer.status == OK { about } else { told(&answer, name).map_err(failed)? };
         let number = |name: &str| about.get(name).and_then(Value::as_u64);
         let nonsense = || Failure::bad(format!("volume '{name}': the server tells no size"));
         let (size, block) = number("size_bytes").zip(number("block_bytes")).ok_or_else(nonsense)?;
@@ -73,10 +97,17 @@ impl RemoteVolume {
         what: &str,
         body: &[u8],
     ) -> std::result::Result<Vec<u8>, BlockError> {
-        let failed = |source: std::io::Error| BlockError::Io {
-            context: "ask the server of the pool".to_owned(),
-            source,
-        };
+        let answer = self.answer(method, what, body)?;
+        if answer.status == OK { Ok(answer.body) } else { told(&answer, &self.name) }
+    }
+
+    /// What the server says, whatever that is.
+    fn answer(
+        &self,
+        method: Method,
+        what: &str,
+        body: &[u8],
+    ) -> std::result::Result<Answer, BlockError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();
         let mut client = match kept {
@@ -90,14 +121,10 @@ impl RemoteVolume {
             ClientError::Io(error) => failed(error),
             error @ ClientError::Nonsense(_) => failed(std::io::Error::other(error)),
         })?;
-        if answer.status == 200 {
+        if answer.status == OK {
             idle().push(client);
-            return Ok(answer.body);
         }
-        Err(serde_json::from_slice::<Told>(&answer.body).map_or_else(
-            |_| failed(std::io::Error::other("its answer makes no sense")),
-            |told| data::error_of(told, &self.name),
-        ))
+        Ok(answer)
     }
 
     /// A part of its stream, if it is a snapshot: what that begins with, or the frame from a byte

@@ -225,3 +225,21 @@ fn a_deep_folder_is_served_and_found() {
     sandbox.ok(&["volume", "create", &pool, "more", "--size", "1M"]);
     tool("test", &["-S", &sandbox.text(&format!("{pool}/control"))]);
 }
+
+#[test]
+fn a_volume_that_is_not_there_is_told_in_the_same_words_by_a_server() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "create", "pool", "main", "--size", "1M"]);
+    let said = |name| {
+        let said = sandbox.onefold(&["volume", "export", "pool", name, "out"]);
+        (said.code, said.err)
+    };
+    let names = ["nosuch", "main@nosuch"];
+    let alone = names.map(said);
+    assert!(alone[0].1.contains("no volume 'nosuch'; there are: main"), "{}", alone[0].1);
+    let server = sandbox.serve("pool", &[]);
+    assert_eq!(names.map(said), alone);
+    assert!(!sandbox.path("out").exists());
+    server.stop();
+}
