@@ -25,6 +25,8 @@ use crate::version::Version;
 
 /// Folder of the containers.
 pub const CONTAINERS: &str = "containers";
+/// A file for whoever opens the archive, with what belongs to this one; nothing here reads it.
+pub const USER_SETTINGS_FILE: &str = "onefold.toml";
 /// Folder of the versions' files.
 pub const VERSIONS: &str = "versions";
 
@@ -59,6 +61,7 @@ impl Archive {
         settings: &ArchiveSettings,
         identity: ArchiveIdentity,
         key: Option<&NewKey<'_>>,
+        user_settings: Option<&str>,
     ) -> Result<(), ArchiveError> {
         let mut made = FileFolder::create(path)?;
         let io = |e| ArchiveError::io(format!("list {}", path.display()), e);
@@ -68,9 +71,16 @@ impl Archive {
                 return Err(ArchiveError::NotEmpty(name));
             }
         }
+        if any_settings(&made).is_ok() {
+            return Err(ArchiveError::NotEmpty(SETTINGS_FILES[0].to_owned()));
+        }
         // A folder that was there already may have let others in.
         made.restrict(None)?;
         let lock = lock::acquire(path, LockKind::Remove)?;
+        // It comes first: once there is an archive it has them, whenever the power goes.
+        if let Some(text) = user_settings {
+            small_file::replace(&made, USER_SETTINGS_FILE, text.as_bytes())?;
+        }
         Self::create_with(&made, settings, identity, key)?;
         lock.keep();
         Ok(())
@@ -210,6 +220,16 @@ impl Archive {
         self.keys.is_some()
     }
 
+    /// Read containers through what `wrap` makes of where they are, such as a cache before it. Not
+    /// for an encrypted archive: what is read there is open.
+    pub fn read_through(
+        &mut self,
+        wrap: impl FnOnce(Arc<dyn ContainerStore>) -> Arc<dyn ContainerStore>,
+    ) {
+        assert!(!self.is_encrypted(), "open content would be kept elsewhere");
+        self.store = wrap(Arc::clone(&self.store));
+    }
+
     /// Let another secret open an encrypted archive, and the old one no more. What was encrypted
     /// stays as it is: who kept the settings as they were, and the old secret, still has the key.
     /// The key's own `master` is not used.
@@ -343,7 +363,9 @@ fn folder_within(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Folder>, Arc
 /// Whether a file of that name may be there before an archive is made.
 fn is_trace(name: &str) -> bool {
     let name = name.strip_suffix(small_file::UNFINISHED).unwrap_or(name);
-    SETTINGS_FILES.contains(&name) || LOG_FILES.contains(&name) || name == LOCK_FILE
+    SETTINGS_FILES.contains(&name)
+        || LOG_FILES.contains(&name)
+        || [LOCK_FILE, USER_SETTINGS_FILE].contains(&name)
 }
 
 /// The settings of an encrypted archive with a key wrapped as `key` says.

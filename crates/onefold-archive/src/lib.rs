@@ -43,7 +43,7 @@ mod verify;
 pub mod version;
 
 pub use adder::{AddNotes, AddOptions, Adder};
-pub use archive::Archive;
+pub use archive::{Archive, USER_SETTINGS_FILE};
 pub use assembly::{ASSEMBLY_BYTES_MIN, Assembled, Assembly, ReadTotals};
 pub use browse::{BrowseMemory, Browser, Found, FoundKind, Listed, Node, OpenFile};
 pub use chunk_stream::Source;

@@ -1,4 +1,4 @@
-//! How the cache before a pool looks to people, and to programs.
+//! How a cache before slow disks looks to people, and to programs.
 //! Room: onefold.
 
 use onefold_block::ByteSize;
@@ -35,7 +35,7 @@ pub fn cache_table(report: &CacheReport) -> Table {
     let reads = plural(totals.requests, "read", "reads");
     table.row(["hits", &share(totals.hits, totals.requests), &format!("of {reads}")]);
     let bytes =
-        format!("of {}; {} read from the pool", size(totals.bytes), size(totals.slow_bytes));
+        format!("of {}; {} read from behind it", size(totals.bytes), size(totals.slow_bytes));
     table.row(["hits by bytes", &share(totals.hit_bytes, totals.bytes), &bytes]);
     let fills = totals.written_bytes as f64 / tier.capacity_bytes.max(1) as f64;
     let extents = plural(totals.writes, "extent", "extents");

@@ -4,6 +4,7 @@
 //! In the order in which a run meets them: `args` is what was written, `settings_file` and the
 //! environment fill in what was not, `commands` do it, one file each, and `output` says so.
 
+mod archive_cache;
 mod args;
 mod cache_view;
 mod commands;

@@ -8,7 +8,7 @@ use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::{AccessArgs, MemoryArgs, PoolCacheArgs};
+use crate::args::{AccessArgs, MemoryArgs, TierArgs};
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
@@ -26,7 +26,7 @@ pub fn create(
     pool: &Path,
     settings: &PoolSettings,
     memory: &MemoryArgs,
-    cache: &PoolCacheArgs,
+    cache: &TierArgs,
     access: AccessArgs,
 ) -> Result<()> {
     let at = pool.display();
@@ -112,10 +112,10 @@ pub fn random_identity() -> Result<PoolIdentity> {
     Ok(PoolIdentity { uuid, key })
 }
 
-/// What the settings file of a new pool says of its cache; the cache's folder is made.
-fn cache_settings(pool: &Path, cache: &PoolCacheArgs, access: AccessArgs) -> Result<String> {
+/// What the settings file of a new pool or archive says of its cache, whose folder is made.
+pub fn cache_settings(slow: &Path, cache: &TierArgs, access: AccessArgs) -> Result<String> {
     let Some(folder) = &cache.cache else { return Ok(String::new()) };
-    let folder = pool_cache::prepare(pool, folder, access.group)?;
+    let folder = pool_cache::prepare(slow, folder, access.group)?;
     let text = folder.to_str().ok_or_else(|| {
         let at = folder.display();
         Failure::nothing_done(format!("the cache '{at}' cannot be kept: its path is not UTF-8"))

@@ -10,7 +10,7 @@ use onefold_block::{ByteSize, ContainerStore, FileFolder, FolderLock, Group, Hol
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings};
 
-use crate::args::{PoolCacheArgs, Thousandths};
+use crate::args::{Thousandths, TierArgs};
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::open_pool::{must_exist, refused};
@@ -37,17 +37,25 @@ pub struct CacheReport {
     pub endurance: Option<ByteSize>,
 }
 
-/// The cache of a pool that is served.
+/// A cache that is in use.
 pub struct ServedCache {
     /// The cache, if it can be used.
     pub tier: Option<Arc<TieredStore>>,
     /// Why it cannot.
     pub problem: Option<String>,
     /// What was asked for.
-    pub args: PoolCacheArgs,
+    pub args: TierArgs,
 }
 
 impl ServedCache {
+    /// Time goes on: what the cache knows is saved now and then.
+    pub fn tick(&self) {
+        if let Some(tier) = &self.tier {
+            tell_time(tier);
+            tier.save_changes();
+        }
+    }
+
     /// What there is to be said of it now; `None` if the pool has none.
     pub fn report(&self) -> Option<CacheReport> {
         self.args.cache.as_ref()?;
@@ -78,7 +86,7 @@ pub fn open(
     pool: &Path,
     read_only: bool,
     budgets: Budgets,
-    cache: &PoolCacheArgs,
+    cache: &TierArgs,
     printer: &Printer,
 ) -> Result<Cached> {
     must_exist(pool)?;
@@ -128,7 +136,8 @@ pub fn open(
     Ok(Cached { pool: opened, tier, problem })
 }
 
-fn open_tier(
+/// Open the cache in a folder, for nobody else meanwhile.
+pub fn open_tier(
     folder: &Path,
     slow: Arc<dyn ContainerStore>,
     options: TierOptions,
@@ -146,22 +155,22 @@ pub fn tell_time(tier: &TieredStore) {
     tier.tick(now.map_or(0, |now| now.as_secs()));
 }
 
-/// Make the cache's folder for a new pool, and say where it is, whatever the working folder.
-pub fn prepare(pool: &Path, folder: &Path, group: Option<Group>) -> Result<PathBuf> {
+/// Make the folder of the cache before `slow`, and say where it is, whatever the working folder.
+pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathBuf> {
     let refused = |error| Failure::unusable("use as a cache", folder, error);
     let absolute = |path: &Path| {
         let path = std::path::absolute(path).map_err(refused)?;
         Ok(path.canonicalize().unwrap_or(path))
     };
     let apart = |folder: &Path| {
-        let pool = absolute(pool)?;
-        if !folder.starts_with(&pool) && !pool.starts_with(folder) {
+        let slow = absolute(slow)?;
+        if !folder.starts_with(&slow) && !slow.starts_with(folder) {
             return Ok(());
         }
         Err(Failure::nothing_done(format!(
-            "the cache '{}' and the pool '{}' lie in one another",
+            "the cache '{}' and '{}' lie in one another",
             folder.display(),
-            pool.display()
+            slow.display()
         ))
         .hint("name a folder of its own, on the fast device"))
     };

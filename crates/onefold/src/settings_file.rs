@@ -18,7 +18,7 @@ use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::text_file;
 
-/// The settings file of a pool, in its folder.
+/// The settings file of a pool or an archive, in its folder.
 pub use onefold_pool::SETTINGS_FILE as POOL_FILE;
 /// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
 /// owner's.
@@ -32,6 +32,9 @@ const POOL_KEYS: [&str; 8] = [
     "cache-writes-per-day",
     "cache-endurance",
 ];
+/// What an archive's own file may set: its cache.
+const ARCHIVE_KEYS: [&str; 5] =
+    ["cache", "cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
 /// Those that say how a cache is to be.
 const CACHE_KEYS: [&str; 4] =
     ["cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
@@ -157,11 +160,12 @@ fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Allowed)>> {
     } else if let Some(path) = user_file().filter(|path| path.is_file()) {
         files.push((path, None));
     }
-    if let Ok(Some(pool)) = leaf.try_get_one::<PathBuf>("pool") {
-        let path = pool.join(POOL_FILE);
+    for (folder, keys) in [("pool", POOL_KEYS.as_slice()), ("store", ARCHIVE_KEYS.as_slice())] {
+        let Ok(Some(folder)) = leaf.try_get_one::<PathBuf>(folder) else { continue };
+        let path = folder.join(POOL_FILE);
         // One that is there and cannot be used must not be taken for none.
         if path.symlink_metadata().is_ok() {
-            files.push((path, Some(POOL_KEYS.as_slice())));
+            files.push((path, Some(keys)));
         }
     }
     files.extend(named.map(|path| (path.clone(), None)));

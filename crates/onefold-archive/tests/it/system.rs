@@ -96,7 +96,7 @@ fn describe(at: &Path) -> Vec<String> {
 }
 
 fn archive_at(path: &Path) {
-    Archive::create_at(path, &ArchiveSettings::default(), IDENTITY, None).unwrap();
+    Archive::create_at(path, &ArchiveSettings::default(), IDENTITY, None, None).unwrap();
 }
 
 fn add_at(store: &Path, paths: &[PathBuf], options: &ScanOptions) -> ScanReport {

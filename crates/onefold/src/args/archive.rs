@@ -10,7 +10,7 @@ use onefold_block::ByteSize;
 use onefold_content::Compression;
 use onefold_sim::Ratio;
 
-use super::{AccessArgs, KeepArgs};
+use super::{AccessArgs, KeepArgs, TierArgs};
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
@@ -142,6 +142,9 @@ pub struct ArchiveCreateArgs {
     /// Who may use it.
     #[command(flatten)]
     pub access: AccessArgs,
+    /// The cache before it.
+    #[command(flatten)]
+    pub cache: TierArgs,
 }
 
 /// What opens an encrypted archive.
@@ -265,6 +268,9 @@ pub struct ArchiveListArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
+    /// The cache before it.
+    #[command(flatten)]
+    pub cache: TierArgs,
 }
 
 /// Which version is meant.
@@ -339,6 +345,9 @@ pub struct ArchiveCatArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
+    /// The cache before it.
+    #[command(flatten)]
+    pub cache: TierArgs,
 }
 
 /// `onefold archive restore`
@@ -371,6 +380,9 @@ pub struct ArchiveRestoreArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
+    /// The cache before it.
+    #[command(flatten)]
+    pub cache: TierArgs,
 }
 
 /// `onefold archive mount`
@@ -400,6 +412,9 @@ pub struct ArchiveMountArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
+    /// The cache before it.
+    #[command(flatten)]
+    pub cache: TierArgs,
 }
 
 /// `onefold archive verify`

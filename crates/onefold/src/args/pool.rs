@@ -9,7 +9,7 @@ use onefold_block::ByteSize;
 use onefold_pool::SpaceTarget;
 
 use super::background::{Background, space_target};
-use super::{AccessArgs, MemoryArgs, PoolCacheArgs, StoreArgs};
+use super::{AccessArgs, MemoryArgs, StoreArgs, TierArgs};
 
 /// Make, inspect and check pools.
 #[derive(Debug, Subcommand)]
@@ -65,7 +65,7 @@ pub struct PoolCreateArgs {
     pub memory: MemoryArgs,
     /// What is before it; kept in POOL/onefold.toml as well.
     #[command(flatten)]
-    pub cache: PoolCacheArgs,
+    pub cache: TierArgs,
     /// Who may use it.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -88,7 +88,7 @@ pub struct PoolStatusArgs {
     pub memory: MemoryArgs,
     /// What is before it.
     #[command(flatten)]
-    pub cache: PoolCacheArgs,
+    pub cache: TierArgs,
 }
 
 /// `onefold pool check`

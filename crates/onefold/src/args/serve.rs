@@ -8,8 +8,8 @@ use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
 use super::{
-    AccessArgs, BackgroundArgs, MemoryArgs, MetricsArgs, PoolCacheArgs, RecordArgs, RescueArgs,
-    SnapshotScheduleArgs, StoreArgs,
+    AccessArgs, BackgroundArgs, MemoryArgs, MetricsArgs, RecordArgs, RescueArgs,
+    SnapshotScheduleArgs, StoreArgs, TierArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -87,7 +87,7 @@ pub struct ServeArgs {
     pub snapshots: SnapshotScheduleArgs,
     /// What is before the pool.
     #[command(flatten)]
-    pub cache: PoolCacheArgs,
+    pub cache: TierArgs,
     /// What is written down of the clients' requests.
     #[command(flatten)]
     pub record: RecordArgs,

@@ -1,4 +1,4 @@
-//! The cache on a fast device before a pool: options that several commands share.
+//! The cache on a fast device before a pool or an archive: options that several commands share.
 //! Room: onefold.
 
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use onefold_cache::tier::TierSize;
 /// A fast device before a slow one.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
-pub struct PoolCacheArgs {
+pub struct TierArgs {
     /// Folder on a fast device for what is read often
     ///
-    /// It may fill up, fail or be lost at any time: reads then go to the pool. One folder serves
-    /// one pool.
+    /// It may fill up, fail or be lost at any time: reads then go to what it is before.
+    /// One folder serves one pool or archive.
     #[arg(long, value_name = "FOLDER", env = "ONEFOLD_CACHE", hide_env = true)]
     pub cache: Option<PathBuf>,
-    /// Most that it takes there: a size such as 100G, or a share of the pool such as 20%
+    /// Most that it takes there: a size such as 100G, or a share of what it is before such as 20%
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_SIZE", hide_env = true)]
     #[arg(default_value = "20%", allow_negative_numbers = true)]
     pub cache_size: TierSize,
@@ -31,7 +31,7 @@ pub struct PoolCacheArgs {
     #[arg(long, value_name = "TIMES", env = "ONEFOLD_CACHE_WRITES_PER_DAY", hide_env = true)]
     #[arg(value_parser = parse_times, allow_negative_numbers = true)]
     pub cache_writes_per_day: Option<Thousandths>,
-    /// Bytes that the fast device can take in its life (TBW), such as 600T, for `pool status`
+    /// Bytes that the fast device can take in its life (TBW), such as 600T, to tell how long it lasts
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_ENDURANCE", hide_env = true)]
     pub cache_endurance: Option<ByteSize>,
 }

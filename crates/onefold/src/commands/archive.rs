@@ -8,6 +8,7 @@ use onefold_archive::{Archive, ArchiveError, ArchiveIdentity, LockKind, SecretKi
 use serde::Serialize;
 
 use super::{archive_add, archive_diff, archive_key, archive_prune, archive_read, archive_restore};
+use crate::archive_cache;
 use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs, KeyArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -115,9 +116,11 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     let identity = make_pool::random_identity()?;
     let identity = ArchiveIdentity { uuid: identity.uuid, key: identity.key };
     let secret = archive_key::secret_to_create(args)?;
+    archive_cache::must_be_open(args.cache.cache.as_deref(), secret.is_some())?;
     let key = secret.as_ref().map(archive_key::new_key).transpose()?;
+    let beside = archive_cache::settings_text(args)?;
     store_folder::make(&args.store, args.access.group)?;
-    Archive::create_at(&args.store, &settings, identity, key.as_ref())
+    Archive::create_at(&args.store, &settings, identity, key.as_ref(), beside.as_deref())
         .map_err(|error| failure(&args.store, error))?;
     let at = args.store.display();
     let encrypted = match &secret {

@@ -13,11 +13,13 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use onefold_archive::{BrowseMemory, Browser, LockKind};
 
 use super::archive::{failure, open};
+use crate::archive_cache;
 use crate::args::ArchiveMountArgs;
 use crate::args::Hangup;
 use crate::failure::{Failure, Result};
 use crate::mount::{Damage, Door};
 use crate::output::Printer;
+use crate::pool_cache::ServedCache;
 use crate::serve::child::{self, Child};
 use crate::serve::events::{Event, Events};
 use crate::table::plural;
@@ -32,7 +34,8 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
     let dir = fs::canonicalize(&args.dir).map_err(|error| {
         Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))
     })?;
-    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let cache = archive_cache::before(&mut archive, &args.cache, printer)?;
     let memory = BrowseMemory {
         metadata_bytes: args.metadata_memory.bytes(),
         content_bytes: args.read_memory.bytes(),
@@ -58,7 +61,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
             }
         }
     };
-    let ended = wait(&events);
+    let ended = wait(&events, &cache);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     mounted.end(&dir, printer);
     let code = ended.map_or(0, child::exit_code);
@@ -102,12 +105,13 @@ fn introduce(args: &ArchiveMountArgs, versions: u64, printer: &Printer) {
 }
 
 /// Wait for the end; answers how the command ended, if it did.
-fn wait(events: &Events) -> Option<ExitStatus> {
+fn wait(events: &Events, cache: &ServedCache) -> Option<ExitStatus> {
     loop {
         match events.next() {
             Event::Stop => return None,
             Event::CommandEnded(status) => return Some(status),
-            Event::Reload | Event::ShowStatus | Event::Relieve | Event::Tick => {}
+            Event::Tick => cache.tick(),
+            Event::Reload | Event::ShowStatus | Event::Relieve => {}
         }
     }
 }

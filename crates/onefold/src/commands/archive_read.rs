@@ -18,9 +18,11 @@ use serde::Serialize;
 use super::archive::{failure, open, utc_text};
 use super::archive_add::TotalsJson;
 use super::archive_restore::stored_path;
+use crate::archive_cache;
 use crate::args::{
     ArchiveCatArgs, ArchiveListArgs, ArchiveLsArgs, ArchiveTraceArgs, ArchiveVerifyArgs,
 };
+use crate::cache_view::{CacheJson, cache_table};
 use crate::failure::{Failure, Result};
 use crate::out_file::Listed;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
@@ -38,6 +40,8 @@ struct ListJson {
     container_bytes: u32,
     compression: String,
     versions: Vec<VersionJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<CacheJson>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +55,7 @@ struct VersionJson {
 /// Print the versions.
 pub fn list(args: &ArchiveListArgs, printer: &Printer) -> Result<()> {
     let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let cache = archive_cache::report(&archive, &args.cache);
     if args.json {
         let settings = archive.settings();
         let version = |info: &VersionInfo| VersionJson {
@@ -66,9 +71,15 @@ pub fn list(args: &ArchiveListArgs, printer: &Printer) -> Result<()> {
             container_bytes: settings.container_bytes,
             compression: settings.compression.to_string(),
             versions: archive.versions().map(version).collect(),
+            cache: cache.as_ref().map(CacheJson::from),
         });
     }
-    printer.data(&list_text(&archive))
+    let mut text = list_text(&archive);
+    if let Some(cache) = &cache {
+        text.push('\n');
+        text.extend(cache_table(cache).lines(0).into_iter().map(|line| line + "\n"));
+    }
+    printer.data(&text)
 }
 
 fn list_text(archive: &Archive) -> String {
@@ -223,7 +234,8 @@ pub fn goes_on(written: std::io::Result<()>) -> Result<bool> {
 /// Write a file's content to stdout.
 pub fn cat(args: &ArchiveCatArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
-    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let _cache = archive_cache::before(&mut archive, &args.cache, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let entry = version.find(&stored_path(args.path.as_bytes())).map_err(refused)?;
     if !entry.kind.has_content() {

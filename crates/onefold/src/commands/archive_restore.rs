@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::archive::{failure, open};
 use super::archive_add::ProblemJson;
+use crate::archive_cache;
 use crate::args::ArchiveRestoreArgs;
 use crate::failure::Result;
 use crate::interrupt;
@@ -21,7 +22,8 @@ use crate::table::plural;
 /// Restore.
 pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
     let refused = |error| failure(&args.store, error);
-    let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
+    let _cache = archive_cache::before(&mut archive, &args.cache, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| stored_path(path.as_bytes())).collect();
     let options = RestoreOptions {

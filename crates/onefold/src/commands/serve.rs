@@ -455,10 +455,7 @@ fn wait(
             },
             Event::Relieve => tell_once(pool.relieve(), &mut told),
             Event::Tick => {
-                if let Some(tier) = &cache.tier {
-                    pool_cache::tell_time(tier);
-                    tier.save_changes();
-                }
+                cache.tick();
                 tell_once(pool.maintain(), &mut told);
                 exports.end_abandoned_recordings();
                 if let Some(schedule) = &mut schedule {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod archive_cache;
 mod array;
 mod bounds;
 mod changed_since;

@@ -1,0 +1,73 @@
+//! An archive's containers with copies on a fast device.
+//! Room: onefold.
+//! Whatever is wrong with the fast device is a warning, and the archive is read without it.
+//! An encrypted archive has none: its containers are read in the open, and would lie there so.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use onefold_archive::Archive;
+use onefold_block::ContainerStore;
+use onefold_cache::tier::TierOptions;
+
+use crate::args::{ArchiveCreateArgs, Thousandths, TierArgs};
+use crate::failure::{Failure, Result};
+use crate::make_pool;
+use crate::output::Printer;
+use crate::pool_cache::{CacheReport, ServedCache, open_tier, tell_time};
+
+/// Refuse a cache before an encrypted archive.
+pub fn must_be_open(cache: Option<&Path>, is_encrypted: bool) -> Result<()> {
+    match cache.filter(|_| is_encrypted) {
+        None => Ok(()),
+        Some(_) => Err(Failure::nothing_done("an encrypted archive has no cache")
+            .hint("what is kept there would not be encrypted; leave out --cache")),
+    }
+}
+
+/// What an archive's own settings file is to say, if anything; the cache's folder is made.
+pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
+    // What is there already must be refused before its cache is touched.
+    if args.cache.cache.is_none() || Archive::exists_at(&args.store) {
+        return Ok(None);
+    }
+    let cache = make_pool::cache_settings(&args.store, &args.cache, args.access)?;
+    Ok(Some(format!(
+        "# The cache of this archive, as it was made. Flags, the environment and --config overrule \
+         it.\n{cache}"
+    )))
+}
+
+/// Read an archive through its cache, if it has one.
+pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Result<ServedCache> {
+    must_be_open(args.cache.as_deref(), archive.is_encrypted())?;
+    let mut cache = ServedCache { tier: None, problem: None, args: args.clone() };
+    let Some(folder) = &args.cache else { return Ok(cache) };
+    let options = TierOptions {
+        owner: archive.identity().uuid,
+        policy: args.cache_policy.clone(),
+        size: args.cache_size,
+        container_bytes: archive.settings().container_bytes,
+        writes_per_day: args.cache_writes_per_day.map(|Thousandths(times)| times),
+    };
+    archive.read_through(|slow| match open_tier(folder, Arc::clone(&slow), options) {
+        Ok(tier) => {
+            let tier = Arc::new(tier);
+            tell_time(&tier);
+            cache.tier = Some(Arc::clone(&tier));
+            tier as Arc<dyn ContainerStore>
+        }
+        Err(error) => {
+            printer.warning(&format!("the archive is read without its cache: {error}"));
+            cache.problem = Some(error.to_string());
+            slow
+        }
+    });
+    Ok(cache)
+}
+
+/// What the cache of an archive told last; `None` if it has none.
+pub fn report(archive: &Archive, args: &TierArgs) -> Option<CacheReport> {
+    let folder = args.cache.as_deref()?;
+    Some(CacheReport::saved(folder, args.cache_endurance, &archive.identity().uuid))
+}
