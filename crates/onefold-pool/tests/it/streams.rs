@@ -1,5 +1,7 @@
 //! Snapshots as streams between pools: what arrives is what was sent, or nothing, by name.
 
+use std::io::Read;
+
 use onefold_block::{BlockDevice, ByteSize, CrashMode, SimFolder, SplitMix64};
 use onefold_pool::stream::{ReceiveError, Receiver, StreamError, StreamReader, receiving_bytes};
 use onefold_pool::{Pool, PoolError, SnapshotOptions};
@@ -19,8 +21,9 @@ fn stream(pool: &Pool, name: &str, base: Option<&str>) -> Vec<u8> {
     out
 }
 
+/// Why nothing was received.
 #[derive(Debug)]
-enum Refused {
+pub enum Refused {
     Stream(StreamError),
     Receive(#[expect(dead_code, reason = "shown where a test fails")] ReceiveError),
     Pool(PoolError),
@@ -45,9 +48,13 @@ impl From<PoolError> for Refused {
     }
 }
 
-/// Receive a stream as `main@` and the snapshot's own name, as the command does.
 fn receive(pool: &Pool, bytes: &[u8]) -> Result<(), Refused> {
-    let mut reader = StreamReader::open(bytes)?;
+    receive_from(pool, bytes)
+}
+
+/// Receive a stream as `main@` and the snapshot's own name, as the command does.
+pub fn receive_from(pool: &Pool, input: impl Read) -> Result<(), Refused> {
+    let mut reader = StreamReader::open(input)?;
     let header = reader.header().clone();
     let own = header.name.split_once('@').unwrap().1;
     let to = "main.incomplete";
@@ -91,7 +98,8 @@ fn receive(pool: &Pool, bytes: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn bytes_of(pool: &Pool, name: &str) -> Vec<u8> {
+/// All of a volume or snapshot.
+pub fn bytes_of(pool: &Pool, name: &str) -> Vec<u8> {
     let volume = pool.volume(name).unwrap();
     let mut bytes = vec![0; volume.size_bytes() as usize];
     volume.read_at(0, &mut bytes).unwrap();
@@ -114,7 +122,8 @@ fn change(pool: &Pool, random: &mut SplitMix64, size: &mut u64) {
     }
 }
 
-fn other_pool() -> (SimFolder, Pool) {
+/// A pool of another identity.
+pub fn other_pool() -> (SimFolder, Pool) {
     let folder = SimFolder::new();
     let other = onefold_pool::PoolIdentity { uuid: [9; 16], key: [8; 32] };
     Pool::create(&folder, &small(), other).unwrap();
