@@ -191,6 +191,28 @@ fn a_server_that_may_not_have_more_batches_on_their_way_is_stopped_by_that() {
 }
 
 #[test]
+fn nothing_is_idle_that_could_work_while_requests_wait() {
+    // One part is short of each kind in turn, and requests always wait: it is never idle for
+    // longer than it takes them to get there.
+    for (preset, short, name) in [
+        ("software", "cpu.cores_per_socket=1", "cores"),
+        ("software", "ssd.write_gb_per_s=0.01", "data drives"),
+        ("software", "nic.gb_per_s=0.5", "nic in"),
+        ("software", "memory.gb_per_s_per_socket=1", "memory"),
+        ("cidr", "engine.hash_units=2", "hash units"),
+        ("cidr", "engine.compress_units=1", "compression units"),
+        ("cidr", "link.lanes=1", "engine link in"),
+        ("fidr", "table.engine_lookups_per_s=100000", "index engine"),
+        ("fidr", "table_ssd.reads_per_s=2000", "table drives"),
+    ] {
+        let settings = ["workload.requests=20000", "schedule.long_term=off", short];
+        let report = run(preset, &settings);
+        let row = report.resources.iter().find(|row| row.name == name).unwrap();
+        assert!(row.utilisation > 0.99, "{preset} {short}: {row:?}");
+    }
+}
+
+#[test]
 fn engines_take_turns_where_nobody_looks_which_is_free() {
     let blind = |count: &str| {
         let settings = ["workload.requests=60000", "link.generation=4", "cpu.sockets=8"];

@@ -45,6 +45,18 @@ fn what_is_stored_does_not_depend_on_who_predicts_schedules_or_batches() {
             }
         }
     }
+    // Boards with other mixes of units, and of fewer.
+    for [hash, compress, decompress] in [[1, 37, 11], [53, 1, 11], [53, 37, 1], [2, 2, 2]] {
+        let settings = [
+            format!("engine.hash_units={hash}"),
+            format!("engine.compress_units={compress}"),
+            format!("engine.decompress_units={decompress}"),
+            "workload.outstanding=500".into(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let report = run("cidr", &[&SMALL[..], &settings].concat());
+        digests.push((report.stored_digest, report.bytes_of_all.stored));
+    }
     let software = run("software", &[&SMALL[..], &["workload.outstanding=500"]].concat());
     digests.push((software.stored_digest, software.bytes_of_all.stored));
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:x?}");

@@ -280,3 +280,82 @@ fn a_trace_that_cannot_be_replayed_is_refused_by_name() {
     assert_eq!((counted.writes, counted.reads, counted.trims), (3, 1, 1));
     assert!(counted.chunks_trimmed > 4000, "{counted:?}");
 }
+
+#[test]
+fn every_byte_is_counted_on_every_link_and_in_memory() {
+    const CHUNK: u64 = 32_768;
+    const DIGEST: f64 = 32.0;
+    // Whole chunks, known contents of which many come again, and reads of what was written.
+    let mut random = SplitMix64::new(11);
+    let trace: Vec<Request> = (0..1500)
+        .map(|number| {
+            let (at, chunks) = (random.below(400), 1 + random.below(3));
+            let content = (random.below(3) > 0).then(|| random.below(5000));
+            let op = if number > 500 && random.below(3) == 0 { Op::Read } else { Op::Write };
+            let content = content.filter(|_| op == Op::Write);
+            request(number * 1000, op, at * CHUNK, chunks * CHUNK, content)
+        })
+        .collect();
+    for (preset, predictor) in [("software", "none"), ("cidr", "none"), ("cidr", "all-unique")] {
+        let predictor = format!("predictor.kind={predictor}");
+        let server = with(preset, &[&predictor, "schedule.long_term=off"]);
+        let report = replayed(&server, &trace);
+        // All that came was answered, and nothing else was on its way.
+        let bytes = report.bytes_of_all;
+        assert_eq!(report.bytes, bytes, "{preset}");
+        let client = (bytes.client_in + bytes.client_out) as f64;
+        let (written, read) = (bytes.client_in as f64, bytes.client_out as f64);
+        let (stored, unique) = (bytes.stored as f64, (bytes.compressed_away + bytes.stored) as f64);
+        let fetched = report.drive_bytes_per_client_byte * client - stored;
+        assert!(fetched > 0.0 && fetched < read, "{preset}: {fetched} of {read}");
+        // Chunks that are compressed ahead go to the engine once, and in vain if they are not new.
+        let ahead = predictor.ends_with("all-unique");
+        let to_engine = written + if ahead { 0.0 } else { unique } + fetched;
+        let in_vain = bytes.compressed_in_vain as f64;
+        assert_eq!(in_vain > 0.0, ahead && preset == "cidr", "{preset} {predictor}");
+        let from_engine = written / CHUNK as f64 * DIGEST + stored + read;
+        let index = written / CHUNK as f64 * 4096.0;
+        let moved = |name: &str| {
+            let row = report.memory_by_cause.iter().find(|row| row.name == name);
+            row.map_or(0.0, |row| row.amount * client)
+        };
+        let mut expected =
+            vec![("nic", written + read), ("ssd", stored + fetched), ("index", index)];
+        if preset == "software" {
+            expected.extend([("hash", written), ("compress", unique + stored)]);
+            expected.extend([("decompress", read + fetched), ("engine", 0.0)]);
+        } else {
+            expected.extend([("hash", 0.0), ("compress", 0.0), ("decompress", 0.0)]);
+            // What was compressed in vain comes back, too: its size is not in the report.
+            if !ahead {
+                expected.push(("engine", to_engine + from_engine));
+            }
+        }
+        for (name, bytes) in &expected {
+            assert!((moved(name) - bytes).abs() < 0.5, "{preset} {name}: {} {bytes}", moved(name));
+        }
+        let all: f64 = report.memory_by_cause.iter().map(|row| row.amount).sum();
+        let named: f64 = expected.iter().map(|(_, bytes)| bytes).sum();
+        let engine = if ahead { moved("engine") } else { 0.0 };
+        assert!((all * client - named - engine).abs() < 0.5, "{preset}: a cause is not named");
+        // On a link bytes are busy time at its rate; each transfer ends at the next nanosecond.
+        let passed = |name: &str, rate: f64| {
+            let row = report.resources.iter().find(|row| row.name == name).unwrap();
+            row.utilisation * report.seconds * rate
+        };
+        let card = server.nic.gb_per_s * f64::from(server.nic.count) * 1e9;
+        let link = server.link.bytes_per_s();
+        let mut links = vec![("nic in", written, card), ("nic out", read, card)];
+        if preset == "cidr" {
+            links.push(("engine link in", to_engine, link));
+            let out = if ahead { moved("engine") - to_engine } else { from_engine };
+            links.push(("engine link out", out, link));
+        }
+        for (name, bytes, rate) in links {
+            let more = passed(name, rate) - bytes;
+            // Fewer transfers than chunks.
+            let rounding = rate / 1e9 * 4500.0;
+            assert!(more > -1.0 && more < rounding, "{preset} {name}: {more} beyond {bytes}");
+        }
+    }
+}
