@@ -13,11 +13,11 @@ use onefold_cache::tier::TierSize;
 pub struct TierArgs {
     /// Folder on a fast device for what is read often
     ///
-    /// It may fill up, fail or be lost at any time: reads then go to what it is before.
+    /// It may fill up, fail or be lost at any time: reads then go to the store behind it.
     /// One folder serves one pool or archive.
     #[arg(long, value_name = "FOLDER", env = "ONEFOLD_CACHE", hide_env = true)]
     pub cache: Option<PathBuf>,
-    /// Most that it takes there: a size such as 100G, or a share of what it is before such as 20%
+    /// Most that it takes there: a size such as 100G, or a share of the store such as 20%
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_SIZE", hide_env = true)]
     #[arg(default_value = "20%", allow_negative_numbers = true)]
     pub cache_size: TierSize,
