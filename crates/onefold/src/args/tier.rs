@@ -31,7 +31,7 @@ pub struct TierArgs {
     #[arg(long, value_name = "TIMES", env = "ONEFOLD_CACHE_WRITES_PER_DAY", hide_env = true)]
     #[arg(value_parser = parse_times, allow_negative_numbers = true)]
     pub cache_writes_per_day: Option<Thousandths>,
-    /// Bytes that the fast device can take in its life (TBW), such as 600T, to tell how long it lasts
+    /// Bytes that the fast device can take in its life (TBW), such as 600T, to tell its years
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_ENDURANCE", hide_env = true)]
     pub cache_endurance: Option<ByteSize>,
 }
