@@ -166,9 +166,12 @@ fn a_pipe_that_breaks_anywhere_either_way_leaves_what_a_resumed_sender_goes_on_w
     let (from, old, new) = sender();
     let state = (&old[..], &new[..]);
     let cuts = |answered: bool, step: usize| {
-        (0..20).map(move |n| n * step).map(move |n| match answered {
-            true => Cut { answered: Some(n), ..Cut::default() },
-            false => Cut { sent: Some(n), ..Cut::default() },
+        (0..20).map(move |n| n * step).map(move |n| {
+            if answered {
+                Cut { answered: Some(n), ..Cut::default() }
+            } else {
+                Cut { sent: Some(n), ..Cut::default() }
+            }
         })
     };
     let (mut went_on, mut whole) = (0, 0);

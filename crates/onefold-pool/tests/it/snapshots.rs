@@ -666,9 +666,9 @@ fn after_a_snapshot_that_could_not_be_made_nothing_is_shared_with_it() {
         given_up += 1;
         let volume = pool.volume("main").unwrap();
         for round in 0..3 {
-            for at in 500..540 {
-                now[at] = 1000 * (round + 1) + at as u64;
-                volume.write_at((at * CHUNK) as u64, &bytes(now[at]), false).unwrap();
+            for (at, content) in now.iter_mut().enumerate().skip(500).take(40) {
+                *content = 1000 * (round + 1) + at as u64;
+                volume.write_at((at * CHUNK) as u64, &bytes(*content), false).unwrap();
             }
             // Each comes with a checkpoint.
             pool.create_volume(&format!("other{round}"), ByteSize(1 << 20)).unwrap();
