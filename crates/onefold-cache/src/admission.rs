@@ -4,6 +4,7 @@
 pub mod always;
 pub mod chosen;
 pub mod dynamic_random;
+pub mod faded_lfu;
 pub mod larc;
 pub mod lazy_lfu;
 pub mod plc;

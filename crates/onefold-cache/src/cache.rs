@@ -39,6 +39,8 @@ pub struct Cache<E, A> {
     capacity: u64,
     counters: Counters,
     evicted: Vec<u64>,
+    /// Objects that moved from memory to the fast device, for one request.
+    promoted: Vec<u64>,
 }
 
 impl<E: Eviction, A: Admission> Cache<E, A> {
@@ -46,8 +48,8 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
     pub fn new(name: &'static str, capacity: Capacity, eviction: E, admission: A) -> Self {
         let objects = Objects::new(capacity.objects);
         let counters = Counters::default();
-        let (capacity, evicted) = (capacity.bytes, Vec::new());
-        Self { name, objects, eviction, admission, capacity, counters, evicted }
+        let (capacity, evicted, promoted) = (capacity.bytes, Vec::new(), Vec::new());
+        Self { name, objects, eviction, admission, capacity, counters, evicted, promoted }
     }
 
     #[inline]
@@ -66,14 +68,21 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
 
     fn miss(&mut self, mut incoming: Incoming) -> Outcome {
         self.evicted.clear();
+        self.promoted.clear();
         let size = u64::from(incoming.size);
         let room = self.capacity.checked_sub(size);
         incoming.full = room.is_none_or(|room| self.objects.bytes() > room);
         let wanted = self.admission.miss(&mut incoming);
         let (Some(room), true) = (room, wanted) else { return Outcome::PASSED };
         self.eviction.prepare(&mut self.objects, &incoming);
-        while self.objects.bytes() > room {
-            let Some(victim) = self.eviction.victim(&mut self.objects, &incoming) else {
+        loop {
+            let judge = &mut self.admission;
+            self.eviction.settle(&mut self.objects, &incoming, judge);
+            if self.objects.bytes() <= room && !self.eviction.is_over(&incoming) {
+                break;
+            }
+            let victim = self.eviction.victim_by(&mut self.objects, &incoming, judge);
+            let Some(victim) = victim else {
                 return self.promotion();
             };
             if !self.admission.replaces(&incoming, self.objects.key(victim)) {
@@ -84,7 +93,6 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
         }
         let id = self.objects.add(incoming.key, incoming.hash, incoming.size);
         let place = self.eviction.insert(&mut self.objects, id, &incoming);
-        self.admission.written(&incoming);
         let promoted = self.promotion();
         if place == Place::Flash { self.write(id) } else { promoted }
     }
@@ -103,6 +111,7 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
     }
 
     fn write(&mut self, id: Id) -> Outcome {
+        self.admission.written(self.objects.size(id));
         self.counters.writes += 1;
         self.counters.written_bytes += u64::from(self.objects.size(id));
         Outcome::written(id)
@@ -111,6 +120,7 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
     fn promotion(&mut self) -> Outcome {
         let mut outcome = Outcome::PASSED;
         while let Some(id) = self.eviction.promoted() {
+            self.promoted.push(self.objects.key(id));
             outcome = self.write(id);
         }
         outcome
@@ -138,12 +148,13 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
 impl<E: Eviction + Send, A: Admission + Send> Policy for Cache<E, A> {
     fn access(&mut self, key: u64, size: u32) -> Decision<'_> {
         self.evicted.clear();
+        self.promoted.clear();
         let outcome = self.step(key, hash_of(key), size);
         let written = outcome.slot().map(|slot| self.objects.key(slot));
         Decision {
             hit: outcome.is_hit(),
             admit: written == Some(key),
-            promoted: written.filter(|&other| other != key),
+            promoted: &self.promoted,
             evicted: &self.evicted,
         }
     }

@@ -74,6 +74,19 @@ impl<T: Entry> Counts<T> {
         &mut page[key as usize % PAGE]
     }
 
+    /// Changes every number there is; what becomes nothing gives its memory back.
+    pub fn change_all(&mut self, mut change: impl FnMut(&mut T)) {
+        for page in &mut self.pages {
+            let numbers = page.iter_mut().flat_map(|page| page.iter_mut());
+            numbers.for_each(&mut change);
+            if page.as_ref().is_some_and(|page| page.iter().all(|value| *value == T::default())) {
+                *page = None;
+            }
+        }
+        self.others.values_mut().for_each(&mut change);
+        self.others.retain(|_, value| *value != T::default());
+    }
+
     /// Asks for the number of a key.
     #[inline]
     pub fn prefetch(&self, key: u64) {

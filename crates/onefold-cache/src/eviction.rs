@@ -4,6 +4,7 @@
 pub mod arc;
 pub mod clock;
 pub mod fifo;
+pub mod flashield;
 pub mod lfu;
 pub mod lirs;
 pub mod lru;
@@ -12,5 +13,6 @@ pub mod plc_clock;
 pub mod s3_fifo;
 pub mod score_queue;
 pub mod sieve;
+pub mod staged;
 pub mod two_q;
 pub mod w_tiny_lfu;

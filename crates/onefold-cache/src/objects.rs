@@ -260,6 +260,24 @@ impl Objects {
         }
     }
 
+    /// Moves a node of a list to its front.
+    pub fn move_to_front(&mut self, list: &mut List, id: Id) {
+        if list.front == id {
+            return;
+        }
+        self.unlink(list, id);
+        let size = u64::from(self.nodes[id as usize].size);
+        self.nodes[id as usize].before = NONE;
+        self.nodes[id as usize].after = list.front;
+        match list.front {
+            NONE => list.back = id,
+            front => self.nodes[front as usize].before = id,
+        }
+        list.front = id;
+        list.bytes += size;
+        list.len += 1;
+    }
+
     /// The neighbour of a node towards the back.
     #[inline]
     pub fn after(&self, id: Id) -> Option<Id> {

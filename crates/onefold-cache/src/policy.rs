@@ -69,6 +69,28 @@ pub trait Eviction {
     /// with at least one object cached.
     fn victim(&mut self, objects: &mut Objects, incoming: &Incoming) -> Option<Id>;
 
+    /// [`Eviction::victim`] for a policy that leaves it to admission what objects are worth.
+    fn victim_by(
+        &mut self,
+        objects: &mut Objects,
+        incoming: &Incoming,
+        judge: &mut dyn Judge,
+    ) -> Option<Id> {
+        let _ = judge;
+        self.victim(objects, incoming)
+    }
+
+    /// Moves what may move without anybody going, before the first question for a victim.
+    fn settle(&mut self, objects: &mut Objects, incoming: &Incoming, judge: &mut dyn Judge) {
+        let _ = (objects, incoming, judge);
+    }
+
+    /// Whether somebody has to go for this newcomer although all of it would fit.
+    fn is_over(&self, incoming: &Incoming) -> bool {
+        let _ = incoming;
+        false
+    }
+
     /// Admission preferred the victim to the newcomer.
     fn kept(&mut self, objects: &mut Objects, id: Id) {
         let _ = (objects, id);
@@ -138,14 +160,26 @@ pub trait Admission {
         true
     }
 
+    /// See [`Judge::worth`].
+    fn worth(&mut self, key: u64) -> i64 {
+        let _ = key;
+        0
+    }
+
+    /// See [`Judge::pays`].
+    fn pays(&mut self, newcomer: u64, size: u32, victim: Option<u64>) -> bool {
+        let _ = (newcomer, size, victim);
+        true
+    }
+
     /// An object left the cache for a newcomer. `word` is the eviction policy's.
     fn evicted(&mut self, key: u64, word: u32) {
         let _ = (key, word);
     }
 
-    /// An object was written.
-    fn written(&mut self, incoming: &Incoming) {
-        let _ = incoming;
+    /// An object of so many bytes was written.
+    fn written(&mut self, size: u32) {
+        let _ = size;
     }
 
     /// How many files use a container.
@@ -179,6 +213,26 @@ pub trait Admission {
     }
 }
 
+/// What an eviction policy may ask of admission.
+pub trait Judge {
+    /// What a cached object is worth keeping: of two the one with less goes first.
+    fn worth(&mut self, key: u64) -> i64;
+
+    /// Whether a newcomer of `size` bytes is worth its write, in place of the victim or into free
+    /// room.
+    fn pays(&mut self, newcomer: u64, size: u32, victim: Option<u64>) -> bool;
+}
+
+impl<A: Admission> Judge for A {
+    fn worth(&mut self, key: u64) -> i64 {
+        Admission::worth(self, key)
+    }
+
+    fn pays(&mut self, newcomer: u64, size: u32, victim: Option<u64>) -> bool {
+        Admission::pays(self, newcomer, size, victim)
+    }
+}
+
 /// What to do about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
@@ -186,8 +240,8 @@ pub struct Decision<'a> {
     pub hit: bool,
     /// Write the object to the cache, after removing `evicted`.
     pub admit: bool,
-    /// Another object that has been held in memory and has to be written now.
-    pub promoted: Option<u64>,
+    /// Other objects that have been held in memory and have to be written now.
+    pub promoted: &'a [u64],
     /// Objects that left the cache to make room.
     pub evicted: &'a [u64],
 }
@@ -202,7 +256,8 @@ impl Outcome {
     /// Read from below, nothing written.
     pub const PASSED: Self = Self(u32::MAX - 1);
 
-    /// Read from below, and a slot of the cache written.
+    /// Read from below, and a slot of the cache written; the last one, where objects of different
+    /// sizes let several be written.
     pub const fn written(slot: u32) -> Self {
         Self(slot)
     }

@@ -95,12 +95,18 @@ pub const POLICIES: &[PolicyEntry] = &[
         build::lazy_lfu,
         "LFU by counts of all; a newcomer has to exceed m * min + d"
     ),
+    row!(
+        "flashield",
+        FlashieldSettings,
+        build::flashield,
+        "CLOCK; written once it was read often enough in memory"
+    ),
     row!("plc", PlcSettings, build::plc, "PLC-Cache: popularity filter, delay, comparison"),
     row!(
         "toll",
         TollSettings,
         build::toll,
-        "our own: fading counts, a newcomer has to be surely better, within a budget of writes"
+        "our own: a write has to buy hits, by a forecast that learns, and keeps to a budget"
     ),
     row!("belady", BeladySettings, build::belady, "the last to be asked for goes first", true),
     row!("static", NoSettings, build::best_static, "the best set that never changes", true),

@@ -23,6 +23,7 @@ pub mod trace;
 
 mod elementary;
 
+pub use elementary::{exp, ln};
 pub use histogram::Histogram;
 pub use pipe::{Load, Pipe, Served, Stations};
 pub use queue::EventQueue;

@@ -53,7 +53,8 @@ pub fn cache_table(report: &CacheReport) -> Table {
         table.row(["last day", &size(tier.written_last_day), &budget]);
     }
     if tier.index_bytes > 0 {
-        let memory = format!("index; policy {}", size(tier.policy_bytes));
+        let [policy, waiting] = [tier.policy_bytes, tier.waiting_bytes].map(size);
+        let memory = format!("index; policy {policy}; extents not judged yet {waiting}");
         table.row(["memory", &size(tier.index_bytes), &memory]);
     }
     if totals.bad_copies + totals.failed_writes + totals.torn_segments > 0 {

@@ -102,8 +102,8 @@ impl Admission for DynamicRandom {
         self.draw()
     }
 
-    fn written(&mut self, incoming: &Incoming) {
-        self.numbers[WRITTEN] += u64::from(incoming.size);
+    fn written(&mut self, size: u32) {
+        self.numbers[WRITTEN] += u64::from(size);
     }
 
     fn parts(&mut self) -> Parts<'_> {

@@ -2,13 +2,14 @@
 //! Room: onefold-cache.
 
 use super::{
-    BeladySettings, ClockSettings, DynamicRandomSettings, LazyLfuSettings, LirsSettings,
-    PlcSettings, RejectFirstSettings, S3FifoSettings, Setting, TollSettings, TwoQSettings,
-    WTinyLfuSettings,
+    BeladySettings, ClockSettings, DynamicRandomSettings, FlashieldSettings, LazyLfuSettings,
+    LirsSettings, PlcSettings, RejectFirstSettings, S3FifoSettings, Setting, TollSettings,
+    TwoQSettings, WTinyLfuSettings,
 };
 use crate::admission::always::Always;
 use crate::admission::chosen::Chosen;
 use crate::admission::dynamic_random::{DynamicRandom, DynamicRandomRules};
+use crate::admission::faded_lfu::FadedLfu;
 use crate::admission::larc::Larc;
 use crate::admission::lazy_lfu::LazyLfu;
 use crate::admission::plc::{FilterRules, PlcFilter};
@@ -18,6 +19,7 @@ use crate::cache::Cache;
 use crate::eviction::arc::Arc;
 use crate::eviction::clock::Clock;
 use crate::eviction::fifo::Fifo;
+use crate::eviction::flashield::Flashield;
 use crate::eviction::lfu::Lfu;
 use crate::eviction::lirs::Lirs;
 use crate::eviction::lru::Lru;
@@ -26,8 +28,10 @@ use crate::eviction::plc_clock::{ClockRules, PlcClock};
 use crate::eviction::s3_fifo::{S3Fifo, S3FifoRules};
 use crate::eviction::score_queue::ScoreQueue;
 use crate::eviction::sieve::Sieve;
+use crate::eviction::staged::Staged;
 use crate::eviction::two_q::TwoQ;
 use crate::eviction::w_tiny_lfu::{WTinyLfu, WTinyLfuRules};
+use crate::forecast::ForecastRules;
 use crate::options::{NoSettings, OptionError};
 use crate::policy::{Admission, Eviction, Policy};
 use crate::trace::Future;
@@ -123,7 +127,12 @@ pub fn dynamic_random(
 }
 
 pub fn lazy_lfu(name: &'static str, settings: LazyLfuSettings, setting: Setting<'_>) -> Made {
-    cache(name, setting, Lfu::default(), LazyLfu::new(settings.m, settings.d))
+    let LazyLfuSettings { m, d, half_life } = settings;
+    if half_life > 0.0 {
+        let faded = FadedLfu::new(setting.capacity, m, d, half_life);
+        return cache(name, setting, ScoreQueue::default(), faded);
+    }
+    cache(name, setting, Lfu::default(), LazyLfu::new(m, d))
 }
 
 pub fn plc(name: &'static str, settings: PlcSettings, setting: Setting<'_>) -> Made {
@@ -154,18 +163,32 @@ pub fn best_static(name: &'static str, _: NoSettings, setting: Setting<'_>) -> M
     cache(name, setting, Fifo::default(), chosen)
 }
 
+pub fn flashield(name: &'static str, settings: FlashieldSettings, setting: Setting<'_>) -> Made {
+    let flashield = Flashield::new(setting.capacity, settings.memory, settings.reads);
+    cache(name, setting, flashield, Always)
+}
+
 pub fn toll(name: &'static str, settings: TollSettings, setting: Setting<'_>) -> Made {
+    let capacity = setting.capacity;
+    let objects = capacity.objects.max(1) as f64;
+    let stage = (capacity.bytes as f64 * settings.memory) as u64;
+    let stage = stage.min(u64::from(settings.memory_mib) << 20);
     let rules = TollRules {
+        hits: settings.hits,
         fills: settings.fills,
         period: settings.period,
         purse: settings.purse,
-        half_life: settings.half_life,
-        price: settings.price,
         steep: settings.steep,
-        first: settings.first,
-        window: settings.window,
-        sigma: settings.sigma,
-        jump: settings.jump,
+        stage_bytes: stage,
+        forecast: ForecastRules {
+            slow: settings.slow * objects,
+            fast: settings.fast * objects,
+            horizon: settings.horizon * objects,
+            floor: settings.floor * objects,
+            doubt: settings.doubt,
+            believe: settings.believe,
+        },
     };
-    cache(name, setting, ScoreQueue::default(), Toll::new(setting.capacity, rules))
+    let staged = Staged::new(capacity, stage, settings.look as usize);
+    cache(name, setting, staged, Toll::new(capacity, rules))
 }

@@ -91,32 +91,52 @@ settings! {
         m: f64 = 1.0, 0.0 => 1_000.0;
         /// what is added to that
         d: u32 = 4, 0 => 1_000_000;
+        /// requests per object that fits after which counts have halved; 0 never
+        half_life: f64 = 0.0, 0.0 => 1_000_000_000.0;
+    }
+}
+
+settings! {
+    /// Settings of the Flashield-like policy.
+    pub struct FlashieldSettings {
+        /// share of the capacity that lies in memory
+        memory: f64 = 0.05, 0.0001 => 0.9;
+        /// further reads in memory that are worth a write
+        reads: u32 = 1, 1 => 1_000_000;
     }
 }
 
 settings! {
     /// Settings of Toll.
     pub struct TollSettings {
-        /// cache fills to write per period: the budget
-        fills: f64 = 2.0, 0.0 => 1_000_000.0;
+        /// hits within the horizon that a write has to buy
+        hits: f64 = 1.0, 0.0 => 1_000_000.0;
+        /// cache fills to write per period; 0: no budget, as many as buy enough
+        fills: f64 = 0.0, 0.0 => 1_000_000.0;
         /// requests of a period, per object that fits
         period: f64 = 160.0, 1.0 => 1_000_000_000.0;
         /// cache fills of the budget that may be spent at once
-        purse: f64 = 1.7, 0.01 => 1_000.0;
-        /// requests per object that fits after which a count has halved; 0 never
-        half_life: f64 = 80.0, 0.0 => 1_000_000_000.0;
-        /// standard deviations that a newcomer has to be ahead, scaled by the budget
-        price: f64 = 0.55, 0.0 => 100.0;
+        purse: f64 = 1.1, 0.01 => 1_000.0;
         /// how often the price doubles until the purse is empty
-        steep: f64 = 1.75, 0.0 => 16.0;
-        /// requests that a container needs for free room
-        first: f64 = 1.0, 0.0 => 1_000.0;
-        /// requests of a window of the hit rate, per object that fits; 0: drift is not watched
-        window: f64 = 1.0, 0.0 => 1_000.0;
-        /// standard deviations by which a window's hit rate is low
-        sigma: f64 = 2.0, 0.0 => 100.0;
-        /// half-lives that counts fade at once if the hit rate falls to nothing
-        jump: f64 = 8.0, 0.0 => 100.0;
+        steep: f64 = 3.0, 0.0 => 30.0;
+        /// share of the capacity that lies in memory, where newcomers wait; 0: none
+        memory: f64 = 0.05, 0.0 => 0.9;
+        /// MiB that lie in memory at most
+        memory_mib: u32 = 64, 1 => 1_048_576;
+        /// requests per object that fits after which a slow count has halved
+        slow: f64 = 20.0, 0.1 => 1_000_000.0;
+        /// requests per object that fits after which a fast count has halved
+        fast: f64 = 1.25, 0.01 => 1_000_000.0;
+        /// requests per object that fits for which a forecast is
+        horizon: f64 = 4.0, 0.01 => 1_000_000.0;
+        /// requests per object that fits that count as seen before the first one
+        floor: f64 = 2.0, 0.0001 => 1_000_000.0;
+        /// requests that outweigh what a forecast begins with
+        doubt: f64 = 2.0, 0.0001 => 1_000_000.0;
+        /// share of a change that is believed before anything was learnt
+        believe: f64 = 0.1, 0.0 => 1.0;
+        /// objects that are looked at for one to go
+        look: u32 = 32, 1 => 1_000;
     }
 }
 

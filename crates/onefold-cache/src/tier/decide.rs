@@ -224,12 +224,12 @@ impl Decider {
             self.policy.set_references(key, references);
         }
         let decision = self.policy.access(key, extent.flash_bytes());
-        let (hit, admit, promoted) = (decision.hit, decision.admit, decision.promoted);
-        let evicted = decision.evicted.to_vec();
+        let (hit, admit) = (decision.hit, decision.admit);
+        let (promoted, evicted) = (decision.promoted.to_vec(), decision.evicted.to_vec());
         for gone in evicted {
             self.take_out(gone, &mut answer.gone);
         }
-        if let Some(key) = promoted {
+        for key in promoted {
             match self.log.index.by_key(key) {
                 Some(kept) => answer.promoted.push(kept.extent),
                 // Its bytes are still on their way, or never came.

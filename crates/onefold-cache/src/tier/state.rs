@@ -30,6 +30,8 @@ pub struct TierStatus {
     pub index_bytes: u64,
     /// Bytes of memory that the policy takes; 0 while nobody has it open.
     pub policy_bytes: u64,
+    /// Bytes of extents that wait in memory for the policy to judge them; a restart forgets them.
+    pub waiting_bytes: u64,
     /// Bytes that may be written in a day, if there is a limit.
     pub writes_per_day: Option<u64>,
     /// Bytes that were written in the last day.
@@ -167,7 +169,15 @@ impl State {
         self.write_problem.clone().or_else(|| self.read_problem.clone())
     }
 
-    /// Containers of which something is in memory only, by their keys.
+    /// Extents that wait in memory: how many, and their bytes as the policy counts them.
+    pub fn waiting(&self) -> [u64; 2] {
+        let index = &self.decider.log.index;
+        let kept = self.held.keys().filter_map(|&key| index.by_key(key));
+        let bytes = kept.map(|kept| u64::from(kept.extent.flash_bytes())).sum();
+        [self.held.len() as u64, bytes]
+    }
+
+    /// Whether an extent is in memory only.
     pub fn is_held(&self, key: u64) -> bool {
         self.held.contains_key(&key)
     }

@@ -151,6 +151,7 @@ impl TieredStore {
             cached_extents: state.entries.len() as u64,
             index_bytes: 0,
             policy_bytes: 0,
+            waiting_bytes: 0,
             writes_per_day: wear.per_day,
             written_last_day: wear.last_day(),
             problem: (!saved.problem.is_empty()).then_some(saved.problem),
@@ -165,14 +166,16 @@ impl TieredStore {
     /// What it holds and did.
     pub fn status(&self) -> TierStatus {
         let state = self.state();
+        let [waiting, waiting_bytes] = state.waiting();
         let [index_bytes, policy_bytes] = state.decider.memory_bytes().map(|bytes| bytes as u64);
         TierStatus {
             policy: self.options.policy.clone(),
             capacity_bytes: state.decider.log.shape().bytes(),
-            cached_bytes: state.decider.kept_bytes(),
-            cached_extents: state.decider.log.index.len() as u64,
+            cached_bytes: state.decider.kept_bytes().saturating_sub(waiting_bytes),
+            cached_extents: (state.decider.log.index.len() as u64).saturating_sub(waiting),
             index_bytes,
             policy_bytes,
+            waiting_bytes,
             writes_per_day: state.decider.wear.per_day,
             written_last_day: state.decider.wear.last_day(),
             problem: state.problem(),

@@ -91,12 +91,49 @@ fn lazy_lfu_replaces_only_the_clearly_rarer() {
 }
 
 #[test]
-fn toll_replaces_what_is_surely_rarer_while_it_can_pay() {
-    let rich = "toll:half_life=0,fills=100,purse=50,period=10,price=10,steep=0";
-    // The price is 10 x sqrt(10 / 100) / 10 = 0.32 deviations; (2 - 1) exceeds 0.32 x sqrt(3).
-    check(rich, &[1, 2, 3, 4, 4], &[&[2, 3], &[4]]);
-    let dear = "toll:half_life=0,fills=100,purse=50,period=10,price=40,steep=0";
-    check(dear, &[1, 2, 3, 4, 4], &[&[1, 2, 3]]);
-    let poor = "toll:half_life=0,fills=1,purse=1,period=10000,price=0";
-    check(poor, &[1, 2, 3, 4, 4], &[&[1, 2]]);
+fn toll_writes_what_will_be_asked_for_more_often_by_the_price() {
+    // Nothing fades, and a forecast is the count of all over the requests so far: 4 is asked for
+    // twice in 5 requests, which is 0.8 times in the next 2, and the others half as often.
+    let rules = "memory=0,slow=100000,fast=100000,horizon=0.667,floor=0.001,believe=0,look=3";
+    let toll = |more: &str| format!("toll:{rules},{more}");
+    check(&toll("hits=0.3"), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[]]);
+    check(&toll("hits=0.5"), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[]]);
+    // A purse for two writes, and none for a third.
+    let poor = "hits=0,fills=0.8,purse=0.7,period=10000";
+    check(&toll(poor), &[1, 2, 3, 4, 4], &[&[1, 2], &[]]);
+    // The price doubles four times until the purse is empty.
+    // After three writes of 4.5 that is 2.7 times: 0.13 and 0.5.
+    let dear = "fills=1000,purse=1.5,period=1000000000,steep=4";
+    check(&toll(&format!("hits=0.02,{dear}")), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[]]);
+    check(&toll(&format!("hits=0.08,{dear}")), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[]]);
+}
+
+#[test]
+fn toll_keeps_newcomers_in_memory_until_they_are_judged() {
+    let rules = "memory=0.4,slow=100000,fast=100000,horizon=0.667,floor=0.001,believe=0,look=3";
+    // One waits in memory; whoever leaves goes where there is room, and for its price.
+    check(&format!("toll:{rules},hits=0"), &[1, 2, 3], &[&[1, 2], &[3]]);
+    check(&format!("toll:{rules},hits=9"), &[1, 2, 3], &[&[], &[3]]);
+    // Asked for again in time, it is served from memory and judged later.
+    check(&format!("toll:{rules},hits=0.3"), &[1, 2, 3, 3, 4], &[&[2, 3], &[4]]);
+}
+
+#[test]
+fn faded_counts_let_the_newcomer_win_who_is_asked_for_now() {
+    // Without fading 1 has five requests and stays; with it they are a quarter of one.
+    let still = "lazy-lfu:m=1,d=0";
+    let faded = "lazy-lfu:m=1,d=0,half_life=1";
+    let requests = [1, 1, 1, 1, 1, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 4, 4];
+    check(still, &requests, &[&[1], &[2, 3]]);
+    check(faded, &requests, &[&[2], &[3], &[4]]);
+}
+
+#[test]
+fn flashield_writes_what_was_read_often_enough_in_memory() {
+    let text = "flashield:memory=0.4,reads=1";
+    check(text, &[1, 2, 3], &[&[], &[3]]);
+    // Read again in memory and moved at once; on flash they stay.
+    check(text, &[1, 1, 2, 2, 3], &[&[1, 2], &[3]]);
+    // The flash is full: a third one moves on when it leaves, and CLOCK lets the oldest unread go.
+    check(text, &[1, 1, 2, 2, 1, 3, 3, 4], &[&[1, 3], &[4]]);
 }

@@ -96,7 +96,7 @@ proptest! {
                     let decision = one.access(access.key, access.size);
                     prop_assert_eq!(decision.hit, was, "{}", name);
                     prop_assert_eq!(decision.hit, *outcome == Outcome::HIT, "{}", name);
-                    let written = decision.admit || decision.promoted.is_some();
+                    let written = decision.admit || !decision.promoted.is_empty();
                     prop_assert_eq!(written, outcome.slot().is_some(), "{}", name);
                     let evicted = decision.evicted.to_vec();
                     prop_assert!(evicted.iter().all(|&key| !one.contains(key)), "{}", name);

@@ -25,8 +25,9 @@ larc [126, 14, 1290, 534] df67e3122b56bcdf
 reject-first [118, 56, 1271, 712] a2afd716cda84908
 dynamic-random [107, 75, 880, 51] 0997550dda8b4e83
 lazy-lfu [149, 5, 1249, 57] b9740464f80a341a
+flashield [84, 13, 426, 15] 8b3aa9ab61695c6a
 plc [121, 430, 1275, 297] 2cb07cf073034fb6
-toll [207, 10, 1219, 50] ba6d775700f9478d
+toll [102, 1710, 1257, 895] 88a6f7323789b1b4
 belady [532, 754, 2393, 1082] 4e9d51eda78deff5
 static [164, 2, 1416, 25] 8b28e3fcb144ede5
 ";

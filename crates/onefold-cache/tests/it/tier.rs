@@ -184,10 +184,18 @@ fn a_restart_loses_nothing() {
         let second = tier(&slow, &fast, policy);
         let TierStatus { policy_bytes, index_bytes, .. } = second.status();
         let then = second.status();
-        // But for what saving took.
-        let TierStatus { written_last_day, totals, .. } = then;
+        // But for what saving took, and for what waited in memory.
+        let TierStatus { written_last_day, totals, waiting_bytes, .. } = then;
+        assert_eq!((waiting_bytes, before.waiting_bytes > 0), (0, policy == "toll"), "{policy}");
         let totals = TierTotals { state_bytes: totals.state_bytes, ..before.totals };
-        let before = TierStatus { policy_bytes, index_bytes, written_last_day, totals, ..before };
+        let before = TierStatus {
+            policy_bytes,
+            index_bytes,
+            waiting_bytes,
+            written_last_day,
+            totals,
+            ..before
+        };
         assert_eq!(then, before, "{policy}: nothing is lost by a restart");
         read_many(&second, 3, 300, policy);
         assert_eq!(second.status().totals.bad_copies, 0, "{policy}");
@@ -621,7 +629,8 @@ fn what_was_in_memory_alone_is_not_said_to_be_kept() {
     read(&store, 1, 0, 9000, "into memory");
     read(&store, 1, 0, 9000, "from there");
     let status = store.status();
-    assert_eq!((status.cached_extents, status.totals.writes, status.totals.hits), (1, 0, 1));
+    assert_eq!((status.cached_extents, status.totals.writes, status.totals.hits), (0, 0, 1));
+    assert!(status.waiting_bytes > 9000 && status.cached_bytes == 0, "{status:?}");
     drop(store);
     let saved = TieredStore::saved_status(&fast, &OWNER).unwrap();
     assert_eq!((saved.cached_extents, saved.cached_bytes), (0, 0));

@@ -91,8 +91,9 @@ fn what_the_policy_moves_out_of_memory_is_on_the_fast_tier() {
     assert!(before.totals.writes > 0 && before.totals.hits > 0, "{before:?}");
     drop(store);
     let saved = TieredStore::saved_status(&fast, &OWNER).unwrap();
-    assert!(saved.cached_extents < before.cached_extents, "some were in memory: {before:?}");
+    assert!(before.waiting_bytes > 0, "some were in memory: {before:?}");
     assert!(saved.cached_extents > 0, "and some were not: {saved:?}");
+    assert_eq!(saved.cached_extents, before.cached_extents);
     let store = tier(&slow, &fast, "w-tinylfu:memory=1,window=0.3");
     assert_eq!(store.status().cached_extents, saved.cached_extents);
 }

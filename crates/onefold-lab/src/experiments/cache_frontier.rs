@@ -1,153 +1,32 @@
-//! Hit rate of a read cache within a budget of flash writes: Toll and its rivals.
+//! Hit rate of a read cache within a budget of flash writes: Toll and its rivals, on the half of
+//! the hostile suite that nothing was tuned on.
 //! Room: onefold-lab.
-//! Source: ours; the rivals as in [plc-cache], `LazyLFU` and W-TinyLFU. Workloads are those that
-//! Toll was not tuned on.
+//! Source: ours; the rivals as in [plc-cache], [tiny-lfu-17], [flashield-19], LARC and `LazyLFU`.
 
 use onefold_cache::Choice;
-use onefold_cache::simulate::{Run, run_one};
-use onefold_cache::trace::{Future, Trace};
-use onefold_cache::workload::WorkloadSpec;
+use onefold_cache::simulate::run_one;
+use onefold_cache::suite::rivals::{self, Contender};
+use onefold_cache::suite::{self, Family};
+use onefold_cache::trace::Trace;
 
 use super::plc::plan;
-use crate::error::{LabError, Result};
+use crate::error::Result;
+use crate::row::show;
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
-/// Data whose reads the workloads describe, in MiB.
-const DATA_MIB: f64 = 16_384.0;
-/// Of the budget, what Toll is told: the rest is the last container of a fill.
-const TOLD: f64 = 0.995;
-/// Where the mean of all workloads stands.
-const MEAN: &str = "mean of all workloads";
+/// Where the mean of all families stands.
+const MEAN: &str = "mean of all families";
+/// By how many points Toll may be behind, and has to be ahead in half of the families.
+const BEHIND: f64 = 1.0;
+const AHEAD: f64 = 2.0;
+/// Of the writes of the best rival, what Toll may take where it is not ahead in hits.
+const FEWER: f64 = 0.75;
 
-/// A workload and a size of the cache.
-struct Family {
-    name: &'static str,
-    workload: WorkloadSpec,
-    size: f64,
-}
-
-/// A policy with the settings of which the best within the budget counts.
-struct Rival {
-    name: &'static str,
-    settings: Vec<String>,
-    /// Whether it is shown although it keeps to no budget.
-    unbounded: bool,
-}
-
-fn families(data_mib: u64) -> Vec<Family> {
-    let by = DATA_MIB / data_mib as f64;
-    let base = WorkloadSpec { data_mib, read_gib: 520.0 / by, ..WorkloadSpec::default() };
-    let corr = WorkloadSpec { sharing_exponent: 1.0, ..base };
-    let half = WorkloadSpec { sharing_exponent: 0.5, read_gib: 128.0 / by, ..base };
-    let steep = WorkloadSpec { zipf_exponent: 0.9, ..base };
-    let drift = |spec, drift_steps, drift_share| WorkloadSpec { drift_steps, drift_share, ..spec };
-    let every = (4_000.0 / by) as u32;
-    let scan = |spec| WorkloadSpec { scan_every: every, scan_share: 0.2, ..spec };
-    let family = |name, workload, size| Family { name, workload, size };
-    vec![
-        family("uncorrelated, 20 %", base, 0.2),
-        family("uncorrelated, 10 %", base, 0.1),
-        family("corr1, 20 %", corr, 0.2),
-        family("steep, 5 %", steep, 0.05),
-        family("corr1, 4 drifts, 20 %", drift(corr, 4, 1.0), 0.2),
-        family("uncorrelated, 8 drifts, 10 %", drift(base, 8, 0.5), 0.1),
-        family("steep, 2 drifts, 10 %", drift(steep, 2, 1.0), 0.1),
-        family("corr1, scans, 20 %", scan(corr), 0.2),
-        family("uncorrelated, scans, 4 drifts, 10 %", scan(drift(base, 4, 0.5)), 0.1),
-        family("corr.5, short, 20 %", half, 0.2),
-    ]
-}
-
-/// All policies for one budget; `per_object` is reads per object that fits.
-fn rivals(fills: u64, per_object: f64) -> Vec<Rival> {
-    let lazy = [(1.0, 1), (1.0, 2), (1.0, 4), (1.0, 8), (1.25, 4), (1.5, 4), (1.5, 8), (2.0, 8)];
-    let lazy = lazy.iter().map(|(m, d)| format!("lazy-lfu:m={m},d={d}")).collect();
-    let tiny = [(10, 1), (40, 1), (40, 2), (40, 4), (160, 2), (160, 4), (160, 8), (160, 16)];
-    let tiny = tiny.iter().map(|(sample, margin)| {
-        format!("w-tinylfu:memory=1,counter=255,sample={sample},margin={margin}")
-    });
-    let plc = ["plc", "plc:rules=literal", "plc:f=const2"].map(str::to_owned).to_vec();
-    let one = if fills <= 2 { "lazy-lfu:m=1.5,d=8" } else { "lazy-lfu:m=1,d=4" };
-    let toll = format!("toll:fills={},period={per_object}", fills as f64 * TOLD);
-    let rival = |name, settings| Rival { name, settings, unbounded: false };
-    vec![
-        rival("static", vec!["static".to_owned()]),
-        rival("toll", vec![toll]),
-        rival("lazy-lfu, best of 8", lazy),
-        rival("w-tinylfu, best of 8", tiny.collect()),
-        rival("lazy-lfu, one setting", vec![one.to_owned()]),
-        rival("plc, best of 3", plc),
-        Rival { name: "lru", settings: vec!["lru".to_owned()], unbounded: true },
-    ]
-}
-
-/// Traces of one family, one per seed, and their futures.
-type Traces = Vec<(Trace, Future)>;
-
-/// Everything at every budget.
-pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
-    let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
-    let (budgets, seeds) = (settings.numbers("fills")?, settings.numbers("seeds")?);
-    let families = families(settings.number("data_mib")?);
-    let traces = settings.sweep(&families, |family| {
-        let trace = |&seed| -> std::result::Result<_, String> {
-            let workload = WorkloadSpec { seed, ..family.workload };
-            let trace = workload.trace().map_err(|error| error.to_string())?;
-            let future = Future::of(&trace.requests);
-            Ok((trace, future))
-        };
-        seeds.iter().map(trace).collect::<std::result::Result<Traces, String>>()
-    });
-    let traces: std::result::Result<Vec<Traces>, String> = traces.into_iter().collect();
-    let traces = traces.map_err(refused)?;
-    let rivals_of = |family: usize, fills: u64| {
-        let trace = &traces[family][0].0;
-        let objects = trace.containers() as f64 * families[family].size;
-        rivals(fills, trace.requests.len() as f64 / objects)
-    };
-    // Settings that do not know the budget are run once for all budgets.
-    let mut points: Vec<(usize, String)> = Vec::new();
-    for family in 0..families.len() {
-        for &fills in &budgets {
-            let texts = rivals_of(family, fills).into_iter().flat_map(|rival| rival.settings);
-            for text in texts {
-                let point = (family, text);
-                if !points.contains(&point) {
-                    points.push(point);
-                }
-            }
-        }
-    }
-    let results = settings
-        .sweep(&points, |(family, text)| point(&traces[*family], families[*family].size, text));
-    let mut found = Vec::with_capacity(results.len());
-    for (point, result) in points.into_iter().zip(results) {
-        found.push((point, result.map_err(refused)?));
-    }
-    for &fills in &budgets {
-        for rival in rivals(fills, 1.0) {
-            let mut all: Vec<Option<f64>> = Vec::new();
-            for (at, family) in families.iter().enumerate() {
-                // The settings of a rival may depend on the workload's length.
-                let rivals = rivals_of(at, fills);
-                let Some(of_family) = rivals.iter().find(|other| other.name == rival.name) else {
-                    continue;
-                };
-                let best = best(of_family, at, fills as f64, &found);
-                all.push(best.map(|best| best.hits));
-                put(family.name, &rival, fills, best, data);
-            }
-            mean(&rival, fills, &all, data);
-        }
-    }
-    Ok(())
-}
-
-/// What one setting reached.
+/// Means over the seeds.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
-    /// Mean hit rate over the seeds, in percent, and its ends.
+    /// Hit rate in percent, and its ends.
     hits: f64,
     low: f64,
     high: f64,
@@ -155,63 +34,118 @@ struct Reached {
     fills: f64,
 }
 
-fn point(traces: &Traces, size: f64, text: &str) -> std::result::Result<Reached, String> {
+fn point(traces: &[Trace], size: f64, text: &str) -> std::result::Result<Reached, String> {
     let choice = Choice::parse(text).map_err(|error| error.to_string())?;
-    let run = |(trace, future): &(Trace, Future)| {
-        run_one(trace, Some(future), &choice, size, &plan(1)).map_err(|error| error.to_string())
-    };
-    let runs: Vec<Run> = traces.iter().map(run).collect::<std::result::Result<_, String>>()?;
-    let rates = || runs.iter().map(|run| run.hit_rate * 100.0);
+    let mut all = Vec::new();
+    for trace in traces {
+        let run = run_one(trace, None, &choice, size, &plan(1));
+        let run = run.map_err(|error| error.to_string())?;
+        all.push((run.hit_rate * 100.0, run.fills));
+    }
+    let hits = || all.iter().map(|&(hits, _)| hits);
     Ok(Reached {
-        hits: rates().sum::<f64>() / runs.len() as f64,
-        low: rates().fold(f64::INFINITY, f64::min),
-        high: rates().fold(f64::NEG_INFINITY, f64::max),
-        fills: runs.iter().map(|run| run.fills).fold(0.0, f64::max),
+        hits: hits().sum::<f64>() / all.len() as f64,
+        low: hits().fold(f64::INFINITY, f64::min),
+        high: hits().fold(f64::NEG_INFINITY, f64::max),
+        fills: all.iter().map(|&(_, fills)| fills).fold(0.0, f64::max),
     })
 }
 
-/// A family and a setting, with what it reached.
-type Found = ((usize, String), Reached);
-
-/// The setting of a rival that hits most within the budget.
-fn best(rival: &Rival, family: usize, budget: f64, found: &[Found]) -> Option<Reached> {
-    found
-        .iter()
-        .filter(|((at, text), _)| *at == family && rival.settings.contains(text))
-        .filter(|(_, reached)| rival.unbounded || reached.fills <= budget)
-        .map(|(_, reached)| *reached)
-        .max_by(|a, b| a.hits.total_cmp(&b.hits))
+/// The families, each a share of its size but none smaller than the smallest.
+fn families(shrink: u64) -> Vec<Family> {
+    let shrunk = |family: Family| {
+        let objects = (family.objects / shrink).max(family.objects.min(500));
+        Family { objects, ..family }
+    };
+    suite::report().into_iter().map(shrunk).collect()
 }
 
-fn line(name: &str, rival: &Rival, fills: u64) -> Line {
-    let line = Line::new(name, "%").over("workload", "");
-    line.of(rival.name).under(&format!("{fills} fills"))
-}
+/// What one family gave: for each budget, the best of each contender.
+type OfFamily = Vec<Vec<(&'static str, Option<Reached>)>>;
 
-fn put(family: &str, rival: &Rival, fills: u64, best: Option<Reached>, data: &mut Data) {
-    let point = data.put(&line("hit rate", rival, fills), family, best.map(|best| best.hits));
-    match best {
-        Some(best) => {
-            point.range(best.low, best.high, Spread::Extremes);
-        }
-        None => {
-            point.note("no setting keeps to the budget");
-        }
+fn run_family(
+    family: &Family,
+    budgets: &[u64],
+    seeds: &[u64],
+) -> std::result::Result<OfFamily, String> {
+    let traces: Vec<Trace> = seeds.iter().map(|&seed| family.trace(seed)).collect();
+    let per_object = family.reads / family.size;
+    let reach = |contender: Contender| -> std::result::Result<_, String> {
+        let points = contender.settings.iter().map(|text| point(&traces, family.size, text));
+        Ok((contender.name, points.collect::<std::result::Result<Vec<_>, String>>()?))
+    };
+    let rivals = rivals::rivals().into_iter().map(reach);
+    let rivals = rivals.collect::<std::result::Result<Vec<_>, String>>()?;
+    let untold = reach(rivals::untold())?;
+    let mut all = Vec::new();
+    for &budget in budgets {
+        let toll = reach(rivals::toll(budget as f64, per_object))?;
+        let contenders = std::iter::once(&toll).chain([&untold]).chain(&rivals);
+        let best = contenders.map(|(name, points)| {
+            let within = points.iter().filter(|point| point.fills <= budget as f64);
+            (*name, within.max_by(|a, b| a.hits.total_cmp(&b.hits)).copied())
+        });
+        all.push(best.collect());
     }
-    let written = Line::new("written", "fills of the cache").over("workload", "");
-    let written = written.of(rival.name).under(&format!("{fills} fills"));
-    data.put(&written, family, best.map(|best| best.fills));
+    Ok(all)
 }
 
-/// The mean of a policy that kept to the budget everywhere.
-fn mean(rival: &Rival, fills: u64, of: &[Option<f64>], data: &mut Data) {
-    let all: Option<Vec<f64>> = of.iter().copied().collect();
-    let mean = all.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
-    let missed = of.iter().filter(|hits| hits.is_none()).count();
-    data.put(&line("hit rate", rival, fills), MEAN, mean);
-    let means = Line::new("mean hit rate of all workloads", "%").over("budget", "fills");
-    let point = data.put(&means.of(rival.name), format!("{fills}").as_str(), mean);
-    if missed > 0 {
-        point.note(format!("no setting keeps to the budget on {missed} workloads"));
+/// Everything at every budget.
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+    let (budgets, seeds) = (settings.numbers("fills")?, settings.numbers("seeds")?);
+    let families = families(settings.number("shrink")?);
+    let found = settings.sweep(&families, |family| run_family(family, &budgets, &seeds));
+    let found: std::result::Result<Vec<OfFamily>, String> = found.into_iter().collect();
+    let found = found.map_err(|problem| settings.refused(problem))?;
+    let (mut behind, mut ahead) = (Vec::new(), Vec::new());
+    for (column, &budget) in budgets.iter().enumerate() {
+        let under = format!("{budget} fills");
+        let of = |at: usize| &found[at][column];
+        for (row, &(name, _)) in of(0).iter().enumerate() {
+            let hits = Line::new("hit rate", "%").over("family", "").of(name).under(&under);
+            let fills = Line::new("written", "fills of the cache").over("family", "");
+            let fills = fills.of(name).under(&under);
+            for (at, family) in families.iter().enumerate() {
+                let best = of(at)[row].1;
+                let point = data.put(&hits, family.name, best.map(|best| best.hits));
+                match best {
+                    Some(best) => {
+                        point.range(best.low, best.high, Spread::Extremes);
+                    }
+                    None => {
+                        point.note("no setting keeps to the budget");
+                    }
+                }
+                data.put(&fills, family.name, best.map(|best| best.fills));
+            }
+            let all = (0..families.len()).map(|at| of(at)[row].1.map(|best| best.hits));
+            let all: Option<Vec<f64>> = all.collect();
+            let mean = all.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+            data.put(&hits, MEAN, mean);
+            let means = Line::new("mean hit rate of all families", "%").over("budget", "fills");
+            data.put(&means.of(name), under.as_str(), mean);
+        }
+        let difference =
+            Line::new("points ahead of the best rival", "").over("family", "").of(&under);
+        let mut better = 0;
+        for (at, family) in families.iter().enumerate() {
+            let [(_, toll), _, rivals @ ..] = &of(at)[..] else { continue };
+            let best = rivals.iter().filter_map(|&(name, best)| Some((name, best?)));
+            let best = best.max_by(|a, b| a.1.hits.total_cmp(&b.1.hits));
+            let (Some(toll), Some((name, rival))) = (toll, best) else { continue };
+            let by = toll.hits - rival.hits;
+            data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
+            if by < -BEHIND {
+                behind.push(format!("{} points on {} at {under}", show(by), family.name));
+            }
+            let fewer = by >= -BEHIND && toll.fills <= rival.fills * FEWER;
+            better += usize::from(by >= AHEAD || fewer);
+        }
+        ahead.push((better * 2 >= families.len(), format!("{better} at {under}")));
     }
+    let figure = if behind.is_empty() { "nowhere".to_owned() } else { behind.join("; ") };
+    data.shows("behind-nowhere", behind.is_empty(), figure)?;
+    let figures: Vec<String> = ahead.iter().map(|(_, figure)| figure.clone()).collect();
+    let figure = format!("of {} families {}", families.len(), figures.join(", "));
+    data.shows("ahead-in-half", ahead.iter().all(|&(holds, _)| holds), figure)
 }

@@ -121,9 +121,11 @@ impl Svg {
     fn names(&mut self, chart: &Chart, places: &[f64], width: f64) {
         let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * 7.0 > width);
         let slanted = chart.groups.iter().any(wide);
+        // Many names would lie over one another at a small slant.
+        let degrees = if width < 30.0 { -40 } else { -24 };
         for (name, &middle) in chart.groups.iter().zip(places) {
             if slanted {
-                self.turned((middle + 4.0, BOTTOM + 14.0), -24, "end", name);
+                self.turned((middle + 4.0, BOTTOM + 14.0), degrees, "end", name);
                 continue;
             }
             for (line, words) in wrap(name, (width / 7.5) as usize).iter().enumerate() {

@@ -47,5 +47,6 @@ pub static METRICS: &[Definition] = rows! { tier;
         "Bytes that may be written there in a day, 0 without a limit"
         => |tier| tier.writes_per_day.unwrap_or(0);
     Gauge "onefold_cache_memory_bytes"
-        "Memory of the cache's index and policy" => |tier| tier.index_bytes + tier.policy_bytes;
+        "Memory of the cache's index and policy, and of extents that wait there to be judged"
+        => |tier| tier.index_bytes + tier.policy_bytes + tier.waiting_bytes;
 };
