@@ -1,7 +1,8 @@
 //! Answers clients in threads of its own, each for a bounded time and in one of a few places.
 //! Room: onefold-control.
 //! Invariants: (1) a client that hangs, floods or leaves costs a place for a bounded time and
-//! nothing else  (2) stopping waits for answers that are under way, for a bounded time.
+//! nothing else  (2) stopping waits for answers that are under way, for a bounded time  (3) the
+//! socket itself is left as it is: it may be a service manager's, which goes on listening.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -12,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::net::{Shutdown as End, shutdown};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::http::{Incoming, Request, Response, receive};
@@ -146,6 +147,26 @@ enum Listener {
 }
 
 impl Listener {
+    fn never_waits(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(listener) => listener.set_nonblocking(true),
+            Self::Tcp(listener, _) => listener.set_nonblocking(true),
+        }
+    }
+
+    /// Wait for a client, or for `wake` to be closed at its other end; whether that was it.
+    fn wait(&self, wake: &UnixStream) -> io::Result<bool> {
+        let clients = match self {
+            Self::Unix(listener) => PollFd::new(listener, PollFlags::IN),
+            Self::Tcp(listener, _) => PollFd::new(listener, PollFlags::IN),
+        };
+        let mut polled = [PollFd::new(wake, PollFlags::IN), clients];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!polled[0].revents().is_empty()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn accept(&self) -> io::Result<Stream> {
         let (listener, tls) = match self {
             Self::Unix(listener) => return Ok(Stream::Unix(listener.accept()?.0)),
@@ -167,6 +188,8 @@ pub struct Server {
     crowd: Arc<Crowd>,
     listener: Arc<Listener>,
     acceptor: Option<JoinHandle<()>>,
+    /// Closed when the acceptor is to end.
+    wake: Option<UnixStream>,
     /// Its file goes when it is no longer listened to.
     _bound: Option<Bound>,
 }
@@ -223,21 +246,19 @@ impl Server {
             limits,
         });
         let listener = Arc::new(listener);
+        listener.never_waits()?;
+        let (wake, woken) = UnixStream::pair()?;
         let (of_thread, coming) = (Arc::clone(&listener), Arc::clone(&crowd));
-        let run = move || accept(&of_thread, &coming);
+        let run = move || accept(&of_thread, &woken, &coming);
         let acceptor = Some(Builder::new().name("control-accept".to_owned()).spawn(run)?);
-        Ok(Self { crowd, listener, acceptor, _bound: bound })
+        Ok(Self { crowd, listener, acceptor, wake: Some(wake), _bound: bound })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.crowd.stopping.store(true, Ordering::Release);
-        // The thread's wait for the next client ends by this.
-        let _ = match &*self.listener {
-            Listener::Unix(listener) => shutdown(listener, End::Both),
-            Listener::Tcp(listener, _) => shutdown(listener, End::Both),
-        };
+        self.wake.take();
         if self.acceptor.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that accepts clients of the control socket has failed");
         }
@@ -260,18 +281,24 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &Listener, crowd: &Arc<Crowd>) {
+/// How long to leave the listener alone after a failure: without descriptors or memory the next
+/// attempt would fail at once, too.
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn accept(listener: &Listener, wake: &UnixStream, crowd: &Arc<Crowd>) {
     for number in 0.. {
-        let accepted = listener.accept();
-        if crowd.stopping.load(Ordering::Acquire) {
-            return;
-        }
+        let accepted = match listener.wait(wake) {
+            Ok(true) => return,
+            Ok(false) => listener.accept(),
+            Err(error) => Err(error),
+        };
         match accepted.and_then(|stream| begin(number, stream, crowd)) {
             Ok(()) => {}
+            // The client was gone, or somebody else who has the socket took it.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 tracing::debug!("a client of the control socket: {error}");
-                // Without descriptors or memory the next attempt would fail at once, too.
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::sleep(PAUSE);
             }
         }
     }

@@ -13,6 +13,6 @@ pub mod server;
 pub use client::Client;
 pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
-    ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, SlowRequests,
-    TlsError, TlsFiles, TlsMode, listener_is_safe,
+    Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport,
+    SlowRequests, TlsError, TlsFiles, TlsMode, listener_is_safe,
 };

@@ -50,6 +50,21 @@ fn status(at: SocketAddr, method: &str, fields: &str) -> String {
 }
 
 #[test]
+fn an_address_that_somebody_else_has_too_is_left_listening() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    for _ in 0..2 {
+        let handler = Arc::new(Guarded::new(Arc::new(Sight), Access::Local));
+        let again = listener.try_clone().unwrap();
+        let server = Server::on_address(again, None, handler, Limits::default()).unwrap();
+        assert_eq!(status(at, "GET", "Host: localhost\r\n"), "200");
+        drop(server);
+        let _waiting = TcpStream::connect(at).unwrap();
+        listener.accept().unwrap();
+    }
+}
+
+#[test]
 fn other_names_other_sites_and_changes_are_refused() {
     let (at, _server) = serve(Access::Local, None, Limits::default());
     let local = "Host: localhost:9469\r\n";

@@ -25,6 +25,8 @@ const BACKLOG: i32 = 4096;
 /// Who may connect to a Unix socket: its owner, or its group as well.
 const OWNER_MODE: Mode = Mode::from_raw_mode(0o600);
 const GROUP_MODE: Mode = Mode::from_raw_mode(0o660);
+/// Others connect by the right to write.
+const OTHERS: u32 = 0o002;
 
 /// A place to listen, as people write it: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,11 +136,49 @@ pub(super) struct Arrival {
     pub origin: Origin,
 }
 
+/// A socket that somebody else listens with and hands over, such as a service manager. Whoever it
+/// belongs to goes on listening when the server ends.
+#[derive(Clone, Debug)]
+pub enum Handed {
+    /// A Unix socket.
+    Unix(Arc<UnixListener>),
+    /// A TCP port.
+    Tcp(Arc<TcpListener>),
+}
+
+impl Handed {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// A Unix socket without a path: nothing keeps any user of this machine from it.
+    pub fn address(&self) -> io::Result<ListenAddr> {
+        match self {
+            Self::Unix(listener) => {
+                let at = listener.local_addr()?;
+                let path = at.as_pathname().ok_or_else(|| {
+                    let why = "a Unix socket without a path is open to everybody on this machine";
+                    io::Error::new(io::ErrorKind::PermissionDenied, why)
+                })?;
+                Ok(ListenAddr::Unix(path.to_owned()))
+            }
+            Self::Tcp(listener) => tcp_address(listener),
+        }
+    }
+}
+
 /// A bound listener.
 #[derive(Debug)]
 pub(super) enum Listener {
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
+}
+
+/// Where a Unix socket is.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Whether it goes with the listener.
+    ours: bool,
 }
 
 impl Listener {
@@ -148,7 +188,8 @@ impl Listener {
         let listener = match address {
             ListenAddr::Unix(path) => {
                 remove_stale(path).map_err(failed)?;
-                Self::Unix(bind_private(path, rules.group).map_err(failed)?, path.clone())
+                let listener = bind_private(path, rules.group).map_err(failed)?;
+                Self::Unix(listener, SocketFile { path: path.clone(), ours: true })
             }
             ListenAddr::Tcp { host, port } => {
                 let found = (host.as_str(), *port).to_socket_addrs().map_err(failed)?;
@@ -160,34 +201,61 @@ impl Listener {
                 Self::Tcp(TcpListener::bind(found.as_slice()).map_err(failed)?)
             }
         };
-        match &listener {
+        listener.never_waits().map_err(failed)?;
+        Ok(listener)
+    }
+
+    /// Take over what somebody else listens with. Others must not reach it any more than what is
+    /// bound here.
+    pub fn take_over(handed: &Handed, rules: Rules) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Handed { source };
+        let at = handed.address().map_err(failed)?;
+        let failed = |source| ServerError::Bind { address: at.to_string(), source };
+        let listener = match (handed, &at) {
+            (Handed::Unix(listener), ListenAddr::Unix(path)) => {
+                if fs::stat(path).map_err(|error| failed(error.into()))?.st_mode & OTHERS != 0 {
+                    return Err(ServerError::OpenToAll(path.clone()));
+                }
+                let file = SocketFile { path: path.clone(), ours: false };
+                Self::Unix(listener.try_clone().map_err(failed)?, file)
+            }
+            (Handed::Tcp(listener), _) => {
+                let found = listener.local_addr().map_err(failed)?;
+                if !listener_is_safe(&found, rules.tls, rules.insecure) {
+                    return Err(ServerError::Unsafe(found));
+                }
+                Self::Tcp(listener.try_clone().map_err(failed)?)
+            }
+            (Handed::Unix(_), _) => unreachable!("a Unix socket has a Unix socket's address"),
+        };
+        listener.never_waits().map_err(failed)?;
+        Ok(listener)
+    }
+
+    fn never_waits(&self) -> io::Result<()> {
+        match self {
             Self::Unix(listener, _) => listener.set_nonblocking(true),
             Self::Tcp(listener) => listener.set_nonblocking(true),
         }
-        .map_err(failed)?;
-        Ok(listener)
     }
 
     /// Where this listens, with the port the system picked.
     pub fn address(&self) -> io::Result<ListenAddr> {
         Ok(match self {
-            Self::Unix(_, path) => ListenAddr::Unix(path.clone()),
-            Self::Tcp(listener) => {
-                let at = listener.local_addr()?;
-                ListenAddr::Tcp { host: at.ip().to_string(), port: at.port() }
-            }
+            Self::Unix(_, file) => ListenAddr::Unix(file.path.clone()),
+            Self::Tcp(listener) => tcp_address(listener)?,
         })
     }
 
     /// The next client, if one is waiting.
     pub fn accept(&self) -> io::Result<Arrival> {
         match self {
-            Self::Unix(listener, path) => {
+            Self::Unix(listener, file) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(false)?;
                 let user = net::sockopt::socket_peercred(&stream);
                 let origin = user.map_or(Origin::Unknown, |user| Origin::User(user.uid.as_raw()));
-                let peer = format!("unix:{}", path.display());
+                let peer = format!("unix:{}", file.path.display());
                 Ok(Arrival { socket: Arc::new(Socket::Unix(stream)), peer, origin })
             }
             Self::Tcp(listener) => {
@@ -210,11 +278,16 @@ impl AsFd for Listener {
     }
 }
 
-impl Drop for Listener {
+fn tcp_address(listener: &TcpListener) -> io::Result<ListenAddr> {
+    let at = listener.local_addr()?;
+    Ok(ListenAddr::Tcp { host: at.ip().to_string(), port: at.port() })
+}
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if self.ours {
             // Gone already is as good.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

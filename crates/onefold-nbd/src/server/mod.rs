@@ -26,6 +26,7 @@ mod transmission;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -37,7 +38,7 @@ use thiserror::Error;
 use crate::export::Exports;
 use accept::Clients;
 use connection::Terms;
-pub use listen::{ListenAddr, listener_is_safe};
+pub use listen::{Handed, ListenAddr, listener_is_safe};
 use processors::Processors;
 pub use slow::SlowRequests;
 pub use tls::{TlsError, TlsFiles, TlsMode};
@@ -64,6 +65,15 @@ pub enum ServerError {
          listen on 127.0.0.1 or a Unix socket, or allow insecure listeners explicitly"
     )]
     Unsafe(SocketAddr),
+    /// A socket that was handed over is none that a server can use.
+    #[error("a socket that was handed over cannot be listened on: {source}")]
+    Handed {
+        /// The system's own error, or what is wrong with it.
+        source: io::Error,
+    },
+    /// A Unix socket that was handed over lets everybody in.
+    #[error("every user of this machine could connect to {}", .0.display())]
+    OpenToAll(PathBuf),
     /// No address was given.
     #[error("no address to listen on was given")]
     NoListeners,
@@ -78,8 +88,10 @@ pub enum ServerError {
 /// How a server is set up.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where to listen; at least one.
+    /// Where to listen; at least one, unless something is handed over.
     pub listeners: Vec<ListenAddr>,
+    /// What is listened on already.
+    pub handed: Vec<Handed>,
     /// Whether clients must use TLS, on every listener.
     pub tls: TlsMode,
     /// Let machines in without TLS on listeners that are not loopback.
@@ -106,6 +118,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
+            handed: Vec::new(),
             tls: TlsMode::Off,
             allow_insecure: false,
             socket_group: None,
@@ -145,7 +158,7 @@ pub struct ShutdownReport {
 impl Server {
     /// Listen and serve. Once this returns, clients can connect.
     pub fn start(exports: Arc<dyn Exports>, config: &ServerConfig) -> Result<Self, ServerError> {
-        if config.listeners.is_empty() {
+        if config.listeners.is_empty() && config.handed.is_empty() {
             return Err(ServerError::NoListeners);
         }
         let tls = config.tls.load()?;
@@ -155,7 +168,10 @@ impl Server {
             group: config.socket_group,
         };
         let bind = |at| listen::Listener::bind(at, rules);
-        let listeners = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let take_over = |handed| listen::Listener::take_over(handed, rules);
+        let listeners = config.handed.iter().map(take_over);
+        let listeners = listeners.chain(config.listeners.iter().map(bind));
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let addresses: Result<Vec<_>, _> =
             listeners.iter().map(listen::Listener::address).collect();
         let addresses = addresses.map_err(ServerError::Start)?.into();

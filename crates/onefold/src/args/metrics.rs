@@ -15,6 +15,5 @@ pub struct MetricsArgs {
     pub metrics: Option<String>,
     /// Answer only who knows the one word in this file: as a bearer token, or as a password
     #[arg(long, value_name = "FILE", env = "ONEFOLD_METRICS_TOKEN_FILE", hide_env = true)]
-    #[arg(requires = "metrics")]
     pub metrics_token_file: Option<PathBuf>,
 }

@@ -23,9 +23,10 @@ use crate::serve::child::{self, Child};
 use crate::serve::connect;
 use crate::serve::events::{Event, Events};
 use crate::serve::guard::{self, Guard};
+use crate::serve::handed::Sockets;
 use crate::serve::index_filler::IndexFiller;
 use crate::serve::late_exports::LateExports;
-use crate::serve::listeners::{Listening, Servers};
+use crate::serve::listeners::{Listening, Places, Servers};
 use crate::serve::notify;
 use crate::serve::pool_exports::PoolExports;
 use crate::serve::record::{Prepared, Recorder};
@@ -37,9 +38,6 @@ use crate::settings_file::Parsed;
 use crate::status_view::status_text;
 use crate::watch::{self, PoolSource};
 
-/// Where it listens if nothing else is said.
-const DEFAULT_HOST: &str = "127.0.0.1";
-const DEFAULT_PORT: u16 = 10809;
 /// The volume of a pool that is made here.
 const FIRST_VOLUME: &str = "main";
 /// The socket of `--run`, in a folder of its own.
@@ -48,14 +46,15 @@ const SOCKET: &str = "socket";
 /// Serve.
 pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitCode> {
     refuse_nonsense(args)?;
+    let mut handed = Sockets::take()?;
     let tls = tls_files(args);
     let events = Events::listen(args.on_hangup)?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
     };
-    let watch = watch::Prepared::new(&args.metrics, tls.as_ref())?;
-    let how = listening(args, private.as_ref(), tls);
+    let watch = watch::Prepared::new(&args.metrics, &mut handed, tls.as_ref())?;
+    let how = listening(args, (handed, private.as_ref()), tls)?;
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
     let Ready { cached, names: volumes, exports, recorder, filler } = ready;
@@ -240,7 +239,7 @@ fn control(served: &Arc<Served>, args: &ServeArgs) -> Option<ControlSocket> {
 /// A socket in the folder where a pool is to be made would be there before the pool is.
 fn refuse_socket_inside(pool: &Path, how: &Listening) -> Result<()> {
     let Ok(pool) = pool.canonicalize() else { return Ok(()) };
-    for address in &how.addresses {
+    for address in how.places.to_open() {
         let ListenAddr::Unix(socket) = address else { continue };
         if socket.parent().and_then(|folder| folder.canonicalize().ok()) == Some(pool.clone()) {
             let at = pool.display();
@@ -256,24 +255,19 @@ fn refuse_socket_inside(pool: &Path, how: &Listening) -> Result<()> {
 /// Where and how to listen.
 fn listening(
     args: &ServeArgs,
-    private: Option<&tempfile::TempDir>,
+    (handed, private): (Sockets, Option<&tempfile::TempDir>),
     tls: Option<TlsFiles>,
-) -> Listening {
-    let mut addresses = args.listen.clone();
-    if let Some(folder) = private {
-        addresses.push(ListenAddr::Unix(folder.path().join(SOCKET)));
-    } else if addresses.is_empty() {
-        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
-    }
-    Listening {
-        addresses,
+) -> Result<Listening> {
+    let private = private.map(|folder| ListenAddr::Unix(folder.path().join(SOCKET)));
+    Ok(Listening {
+        places: Places::new(&args.listen, handed.doors, private)?,
         tls,
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: args.read_only,
         max_connections: args.crowd.max_connections,
         slow_request: args.slow.slow_request,
         group: args.access.group,
-    }
+    })
 }
 
 /// All three TLS files, or none; the command line asks for them together.

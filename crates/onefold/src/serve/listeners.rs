@@ -7,18 +7,55 @@ use std::time::Duration;
 use onefold_block::Group;
 use onefold_block::wrappers::{Clock, SystemClock};
 use onefold_nbd::{
-    Exports, ListenAddr, Server, ServerConfig, ServerError, SlowRequests, TlsError, TlsFiles,
-    TlsMode,
+    Exports, Handed, ListenAddr, Server, ServerConfig, ServerError, SlowRequests, TlsError,
+    TlsFiles, TlsMode,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::{Failure, Result};
 
+/// Where it listens if nothing else is said.
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 10809;
+
+/// Where to listen, at least at one place.
+pub struct Places {
+    addresses: Vec<ListenAddr>,
+    handed: Vec<Handed>,
+}
+
+impl Places {
+    /// What was said, what was handed over, the socket of `--run`, or the default. An address that
+    /// was handed over is not opened once more.
+    pub fn new(
+        said: &[ListenAddr],
+        handed: Vec<Handed>,
+        private: Option<ListenAddr>,
+    ) -> Result<Self> {
+        let refused = |error: std::io::Error| {
+            Failure::nothing_done(format!("a socket was handed over, but {error}"))
+        };
+        let open = handed.iter().map(Handed::address).collect::<std::io::Result<Vec<_>>>();
+        let open = open.map_err(refused)?;
+        let said = said.iter().filter(|address| !open.contains(address)).cloned();
+        let mut addresses: Vec<ListenAddr> = said.chain(private).collect();
+        if addresses.is_empty() && handed.is_empty() {
+            addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
+        }
+        Ok(Self { addresses, handed })
+    }
+
+    /// What is not open yet.
+    pub fn to_open(&self) -> &[ListenAddr] {
+        &self.addresses
+    }
+}
+
 /// How to listen.
 pub struct Listening {
-    /// Where, at least one.
-    pub addresses: Vec<ListenAddr>,
+    /// Where.
+    pub places: Places,
     /// What TCP clients must show, if anything.
     pub tls: Option<TlsFiles>,
     /// Whether anyone may come in from other machines.
@@ -50,8 +87,10 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     // Without it the limit stays what it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let Some(most) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    let is_tcp = |at: &ListenAddr| matches!(at, ListenAddr::Tcp { .. });
-    let kinds = [how.addresses.iter().any(is_tcp), !how.addresses.iter().all(is_tcp)];
+    let Places { addresses, handed } = &how.places;
+    let tcp = addresses.iter().map(is_tcp).chain(handed.iter().map(is_tcp_too));
+    let (mut kinds, tcp) = ([false; 2], tcp);
+    tcp.for_each(|tcp| kinds[usize::from(tcp)] = true);
     let kinds = kinds.into_iter().filter(|&there| there).count() as u64;
     let each = u64::from(how.max_connections) + ServerConfig::default().max_handshakes as u64;
     let wanted = kinds * each + OTHER_FILES;
@@ -65,25 +104,34 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     .hint("allow more (ulimit -n, or LimitNOFILE= of a service), or ask for fewer connections"))
 }
 
+fn is_tcp(at: &ListenAddr) -> bool {
+    matches!(at, ListenAddr::Tcp { .. })
+}
+
+fn is_tcp_too(handed: &Handed) -> bool {
+    matches!(handed, Handed::Tcp(_))
+}
+
 impl Servers {
     /// Start them. Once this returns, clients can connect.
     pub fn start(exports: &Arc<dyn Exports>, how: &Listening) -> Result<Self> {
         allow_open_files(how)?;
         let tls = how.tls.as_ref().map(|files| TlsMode::Required(files.clone()));
-        let is_tcp = |at: &&ListenAddr| matches!(at, ListenAddr::Tcp { .. });
-        let (tcp, unix): (Vec<&ListenAddr>, Vec<&ListenAddr>) =
-            how.addresses.iter().partition(is_tcp);
+        let Places { addresses, handed } = &how.places;
+        let (tcp, unix): (Vec<_>, Vec<_>) = addresses.iter().cloned().partition(is_tcp);
+        let (tcp_too, unix_too): (Vec<_>, Vec<_>) = handed.iter().cloned().partition(is_tcp_too);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let after = how.slow_request;
         let slow = (!after.is_zero()).then_some(SlowRequests { after, clock });
         let mut servers = Vec::new();
-        for (addresses, tls) in [(tcp, tls), (unix, None)] {
-            if addresses.is_empty() {
+        for (listeners, handed, tls) in [(tcp, tcp_too, tls), (unix, unix_too, None)] {
+            if listeners.is_empty() && handed.is_empty() {
                 continue;
             }
             let encrypted = tls.is_some();
             let config = ServerConfig {
-                listeners: addresses.into_iter().cloned().collect(),
+                listeners,
+                handed,
                 tls: tls.unwrap_or_default(),
                 allow_insecure: how.allow_insecure,
                 read_only: how.read_only,
@@ -140,6 +188,8 @@ fn refused(error: ServerError) -> Failure {
         .hint("turn TLS on: --tls-cert FILE --tls-key FILE --tls-ca FILE (docs/tls.md)")
         .hint("or listen on tcp:127.0.0.1:10809 or unix:PATH, and let clients come over SSH")
         .hint("or, where every machine is trusted: --allow-unencrypted-network-access"),
+        ServerError::OpenToAll(_) => Failure::nothing_done(error.to_string())
+            .hint("close it: SocketMode=0660 in its unit, and SocketUser= and SocketGroup="),
         ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             Failure::nothing_done(error.to_string())
                 .hint("another server listens there; choose another place with --listen")

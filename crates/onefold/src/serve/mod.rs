@@ -8,6 +8,7 @@ pub mod connect;
 pub mod control;
 pub mod events;
 pub mod guard;
+pub mod handed;
 pub mod index_filler;
 pub mod late_exports;
 pub mod limiter;

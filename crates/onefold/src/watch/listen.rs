@@ -13,6 +13,7 @@ use onefold_nbd::TlsFiles;
 
 use crate::args::MetricsArgs;
 use crate::failure::{Failure, Result};
+use crate::serve::handed::Sockets;
 use crate::text_file;
 
 /// A token and a line's end.
@@ -31,13 +32,31 @@ pub struct Prepared {
 
 impl Prepared {
     /// Listen, if that is asked for.
-    pub fn new(args: &MetricsArgs, tls: Option<&TlsFiles>) -> Result<Option<Self>> {
-        let Some(address) = &args.metrics else { return Ok(None) };
-        let refused = |why: &str| Failure::nothing_done(format!("--metrics {address}: {why}"));
-        let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
-        let found = found.ok_or_else(|| {
-            refused("write an address and a port, such as 127.0.0.1:9469 or [::1]:9469")
-        })?;
+    pub fn new(
+        args: &MetricsArgs,
+        handed: &mut Sockets,
+        tls: Option<&TlsFiles>,
+    ) -> Result<Option<Self>> {
+        let said = args.metrics.as_deref().unwrap_or("handed over");
+        let refused = |why: &str| Failure::nothing_done(format!("--metrics {said}: {why}"));
+        let find = |address: &String| {
+            let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+            found.ok_or_else(|| {
+                refused("write an address and a port, such as 127.0.0.1:9469 or [::1]:9469")
+            })
+        };
+        let found = args.metrics.as_ref().map(find).transpose()?;
+        let handed = handed.metrics_at(found)?;
+        let at = |listener: &TcpListener| {
+            listener.local_addr().map_err(|error| refused(&error.to_string()))
+        };
+        let Some(found) = handed.as_ref().map(at).transpose()?.or(found) else {
+            if args.metrics_token_file.is_some() {
+                let said = "--metrics-token-file is for an address, and none is given";
+                return Err(Failure::nothing_done(said).hint("name one: --metrics 127.0.0.1:9469"));
+            }
+            return Ok(None);
+        };
         let token = args.metrics_token_file.as_deref().map(token).transpose()?;
         let local = found.ip().is_loopback();
         if !local && tls.is_none() && token.is_none() {
@@ -56,9 +75,9 @@ impl Prepared {
             (None, Some(_)) => Access::Certified,
             (None, None) => Access::Local,
         };
-        let listener = TcpListener::bind(found)
-            .and_then(|listener| listener.local_addr().map(|at| (listener, at)));
-        let (listener, at) = listener.map_err(|error| refused(&error.to_string()))?;
+        let listener = handed.map_or_else(|| TcpListener::bind(found), Ok);
+        let listener = listener.map_err(|error| refused(&error.to_string()))?;
+        let at = at(&listener)?;
         Ok(Some(Self { listener, tls, access, files, at }))
     }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod activation;
 mod archive;
 mod archive_cache;
 mod array;

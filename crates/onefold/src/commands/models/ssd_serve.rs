@@ -26,17 +26,15 @@ use crate::serve::connect;
 use crate::serve::control::{Answer, Control};
 use crate::serve::events::{Event, Events};
 use crate::serve::guard::{self, Guard};
+use crate::serve::handed::Sockets;
 use crate::serve::late_exports::LateExports;
-use crate::serve::listeners::{Listening, Servers};
+use crate::serve::listeners::{Listening, Places, Servers};
 use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop;
 use crate::store_folder;
 use crate::text_file;
 use crate::watch;
 
-/// Where it listens if nothing else is said.
-const DEFAULT_HOST: &str = "127.0.0.1";
-const DEFAULT_PORT: u16 = 10809;
 /// The socket of `--run`, in a folder of its own.
 const SOCKET: &str = "socket";
 
@@ -87,14 +85,16 @@ fn table(
 
 /// Serve.
 pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
+    let mut handed = Sockets::take()?;
     let events = Events::listen(Hangup::Stop)?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
     };
     let recording = Prepared::new(&args.record)?;
-    let how = listening(args, private.as_ref().map(tempfile::TempDir::path));
-    let watch = watch::Prepared::new(&args.metrics, how.tls.as_ref())?;
+    let tls = tls_files(args);
+    let watch = watch::Prepared::new(&args.metrics, &mut handed, tls.as_ref())?;
+    let how = listening(args, (handed, private.as_ref().map(tempfile::TempDir::path)), tls)?;
     let said = args.spec.is_some() || args.preset.is_some();
     // A drive that is there needs no words about it; `--set` changes it.
     let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
@@ -311,30 +311,30 @@ fn control(
     started.map_err(warn).ok()
 }
 
-fn listening(args: &SsdServeArgs, private: Option<&Path>) -> Listening {
-    let mut addresses = args.listen.clone();
-    if let Some(folder) = private {
-        addresses.push(ListenAddr::Unix(folder.join(SOCKET)));
-    } else if addresses.is_empty() {
-        addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
-    }
-    let tls = match (&args.tls.tls_cert, &args.tls.tls_key, &args.tls.tls_ca) {
-        (Some(certificate), Some(key), Some(client_ca)) => Some(TlsFiles {
-            certificate: certificate.clone(),
-            key: key.clone(),
-            client_ca: client_ca.clone(),
-        }),
-        _ => None,
-    };
-    Listening {
-        addresses,
+/// All three TLS files, or none; the command line asks for them together.
+fn tls_files(args: &SsdServeArgs) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: args.tls.tls_cert.clone()?,
+        key: args.tls.tls_key.clone()?,
+        client_ca: args.tls.tls_ca.clone()?,
+    })
+}
+
+fn listening(
+    args: &SsdServeArgs,
+    (handed, private): (Sockets, Option<&Path>),
+    tls: Option<TlsFiles>,
+) -> Result<Listening> {
+    let private = private.map(|folder| ListenAddr::Unix(folder.join(SOCKET)));
+    Ok(Listening {
+        places: Places::new(&args.listen, handed.doors, private)?,
         tls,
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: false,
         max_connections: args.crowd.max_connections,
         slow_request: args.slow.slow_request,
         group: args.access.group,
-    }
+    })
 }
 
 fn private_folder() -> Result<tempfile::TempDir> {
