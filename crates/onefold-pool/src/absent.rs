@@ -12,7 +12,8 @@ pub struct NoFile(pub String);
 /// A folder that is not there.
 pub struct NoFolder;
 
-fn refused(action: &'static str, name: &str) -> MediaError {
+/// What whoever wants to change such a thing is told.
+pub fn refused(action: &'static str, name: &str) -> MediaError {
     let source = io::ErrorKind::ReadOnlyFilesystem.into();
     MediaError::Io { action, name: name.to_owned(), source }
 }

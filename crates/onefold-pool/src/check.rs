@@ -101,6 +101,18 @@ impl Pool {
 
     /// Check a pool opened read-only.
     pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> CheckReport {
+        let all = self.check_while(&mut |done, total| {
+            progress(done, total);
+            true
+        });
+        all.expect("nobody ends it")
+    }
+
+    /// The same as long as `progress` says so; nothing if it was ended.
+    pub(crate) fn check_while(
+        &self,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<CheckReport> {
         let inner = &*self.inner;
         let mut report = CheckReport::default();
         check_supers(inner, &mut report);
@@ -123,7 +135,9 @@ impl Pool {
             for (id, info) in group {
                 let good = check_container(inner, *id, info, &mut report);
                 places.insert(*id, good.into_iter().map(|location| (location, false)).collect());
-                progress(report.bytes, total);
+                if !progress(report.bytes, total) {
+                    return None;
+                }
             }
             check_references(inner, &mut places, first_pass.then_some(&mut counted), &mut report);
             check_live(group, &places, &mut report);
@@ -138,7 +152,7 @@ impl Pool {
         if let Some(problem) = inner.generation_problem() {
             report.found(problem);
         }
-        report
+        Some(report)
     }
 }
 

@@ -108,12 +108,18 @@ impl Inner {
         written?;
         // Before what is dead goes, so that nothing is told of what is gone.
         self.store.tell_references(&references);
-        let removed = dead.iter().try_for_each(|&id| {
-            self.directories.remove(id);
-            self.store.remove(id)
-        });
+        let dead = self.keep_if_held(dead);
+        let removed = self.remove_dead(&dead);
         self.engine().leaving = 0;
-        removed.map_err(|error| self.poison_unless_no_space(error.into()))
+        removed.map_err(|error| self.poison_unless_no_space(error))
+    }
+
+    /// Remove containers that nothing durable refers to.
+    pub fn remove_dead(&self, dead: &[ContainerId]) -> Result<(), PoolError> {
+        dead.iter().try_for_each(|&id| {
+            self.directories.remove(id);
+            Ok(self.store.remove(id)?)
+        })
     }
 
     /// Everything that the next checkpoint holds, as it is now. Costs as much as changed since the

@@ -24,6 +24,7 @@ use crate::format::superblock::Features;
 use crate::handover::Kept;
 use crate::handover::generation::OpenGeneration;
 use crate::handover::take_up::TakenUp;
+use crate::held::Hold;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::index_filling::IndexFilling;
 use crate::journal::Journal;
@@ -79,6 +80,8 @@ pub(crate) struct Inner {
     pub reclaim: Mutex<Reclaim>,
     /// Taken by whoever makes or deletes snapshots and clones, or counts on none being made.
     pub lineage: Mutex<()>,
+    /// What stays as it is because a check reads it.
+    pub hold: Mutex<Hold>,
     /// Bytes that are dead in containers that snapshots refer to, about.
     pub pinned_dead: AtomicU64,
     /// Who does what has piled up.

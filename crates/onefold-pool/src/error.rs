@@ -17,6 +17,9 @@ pub enum PoolError {
     /// There is something already where a pool was to be made.
     #[error("cannot make a pool here: the folder already holds {0}")]
     NotEmpty(String),
+    /// Writes needed space that a check beside them kept back.
+    #[error("the check was given up: the disk is full, and writes needed what it kept back")]
+    CheckGaveWay,
     /// Another process has the pool open.
     #[error("the pool is in use by {holder}")]
     Locked {

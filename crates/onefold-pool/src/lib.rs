@@ -27,6 +27,7 @@ mod flush;
 pub mod format;
 mod gather;
 mod handover;
+mod held;
 mod index;
 mod index_filling;
 #[cfg(test)]

@@ -416,6 +416,7 @@ pub(crate) fn assemble(
         checkpoint_sequence: AtomicU64::new(superblock.sequence),
         reclaim: Mutex::default(),
         lineage: Mutex::default(),
+        hold: Mutex::default(),
         pinned_dead: AtomicU64::new(0),
         relief: Relief::default(),
         space_target: AtomicU32::new(0),

@@ -76,6 +76,9 @@ impl Inner {
         }
         // While snapshots come and go, a pass may see a leaf twice and miss another.
         let _lineage = self.lock_lineage();
+        if self.is_held() {
+            return Ok(false);
+        }
         let closed = self.close_for_punching(wanted);
         let punched = self.punch_closed(&closed, punching);
         let mut engine = self.engine();

@@ -255,6 +255,9 @@ impl Inner {
 
     /// Called by a writer that found no space. True if some was won back.
     pub fn make_room(&self) -> Result<bool, PoolError> {
+        if self.give_way()? {
+            return Ok(true);
+        }
         let mut reclaim = self.lock_reclaim();
         if let Some(work) = reclaim.work.take() {
             self.abandon(work);

@@ -102,6 +102,9 @@ impl Failure {
                 Self::nothing_done(format!("pool '{at}': {error}"))
                     .hint("use the onefold that wrote it, or a later one")
             }
+            error @ PoolError::CheckGaveWay => Self::bad(format!("pool '{at}': {error}"))
+                .hint("nothing is known of it; give the disk space, and check again")
+                .hint("a stopped pool is checked without any: onefold pool drain"),
             error if is_about_the_request(&error) => Self::nothing_done(error.to_string()),
             error @ PoolError::ShrinkLosesData { .. } => Self::nothing_done(error.to_string())
                 .hint("--discard throws that data away; `onefold volume export` keeps a copy"),

@@ -4,8 +4,9 @@
 //! Room: onefold-pool.
 //!
 //! Writers, readers, trims, flushes, checkpoints, reclaim, deduplication in the background, scrubs,
-//! and snapshots and clones that are made, written to, rolled back to and deleted are always among
-//! the operations. After each cut every block must hold one of the states that it had since it was
+//! checks, notes of the volume, and snapshots and clones that are made, written to, rolled back to
+//! and deleted are always among the operations. After each cut every block must hold one of the
+//! states that it had since it was
 //! last durable, snapshots what they were, nothing may be missing that was not being deleted, and
 //! now and then a check of the whole pool must find nothing. A failure names the seed of its
 //! life: `ONEFOLD_STORM_SEED=N` lives that one again. `ONEFOLD_CRASH_CUTS=N` says how many cuts
@@ -64,6 +65,10 @@ enum Deed {
     DeleteClone(u64),
     /// Read what is in so many containers after this one.
     Scrub(u32, usize),
+    /// Check the whole pool as it is at one moment.
+    Check,
+    /// Keep this with the volume.
+    Note(u64),
 }
 
 /// Numbers of snapshots that each of the two makes and deletes; each has one clone at most.
@@ -117,13 +122,19 @@ impl Deed {
         let stripe = random.below(BLOCKS / STRIPE / 2) * 2 + role;
         let len = 1 + random.below(STRIPE);
         let first = stripe * STRIPE + random.below(STRIPE - len + 1);
-        match random.below(26) {
+        match random.below(28) {
             20..=21 => Self::Snapshot(2 * random.below(SNAPSHOTS) + role),
             22..=24 => {
                 let number = 2 * random.below(SNAPSHOTS) + role;
                 Self::of_snapshot(random, number, unique, known)
             }
-            25 => Self::Scrub(random.below(40) as u32, 1 + random.below(4) as usize),
+            // One check at a time is a rule, and one of the two has the note to itself.
+            26 if role == 0 => Self::Check,
+            27 if role == 0 => {
+                *unique += 1;
+                Self::Note(*unique)
+            }
+            25..=27 => Self::Scrub(random.below(40) as u32, 1 + random.below(4) as usize),
             0..=8 => {
                 let mut content = |_| {
                     if random.chance(1, 4) {
@@ -200,13 +211,34 @@ impl Deed {
                     }
                 }
             }
+            Self::Check => match pool.check_beside(&mut |_, _| true) {
+                Err(PoolError::CheckGaveWay) => {}
+                checked => {
+                    let report = checked.map_err(BlockError::from)?.expect("nobody ended it");
+                    if !report.is_sound() || !report.notes.is_empty() {
+                        let found = format!("{:?}, {:?}", report.findings, report.notes);
+                        return Err(BlockError::Corrupt(found));
+                    }
+                }
+            },
+            Self::Note(note) => {
+                pool.set_note("main", &note.to_le_bytes()).map_err(BlockError::from)?;
+            }
         }
         Ok(Vec::new())
     }
 
     /// Whether all that was acknowledged before is durable once this has succeeded.
     const fn is_durable(&self) -> bool {
-        matches!(self, Self::Flush | Self::Checkpoint | Self::Maintain | Self::Rollback(_))
+        matches!(
+            self,
+            Self::Flush
+                | Self::Checkpoint
+                | Self::Maintain
+                | Self::Rollback(_)
+                | Self::Check
+                | Self::Note(_)
+        )
     }
 
     /// The snapshot or clone that it makes or deletes.
@@ -306,6 +338,8 @@ struct Life {
     clones: BTreeMap<String, Model>,
     /// What the last two deeds were to make or delete, and what is in it then.
     doubts: BTreeMap<String, Vec<u64>>,
+    /// What the volume's note may be: the newest last.
+    notes: Vec<u64>,
     random: SplitMix64,
     unique: u64,
     /// What happened so far.
@@ -330,6 +364,10 @@ struct Tally {
     clones: u64,
     /// Rollbacks that came to their end.
     rollbacks: u64,
+    /// Checks that came to their end.
+    checks: u64,
+    /// Notes that were kept.
+    notes: u64,
 }
 
 impl Life {
@@ -348,8 +386,8 @@ impl Life {
         let random = SplitMix64::new(seed);
         let (model, tally) = (Model::new(), Tally::default());
         let (snapshots, clones, doubts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let unique = seed << 32;
-        Self { sim, pool, volume, model, snapshots, clones, doubts, random, unique, tally }
+        let (unique, notes) = (seed << 32, vec![0]);
+        Self { sim, pool, volume, model, snapshots, clones, doubts, notes, random, unique, tally }
     }
 
     /// One time in two the disk has room for all, else for little more than it holds; writers keep
@@ -408,6 +446,7 @@ impl Life {
         if self.sim.has_crashed() {
             return;
         }
+        self.look_at_note(&context);
         if deeds.iter().any(|deed| deed.makes_or_deletes().is_some()) {
             self.look_at_snapshots(&context);
             self.look_at_clones(&context);
@@ -423,11 +462,22 @@ impl Life {
         &self.snapshots[&snapshot_name(number)]
     }
 
+    /// The note is what it was set to last, or what it was before if that was refused.
+    fn look_at_note(&mut self, context: &str) {
+        let found = self.volume.note();
+        let found = found.as_ref().try_into().map_or(0, u64::from_le_bytes);
+        assert!(self.notes.contains(&found), "{context}: the note is {found}");
+        self.notes = vec![found];
+    }
+
     /// Two deeds are about to be done.
     fn expect(&mut self, deeds: &[Deed; 2]) {
         self.doubts.clear();
         for deed in deeds {
             self.model.expect(deed);
+            if let Deed::Note(note) = deed {
+                self.notes.push(*note);
+            }
             if let Some(name) = deed.makes_or_deletes() {
                 let cloned = if let Deed::Clone(number) = deed { self.held(*number) } else { &[] };
                 let cloned = cloned.to_vec();
@@ -533,7 +583,13 @@ impl Life {
         self.snapshots = held;
     }
 
-    fn done(&self, deed: &Deed, found: &[Vec<u8>], context: &str) {
+    fn done(&mut self, deed: &Deed, found: &[Vec<u8>], context: &str) {
+        if let Deed::Note(note) = deed {
+            // Nothing that was before counts any more.
+            self.notes = vec![*note];
+            self.tally.notes += 1;
+        }
+        self.tally.checks += u64::from(matches!(deed, Deed::Check));
         let Deed::Read(first, _) = deed else { return };
         for (block, found) in (*first as usize..).zip(found) {
             // The other deed has nothing to do with these: the newest state it is.
@@ -592,6 +648,7 @@ impl Life {
         let volume = pool.volume("main").unwrap_or_else(|error| panic!("{context}: {error}"));
         let states = self.model.which_of_all(&volume, &context);
         let mut life = Self { sim, pool, volume, ..self };
+        life.look_at_note(&context);
         life.look_at_snapshots(&context);
         life.look_at_clones(&context);
         life.model = Model::of(&states);
@@ -650,6 +707,8 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
         all.snapshots += one.snapshots;
         all.clones += one.clones;
         all.rollbacks += one.rollbacks;
+        all.checks += one.checks;
+        all.notes += one.notes;
         if all.cuts >= wanted {
             break;
         }
@@ -659,5 +718,6 @@ fn storms_lose_nothing_that_was_flushed_and_let_nobody_wait_for_ever() {
     assert!(all.moved > 0, "nothing was ever moved: {all:?}");
     assert!(all.punched > 0, "nothing was ever punched: {all:?}");
     assert!(all.found > 0, "nothing was ever found in the background: {all:?}");
+    assert!(all.checks > 0 && all.notes > 0, "no check or no note: {all:?}");
     assert!(all.clones > 0 && all.rollbacks > 0, "no clone or no rollback: {all:?}");
 }

@@ -29,6 +29,9 @@ pub struct Slots {
     free_below_reserved: u32,
     /// In use by the durable checkpoint, and no longer by the one to come.
     released: Vec<u32>,
+    /// In use by a checkpoint that somebody reads, and by none that is durable; nothing while
+    /// nobody does.
+    held: Option<Vec<u32>>,
 }
 
 impl Slots {
@@ -129,11 +132,31 @@ impl Slots {
 
     /// The checkpoint without the released slots is durable.
     pub fn free_released(&mut self) {
-        for slot in std::mem::take(&mut self.released) {
+        let released = std::mem::take(&mut self.released);
+        match &mut self.held {
+            Some(held) => held.extend(released),
+            None => self.free_all(released),
+        }
+    }
+
+    fn free_all(&mut self, slots: Vec<u32>) {
+        for slot in slots {
             self.used[slot as usize / 64] &= !(1 << (slot % 64));
             self.free_below_reserved += 1;
             self.hint = self.hint.min(slot as usize / 64);
         }
+    }
+
+    /// The durable checkpoint is going to be read: what it has in use stays as it is until
+    /// [`Slots::let_go`].
+    pub fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// It is read no more.
+    pub fn let_go(&mut self) {
+        let held = self.held.take().unwrap_or_default();
+        self.free_all(held);
     }
 
     /// One past the last slot in use.

@@ -511,6 +511,17 @@ impl Map {
         state.cache.trim();
     }
 
+    /// The durable checkpoint is going to be read: its pages stay where they are until
+    /// [`Map::let_go`].
+    pub fn hold(&self) {
+        self.state().slots.hold();
+    }
+
+    /// It is read no more.
+    pub fn let_go(&self) {
+        self.state().slots.let_go();
+    }
+
     /// Cut the file after the last page, giving back space that was set aside.
     pub fn give_back(&self) -> Result<(), PoolError> {
         let mut state = self.state();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod asked;
+mod check_beside;
 mod collisions;
 mod copy_on_write;
 mod crash;

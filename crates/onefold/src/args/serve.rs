@@ -34,7 +34,7 @@ pub struct ServeArgs {
     ///
     /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
     /// a Unix socket nor loopback needs TLS. Port 0 takes any free one. Sockets that a service
-    /// manager hands over (LISTEN_FDS) are served besides, and then there is no default.
+    /// manager hands over are served besides, and then there is no default.
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
     pub listen: Vec<ListenAddr>,

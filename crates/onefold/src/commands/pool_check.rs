@@ -1,27 +1,40 @@
 //! `onefold pool check`: every checksum and every reference, nothing changed.
 //! Room: onefold.
 
-use onefold_block::ByteSize;
-use onefold_pool::{CheckReport, Pool};
-use serde::Serialize;
+use std::path::Path;
 
+use onefold_block::ByteSize;
+use onefold_control::{Report, Unit};
+use onefold_pool::{CheckReport, Pool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::pool_reclaim::interrupted;
 use super::pool_repair;
 use crate::args::PoolCheckArgs;
 use crate::failure::{Failure, Result};
 use crate::open_pool;
+use crate::operate::door::{self, Place};
+use crate::operate::{Context, table};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::scrub_state::Blocks;
 use crate::table::plural;
 
-#[derive(Serialize)]
-struct CheckJson<'a> {
+/// There is nothing to choose.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {}
+
+/// What was read and found.
+#[derive(Serialize, JsonSchema)]
+pub struct CheckJson {
     schema_version: u32,
     pool: String,
     sound: bool,
     findings_total: u64,
-    findings: Vec<&'a str>,
-    notes: &'a [String],
+    findings: Vec<String>,
+    notes: Vec<String>,
     containers: u64,
     chunks: u64,
     bytes: u64,
@@ -30,41 +43,60 @@ struct CheckJson<'a> {
     lost: Vec<Blocks>,
 }
 
+/// Check a pool that is served, as it is at this moment.
+pub fn operate(context: &Context<'_>, _: &Request) -> Result<Report> {
+    let job = context.job;
+    let checked = context.pool.check_beside(&mut |done, total| {
+        job.tell("checking", Unit::Bytes, done, Some(total));
+        !job.is_cancelled()
+    });
+    let checked = checked.map_err(|error| context.failed(error))?;
+    Ok(checked.map_or_else(|| interrupted("nothing is known"), |found| told(context.at, found)))
+}
+
 /// Check the pool and say what is wrong.
 pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
     if args.repair.repair {
         return pool_repair::run(args, printer);
     }
     open_pool::must_exist(&args.pool)?;
-    let bar = progress::bytes(printer, "checking", Some(0));
-    let report = Pool::check_at(&args.pool, &mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    let report = report.map_err(|error| Failure::pool(&args.pool, error))?;
-    if args.json {
-        printer.json(&json(args, &report))?;
-    } else {
-        for finding in &report.findings {
-            printer.data(&format!("{}\n", finding.problem))?;
-        }
-        let unnamed = report.findings_total - report.findings.len() as u64;
-        if unnamed > 0 {
-            printer.data(&format!("and {} more\n", plural(unnamed, "problem", "problems")))?;
-        }
-        for line in pool_repair::lines(&report.lost, "lost in an earlier repair") {
-            printer.data(&line)?;
-        }
-        for note in &report.notes {
-            printer.note(&format!("note: {note}"));
-        }
-    }
-    verdict(args, &report, printer)
+    let here = || {
+        let bar = progress::bytes(printer, "checking", Some(0));
+        let report = Pool::check_at(&args.pool, &mut |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        report.map_err(|error| open_pool::refused(&args.pool, error))
+    };
+    let report = match door::served_or(&args.pool, here)? {
+        Place::Here(found) => told(&args.pool, found),
+        Place::Server(server) => server.call(&table::POOL_CHECK, &Request {}, printer)?,
+    };
+    printer.report(report, args.json)
 }
 
-fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Result<()> {
-    let at = args.pool.display();
+/// A report in words and for programs.
+fn told(at: &Path, found: CheckReport) -> Report {
+    let mut lines: Vec<String> =
+        found.findings.iter().map(|finding| format!("{}\n", finding.problem)).collect();
+    let unnamed = found.findings_total - found.findings.len() as u64;
+    if unnamed > 0 {
+        lines.push(format!("and {} more\n", plural(unnamed, "problem", "problems")));
+    }
+    lines.extend(pool_repair::lines(&found.lost, "lost in an earlier repair"));
+    let asides = found.notes.iter().map(|note| format!("note: {note}")).collect();
+    let mut report = Report { asides, ..Report::default() };
+    match verdict(at, &found) {
+        Ok(said) => report.notes.push(said),
+        Err(failure) => report.fault = Some(failure.into_fault()),
+    }
+    report.with_text(&lines.concat()).with_result(&json(at, found))
+}
+
+/// That it is sound, or what is wrong.
+fn verdict(at: &Path, report: &CheckReport) -> Result<String> {
+    let at = at.display();
     let read = format!(
         "{} in {} ({}), {}",
         plural(report.chunks, "chunk", "chunks"),
@@ -80,8 +112,7 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
             .hint("they are errors to read until they are written again, trimmed or deleted"));
     }
     if report.is_sound() {
-        printer.note(&format!("pool '{at}' is sound: {read}"));
-        return Ok(());
+        return Ok(format!("pool '{at}' is sound: {read}"));
     }
     let problems = plural(report.findings_total, "problem", "problems");
     let failure = Failure::bad(format!("pool '{at}' has {problems}; checked {read}"));
@@ -95,14 +126,14 @@ fn verdict(args: &PoolCheckArgs, report: &CheckReport, printer: &Printer) -> Res
     .hint(format!("what a repair would do: onefold pool check {at} --repair --dry-run")))
 }
 
-fn json<'a>(args: &PoolCheckArgs, report: &'a CheckReport) -> CheckJson<'a> {
+fn json(at: &Path, report: CheckReport) -> CheckJson {
     CheckJson {
         schema_version: JSON_SCHEMA_VERSION,
-        pool: args.pool.display().to_string(),
+        pool: at.display().to_string(),
         sound: report.is_sound(),
         findings_total: report.findings_total,
-        findings: report.findings.iter().map(|finding| finding.problem.as_str()).collect(),
-        notes: &report.notes,
+        findings: report.findings.into_iter().map(|finding| finding.problem).collect(),
+        notes: report.notes,
         containers: report.containers,
         chunks: report.chunks,
         bytes: report.bytes,

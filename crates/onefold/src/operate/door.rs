@@ -56,30 +56,16 @@ fn unanswered(pool: &Path, error: &ClientError) -> Failure {
 impl Door {
     /// To the server that has the pool, or else to the pool itself.
     pub fn find(at: &Path, opening: Opening) -> Result<Self> {
-        if let Some(served) = Self::served(at)? {
-            return Ok(served);
-        }
         let open = || match opening {
             Opening::Read(budgets) => open_pool::to_read(at, budgets).map(|pool| (pool, false)),
             Opening::Write(budgets) => open_pool::to_write(at, budgets).map(|pool| (pool, true)),
         };
-        let started = Instant::now();
-        loop {
-            match open() {
-                Ok((pool, writes)) => {
-                    let behind = Behind::Here { pool, writes };
-                    return Ok(Self { at: at.to_owned(), behind });
-                }
-                Err(failure) if !failure.held_by_a_server || started.elapsed() > STARTING => {
-                    return Err(failure);
-                }
-                // It may be about to listen, or about to end.
-                Err(_) => sleep(LOOK),
+        Ok(match served_or(at, open)? {
+            Place::Server(door) => door,
+            Place::Here((pool, writes)) => {
+                Self { at: at.to_owned(), behind: Behind::Here { pool, writes } }
             }
-            if let Some(served) = Self::served(at)? {
-                return Ok(served);
-            }
-        }
+        })
     }
 
     /// To the server that has the pool, if one has.
@@ -182,6 +168,32 @@ impl Door {
                 pool.close().map_err(|error| Failure::pool(&self.at, error))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Where something is done.
+pub enum Place<T> {
+    /// By the server that has the pool.
+    Server(Door),
+    /// Here, with this outcome.
+    Here(T),
+}
+
+/// The server that has the pool, or else what `here` makes of the pool itself.
+pub fn served_or<T>(at: &Path, here: impl Fn() -> Result<T>) -> Result<Place<T>> {
+    let started = Instant::now();
+    loop {
+        if let Some(served) = Door::served(at)? {
+            return Ok(Place::Server(served));
+        }
+        match here() {
+            Ok(done) => return Ok(Place::Here(done)),
+            Err(failure) if !failure.held_by_a_server || started.elapsed() > STARTING => {
+                return Err(failure);
+            }
+            // It may be about to listen, or about to end.
+            Err(_) => sleep(LOOK),
         }
     }
 }

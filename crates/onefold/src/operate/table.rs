@@ -60,6 +60,7 @@ pub static OPERATIONS: &[Operation] = &[
     POOL_RECLAIM,
     POOL_DEDUPLICATE,
     POOL_SCRUB,
+    POOL_CHECK,
     POOL_SET,
     POOL_DRAIN,
 ];
@@ -175,6 +176,11 @@ pub const POOL_DEDUPLICATE: Operation = operation!(
 pub const POOL_SCRUB: Operation = operation!(
     "pool scrub", true, Turn::Refused("scrub"), "Read and verify every stored record",
     c::pool_scrub::Request => c::pool_scrub::ScrubJson, c::pool_scrub::operate);
+
+/// Check all of it.
+pub const POOL_CHECK: Operation = operation!(
+    "pool check", true, Turn::Refused("check"), "Verify everything, as it is at one moment",
+    c::pool_check::Request => c::pool_check::CheckJson, c::pool_check::operate);
 
 /// Set limits.
 pub const POOL_SET: Operation = operation!(

@@ -2,9 +2,10 @@
 //! Room: onefold.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use onefold_block::SplitMix64;
 use serde_json::Value;
@@ -134,6 +135,59 @@ fn limits_are_set_while_it_runs() {
     assert_eq!(sandbox.status("pool")["memory"]["cache_max_bytes"], 1 << 20);
     assert_eq!(set(&[]).code, Some(2));
     assert_eq!(set(&["--space-target", "0.5"]).code, Some(2));
+}
+
+#[test]
+fn a_pool_is_checked_while_it_is_written_to() {
+    let sandbox = with_a_pool();
+    let server = sandbox.serve("pool", &["--background", "always"]);
+    let uri = server.uri("first");
+    tool("nbdcopy", &["--flush", &sandbox.text("file"), &uri]);
+    let check = |more: &[&str]| sandbox.onefold(&[&["pool", "check", "pool"], more].concat());
+    let said = check(&["--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let beside = said.json();
+    assert_eq!(beside["sound"], true);
+    assert_eq!(beside["references"], 768);
+    assert_eq!(beside["notes"], serde_json::json!([]));
+    let script = "import threading\n\
+        stop = threading.Event()\n\
+        def write():\n    \
+            n = 0\n    \
+            while not stop.is_set():\n        \
+                h.pwrite(bytes([n % 251]) * 65536, (n % 4000 + 100) * 65536); n += 1\n        \
+                if n % 100 == 0: h.flush()\n\
+        writer = threading.Thread(target=write)\n\
+        writer.start()\n\
+        import sys; print('writing', flush=True); sys.stdin.read(); stop.set(); writer.join()";
+    let mut client = nbdsh(&["-u", &uri, "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("nbdsh is needed");
+    let mut line = String::new();
+    BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "writing\n");
+    for _ in 0..5 {
+        let said = check(&[]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("pool 'pool' is sound: "), "{}", said.err);
+    }
+    drop(client.stdin.take());
+    client.wait().unwrap();
+    // Damage is named, while clients are served.
+    let folder = sandbox.path("pool/containers");
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let largest = names.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    bytes[9_000..9_016].fill(0xA5);
+    fs::write(&largest, bytes).unwrap();
+    let beside = check(&[]);
+    assert_eq!(beside.code, Some(1), "{}", beside.err);
+    assert!(beside.text().contains("corrupt container"), "{}", beside.text());
+    server.stop();
+    let alone = check(&[]);
+    assert_eq!((alone.code, alone.text()), (Some(1), beside.text()));
 }
 
 /// The answer to a request on the socket of a pool, as a document.
