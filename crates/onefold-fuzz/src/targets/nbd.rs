@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 use onefold_nbd::protocol::constants::{
-    MAX_REQUEST_BYTES, MAX_STRING_BYTES, REQUEST_BYTES, command,
+    EXTENDED_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_STATUS_PAYLOAD_BYTES, MAX_STRING_BYTES,
+    REQUEST_BYTES, command,
 };
+use onefold_nbd::protocol::reply::{self, To};
 use onefold_nbd::protocol::{
-    ExportInfo, Handshake, Op, Outcome, Session, TlsPolicy, decode_request, reply, validate,
+    ExportInfo, Handshake, Op, Outcome, Request, Session, TlsPolicy, decode_extended,
+    decode_request, validate,
 };
 use onefold_nbd::{Client, ExportTable};
 
@@ -75,6 +78,7 @@ pub fn handshake(data: &[u8]) {
             Outcome::Done(negotiated) => {
                 assert!(policy == TlsPolicy::Off || under_tls, "served in plain text");
                 assert!(negotiated.session.structured || !negotiated.session.allocation);
+                assert!(negotiated.session.structured || !negotiated.session.extended);
                 assert!(handshake.into_rest().len() <= bytes.len());
                 return;
             }
@@ -83,45 +87,66 @@ pub fn handshake(data: &[u8]) {
     }
 }
 
-/// Any 28 bytes as a request, against any export. The bytes after the request pick the export's
-/// size and what was agreed on.
+/// Any 28 or 32 bytes as a request, against any export. The bytes after the request pick the
+/// export's size and what was agreed on, and are what it is judged by.
 pub fn request(data: &[u8]) {
-    let Some((header, rest)) = data.split_first_chunk::<REQUEST_BYTES>() else { return };
+    if let Some((header, rest)) = data.split_first_chunk::<REQUEST_BYTES>()
+        && let Ok(request) = decode_request(header)
+    {
+        assert_eq!(request.encode(), *header, "decoding loses nothing");
+        judge(&request, rest, false);
+    }
+    if let Some((header, rest)) = data.split_first_chunk::<EXTENDED_REQUEST_BYTES>()
+        && let Ok(request) = decode_extended(header)
+    {
+        assert_eq!(request.encode_extended(), *header, "decoding loses nothing");
+        judge(&request, rest, true);
+    }
+}
+
+fn judge(request: &Request, rest: &[u8], extended: bool) {
     let Some((size, rest)) = rest.split_first_chunk::<8>() else { return };
-    let agreed = rest.first().copied().unwrap_or_default();
-    let Ok(request) = decode_request(header) else { return };
-    assert_eq!(request.encode(), *header, "decoding loses nothing");
+    let (agreed, payload) = rest.split_first().unwrap_or((&0, &[]));
     let size_bytes = u64::from_be_bytes(*size);
-    let structured = agreed & 1 != 0;
+    let structured = extended || agreed & 1 != 0;
     let session = Session {
         info: ExportInfo { size_bytes, preferred_block_bytes: 4096, read_only: agreed & 2 != 0 },
         structured,
+        extended,
         allocation: structured && agreed & 4 != 0,
         changes: structured && agreed & 8 != 0,
     };
-    match validate(&request, &session) {
+    let judged_by = request.judged_by(&session);
+    assert!(judged_by <= u64::from(MAX_STATUS_PAYLOAD_BYTES));
+    assert!(judged_by == 0 || judged_by == request.payload_bytes(&session));
+    let Some(payload) = payload.get(..judged_by as usize) else { return };
+    match validate(request, &session, payload) {
         Ok(op) => {
-            let in_range = |offset: u64, len: u32| {
+            if !matches!(op, Op::Flush | Op::Disconnect) {
+                let (offset, len) = op.range();
                 assert!(len > 0);
                 assert!(u128::from(offset) + u128::from(len) <= u128::from(size_bytes));
-            };
+            }
             match op {
-                Op::Read { offset, len, .. } | Op::Write { offset, len, .. } => {
-                    in_range(offset, len);
+                Op::Read { len, .. } => assert!(len <= MAX_REQUEST_BYTES),
+                Op::Write { len, .. } => {
                     assert!(len <= MAX_REQUEST_BYTES);
+                    assert_eq!(u64::from(len), request.payload_bytes(&session));
                 }
-                Op::Trim { offset, len, .. }
-                | Op::Cache { offset, len }
-                | Op::WriteZeroes { offset, len, .. }
-                | Op::BlockStatus { offset, len, .. } => in_range(offset, len),
-                Op::Flush | Op::Disconnect => {}
+                Op::BlockStatus { contexts, .. } => {
+                    assert!(contexts.allocation || contexts.changes);
+                    assert!(session.allocation || !contexts.allocation);
+                    assert!(session.changes || !contexts.changes);
+                }
+                _ => {}
             }
             let changes = matches!(request.command, command::WRITE | command::TRIM)
                 || request.command == command::WRITE_ZEROES;
             assert!(!(changes && session.info.read_only));
         }
         Err(refused) => {
-            let bytes = reply::error(request.cookie, refused.errno, refused.reason, None);
+            let to = To { cookie: request.cookie, offset: request.offset, extended };
+            let bytes = reply::error(to, refused.errno, refused.reason, None);
             assert!(bytes.len() < 256);
         }
     }

@@ -15,6 +15,11 @@ pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Opens every chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
+/// Opens every request with extended headers.
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+/// Opens every chunk of a reply with extended headers.
+pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
+
 /// Handshake flags, the same bits from server and client.
 pub mod handshake_flag {
     /// Errors to options are answered rather than ended.
@@ -43,6 +48,8 @@ pub mod option {
     pub const LIST_META_CONTEXT: u32 = 9;
     /// Use these metadata contexts.
     pub const SET_META_CONTEXT: u32 = 10;
+    /// Use extended headers in requests and replies.
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 /// Replies to options.
@@ -67,6 +74,8 @@ pub mod option_reply {
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     /// The option's data are too long.
     pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
+    /// Extended headers rule it out, or are needed for it.
+    pub const ERR_EXT_HEADER_REQD: u32 = (1 << 31) + 10;
 }
 
 /// Kinds of information in replies to INFO and GO.
@@ -103,6 +112,8 @@ pub mod transmission_flag {
     pub const SEND_CACHE: u16 = 1 << 10;
     /// The `FAST_ZERO` flag is understood.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
+    /// Block status of some contexts only can be asked for.
+    pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Commands of the transmission phase.
@@ -137,6 +148,8 @@ pub mod command_flag {
     pub const REQ_ONE: u16 = 1 << 3;
     /// Fail rather than zero slowly.
     pub const FAST_ZERO: u16 = 1 << 4;
+    /// The length is that of a payload; with extended headers only.
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Types of chunks in structured replies, and their flag.
@@ -151,6 +164,8 @@ pub mod chunk {
     pub const OFFSET_HOLE: u16 = 2;
     /// Extents.
     pub const BLOCK_STATUS: u16 = 5;
+    /// Extents of 64 bits.
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     /// The request failed.
     pub const ERROR: u16 = (1 << 15) + 1;
     /// The request failed at an offset.
@@ -182,6 +197,13 @@ pub const CHANGED_SINCE_ID: u32 = 2;
 
 /// Bytes of a request header.
 pub const REQUEST_BYTES: usize = 28;
+/// Bytes of an extended request header.
+pub const EXTENDED_REQUEST_BYTES: usize = 32;
+/// Bytes of the header of an extended reply's chunk.
+pub const EXTENDED_CHUNK_BYTES: usize = 32;
+/// Longest payload by which block status picks contexts, in bytes: the length asked about, and each
+/// of the two contexts there are. Longer ones name one twice, or an unknown one.
+pub const MAX_STATUS_PAYLOAD_BYTES: u32 = 8 + 2 * 4;
 /// Bytes of a simple reply.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
 /// Bytes of a structured chunk's header.

@@ -94,6 +94,7 @@ pub struct Handshake {
     under_tls: bool,
     pad_export_name: bool,
     structured: bool,
+    extended: bool,
     /// The export for which the client picked `base:allocation`.
     allocation_for: Option<String>,
     /// The export for which it picked what changed, and since what.
@@ -123,6 +124,7 @@ impl Handshake {
             under_tls: false,
             pad_export_name: true,
             structured: false,
+            extended: false,
             allocation_for: None,
             changes_for: None,
             options_seen: 0,
@@ -163,6 +165,7 @@ impl Handshake {
         self.client = client;
         self.under_tls = true;
         self.structured = false;
+        self.extended = false;
         self.allocation_for = None;
         self.changes_for = None;
         self.buffered.clear();
@@ -255,6 +258,7 @@ impl Handshake {
             option::GO | option::INFO => return self.info_or_go(option, data, send),
             option::LIST => self.list(data, send),
             option::STRUCTURED_REPLY => self.structured_reply(data, send),
+            option::EXTENDED_HEADERS => self.extended_headers(data, send),
             option::LIST_META_CONTEXT => self.list_meta_context(data, send),
             option::SET_META_CONTEXT => self.set_meta_context(data, send),
             _ => {
@@ -284,6 +288,9 @@ impl Handshake {
     }
 
     fn export_name(&mut self, data: &[u8], send: &mut Vec<u8>) -> Outcome {
+        if self.extended {
+            return Outcome::Refuse("an export was picked by name after extended headers");
+        }
         let Some(name) = std::str::from_utf8(data).ok() else {
             return Outcome::Refuse("an export name that is not UTF-8");
         };
@@ -296,7 +303,7 @@ impl Handshake {
         let negotiated = self.negotiated(device, name);
         let info = &negotiated.session.info;
         send.extend_from_slice(&info.size_bytes.to_be_bytes());
-        send.extend_from_slice(&info.transmission_flags(self.structured).to_be_bytes());
+        send.extend_from_slice(&negotiated.session.transmission_flags().to_be_bytes());
         if self.pad_export_name {
             send.extend_from_slice(&[0; EXPORT_NAME_PADDING]);
         }
@@ -309,6 +316,7 @@ impl Handshake {
         let session = Session {
             info: ExportInfo::of(&*device, self.read_only),
             structured: self.structured,
+            extended: self.extended,
             allocation: self.structured && self.allocation_for.as_deref() == Some(name),
             changes: changes.is_some(),
         };
@@ -326,7 +334,7 @@ impl Handshake {
         };
         let negotiated = self.negotiated(device, query.name);
         let export = &negotiated.session.info;
-        options::put_info_export(send, option, export, self.structured);
+        options::put_info_export(send, option, &negotiated.session);
         options::put_info_block_size(send, option, export);
         if query.kinds.contains(&info::NAME) || query.kinds.contains(&info::DESCRIPTION) {
             self.put_texts(send, option, &query);
@@ -371,8 +379,22 @@ impl Handshake {
         if !data.is_empty() {
             return put_malformed(send, option::STRUCTURED_REPLY);
         }
+        if self.extended {
+            let why = b"extended headers are agreed on, and go before structured replies";
+            let kind = option_reply::ERR_EXT_HEADER_REQD;
+            return options::put_reply(send, option::STRUCTURED_REPLY, kind, why);
+        }
         self.structured = true;
         options::put_reply(send, option::STRUCTURED_REPLY, option_reply::ACK, &[]);
+    }
+
+    fn extended_headers(&mut self, data: &[u8], send: &mut Vec<u8>) {
+        if !data.is_empty() {
+            return put_malformed(send, option::EXTENDED_HEADERS);
+        }
+        // They can do all that structured replies can.
+        (self.structured, self.extended) = (true, true);
+        options::put_reply(send, option::EXTENDED_HEADERS, option_reply::ACK, &[]);
     }
 
     fn list_meta_context(&self, data: &[u8], send: &mut Vec<u8>) {
@@ -411,7 +433,7 @@ impl Handshake {
         self.changes_for = None;
         let Some(query) = options::parse_meta(data) else { return put_malformed(send, option) };
         if !self.structured {
-            let why = b"structured replies have to be agreed on first";
+            let why = b"structured replies or extended headers have to be agreed on first";
             return options::put_reply(send, option, option_reply::ERR_INVALID, why);
         }
         if self.exports.open(query.name, &self.client).is_none() {

@@ -16,4 +16,6 @@ pub mod wire;
 pub use errno::{Errno, errno_of};
 pub use export_info::ExportInfo;
 pub use handshake::{Handshake, Negotiated, Outcome, Step, TlsPolicy};
-pub use request::{BadMagic, Op, Refused, Request, Session, decode_request, validate};
+pub use request::{
+    BadMagic, Contexts, Op, Refused, Request, Session, decode_extended, decode_request, validate,
+};

@@ -5,6 +5,7 @@ use super::constants::{
     MAX_REQUEST_BYTES, MAX_STRING_BYTES, OPTION_REPLY_MAGIC, info, option_reply,
 };
 use super::export_info::ExportInfo;
+use super::request::Session;
 use super::wire::Fields;
 
 /// Append one reply to `option`.
@@ -25,10 +26,10 @@ pub fn put_server(out: &mut Vec<u8>, option: u32, name: &str, description: &str)
 }
 
 /// Append size and flags of an export.
-pub fn put_info_export(out: &mut Vec<u8>, option: u32, export: &ExportInfo, structured: bool) {
+pub fn put_info_export(out: &mut Vec<u8>, option: u32, session: &Session) {
     let mut data = info::EXPORT.to_be_bytes().to_vec();
-    data.extend_from_slice(&export.size_bytes.to_be_bytes());
-    data.extend_from_slice(&export.transmission_flags(structured).to_be_bytes());
+    data.extend_from_slice(&session.info.size_bytes.to_be_bytes());
+    data.extend_from_slice(&session.transmission_flags().to_be_bytes());
     put_reply(out, option, option_reply::INFO, &data);
 }
 

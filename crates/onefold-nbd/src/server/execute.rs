@@ -19,9 +19,10 @@ use super::processors::Processors;
 use super::replies::ReplyBuffer;
 use super::slow::{Call, SlowLog, Whose};
 use crate::export::Changes;
-use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES};
+use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES, chunk};
+use crate::protocol::reply::{self, To};
 use crate::protocol::{
-    Errno, ExportInfo, Op, Refused, Request, Session, errno_of, reply, validate,
+    Contexts, Errno, ExportInfo, Op, Refused, Request, Session, errno_of, validate,
 };
 
 /// Longest piece of a read that is answered in several chunks, in bytes: the client takes one in
@@ -30,14 +31,14 @@ const READ_PIECE_BYTES: u32 = 256 << 10;
 /// Shortest hole told as such in a read, in bytes; a chunk of its own for less saves nothing.
 const MIN_HOLE_BYTES: u32 = 32 << 10;
 /// Bytes of trim, zeroing or block status from which the request may take long.
-const LONG_RANGE_BYTES: u32 = 16 << 20;
+const LONG_RANGE_BYTES: u64 = 16 << 20;
 /// What a client is told whose request there is no memory for.
 const NO_MEMORY: &str = "there is no memory for this request now";
 
 /// A request with a verdict, and where its payload lies.
 #[derive(Clone, Debug)]
 pub(super) struct Accepted {
-    pub cookie: u64,
+    pub to: To,
     pub op: Result<Op, Refused>,
     /// The payload's place among the payload bytes that go with this request.
     pub payload: Range<usize>,
@@ -87,11 +88,11 @@ pub(super) struct Executor<'a> {
 impl<'a> Executor<'a> {
     /// The request again, by the size that the device has now, if it was given another one since
     /// the client connected.
-    pub fn with_its_size(&self, request: &Request) -> Option<Result<Op, Refused>> {
+    pub fn with_its_size(&self, request: &Request, payload: &[u8]) -> Option<Result<Op, Refused>> {
         let size_bytes = self.device.size_bytes();
         let info = ExportInfo { size_bytes, ..self.session.info };
         let session = Session { info, ..self.session };
-        (info != self.session.info).then(|| validate(request, &session))
+        (info != self.session.info).then(|| validate(request, &session, payload))
     }
 
     pub fn new(
@@ -151,34 +152,34 @@ impl<'a> Executor<'a> {
         out: &mut ReplyBuffer,
     ) -> io::Result<()> {
         let _call = self.processors.enter();
-        let cookie = first.cookie;
+        let to = first.to;
         match first.op {
             Err(refused) => {
                 tracing::debug!(reason = refused.reason, errno = ?refused.errno, "refused");
-                self.put_error(cookie, refused.errno, refused.reason, None, out);
+                self.put_error(to, refused.errno, refused.reason, None, out);
             }
-            Ok(Op::Read { offset, len, whole }) => self.read(cookie, offset, len, whole, out)?,
+            Ok(Op::Read { offset, len, whole }) => self.read(to, offset, len, whole, out)?,
             Ok(Op::Write { .. }) => self.writes(group, payload, out),
             Ok(Op::Flush) => {
                 let result = contained(|| self.device.flush());
                 for request in group {
-                    self.put_result(request.cookie, "flush", false, &result, out);
+                    self.put_result(request.to, "flush", false, &result, out);
                 }
             }
             Ok(Op::Trim { offset, len, fua }) => {
-                let result = contained(|| self.device.trim(offset, len.into(), fua));
-                self.put_result(cookie, "trim", false, &result, out);
+                let result = contained(|| self.device.trim(offset, len, fua));
+                self.put_result(to, "trim", false, &result, out);
             }
             Ok(Op::Cache { offset, len }) => {
-                let result = contained(|| self.device.prefetch(offset, len.into()));
-                self.put_result(cookie, "cache", false, &result, out);
+                let result = contained(|| self.device.prefetch(offset, len));
+                self.put_result(to, "cache", false, &result, out);
             }
             Ok(Op::WriteZeroes { offset, len, options }) => {
-                let result = contained(|| self.device.write_zeroes(offset, len.into(), options));
-                self.put_result(cookie, "write zeroes", true, &result, out);
+                let result = contained(|| self.device.write_zeroes(offset, len, options));
+                self.put_result(to, "write zeroes", true, &result, out);
             }
-            Ok(Op::BlockStatus { offset, len, one }) => {
-                self.block_status(cookie, offset, len, one, out);
+            Ok(Op::BlockStatus { offset, len, one, contexts }) => {
+                self.block_status(to, (offset, len), (one, contexts), out);
             }
             Ok(Op::Disconnect) => {}
         }
@@ -186,8 +187,8 @@ impl<'a> Executor<'a> {
     }
 
     /// There is no memory to receive a request's payload.
-    pub fn refuse_for_memory(&self, cookie: u64, out: &mut ReplyBuffer) {
-        self.put_error(cookie, Errno::NoMemory, NO_MEMORY, None, out);
+    pub fn refuse_for_memory(&self, to: To, out: &mut ReplyBuffer) {
+        self.put_error(to, Errno::NoMemory, NO_MEMORY, None, out);
     }
 
     /// One piece of a write too long to be received whole.
@@ -226,11 +227,17 @@ impl<'a> Executor<'a> {
             other => other,
         };
         if let Some((log, whose)) = self.slow {
-            let (offset, len) = (request.offset, request.len);
-            let (op, bytes) = (Op::Write { offset, len, fua }, len.into());
+            let (offset, bytes) = (request.offset, request.len);
+            let op = Op::Write { offset, len: bytes as u32, fua };
             log.tell(whose, &Call { op, bytes, requests: 1, queued_ns: 0, spent });
         }
-        self.put_result(request.cookie, "write", true, &result, out);
+        self.put_result(self.to(request), "write", true, &result, out);
+    }
+
+    /// Whom the reply to a request is for.
+    pub const fn to(&self, request: &Request) -> To {
+        let Request { cookie, offset, .. } = *request;
+        To { cookie, offset, extended: self.session.extended }
     }
 
     fn writes(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) {
@@ -264,13 +271,13 @@ impl<'a> Executor<'a> {
         let mut results = results.into_iter();
         for request in group {
             let result = results.next().unwrap_or_else(|| Err(failed("no result for this write")));
-            self.put_result(request.cookie, "write", true, &result, out);
+            self.put_result(request.to, "write", true, &result, out);
         }
     }
 
     fn read(
         &self,
-        cookie: u64,
+        to: To,
         offset: u64,
         len: u32,
         whole: bool,
@@ -278,10 +285,10 @@ impl<'a> Executor<'a> {
     ) -> io::Result<()> {
         let begun = self.reads.begin(len as usize);
         if !self.session.structured && len > MAX_WHOLE_READ_BYTES {
-            return self.read_long_simple(cookie, offset, len, out);
+            return self.read_long_simple(to, offset, len, out);
         }
         if !self.session.structured || whole || len < MIN_HOLE_BYTES {
-            self.read_chunk(cookie, offset, len, true, out);
+            self.read_chunk(to, offset, len, true, out);
             self.reads.end(len as usize, &begun);
             return Ok(());
         }
@@ -291,13 +298,13 @@ impl<'a> Executor<'a> {
         for (kind, run) in runs {
             let run_end = at + u64::from(run);
             if kind != ExtentKind::Data {
-                out.put(&reply::hole(cookie, at, run, run_end == end));
+                out.put(&reply::hole(to, at, run, run_end == end));
                 at = run_end;
             }
             while at < run_end {
                 let piece = READ_PIECE_BYTES.min((run_end - at) as u32);
                 let done = at + u64::from(piece) == end;
-                if !self.read_chunk(cookie, at, piece, done, out) {
+                if !self.read_chunk(to, at, piece, done, out) {
                     return Ok(());
                 }
                 at += u64::from(piece);
@@ -313,7 +320,7 @@ impl<'a> Executor<'a> {
     /// fail the second time, the connection ends, as the protocol prescribes.
     fn read_long_simple(
         &self,
-        cookie: u64,
+        to: To,
         offset: u64,
         len: u32,
         out: &mut ReplyBuffer,
@@ -324,18 +331,18 @@ impl<'a> Executor<'a> {
             .map(|done| (offset + u64::from(done), READ_PIECE_BYTES.min(len - done) as usize));
         for (at, piece) in pieces.clone() {
             if !out.make_room(piece) {
-                self.put_error(cookie, Errno::NoMemory, NO_MEMORY, None, out);
+                self.put_error(to, Errno::NoMemory, NO_MEMORY, None, out);
                 return Ok(());
             }
             let read = contained(|| self.device.read_at(at, out.slot(piece)));
             out.take_back(piece);
             if let Err(error) = read {
-                self.put_result(cookie, "read", false, &Err(error), out);
+                self.put_result(to, "read", false, &Err(error), out);
                 return Ok(());
             }
         }
         let turn = self.channel.take_turn();
-        spent::on(Part::Reply, || turn.send_all(&reply::simple(cookie, None)))?;
+        spent::on(Part::Reply, || turn.send_all(&reply::simple(to.cookie, None)))?;
         for (at, piece) in pieces {
             let buf = out.slot(piece);
             let read = contained(|| self.device.read_at(at, buf));
@@ -355,96 +362,97 @@ impl<'a> Executor<'a> {
 
     /// Add `len` bytes read as one chunk, or as a simple reply; `false` if they could not be
     /// read and the request is answered with that.
-    fn read_chunk(
-        &self,
-        cookie: u64,
-        offset: u64,
-        len: u32,
-        done: bool,
-        out: &mut ReplyBuffer,
-    ) -> bool {
+    fn read_chunk(&self, to: To, offset: u64, len: u32, done: bool, out: &mut ReplyBuffer) -> bool {
         let structured = self.session.structured;
-        let head_bytes = if structured { reply::DATA_HEADER_BYTES } else { SIMPLE_REPLY_BYTES };
+        let head_bytes = if structured { to.data_header_bytes() } else { SIMPLE_REPLY_BYTES };
         let all = head_bytes + len as usize;
         if !out.make_room(all) {
-            self.put_error(cookie, Errno::NoMemory, NO_MEMORY, Some(offset), out);
+            self.put_error(to, Errno::NoMemory, NO_MEMORY, Some(offset), out);
             return false;
         }
         let (head, body) = out.slot(all).split_at_mut(head_bytes);
         match contained(|| self.device.read_at(offset, body)) {
             Ok(()) if structured => {
-                head.copy_from_slice(&reply::data_header(cookie, offset, len, done));
+                head.copy_from_slice(&reply::data_header(to, offset, len, done));
                 true
             }
             Ok(()) => {
-                head.copy_from_slice(&reply::simple(cookie, None));
+                head.copy_from_slice(&reply::simple(to.cookie, None));
                 true
             }
             Err(error) => {
                 out.take_back(all);
                 self.log("read", &error);
                 let errno = errno_of(&error, false);
-                self.put_error(cookie, errno, &error.to_string(), Some(offset), out);
+                self.put_error(to, errno, &error.to_string(), Some(offset), out);
                 false
             }
         }
     }
 
-    fn block_status(&self, cookie: u64, offset: u64, len: u32, one: bool, out: &mut ReplyBuffer) {
+    fn block_status(
+        &self,
+        to: To,
+        (offset, len): (u64, u64),
+        (one, contexts): (bool, Contexts),
+        out: &mut ReplyBuffer,
+    ) {
         let limit = if one { 1 } else { MAX_EXTENTS };
-        let allocation = self.session.allocation.then(|| {
+        let allocation = contexts.allocation.then(|| {
             let query = |at, window| contained(|| self.device.block_status(at, window));
             extents::collect(offset, len, limit, query)
         });
-        let changes = self.changes.map(|changes| {
+        let changes = self.changes.filter(|_| contexts.changes).map(|changes| {
             let query = |at, window| contained(|| changes.changes(at, window));
             extents::collect(offset, len, limit, query)
         });
         match (allocation.transpose(), changes.transpose()) {
             (Ok(allocation), Ok(changes)) => {
                 if let Some(list) = allocation {
-                    out.put(&reply::block_status(cookie, &list, changes.is_none()));
+                    out.put(&reply::block_status(to, &list, changes.is_none()));
                 }
                 if let Some(list) = changes {
-                    out.put(&reply::changes(cookie, &list, true));
+                    out.put(&reply::changes(to, &list, true));
                 }
             }
             (Err(error), _) | (_, Err(error)) => {
-                self.put_result(cookie, "block status", false, &Err(error), out);
+                self.put_result(to, "block status", false, &Err(error), out);
             }
         }
     }
 
     fn put_result(
         &self,
-        cookie: u64,
+        to: To,
         what: &'static str,
         stores: bool,
         result: &Result<(), BlockError>,
         out: &mut ReplyBuffer,
     ) {
         match result {
-            Ok(()) => out.put(&reply::simple(cookie, None)),
+            // With extended headers there are no simple replies.
+            Ok(()) if to.extended => out.put(&reply::chunk_header(to, chunk::NONE, 0, true)),
+            Ok(()) => out.put(&reply::simple(to.cookie, None)),
             Err(error) => {
                 self.log(what, error);
                 let errno = errno_of(error, stores);
-                self.put_error(cookie, errno, &error.to_string(), None, out);
+                self.put_error(to, errno, &error.to_string(), None, out);
             }
         }
     }
 
     fn put_error(
         &self,
-        cookie: u64,
+        to: To,
         errno: Errno,
         message: &str,
         offset: Option<u64>,
         out: &mut ReplyBuffer,
     ) {
         if self.session.structured {
-            out.put(&reply::error(cookie, errno, message, offset));
+            out.put(&reply::error(to, errno, message, offset));
         } else {
-            out.put(&reply::simple(cookie, Some(errno)));
+            out.put(&reply::simple(to.cookie, Some(errno)));
         }
     }
 
@@ -494,8 +502,10 @@ mod tests {
     use super::*;
     use crate::protocol::ExportInfo;
 
+    const TO: To = To { cookie: 0, offset: 0, extended: false };
+
     fn accepted(op: Op) -> Accepted {
-        Accepted { cookie: 0, op: Ok(op), payload: 0..7, received_ns: 0 }
+        Accepted { to: TO, op: Ok(op), payload: 0..7, received_ns: 0 }
     }
 
     fn write(fua: bool) -> Accepted {
@@ -537,13 +547,14 @@ mod tests {
             Op::WriteZeroes { offset, len, options }
         };
         let trim = |len, fua| Op::Trim { offset, len, fua };
-        let status = |len, one| Op::BlockStatus { offset, len, one };
+        let contexts = Contexts { allocation: true, changes: false };
+        let status = |len, one| Op::BlockStatus { offset, len, one, contexts };
         for (op, expected) in [
             (Op::Flush, true),
             (Op::Cache { offset, len: 1 }, true),
             (Op::Write { offset, len: 1, fua: true }, true),
             (Op::Write { offset, len: 1, fua: false }, false),
-            (Op::Read { offset, len: long, whole: true }, false),
+            (Op::Read { offset, len: long as u32, whole: true }, false),
             (trim(1, true), true),
             (trim(long, false), true),
             (trim(short, false), false),
@@ -557,7 +568,7 @@ mod tests {
             assert_eq!(waits(&[accepted(op)]), expected, "{op:?}");
         }
         let refused = Refused { errno: Errno::Invalid, reason: "" };
-        assert!(!waits(&[Accepted { cookie: 0, op: Err(refused), payload: 0..0, received_ns: 0 }]));
+        assert!(!waits(&[Accepted { to: TO, op: Err(refused), payload: 0..0, received_ns: 0 }]));
         assert!(!waits(&[]));
     }
 
@@ -601,7 +612,13 @@ mod tests {
 
         fn executor(&self) -> Executor<'_> {
             let info = ExportInfo::of(&self.device, false);
-            let session = Session { info, structured: false, allocation: false, changes: false };
+            let session = Session {
+                info,
+                structured: false,
+                extended: false,
+                allocation: false,
+                changes: false,
+            };
             let watched = (&self.processors, None);
             Executor::new(&self.device, (session, None), &self.channel, watched)
         }
@@ -653,7 +670,8 @@ mod tests {
 
         let mut parts = Parts::new();
         let mut out = ReplyBuffer::new();
-        parts.executor().refuse_for_memory(0x0102_0304_0506_0708, &mut out);
+        let to = To { cookie: 0x0102_0304_0506_0708, ..TO };
+        parts.executor().refuse_for_memory(to, &mut out);
         out.send(&parts.channel).unwrap();
         parts.channel.close();
         let mut reply = Vec::new();

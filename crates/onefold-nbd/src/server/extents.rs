@@ -15,6 +15,8 @@ pub(super) type Extents = Result<Vec<Extent>, BlockError>;
 
 /// Bytes asked about at once, so that a device never makes a list without bound.
 const WINDOW_BYTES: u64 = 64 << 20;
+/// So often a device is asked for one reply. Clients go on where it ended.
+const WINDOWS_MAX: u64 = 256;
 
 /// Runs of data and zeroes for a read of `len` bytes; zeroes shorter than `min_hole` count as
 /// data, and so does what the device did not describe.
@@ -43,11 +45,11 @@ fn push(runs: &mut Vec<Run>, kind: ExtentKind, len: u32) {
 /// joined. `query` asks the device about one window.
 pub(super) fn collect(
     offset: u64,
-    len: u32,
+    len: u64,
     limit: usize,
     query: impl Fn(u64, u64) -> Extents,
 ) -> Extents {
-    let len = u64::from(len);
+    let len = len.min(WINDOWS_MAX * WINDOW_BYTES);
     let mut list: Vec<Extent> = Vec::new();
     let mut done = 0;
     while done < len {
@@ -95,7 +97,7 @@ mod tests {
     }
 
     /// What is asked of a device that answers each question with these lengths of data.
-    fn asked(len: u32, answers: &[&[u64]]) -> (Vec<(u64, u64)>, Vec<Extent>) {
+    fn asked(len: u64, answers: &[&[u64]]) -> (Vec<(u64, u64)>, Vec<Extent>) {
         let questions = std::cell::RefCell::new(Vec::new());
         let list = collect(5, len, 9, |at, window| {
             let mut questions = questions.borrow_mut();
@@ -109,7 +111,7 @@ mod tests {
     fn a_device_is_asked_about_what_is_left_and_at_most_a_window() {
         let window = WINDOW_BYTES;
         let (questions, list) =
-            asked(3 * window as u32, &[&[window], &[1, 2], &[window + 9], &[99, window]]);
+            asked(3 * window, &[&[window], &[1, 2], &[window + 9], &[99, window]]);
         let (second, third, fourth) = (5 + window, 8 + window, 8 + 2 * window);
         let rest = window - 3;
         assert_eq!(questions, [(5, window), (second, window), (third, window), (fourth, rest)]);
@@ -125,8 +127,10 @@ mod tests {
     #[test]
     fn windows_are_joined_and_the_limit_is_kept() {
         let all_hole = |_, window| Ok(vec![extent(HOLE, window)]);
-        let list = collect(0, u32::MAX, 4, all_hole).unwrap();
+        let list = collect(0, u64::from(u32::MAX), 4, all_hole).unwrap();
         assert_eq!(list, [extent(HOLE, u64::from(u32::MAX))]);
+        let list = collect(0, u64::MAX, 4, all_hole).unwrap();
+        assert_eq!(list, [extent(HOLE, WINDOWS_MAX * WINDOW_BYTES)], "nobody waits for all of it");
         let striped =
             |at: u64, _| Ok(vec![extent(if at.is_multiple_of(2) { DATA } else { HOLE }, 1)]);
         let three = [extent(DATA, 1), extent(HOLE, 1), extent(DATA, 1)];

@@ -21,8 +21,10 @@ use super::receive::{RECEIVE_BUFFER_BYTES, ReceiveBuffer};
 use super::replies::{KEPT_BYTES, ReplyBuffer};
 use super::slow::Whose;
 use crate::export::Changes;
-use crate::protocol::constants::{MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES};
-use crate::protocol::{BadMagic, Op, Request, Session, decode_request, validate};
+use crate::protocol::constants::{
+    EXTENDED_REQUEST_BYTES, MAX_DRAIN_BYTES, MAX_WHOLE_READ_BYTES, REQUEST_BYTES,
+};
+use crate::protocol::{BadMagic, Op, Request, Session, decode_extended, decode_request, validate};
 
 /// Most requests decoded before the first of them is done.
 const MAX_BATCH: usize = 256;
@@ -38,7 +40,7 @@ const PIECE_BYTES: usize = 4 << 20;
 /// what helpers hold, a reply buffer for each thread, and one long reply in one piece.
 /// A connection that sends small requests uses about 0.5 MiB.
 pub const CONNECTION_BYTES_MAX: usize = PIECE_BYTES
-    + REQUEST_BYTES
+    + EXTENDED_REQUEST_BYTES
     + RECEIVE_BUFFER_BYTES
     + MAX_HELD_BYTES
     + (1 + MAX_HELPERS) * KEPT_BYTES
@@ -60,8 +62,8 @@ pub(super) enum End {
 pub(super) enum TransmissionError {
     #[error("{0}")]
     Magic(#[from] BadMagic),
-    #[error("a write of {0} bytes, where at most 32 MiB were advertised")]
-    Oversized(u32),
+    #[error("a request with {0} bytes of payload, where at most 32 MiB were advertised")]
+    Oversized(u64),
     #[error("the client left in the middle of a request")]
     Truncated,
     #[error("{0}")]
@@ -135,8 +137,9 @@ impl Transmission<'_, '_> {
                     if self.stopping.load(Ordering::Relaxed) {
                         return Ok(End::Stopped);
                     }
-                    if wanted > REQUEST_BYTES && !self.receive.make_room(wanted) {
-                        self.refuse_for_memory(wanted - REQUEST_BYTES)?;
+                    let header = self.header_bytes();
+                    if wanted > header && !self.receive.make_room(wanted) {
+                        self.refuse_for_memory(wanted - header)?;
                     } else if self.receive.fill(self.executor.channel, wanted)? == 0 {
                         return self.end_of_stream();
                     }
@@ -161,6 +164,20 @@ impl Transmission<'_, '_> {
         }
     }
 
+    /// Bytes of a request's header.
+    const fn header_bytes(&self) -> usize {
+        if self.executor.session.extended { EXTENDED_REQUEST_BYTES } else { REQUEST_BYTES }
+    }
+
+    /// The request that these bytes begin with, if its header is there.
+    fn decode(&self, bytes: &[u8]) -> Result<Option<Request>, BadMagic> {
+        if self.executor.session.extended {
+            bytes.first_chunk().map(decode_extended).transpose()
+        } else {
+            bytes.first_chunk().map(decode_request).transpose()
+        }
+    }
+
     /// Decode into `self.batch` what has arrived whole. Returns how many bytes that is.
     fn gather(&mut self) -> Result<(usize, Next), TransmissionError> {
         self.batch.clear();
@@ -169,16 +186,26 @@ impl Transmission<'_, '_> {
         let mut at = 0;
         while self.batch.len() < MAX_BATCH {
             let rest = &waiting[at..];
-            let Some(header) = rest.first_chunk::<REQUEST_BYTES>() else {
-                return Ok((at, Next::Receive(REQUEST_BYTES)));
+            let Some(request) = self.decode(rest)? else {
+                return Ok((at, Next::Receive(self.header_bytes())));
             };
-            let request = decode_request(header)?;
-            let op = validate(&request, &self.executor.session)
-                .or_else(|refused| self.executor.with_its_size(&request).unwrap_or(Err(refused)));
-            let payload_bytes = request.payload_bytes() as usize;
-            let start = at + REQUEST_BYTES;
+            let session = &self.executor.session;
+            let start = at + self.header_bytes();
+            let judged_by = request.judged_by(session) as usize;
+            let Some(judged_by) = waiting.get(start..start + judged_by) else {
+                return Ok((at, Next::Receive(self.header_bytes() + judged_by)));
+            };
+            let again =
+                |refused| self.executor.with_its_size(&request, judged_by).unwrap_or(Err(refused));
+            let op = validate(&request, session, judged_by).or_else(again);
+            let payload_bytes = request.payload_bytes(session);
+            if op.is_err() && payload_bytes > u64::from(MAX_DRAIN_BYTES) {
+                return Err(TransmissionError::Oversized(payload_bytes));
+            }
+            // What is accepted is shorter still.
+            let payload_bytes = payload_bytes as usize;
             let end = start + payload_bytes;
-            let cookie = request.cookie;
+            let to = self.executor.to(&request);
             match op {
                 Ok(Op::Disconnect) => return Ok((start, Next::Disconnect)),
                 Ok(Op::Write { fua, .. }) if payload_bytes > PIECE_BYTES => {
@@ -187,17 +214,14 @@ impl Transmission<'_, '_> {
                         _ => (at, Next::Again),
                     });
                 }
-                Err(_) if request.payload_bytes() > MAX_DRAIN_BYTES => {
-                    return Err(TransmissionError::Oversized(request.len));
-                }
                 Err(_) if end > waiting.len() => {
-                    self.batch.push(Accepted { cookie, op, payload: 0..0, received_ns });
+                    self.batch.push(Accepted { to, op, payload: 0..0, received_ns });
                     return Ok((start, Next::Skip(payload_bytes)));
                 }
                 Ok(_) if end > waiting.len() => {
-                    return Ok((at, Next::Receive(REQUEST_BYTES + payload_bytes)));
+                    return Ok((at, Next::Receive(self.header_bytes() + payload_bytes)));
                 }
-                _ => self.batch.push(Accepted { cookie, op, payload: start..end, received_ns }),
+                _ => self.batch.push(Accepted { to, op, payload: start..end, received_ns }),
             }
             at = end;
         }
@@ -227,10 +251,9 @@ impl Transmission<'_, '_> {
 
     /// Answer the request whose header waits, and throw away its payload of so many bytes.
     fn refuse_for_memory(&mut self, payload_bytes: usize) -> Result<(), TransmissionError> {
-        let header = self.receive.waiting().first_chunk::<REQUEST_BYTES>();
-        let request = decode_request(header.ok_or(TransmissionError::Truncated)?)?;
-        self.executor.refuse_for_memory(request.cookie, &mut self.out);
-        self.receive.consume(REQUEST_BYTES);
+        let request = self.decode(self.receive.waiting())?.ok_or(TransmissionError::Truncated)?;
+        self.executor.refuse_for_memory(self.executor.to(&request), &mut self.out);
+        self.receive.consume(self.header_bytes());
         self.skip(payload_bytes)
     }
 
@@ -260,7 +283,7 @@ impl Transmission<'_, '_> {
 
     fn long_write(&mut self, request: &Request, fua: bool) -> Result<(), TransmissionError> {
         let block_bytes = u64::from(self.executor.session.info.preferred_block_bytes);
-        let end = request.offset + u64::from(request.len);
+        let end = request.offset + request.len;
         let mut written = Ok(());
         let mut spent = Spent::default();
         let mut at = request.offset;

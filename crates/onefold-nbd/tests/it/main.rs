@@ -7,6 +7,7 @@ mod block_status;
 mod codec;
 mod crowds;
 mod device;
+mod extended;
 mod hostile;
 mod in_flight;
 mod limits;

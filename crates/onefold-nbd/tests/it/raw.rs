@@ -261,7 +261,7 @@ pub fn request(
     offset: u64,
     len: u32,
 ) -> [u8; REQUEST_BYTES] {
-    Request { flags, command, cookie, offset, len }.encode()
+    Request { flags, command, cookie, offset, len: len.into() }.encode()
 }
 
 /// Bytes that differ from place to place, the same for the same seed.
