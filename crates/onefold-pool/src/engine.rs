@@ -343,6 +343,11 @@ impl VolumeState {
         self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether that is its name now.
+    pub fn is_named(&self, name: &str) -> bool {
+        *self.name.read().unwrap_or_else(PoisonError::into_inner) == name
+    }
+
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
     }

@@ -117,10 +117,12 @@ impl Inner {
 
     /// The snapshot of this name.
     pub fn snapshot_by_name(&self, name: &str) -> Result<Arc<VolumeState>, PoolError> {
-        let all = self.all_volumes();
-        let mut snapshots = all.iter().filter(|s| s.is_snapshot && !s.is_deleting());
-        if let Some(found) = snapshots.find(|snapshot| snapshot.name() == name) {
-            return Ok(Arc::clone(found));
+        {
+            let all = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            let mut snapshots = all.values().filter(|s| s.is_snapshot && !s.is_deleting());
+            if let Some(found) = snapshots.find(|snapshot| snapshot.is_named(name)) {
+                return Ok(Arc::clone(found));
+            }
         }
         let volume = name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume).to_owned();
         Err(PoolError::NoSnapshot { name: name.to_owned(), volume })
@@ -144,7 +146,7 @@ impl Inner {
             return Err(PoolError::Setting(most));
         }
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        if volumes.values().any(|v| !v.is_deleting() && v.name() == name) {
+        if volumes.values().any(|v| !v.is_deleting() && v.is_named(name)) {
             return Err(PoolError::VolumeExists(name.to_owned()));
         }
         engine.space.supers(volumes.len() + 1)?;

@@ -36,6 +36,11 @@ impl Volume {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
+    /// Whether it was deleted, or is being deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.state.is_deleting()
+    }
+
     /// Where to go on after [`BlockDevice::block_status`] failed at `offset` for damage: everything
     /// up to there is damaged too. In bytes.
     pub fn damaged_until(&self, offset: u64) -> u64 {

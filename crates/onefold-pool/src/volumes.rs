@@ -23,6 +23,8 @@ use crate::volume::Volume;
 pub(crate) const BLOCKS_MAX: u64 = 1 << 45;
 /// Largest volume of a pool with 4 KiB chunks, in bytes: 128 PiB. NBD sizes end at 8 EiB.
 pub const VOLUME_BYTES_MAX_AT_4K: u64 = BLOCKS_MAX * 4096;
+/// Names of volumes that are told to who asks for one that is not there.
+const NAMES_TOLD: usize = 50;
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -45,13 +47,23 @@ impl Inner {
         if name.contains(SNAPSHOT_MARK) {
             return self.snapshot_by_name(name);
         }
-        let volumes = self.visible_volumes();
-        if let Some(volume) = volumes.iter().find(|volume| volume.name() == name) {
-            return Ok(Arc::clone(volume));
-        }
-        let known: Vec<String> = volumes.iter().map(|volume| volume.name()).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(PoolError::NoVolume { name: name.to_owned(), known })
+        let found = {
+            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+            // There may be many: nothing is copied to find one.
+            let is_it =
+                |v: &&Arc<VolumeState>| !v.is_snapshot && !v.is_deleting() && v.is_named(name);
+            volumes.values().find(is_it).cloned()
+        };
+        found.ok_or_else(|| {
+            let known = self.visible_volumes();
+            let mut names: Vec<String> =
+                known.iter().take(NAMES_TOLD).map(|volume| volume.name()).collect();
+            if known.len() > NAMES_TOLD {
+                names.push(format!("and {} more", known.len() - NAMES_TOLD));
+            }
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            PoolError::NoVolume { name: name.to_owned(), known }
+        })
     }
 
     /// The volume of this name, to be changed.
@@ -150,7 +162,7 @@ impl Pool {
             let birth = flusher.sequence + 1;
             let mut engine = inner.engine();
             let mut volumes = inner.volumes.write().unwrap_or_else(PoisonError::into_inner);
-            if volumes.values().any(|v| v.name() == name && !v.deleting.load(Ordering::Acquire)) {
+            if volumes.values().any(|v| v.is_named(name) && !v.is_deleting()) {
                 return Err(PoolError::VolumeExists(name.to_owned()));
             }
             if engine.next_volume > VOLUME_NUMBER_MAX {

@@ -6,6 +6,7 @@
 
 mod archive_cache;
 mod args;
+mod attach;
 mod cache_view;
 mod commands;
 mod completion;
@@ -122,6 +123,8 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
         Command::Trace(TraceCommand::Record(args)) => c::trace_record::run(args, printer),
         Command::Top(args) => top::run(args),
+        Command::Attach(args) => c::attach::run(args, printer),
+        Command::Detach(args) => c::attach::detach(args, printer),
         Command::Demo => c::demo::run(printer),
         Command::Doctor(args) => return c::doctor::run(args, printer),
         Command::Api => printer.json(&operate::table::document()),

@@ -233,7 +233,7 @@ impl Request {
     }
 
     /// Bytes that follow the header whether or not the request is accepted.
-    pub const fn payload_bytes(&self, session: &Session) -> u64 {
+    pub fn payload_bytes(&self, session: &Session) -> u64 {
         let with_payload = if session.extended {
             self.flags & flag::PAYLOAD_LEN != 0
         } else {

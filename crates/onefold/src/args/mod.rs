@@ -5,6 +5,7 @@
 
 mod access;
 mod archive;
+mod attach;
 mod background;
 mod estimate;
 mod keep;
@@ -34,6 +35,7 @@ pub use archive::{
     ArchiveDiffArgs, ArchiveKeyArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs,
     ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs, KeyArgs,
 };
+pub use attach::{AttachArgs, DetachArgs};
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use keep::{KeepArgs, SnapshotScheduleArgs};
@@ -159,6 +161,11 @@ pub enum Command {
     Top(TopArgs),
     /// Show in a minute what this is: data are stored, the server is killed, all is there again
     Demo,
+    /// Make a served volume a block device or file of this machine, and mount it if asked
+    Attach(AttachArgs),
+    /// Undo what `onefold attach` did
+    #[command(after_help = "It can be done again where something was in use.")]
+    Detach(DetachArgs),
     /// Say what this machine lacks for clients, mounts and tests, and what to install
     #[command(after_help = "Exit status: 0 nothing is missing; 1 something is, and named.")]
     Doctor(DoctorArgs),

@@ -16,13 +16,13 @@ use crate::table::{Align, Table};
 const PROGRAMS: [(&str, &str, &str); 12] = [
     ("nbdinfo", "asking a server what it has", "libnbd-bin"),
     ("nbdcopy", "copying disks in and out", "libnbd-bin"),
-    ("nbdfuse", "a volume as a file, without a kernel module", "libnbd-bin"),
+    ("nbdfuse", "attach without a kernel module: a volume as a file", "libnbd-bin"),
     ("fusermount3", "mounts without root", "fuse3"),
     ("nbd-client", "a volume as /dev/nbd0", "nbd-client"),
     ("qemu-img", "disk images over NBD", "qemu-utils"),
     ("fio", "load over NBD; tests", "fio"),
     ("mkfs.ext4", "a file system on a volume", "e2fsprogs"),
-    ("losetup", "loop devices; tests", "mount"),
+    ("losetup", "attach, where a file is mounted; tests", "mount"),
     ("openssl", "certificates; tests", "openssl"),
     ("promtool", "checking metrics; tests", "prometheus"),
     ("chromedriver", "the page in a browser; tests", "chromium-driver"),
@@ -76,7 +76,7 @@ fn findings() -> Vec<Finding> {
     add(
         "kernel: nbd",
         exists("/sys/module/nbd") || exists("/dev/nbd0"),
-        "nbd-client",
+        "attach as /dev/nbd0, nbd-client",
         "modprobe nbd, or use nbdfuse",
     );
     add("kernel: FUSE", exists("/dev/fuse"), "nbdfuse, archive mount", "modprobe fuse");

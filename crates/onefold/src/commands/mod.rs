@@ -10,6 +10,7 @@ mod archive_mount;
 mod archive_prune;
 mod archive_read;
 mod archive_restore;
+pub mod attach;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
@@ -17,6 +18,7 @@ pub mod estimate;
 pub mod man;
 #[cfg(feature = "models")]
 pub mod models;
+pub mod pool_addresses;
 pub mod pool_check;
 pub mod pool_create;
 pub mod pool_deduplicate;

@@ -69,7 +69,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
     let schedule = schedule(args);
     let knobs = worker.as_ref().map(Worker::knobs);
-    let live = Live::new(Arc::clone(&exports), knobs.clone(), servers.counter(), events.sender());
+    let live = Live::new(Arc::clone(&exports), knobs.clone(), &servers, events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
     let control = control(&served, args);
     let source = PoolSource::new(served);

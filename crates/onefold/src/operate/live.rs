@@ -5,11 +5,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use onefold_nbd::ListenAddr;
 use onefold_pool::Pool;
 
 use crate::args::BackgroundArgs;
+use crate::commands::pool_addresses::AddressJson;
 use crate::serve::background::{self, Knobs};
 use crate::serve::events::Event;
+use crate::serve::listeners::Servers;
 use crate::serve::pool_exports::PoolExports;
 
 /// What only a running server has.
@@ -20,6 +23,8 @@ pub struct Live {
     pub knobs: Option<Arc<Knobs>>,
     /// Counts its clients.
     pub connections: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Where it listens.
+    pub addresses: Vec<AddressJson>,
     /// When it began.
     pub started: SystemTime,
     events: Mutex<Sender<Event>>,
@@ -30,11 +35,13 @@ impl Live {
     pub fn new(
         exports: Arc<PoolExports>,
         knobs: Option<Arc<Knobs>>,
-        connections: impl Fn() -> u64 + Send + Sync + 'static,
+        servers: &Servers,
         events: Sender<Event>,
     ) -> Self {
-        let (connections, started) = (Box::new(connections), SystemTime::now());
-        Self { exports, knobs, connections, started, events: Mutex::new(events) }
+        let address = |(at, tls): (&ListenAddr, bool)| AddressJson { address: at.to_string(), tls };
+        let addresses = servers.addresses().map(address).collect();
+        let (connections, started) = (Box::new(servers.counter()), SystemTime::now());
+        Self { exports, knobs, connections, addresses, started, events: Mutex::new(events) }
     }
 
     /// Begin to stop; whether anybody hears of it.

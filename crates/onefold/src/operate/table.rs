@@ -62,6 +62,7 @@ pub static OPERATIONS: &[Operation] = &[
     POOL_SCRUB,
     POOL_CHECK,
     POOL_SET,
+    POOL_ADDRESSES,
     POOL_DRAIN,
 ];
 
@@ -186,6 +187,11 @@ pub const POOL_CHECK: Operation = operation!(
 pub const POOL_SET: Operation = operation!(
     "pool set", true, Turn::Waits("settings"), "Set limits of the running server",
     c::pool_set::Request => Nothing, c::pool_set::operate);
+
+/// Where it listens.
+pub const POOL_ADDRESSES: Operation = operation!(
+    "pool addresses", false, Turn::None, "Where the server listens for clients",
+    c::pool_addresses::Request => c::pool_addresses::AddressesJson, c::pool_addresses::operate);
 
 /// Stop the server.
 pub const POOL_DRAIN: Operation = operation!(

@@ -146,7 +146,7 @@ impl PoolExports {
     /// What was asked of each volume that was ever opened and is still there.
     pub fn meters(&self) -> Vec<ExportSample> {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
-        self.forget_deleted(&mut meters);
+        forget_deleted(&mut meters);
         let sample = |meter: &Meter| ExportSample {
             name: meter.volume.name(),
             counters: Arc::clone(&meter.counters),
@@ -159,14 +159,6 @@ impl PoolExports {
         samples
     }
 
-    fn forget_deleted(&self, meters: &mut Vec<Meter>) {
-        let is_there = |meter: &Meter| {
-            let found = self.pool.volume(&meter.volume.name());
-            found.is_ok_and(|found| found.is(&meter.volume))
-        };
-        meters.retain(is_there);
-    }
-
     /// What a volume's requests are counted with.
     fn counters(&self, volume: &Volume) -> Arc<DeviceCounters> {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +166,7 @@ impl PoolExports {
             return Arc::clone(&meter.counters);
         }
         if meters.len() >= METERS_MAX {
-            self.forget_deleted(&mut meters);
+            forget_deleted(&mut meters);
         }
         if meters.len() >= METERS_MAX {
             return Arc::clone(&self.others);
@@ -248,6 +240,10 @@ impl PoolExports {
         rows.devices.push(Row { volume: volume.clone(), device: Arc::clone(&device) });
         device
     }
+}
+
+fn forget_deleted(meters: &mut Vec<Meter>) {
+    meters.retain(|meter| !meter.volume.is_deleted());
 }
 
 /// Whether a volume or snapshot is there for a client.

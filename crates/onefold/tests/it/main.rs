@@ -8,6 +8,7 @@ mod activation;
 mod archive;
 mod archive_cache;
 mod array;
+mod attach;
 mod bounds;
 mod changed_since;
 mod clients;

@@ -1,0 +1,78 @@
+//! A volume as a block device or a file of this machine, and how that is undone.
+//! Room: onefold.
+//! Invariants: (1) before anything is done to the machine a note says so, durably, and goes only
+//! once it is undone: what a killed command leaves, `detach` undoes; (2) undoing what was not done,
+//! or is undone, does no harm.
+
+mod client;
+mod netlink;
+mod notes;
+mod steps;
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+
+pub use netlink::Netlink;
+pub use notes::Note;
+pub use steps::Step;
+
+/// By what a volume is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Way {
+    /// The kernel's NBD client: /dev/nbdN.
+    Nbd,
+    /// nbdfuse: a file, and a loop device on it where one is mounted.
+    File,
+}
+
+impl Way {
+    /// What this machine has, the kernel's first; or what to install.
+    pub fn of_machine() -> Result<Self> {
+        let root = rustix::process::geteuid().is_root();
+        if root && Netlink::open().is_ok_and(|mut netlink| netlink.has_nbd()) {
+            return Ok(Self::Nbd);
+        }
+        if Path::new("/dev/fuse").exists() && steps::is_program("nbdfuse") {
+            return Ok(Self::File);
+        }
+        let message = "this machine has neither the kernel's NBD client nor nbdfuse";
+        Err(Failure::nothing_done(message)
+            .hint("load the kernel's, as root: modprobe nbd")
+            .hint("or install the other one: apt-get install libnbd-bin fuse3")
+            .hint("what else is missing says: onefold doctor"))
+    }
+}
+
+/// What is to be attached.
+pub struct Wanted<'a> {
+    /// The server's socket.
+    pub socket: &'a Path,
+    /// The volume, or a snapshot.
+    pub export: &'a str,
+    /// Where it is to be mounted, if it is.
+    pub mount: Option<&'a Path>,
+    /// Whether nothing is to be changed.
+    pub read_only: bool,
+}
+
+/// Attach, and undo everything if that fails half-way. Returns the device or file.
+pub fn attach(way: Way, wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
+    let done = match way {
+        Way::Nbd => steps::by_kernel(wanted, note),
+        Way::File => steps::by_fuse(wanted, note),
+    };
+    done.map_err(|failure| match undo(note) {
+        Ok(()) => failure,
+        Err(left) => failure.hint(format!("not all was undone: {}", left.message)),
+    })
+}
+
+/// Undo all that a note tells of, the last first, and remove it.
+pub fn undo(note: &mut Note) -> Result<()> {
+    while let Some(step) = note.last() {
+        step.undo()?;
+        note.forget_last()?;
+    }
+    note.remove()
+}

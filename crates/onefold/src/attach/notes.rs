@@ -1,0 +1,134 @@
+//! What was done to this machine to attach a volume: a file for each, until it is undone.
+//! Room: onefold.
+
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use onefold_block::{FileFolder, small_file};
+use serde::{Deserialize, Serialize};
+
+use super::Step;
+use crate::failure::{Failure, Result};
+use crate::text_file;
+
+/// Names another folder for the notes.
+const VARIABLE: &str = "ONEFOLD_ATTACHED";
+/// They are gone when the machine starts again, and so is what they tell of.
+const OF_ROOT: &str = "/run/onefold-attached";
+const NOTE_BYTES_MAX: u64 = 1 << 20;
+
+/// A note. Steps are in the order in which they were done.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Note {
+    /// The pool's folder.
+    pub pool: PathBuf,
+    /// The volume.
+    pub volume: String,
+    steps: Vec<Step>,
+    #[serde(skip)]
+    at: PathBuf,
+}
+
+/// Where the notes are: nobody else may write there.
+fn folder() -> Result<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    let folder = match (std::env::var_os(VARIABLE), std::env::var_os("XDG_RUNTIME_DIR")) {
+        (Some(named), _) => PathBuf::from(named),
+        (None, _) if root => PathBuf::from(OF_ROOT),
+        (None, Some(run)) => PathBuf::from(run).join("onefold-attached"),
+        (None, None) => {
+            let message = "there is no folder for a note of what is attached";
+            return Err(Failure::nothing_done(message)
+                .hint(format!("XDG_RUNTIME_DIR or {VARIABLE} has to name one")));
+        }
+    };
+    let unusable = |error| Failure::unusable("keep notes in", &folder, error);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&folder).map_err(unusable)?;
+    let ours = found.is_dir()
+        && found.uid() == rustix::process::geteuid().as_raw()
+        && found.mode() & 0o022 == 0;
+    if ours {
+        return Ok(folder);
+    }
+    let message = format!("others may write to '{}', where notes are kept", folder.display());
+    Err(Failure::nothing_done(message)
+        .hint(format!("remove it, or name another one in {VARIABLE}")))
+}
+
+impl Note {
+    /// The note of a volume, with nothing done if there is none.
+    pub fn of(pool: &Path, volume: &str) -> Result<Self> {
+        let unusable = |error| Failure::unusable("find", pool, error);
+        let pool = pool.canonicalize().map_err(unusable)?;
+        let named = [pool.as_os_str().as_encoded_bytes(), b"\0", volume.as_bytes()].concat();
+        let name = format!("{:032x}.json", twox_hash::XxHash3_128::oneshot(&named));
+        let at = folder()?.join(name);
+        let empty = Self { pool, volume: volume.to_owned(), steps: Vec::new(), at };
+        if !empty.at.exists() {
+            return Ok(empty);
+        }
+        let text = text_file::read(&empty.at, "note", NOTE_BYTES_MAX)?;
+        let read: Self = serde_json::from_str(&text).map_err(|error| {
+            Failure::nothing_done(format!("note '{}': {error}", empty.at.display()))
+        })?;
+        if (&read.pool, &read.volume) != (&empty.pool, &empty.volume) {
+            let message = format!("note '{}' is of another volume", empty.at.display());
+            return Err(Failure::nothing_done(message));
+        }
+        Ok(Self { at: empty.at, ..read })
+    }
+
+    /// A folder beside the note, for what is shown of the volume.
+    pub fn folder(&self) -> PathBuf {
+        self.at.with_extension("d")
+    }
+
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// What was done last.
+    pub fn last(&self) -> Option<&Step> {
+        self.steps.last()
+    }
+
+    /// A step is about to be done, or was, where only that tells what it is.
+    pub fn add(&mut self, step: Step) -> Result<()> {
+        self.steps.push(step);
+        self.write()
+    }
+
+    /// It is undone.
+    pub fn forget_last(&mut self) -> Result<()> {
+        self.steps.pop();
+        self.write()
+    }
+
+    /// There is nothing to tell.
+    pub fn remove(&self) -> Result<()> {
+        match fs::remove_file(&self.at) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::broke("remove", &self.at, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self) -> Result<()> {
+        let broke = |error: String| Failure::broke("write", &self.at, error);
+        let (folder, name) = (self.at.parent(), self.at.file_name().and_then(|name| name.to_str()));
+        let (Some(folder), Some(name)) = (folder, name) else {
+            return Err(broke("it has no folder".to_owned()));
+        };
+        let text = serde_json::to_vec(self).map_err(|error| broke(error.to_string()))?;
+        let folder = FileFolder::open(folder).map_err(|error| broke(error.to_string()))?;
+        small_file::replace(&folder, name, &text).map_err(|error| broke(error.to_string()))
+    }
+}

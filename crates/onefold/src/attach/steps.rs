@@ -1,0 +1,202 @@
+//! What is done to the machine, one thing after the other, each with how it is undone.
+//! Room: onefold.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onefold_nbd::ListenAddr;
+use serde::{Deserialize, Serialize};
+
+use super::netlink::Netlink;
+use super::{Note, Wanted, client};
+use crate::failure::{Failure, Result};
+
+/// How long a device or file may take to come, or to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+/// The file that nbdfuse shows in its folder.
+const FILE: &str = "nbd";
+
+/// One thing that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// A folder was made.
+    Folder(PathBuf),
+    /// nbdfuse shows its file in a folder.
+    Fuse(PathBuf),
+    /// A loop device was put on a file.
+    Loop(PathBuf),
+    /// The kernel's NBD client has the device of this number.
+    Nbd(u32),
+    /// A file system was mounted.
+    Mount(PathBuf),
+}
+
+impl Step {
+    /// Undo it.
+    pub fn undo(&self) -> Result<()> {
+        match self {
+            Self::Folder(at) => match std::fs::remove_dir(at) {
+                Err(error) if at.exists() => Err(Failure::broke("remove", at, error)),
+                _ => Ok(()),
+            },
+            Self::Fuse(at) => {
+                if !is_mounted(at) {
+                    return Ok(());
+                }
+                run("fusermount3", &["-u".as_ref(), at.as_os_str()])?;
+                wait_until(at, "go", || !is_mounted(at))
+            }
+            Self::Loop(device) => {
+                let known = Command::new("losetup").arg(device).output();
+                if known.is_ok_and(|known| known.status.success()) {
+                    run("losetup", &["-d".as_ref(), device.as_os_str()])?;
+                }
+                Ok(())
+            }
+            Self::Nbd(index) => {
+                let device = device_of(*index);
+                let gone = Netlink::open().and_then(|mut netlink| netlink.disconnect(*index));
+                gone.map_err(|error| Failure::broke("disconnect", &device, error))
+            }
+            Self::Mount(at) => {
+                if is_mounted(at) {
+                    run("umount", &[at.as_os_str()])?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn device_of(index: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/nbd{index}"))
+}
+
+/// Whether something is mounted at a folder: it is on another device than the folder above it.
+fn is_mounted(at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let device = |at: &Path| std::fs::metadata(at).map(|found| found.dev());
+    match (device(at), at.parent().map(device)) {
+        (Ok(here), Some(Ok(above))) => here != above,
+        // A file system whose server is gone.
+        (Err(error), _) => error.raw_os_error() == Some(107),
+        _ => false,
+    }
+}
+
+/// Whether a program of this name is in the search path.
+pub fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Run a program that must succeed.
+fn run(program: &str, args: &[&std::ffi::OsStr]) -> Result<String> {
+    let failed = |why: String| Failure::bad(format!("{program}: {}", why.trim()));
+    let output =
+        Command::new(program).args(args).stdin(Stdio::null()).output().map_err(|error| {
+            failed(error.to_string()).hint("what is missing, and how to install it: onefold doctor")
+        })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(failed(if said.trim().is_empty() { output.status.to_string() } else { said.into_owned() }))
+}
+
+fn wait_until(at: &Path, what: &str, done: impl Fn() -> bool) -> Result<()> {
+    let begun = Instant::now();
+    while !done() {
+        if begun.elapsed() > PATIENCE {
+            return Err(Failure::bad(format!("'{}' does not {what}", at.display())));
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// By the kernel's NBD client.
+pub fn by_kernel(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
+    let failed = |error: std::io::Error| {
+        Failure::bad(format!("'{}' cannot be attached: {error}", wanted.export))
+    };
+    let (stream, mut shown) = client::connect(wanted.socket, wanted.export).map_err(failed)?;
+    if wanted.read_only {
+        shown.flags |= onefold_nbd::protocol::constants::transmission_flag::READ_ONLY;
+    }
+    let connected = Netlink::open().and_then(|mut kernel| kernel.connect(stream.as_fd(), &shown));
+    let index = connected.map_err(failed)?;
+    note.add(Step::Nbd(index))?;
+    let device = device_of(index);
+    let size = PathBuf::from(format!("/sys/block/nbd{index}/size"));
+    let has_size = || std::fs::read_to_string(&size).is_ok_and(|text| text.trim() != "0");
+    wait_until(&device, "come", || device.exists() && has_size())?;
+    mount(&device, wanted, note)?;
+    Ok(device)
+}
+
+/// By nbdfuse, and where it is to be mounted by a loop device on its file.
+pub fn by_fuse(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
+    let folder = note.folder();
+    note.add(Step::Folder(folder.clone()))?;
+    let unusable = |error| Failure::unusable("make a folder at", &folder, error);
+    std::fs::create_dir(&folder).map_err(unusable)?;
+    note.add(Step::Fuse(folder.clone()))?;
+    let uri = ListenAddr::Unix(wanted.socket.to_owned()).uri(wanted.export, false);
+    let mut command = Command::new("nbdfuse");
+    if wanted.read_only {
+        command.arg("-r");
+    }
+    // It outlives this command, and the terminal.
+    command.arg(&folder).arg(&uri).process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
+    let started = command.stderr(Stdio::null()).spawn();
+    let mut child = started.map_err(|error| Failure::bad(format!("nbdfuse: {error}")))?;
+    let file = folder.join(FILE);
+    comes(&mut child, &file)?;
+    let Some(_) = wanted.mount else { return Ok(file) };
+    let mut args = vec!["--find".as_ref(), "--show".as_ref()];
+    if wanted.read_only {
+        args.push("--read-only".as_ref());
+    }
+    args.push(file.as_os_str());
+    let device = PathBuf::from(run("losetup", &args)?);
+    note.add(Step::Loop(device.clone()))?;
+    mount(&device, wanted, note)?;
+    Ok(device)
+}
+
+fn comes(child: &mut Child, file: &Path) -> Result<()> {
+    let begun = Instant::now();
+    while !file.exists() {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(Failure::bad(format!("nbdfuse has ended: {status}"))
+                .hint("what is missing, and how to install it: onefold doctor"));
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(Failure::bad("nbdfuse shows no file"));
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn mount(device: &Path, wanted: &Wanted<'_>, note: &mut Note) -> Result<()> {
+    let Some(point) = wanted.mount else { return Ok(()) };
+    let unusable = |error| Failure::unusable("mount at", point, error);
+    let point = point.canonicalize().map_err(unusable)?;
+    note.add(Step::Mount(point.clone()))?;
+    let mut args = vec![device.as_os_str(), point.as_os_str()];
+    if wanted.read_only {
+        args.extend(["-o", "ro"].map(std::ffi::OsStr::new));
+    }
+    run("mount", &args).map(drop).map_err(|failure| {
+        failure
+            .hint("a new volume needs a file system first: attach it without a folder, mkfs.ext4")
+    })
+}

@@ -1,0 +1,152 @@
+//! A volume as a file or device of this machine, mounted, and all of it undone.
+//! Room: onefold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::harness::{Said, Sandbox, Server, machine, run, tool};
+
+/// A pool that is served, and a folder for notes.
+struct Stage {
+    sandbox: Sandbox,
+    server: Server,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let server = sandbox.serve("pool", &["--size", "64M"]);
+        fs::create_dir(sandbox.path("mnt")).unwrap();
+        Self { sandbox, server }
+    }
+
+    fn onefold(&self, args: &[&str]) -> Said {
+        let mut command = self.sandbox.command(args);
+        run(command.env("ONEFOLD_ATTACHED", self.sandbox.path("notes")))
+    }
+
+    /// By nbdfuse, whatever this machine has: the device or file.
+    fn attach(&self, args: &[&str]) -> PathBuf {
+        let said = self.onefold(&[&["attach", "pool", "--by", "file"], args].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        said.text().trim().into()
+    }
+
+    fn detach(&self, volume: &str) {
+        let said = self.onefold(&["detach", "pool", volume]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        self.assert_nothing_is_left();
+    }
+
+    /// No note, no mount, no loop device, no process.
+    fn assert_nothing_is_left(&self) {
+        let notes = fs::read_dir(self.sandbox.path("notes")).unwrap();
+        let notes: Vec<_> = notes.map(|note| note.unwrap().file_name()).collect();
+        assert!(notes.is_empty(), "{notes:?}");
+        let here = self.sandbox.text("");
+        for listed in [fs::read_to_string("/proc/mounts").unwrap(), loops()] {
+            assert!(!listed.contains(&here), "{listed}");
+        }
+    }
+}
+
+fn loops() -> String {
+    tool("losetup", &["--list", "--noheadings", "--output", "BACK-FILE"]).text().to_owned()
+}
+
+#[test]
+fn a_volume_is_a_file_gets_a_file_system_and_is_mounted_and_nothing_is_left() {
+    let _machine = machine();
+    let stage = Stage::new();
+    let file = stage.attach(&["main"]);
+    assert_eq!(fs::metadata(&file).unwrap().len(), 64 << 20);
+    tool("mkfs.ext4", &["-q", "-F", file.to_str().unwrap()]);
+    let again = stage.onefold(&["attach", "pool", "main", "--by", "file"]);
+    assert_eq!(again.code, Some(2), "{}", again.err);
+    assert!(again.err.contains("onefold detach pool main"), "{}", again.err);
+    stage.detach("main");
+    assert!(!file.exists());
+
+    let mnt = stage.sandbox.text("mnt");
+    let device = stage.attach(&["main", &mnt]);
+    assert!(device.to_str().unwrap().starts_with("/dev/loop"), "{}", device.display());
+    let inside = Path::new(&mnt).join("file");
+    fs::write(&inside, b"what is written").unwrap();
+    // Who is in it keeps it; then it is detached as a whole.
+    let open = fs::File::open(&inside).unwrap();
+    let busy = stage.onefold(&["detach", "pool", "main"]);
+    assert_eq!(busy.code, Some(1), "{}", busy.err);
+    assert!(busy.err.contains("umount") && busy.err.contains("detach it again"), "{}", busy.err);
+    assert!(inside.exists());
+    drop(open);
+    stage.detach("main");
+    assert!(!inside.exists());
+
+    // A snapshot beside its volume, which has changed since.
+    stage.sandbox.ok(&["volume", "snapshot", "pool", "main@then"]);
+    stage.attach(&["main", &mnt]);
+    fs::write(&inside, b"something else").unwrap();
+    let then = stage.sandbox.text("then");
+    fs::create_dir(&then).unwrap();
+    // ext4 would write its journal anew.
+    stage.attach(&["main@then", "--read-only"]);
+    stage.detach_one("main@then");
+    stage.detach("main");
+    let none = stage.onefold(&["detach", "pool", "main"]);
+    assert_eq!(none.code, Some(2), "{}", none.err);
+    stage.server.stop();
+    stage.sandbox.check("pool");
+}
+
+impl Stage {
+    fn detach_one(&self, volume: &str) {
+        let said = self.onefold(&["detach", "pool", volume]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_fails_half_way_and_what_a_killed_helper_leaves_is_undone() {
+    let _machine = machine();
+    let stage = Stage::new();
+    let mnt = stage.sandbox.text("mnt");
+    // There is no file system on it.
+    let said = stage.onefold(&["attach", "pool", "main", &mnt, "--by", "file"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("mkfs.ext4"), "{}", said.err);
+    stage.assert_nothing_is_left();
+    let said = stage.onefold(&["attach", "pool", "nosuch", "--by", "file"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    stage.assert_nothing_is_left();
+    // nbdfuse dies, and its folder answers nobody.
+    let file = stage.attach(&["main"]);
+    let listed = tool("pgrep", &["--full", &format!("nbdfuse.*{}", stage.sandbox.text(""))]);
+    tool("kill", &["-KILL", listed.text().trim()]);
+    while file.exists() {
+        std::thread::yield_now();
+    }
+    stage.detach("main");
+    // Without a server there is nothing to attach; without a Unix socket neither.
+    stage.server.stop();
+    let said = stage.sandbox.onefold(&["attach", "pool", "main"]);
+    assert!(said.code == Some(2) && said.err.contains("onefold serve"), "{}", said.err);
+    let args = ["serve", "pool", "--listen", "tcp:127.0.0.1:0"];
+    let server = Server::start(stage.sandbox.command(&args), stage.sandbox.path("none"));
+    let said = stage.sandbox.onefold(&["attach", "pool", "main"]);
+    assert!(said.code == Some(2) && said.err.contains("--listen unix:PATH"), "{}", said.err);
+    server.stop();
+}
+
+#[test]
+fn notes_are_kept_where_nobody_else_can_write() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.serve("pool", &["--size", "64M"]);
+    fs::create_dir(sandbox.path("notes")).unwrap();
+    tool("chmod", &["0777", &sandbox.text("notes")]);
+    let mut command: Command = sandbox.command(&["attach", "pool", "main", "--by", "file"]);
+    let said = run(command.env("ONEFOLD_ATTACHED", sandbox.path("notes")));
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("others may write to"), "{}", said.err);
+    server.stop();
+}
