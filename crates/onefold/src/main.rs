@@ -30,6 +30,7 @@ mod scrub_state;
 mod serve;
 mod settings_file;
 mod sharing;
+mod shell;
 mod status_view;
 mod store_folder;
 mod table;

@@ -16,6 +16,7 @@ use onefold_content::{Codec, Decompressor, Fingerprint, FingerprintKind, Fingerp
 use super::error::StreamError;
 use super::frame::{Body, Frame, Header, Item, Kind, MAGIC, check};
 use super::reader::read_frame;
+use super::receiver::MARK_BYTES;
 
 /// What a receiver begins with.
 const HELLO_MAGIC: &[u8; 8] = b"ONEFHAVE";
@@ -102,6 +103,8 @@ pub struct Asker<R, W> {
     header: Header,
     decompressor: Decompressor,
     answered: u64,
+    /// The byte of the volume that the last frame begins with that was answered.
+    stored: u64,
     left_out: u64,
 }
 
@@ -114,7 +117,19 @@ impl<R: Read, W: Write> Asker<R, W> {
         let naming = naming.filter(|naming| naming.chunk_size == header.chunk_size);
         let fingerprinter = naming.map(|n| Fingerprinter::with_key(n.kind, n.key));
         let decompressor = Decompressor::new();
-        Ok(Self { from, to, fingerprinter, header, decompressor, answered: 0, left_out: 0 })
+        let (answered, stored, left_out) = (0, 0, 0);
+        Ok(Self { from, to, fingerprinter, header, decompressor, answered, stored, left_out })
+    }
+
+    /// The receiver has stored what comes before this byte of the volume: it answered for what
+    /// follows. 0 as long as it was not asked.
+    pub const fn stored_bytes(&self) -> u64 {
+        self.stored
+    }
+
+    /// A receiver that dies now goes on with what comes before this byte, or more.
+    pub const fn marked_bytes(&self) -> u64 {
+        self.stored - self.stored % MARK_BYTES
     }
 
     /// Blocks that were not sent, in bytes.
@@ -143,6 +158,7 @@ impl<R: Read, W: Write> Asker<R, W> {
         if !fits {
             return Err(nonsense(at, "it is no answer to what was asked"));
         }
+        self.stored = frame.from;
         let has = |number: usize| {
             number < offered
                 && answer.body.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)

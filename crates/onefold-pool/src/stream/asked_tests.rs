@@ -133,6 +133,51 @@ fn what_the_receiver_has_is_not_sent_and_all_arrives() {
 }
 
 #[test]
+fn what_a_sender_counts_on_is_marked_whenever_the_receiver_dies() {
+    let pool = new_pool(1);
+    let mib = 1 << 20;
+    let volume = pool.create_volume("v", ByteSize(130 * mib)).unwrap();
+    // Frames are as long as what is stored in them.
+    let piece: Vec<u8> = (0..256).flat_map(block).collect();
+    for at in 0..130 {
+        volume.write_at(at * mib, &piece, false).unwrap();
+    }
+    pool.snapshot("v@s", 0, false).unwrap();
+    let (data_out, data_in) = io::pipe().map(|(r, w)| (w, r)).unwrap();
+    let (answers_out, answers_in) = io::pipe().map(|(r, w)| (w, r)).unwrap();
+    let to = new_pool(2);
+    let answering = answering(&to, data_in, answers_out);
+    let device = Arc::new(onefold_block::MemDevice::new(130 * mib + 2 * CHUNK as u64));
+    let of_receiver = Arc::clone(&device);
+    let receiver = std::thread::spawn(move || {
+        let mut reader = StreamReader::open(answering).unwrap();
+        let mut receiver = super::Receiver::new(reader.header().clone(), &*of_receiver);
+        receiver.mark(0).unwrap();
+        while let Some(frame) = reader.next_frame().unwrap() {
+            receiver.store(&frame).unwrap();
+        }
+    });
+    let mut head = Vec::new();
+    let header = pool.stream_header("v@s", None, &mut head).unwrap();
+    let mut asker = Asker::begin(answers_in, data_out, &head, header.clone()).unwrap();
+    let (mut at, mut counted_on) = (Some(0), Vec::new());
+    while let Some(from_byte) = at {
+        let mut bytes = Vec::new();
+        at = pool.stream_frame("v@s", None, from_byte, &mut bytes).unwrap();
+        asker.send(&Frame::decode(&bytes).unwrap(), &bytes).unwrap();
+        // Here the receiver may die: this is what is there of it.
+        let marked = super::Receiver::new(header.clone(), &*device).marked().unwrap().unwrap();
+        assert!(asker.marked_bytes() <= marked, "{} of {marked}", asker.marked_bytes());
+        assert!(asker.stored_bytes() - asker.marked_bytes() < super::MARK_BYTES);
+        counted_on.push(asker.marked_bytes());
+    }
+    counted_on.dedup();
+    assert_eq!(counted_on, [0, 64 * mib, 128 * mib]);
+    drop(asker.finish());
+    receiver.join().unwrap();
+}
+
+#[test]
 fn a_block_is_found_by_all_of_its_fingerprint_and_by_no_less() {
     let pool = pool_of(1, 0..BLOCKS as u64);
     let naming = pool.naming().unwrap();

@@ -22,4 +22,4 @@ pub use error::StreamError;
 pub use frame::{Frame, Header, Item, MAGIC, Names};
 pub use mark::Mark;
 pub use reader::StreamReader;
-pub use receiver::{ReceiveError, Receiver, receiving_bytes};
+pub use receiver::{MARK_BYTES, ReceiveError, Receiver, receiving_bytes};

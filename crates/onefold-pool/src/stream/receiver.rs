@@ -11,6 +11,9 @@ use thiserror::Error;
 use super::frame::{Frame, Header, Item};
 use super::mark::Mark;
 
+/// After a frame that reaches or passes a multiple of so many bytes of the volume is stored, a mark
+/// is written: a reception that is killed goes on from there. Senders count on it.
+pub const MARK_BYTES: u64 = 64 << 20;
 /// Bytes written at once.
 const RUN_BYTES: usize = 1 << 20;
 
@@ -40,6 +43,8 @@ pub struct Receiver<'a, D: BlockDevice + ?Sized> {
     run: Vec<u8>,
     run_at: u64,
     stored_bytes: u64,
+    /// What comes before this byte is marked; 0 where nobody looked.
+    marked: u64,
 }
 
 /// How large a volume must be while a stream is received into it.
@@ -57,6 +62,7 @@ impl<'a, D: BlockDevice + ?Sized> Receiver<'a, D> {
             run: Vec::new(),
             run_at: 0,
             stored_bytes: 0,
+            marked: 0,
         }
     }
 
@@ -71,7 +77,7 @@ impl<'a, D: BlockDevice + ?Sized> Receiver<'a, D> {
 
     /// How far this stream was received; `None` if the volume is not being received into, or
     /// something else is.
-    pub fn marked(&self) -> Result<Option<u64>, BlockError> {
+    pub fn marked(&mut self) -> Result<Option<u64>, BlockError> {
         let at = self.mark_at();
         let mut bytes = [0; Mark::BYTES];
         if self.device.size_bytes().saturating_sub(at) < Mark::BYTES as u64 {
@@ -79,17 +85,27 @@ impl<'a, D: BlockDevice + ?Sized> Receiver<'a, D> {
         }
         self.device.read_at(at, &mut bytes)?;
         let mark = Mark::decode(&bytes).filter(|mark| mark.names == self.header.names);
-        Ok(mark.map(|mark| mark.upto))
+        Ok(mark.map(|mark| {
+            self.marked = mark.upto;
+            mark.upto
+        }))
+    }
+
+    /// What comes before this byte of the volume was marked last.
+    pub const fn marked_bytes(&self) -> u64 {
+        self.marked
     }
 
     /// Remember, durably, that the stream was received up to there.
-    pub fn mark(&self, upto: u64) -> Result<(), BlockError> {
+    pub fn mark(&mut self, upto: u64) -> Result<(), BlockError> {
         let mark = Mark { names: self.header.names, upto };
         self.device.write_at(self.mark_at(), &mark.encode(), false)?;
-        self.device.flush()
+        self.device.flush()?;
+        self.marked = upto;
+        Ok(())
     }
 
-    /// Store what a frame says.
+    /// Store what a frame says, and mark that where one is due.
     pub fn store(&mut self, frame: &Frame) -> Result<(), ReceiveError> {
         let chunk = self.header.chunk_size.bytes64();
         let mut at = frame.from;
@@ -110,7 +126,11 @@ impl<'a, D: BlockDevice + ?Sized> Receiver<'a, D> {
             }
             at = end;
         }
-        Ok(self.write_run()?)
+        self.write_run()?;
+        if frame.upto / MARK_BYTES > self.marked / MARK_BYTES {
+            self.mark(frame.upto)?;
+        }
+        Ok(())
     }
 
     fn block(&mut self, at: u64, codec: Codec, stored: &[u8]) -> Result<(), ReceiveError> {

@@ -11,8 +11,8 @@ use std::time::Instant;
 use onefold_block::{BlockError, ByteSize};
 use onefold_control::Report;
 use onefold_image::Choice;
-use onefold_pool::stream::receiving_bytes;
-use onefold_pool::stream::{Answering, Header, ReceiveError, Receiver, StreamError, StreamReader};
+use onefold_pool::stream::{Answering, Header, ReceiveError, Receiver};
+use onefold_pool::stream::{StreamError, StreamReader, receiving_bytes};
 use onefold_pool::{SNAPSHOT_MARK, check_volume_name, split_snapshot_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,6 @@ use crate::operate::{Context, Operation, table};
 use crate::output::Printer;
 use crate::progress;
 use crate::table::plural;
-
-/// Between two places that an import which is killed goes on from, in bytes of the volume.
-const MARK_BYTES: u64 = 64 << 20;
 
 /// What was received, and the volume that is to be that.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -69,6 +66,8 @@ pub fn operate_adopt(context: &Context<'_>, request: &AdoptRequest) -> Result<Re
 struct Receive<'a> {
     door: &'a Door,
     args: &'a VolumeImportArgs,
+    /// Whoever sends asks what there is: it is `volume send`.
+    asked: bool,
     printer: &'a Printer,
     header: Header,
     /// The snapshot that it is made onto.
@@ -105,7 +104,7 @@ pub fn run(args: &VolumeImportArgs, input: Box<dyn Read + Send>, printer: &Print
         );
     }
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
-    receive(args, door, input, printer)
+    receive((args, false), door, input, printer)
 }
 
 /// `onefold volume receive`: the same of whoever asks what there is already.
@@ -125,11 +124,11 @@ pub fn run_asked(args: &VolumeReceiveArgs, printer: &Printer) -> Result<()> {
     let door = Door::find(&args.pool, Opening::Write(args.memory.budgets()?))?;
     let (naming, find) = door.stored_blocks()?;
     let answering = Answering::new(std::io::stdin(), std::io::stdout(), naming, find);
-    receive(&args, door, Box::new(answering), printer)
+    receive((&args, true), door, Box::new(answering), printer)
 }
 
 fn receive(
-    args: &VolumeImportArgs,
+    (args, asked): (&VolumeImportArgs, bool),
     door: Door,
     input: Box<dyn Read + Send>,
     printer: &Printer,
@@ -137,7 +136,7 @@ fn receive(
     interrupt::heed();
     let mut reader = StreamReader::open(input).map_err(|error| refused(args, &error))?;
     let started = Instant::now();
-    let receive = Receive::plan(&door, args, reader.header().clone(), printer)?;
+    let receive = Receive::plan(&door, (args, asked), reader.header().clone(), printer)?;
     let done = receive.run(&mut reader);
     let closed = door.close();
     match (done, closed) {
@@ -206,7 +205,7 @@ impl<'a> Receive<'a> {
     /// Find out what is to be done, and refuse what cannot be, before anything is.
     fn plan(
         door: &'a Door,
-        args: &'a VolumeImportArgs,
+        (args, asked): (&'a VolumeImportArgs, bool),
         header: Header,
         printer: &'a Printer,
     ) -> Result<Self> {
@@ -230,7 +229,8 @@ impl<'a> Receive<'a> {
                 return Err(Failure::nothing_done(format!("volume '{name}' is there already"))
                     .hint("name a volume that is not: the stream is a whole one"));
             }
-            return Ok(Self { door, args, printer, header, base: None, in_place: false, own });
+            let (base, in_place) = (None, false);
+            return Ok(Self { door, args, asked, printer, header, base, in_place, own });
         }
         let Some(onto) = &args.onto else {
             return Err(Failure::nothing_done(format!(
@@ -245,8 +245,8 @@ impl<'a> Receive<'a> {
             return Err(Failure::nothing_done(message)
                 .hint("name the volume of --onto, or one that is not there yet"));
         }
-        let receive =
-            Self { door, args, printer, header, base: Some(base.clone()), in_place: there, own };
+        let (base_is, in_place) = (Some(base.clone()), there);
+        let receive = Self { door, args, asked, printer, header, base: base_is, in_place, own };
         receive.must_not_differ(&base)?;
         Ok(receive)
     }
@@ -301,7 +301,11 @@ impl<'a> Receive<'a> {
         let known = volume_snapshots::listed(self.door, self.printer)?;
         let identity = identity_text(self.header.names.snapshot);
         let mut stored = 0;
-        if !known.iter().any(|s| s.name == received && s.identity == identity) {
+        if known.iter().any(|s| s.name == received && s.identity == identity) {
+            // Whoever sends is to hear no error but of what it sends.
+            reader.skip_to(self.header.size_bytes);
+            while reader.next_frame().map_err(|error| refused(self.args, &error))?.is_some() {}
+        } else {
             let volume = self.door.volume(&to)?;
             stored = self.store(reader, &*volume, &to, there)?;
             drop(volume);
@@ -356,7 +360,7 @@ impl<'a> Receive<'a> {
             receiver.mark(0).map_err(on_volume)?;
         }
         let bar = progress::bytes(self.printer, "importing", Some(self.header.size_bytes));
-        let (mut marked, mut stands) = (reader.position(), reader.position());
+        let mut stands = reader.position();
         let done = (|| {
             while !interrupt::asked() {
                 let frame = match reader.next_frame() {
@@ -369,10 +373,6 @@ impl<'a> Receive<'a> {
                 receiver.store(&frame).map_err(|error| failed(self.args, &error))?;
                 stands = frame.upto;
                 bar.set_position(stands);
-                if stands - marked >= MARK_BYTES {
-                    receiver.mark(stands).map_err(on_volume)?;
-                    marked = stands;
-                }
             }
             Err(interrupt::failure(""))
         })();
@@ -381,7 +381,8 @@ impl<'a> Receive<'a> {
             Ok(()) => Ok(receiver.stored_bytes()),
             Err(failure) => {
                 // Where that fails, it stands where it was marked last.
-                let kept = receiver.mark(stands).map_or(marked, |()| stands);
+                let _ = receiver.mark(stands);
+                let kept = receiver.marked_bytes();
                 Err(self.give_up(failure, to, kept))
             }
         }
@@ -398,19 +399,28 @@ impl<'a> Receive<'a> {
             }
         }
         let onto = args.onto.as_ref().map_or_else(String::new, |onto| format!(" --onto {onto}"));
-        let since = match header.base_name.as_str() {
-            "" => " --stream".to_owned(),
+        let (of, base) = (&header.name, header.base_name.as_str());
+        let since = match base {
+            "" => String::new(),
             base => format!(" --since {base}"),
         };
-        failure
-            .left(&format!("'{to}' holds the stream up to byte {stands} of the volume"))
-            .hint(format!("go on with: onefold volume import {at} {name} FILE{onto} --resume"))
-            .hint(format!(
-                "whoever sends it need not send what is there: onefold volume export POOL \
-                 {}{since} --resume {stands} FILE",
-                header.name
+        let failure =
+            failure.left(&format!("'{to}' holds the stream up to byte {stands} of the volume"));
+        let failure = if self.asked {
+            failure.hint(format!(
+                "go on with: onefold volume send POOL {of}{since} --resume {stands} -- COMMAND \
+                 onefold volume receive {at} {name}{onto} --resume"
             ))
-            .hint(format!("or remove it with: onefold volume delete {at} {to}"))
+        } else {
+            let since = if base.is_empty() { " --stream" } else { &since };
+            failure
+                .hint(format!("go on with: onefold volume import {at} {name} FILE{onto} --resume"))
+                .hint(format!(
+                    "whoever sends it need not send what is there: onefold volume export POOL \
+                     {of}{since} --resume {stands} FILE"
+                ))
+        };
+        failure.hint(format!("or remove it with: onefold volume delete {at} {to}"))
     }
 
     /// All of it is stored, and a snapshot of its own: let the volume be that.

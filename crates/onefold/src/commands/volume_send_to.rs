@@ -13,9 +13,14 @@ use onefold_pool::stream::{Asker, Frame, StreamError, StreamReader};
 use super::volume_send::must_be_snapshots;
 use crate::args::VolumeSendArgs;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::operate::door::{Door, Opening};
 use crate::output::Printer;
 use crate::progress;
+use crate::shell::quoted;
+
+/// The exit status of a receiver that refuses what it is to do.
+const NOTHING_DONE: i32 = 2;
 
 /// Counts what goes through.
 struct Counted<W> {
@@ -41,6 +46,15 @@ struct Sent {
     left_out: u64,
 }
 
+/// How far a receiver came that answered, in bytes of the volume.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// It has stored so many.
+    stored: u64,
+    /// Whatever became of it, it goes on there or later.
+    marked: u64,
+}
+
 /// Send it, and say what it came to.
 pub fn run(args: &VolumeSendArgs, printer: &Printer) -> Result<()> {
     let door = Door::find(&args.pool, Opening::Read(Budgets::default()))?;
@@ -57,16 +71,24 @@ pub fn run(args: &VolumeSendArgs, printer: &Printer) -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| Failure::nothing_done(format!("cannot run '{shown}': {error}")))?;
-    let started = Instant::now();
-    let sent = send(args, &door, &mut child, printer);
+    // From here on there may be something to go on with.
+    interrupt::heed();
+    let (started, mut reached) = (Instant::now(), None);
+    let sent = send(args, &door, &mut child, &mut reached, printer);
     // Its stdin is closed by now, so that it ends.
     let ended =
         child.wait().map_err(|e| Failure::bad(format!("cannot wait for '{shown}': {e}")))?;
     let sent = match (sent, ended.success()) {
         (Ok(sent), true) => sent,
-        (Err(failure), true) => return Err(failure),
-        (Err(failure), false) => return Err(failure.hint(ended_badly(&shown, ended))),
-        (Ok(_), false) => return Err(Failure::bad(ended_badly(&shown, ended))),
+        (sent, success) => {
+            let ended_badly = ended_badly(&shown, ended);
+            let failure = match sent {
+                Err(failure) if success => failure,
+                Err(failure) => failure.hint(ended_badly),
+                Ok(_) => Failure::bad(ended_badly),
+            };
+            return Err(go_on(args, failure, ended, reached));
+        }
     };
     let since = args.since.as_ref().map_or_else(String::new, |since| format!(" since '{since}'"));
     let (name, seconds) = (&args.name, started.elapsed().as_secs_f64());
@@ -81,13 +103,79 @@ fn ended_badly(shown: &impl std::fmt::Display, ended: ExitStatus) -> String {
     format!("the receiver, '{shown}', ended with {ended}; what it says is above")
 }
 
-fn send(args: &VolumeSendArgs, door: &Door, child: &mut Child, printer: &Printer) -> Result<Sent> {
+/// Say how to go on with what the receiver has.
+fn go_on(
+    args: &VolumeSendArgs,
+    failure: Failure,
+    ended: ExitStatus,
+    reached: Option<Reached>,
+) -> Failure {
+    // One that never answered has nothing, and one that refuses says why.
+    let Some(Reached { stored, marked }) = reached else { return failure };
+    if stored == 0 && ended.code() == Some(NOTHING_DONE) {
+        return failure;
+    }
+    let mut words = vec!["onefold".to_owned(), "volume".to_owned(), "send".to_owned()];
+    words.extend([quoted(&args.pool.to_string_lossy()), quoted(&args.name)]);
+    words.extend(args.since.iter().flat_map(|since| ["--since".to_owned(), quoted(since)]));
+    if marked > 0 {
+        words.extend(["--resume".to_owned(), marked.to_string()]);
+    }
+    words.push("--".to_owned());
+    let command: Vec<String> =
+        args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (command, found) = resuming(command);
+    words.extend(command.iter().map(|word| quoted(word)));
+    let failure = failure.hint(format!("go on with: {}", words.join(" ")));
+    let failure = if found {
+        failure
+    } else {
+        failure.hint("have the command behind -- run `onefold volume receive` with --resume")
+    };
+    if stored > 0 {
+        return failure;
+    }
+    failure.hint("where that finds nothing to go on with, nothing was stored: leave --resume out")
+}
+
+/// The command that goes on where this one stood, and whether it is known to.
+fn resuming(mut command: Vec<String>) -> (Vec<String>, bool) {
+    const RECEIVE: &str = "volume receive";
+    if command.iter().any(|word| word.split(' ').any(|word| word == "--resume")) {
+        return (command, true);
+    }
+    if let Some(at) = command.windows(2).position(|words| words.join(" ") == RECEIVE) {
+        command.insert(at + 2, "--resume".to_owned());
+        return (command, true);
+    }
+    // As one word for a shell, here or there.
+    let mut found = false;
+    for word in &mut command {
+        if !found && word.contains(RECEIVE) {
+            *word = word.replacen(RECEIVE, &format!("{RECEIVE} --resume"), 1);
+            found = true;
+        }
+    }
+    (command, found)
+}
+
+fn send(
+    args: &VolumeSendArgs,
+    door: &Door,
+    child: &mut Child,
+    reached: &mut Option<Reached>,
+    printer: &Printer,
+) -> Result<Sent> {
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Failure::bad("the receiver has no stdin and stdout"));
     };
     let part = |from| door.stream_part(&args.name, args.since.as_deref(), from);
     let nonsense = |problem: String| Failure::bad(format!("a part of the stream: {problem}"));
-    let lost = |error: StreamError| Failure::bad(format!("the receiver: {error}"));
+    let lost = |error: StreamError| match error {
+        // The same signal may have ended the receiver.
+        _ if interrupt::asked() => interrupt::failure(""),
+        error => Failure::bad(format!("the receiver: {error}")),
+    };
     let head = part(None)?;
     let header = StreamReader::open(head.as_slice()).map_err(|e| nonsense(e.to_string()))?;
     let header = header.header().clone();
@@ -95,8 +183,14 @@ fn send(args: &VolumeSendArgs, door: &Door, child: &mut Child, printer: &Printer
     let to = Counted { to, bytes: 0 };
     let mut asker = Asker::begin(from, to, &head, header).map_err(lost)?;
     let bar = progress::bytes(printer, "sending", Some(size));
-    let mut from = args.resume.unwrap_or(0);
+    let begun = args.resume.unwrap_or(0);
+    let mut from = begun;
     loop {
+        let (stored, marked) = (asker.stored_bytes().max(begun), asker.marked_bytes().max(begun));
+        *reached = Some(Reached { stored, marked });
+        if interrupt::asked() {
+            return Err(interrupt::failure(""));
+        }
         let bytes = part(Some(from))?;
         let frame = Frame::decode(&bytes).map_err(nonsense)?;
         asker.send(&frame, &bytes).map_err(lost)?;
@@ -112,4 +206,25 @@ fn send(args: &VolumeSendArgs, door: &Door, child: &mut Child, printer: &Printer
     bar.finish_and_clear();
     let left_out = asker.left_out_bytes();
     Ok(Sent { bytes: asker.finish().bytes, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_is_told_to_go_on_wherever_it_is_named() {
+        let told = |words: &[&str]| {
+            let (command, found) = resuming(words.iter().map(|&word| word.to_owned()).collect());
+            (command.join(" "), found)
+        };
+        let direct = told(&["ssh", "backup", "onefold", "volume", "receive", "./there", "main"]);
+        assert_eq!(direct.0, "ssh backup onefold volume receive --resume ./there main");
+        let line = told(&["ssh", "backup", "nice onefold volume receive ./there main"]);
+        assert_eq!(line.0, "ssh backup nice onefold volume receive --resume ./there main");
+        assert!(direct.1 && line.1);
+        // Once is enough.
+        assert_eq!(told(&[&line.0]), (line.0.clone(), true));
+        assert_eq!(told(&["./receive.sh"]), ("./receive.sh".to_owned(), false));
+    }
 }

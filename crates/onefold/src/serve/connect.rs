@@ -4,17 +4,8 @@
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
+use crate::shell::quoted;
 use crate::table::{Align, Table};
-
-/// Quote a word for a shell, if it needs that.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
 
 /// The volumes on offer.
 pub fn volume_lines(volumes: &[(String, u64)], at: &ListenAddr, tls: bool) -> Vec<String> {
@@ -79,17 +70,5 @@ fn nbd_client(at: &ListenAddr, export: &str, tls: bool) -> String {
         ListenAddr::Tcp { host, port } => {
             format!("nbd-client {host} {port} -N {export} /dev/nbd0{certificates}")
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_bite() {
-        assert_eq!(quoted("nbd://127.0.0.1:10809/main"), "nbd://127.0.0.1:10809/main");
-        assert_eq!(quoted("nbd+unix:///main?socket=/s"), "'nbd+unix:///main?socket=/s'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

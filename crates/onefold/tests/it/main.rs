@@ -10,6 +10,7 @@ mod archive_cache;
 mod array;
 mod attach;
 mod bounds;
+mod broken_off;
 mod changed_since;
 mod clients;
 mod command_line;
