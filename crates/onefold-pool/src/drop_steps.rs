@@ -7,8 +7,8 @@
 //! next has those that stay from that place on.
 //! Cost: leaves that only the snapshot has, and the pages above the places where it differs.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use crate::commit::Tally;
 use crate::counters::count;
@@ -56,6 +56,9 @@ impl Inner {
                 done => done?,
             }
             self.relieve()?;
+            if self.is_lineage_wanted() {
+                break;
+            }
         }
         Ok(work)
     }
@@ -115,6 +118,9 @@ impl Inner {
             .map_err(|error| self.poison_unless_no_space(error))?;
         going.dropped.store(upto, Ordering::Release);
         count(&self.counters.lineage_changes, 1);
+        if let Some(heir) = heir {
+            self.handed.lock().unwrap_or_else(PoisonError::into_inner).insert(heir.number);
+        }
         engine.generation += 1;
         let parent = going.parent.load(Ordering::Acquire);
         let older = self.volume_by_number(parent).map_or(NO_SNAPSHOT, |parent| parent.birth);

@@ -28,6 +28,7 @@ use crate::held::Hold;
 use crate::index::{Candidates, FingerprintIndex, Place};
 use crate::index_filling::IndexFilling;
 use crate::journal::Journal;
+use crate::live_pass::Handed;
 use crate::map::{Map, PageArray, SlotBitmap};
 use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
@@ -82,6 +83,13 @@ pub(crate) struct Inner {
     pub lineage: Mutex<()>,
     /// What stays as it is because a check reads it.
     pub hold: Mutex<Hold>,
+    /// Taken by whoever gives pages back where they lie, and by whoever begins such a check: what was
+    /// not said to be punched when it began is not punched.
+    pub punching: Mutex<()>,
+    /// How many wait for that.
+    pub lineage_wanted: AtomicU32,
+    /// What a pass over all maps is to look at again; changes with the lineage held.
+    pub handed: Mutex<Handed>,
     /// Bytes that are dead in containers that snapshots refer to, about.
     pub pinned_dead: AtomicU64,
     /// Who does what has piled up.

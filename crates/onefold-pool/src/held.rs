@@ -77,7 +77,7 @@ struct HeldCheckpoint<'a> {
 impl<'a> HeldCheckpoint<'a> {
     fn new(inner: &'a Inner) -> Result<Self, PoolError> {
         // Who punches does that with this lock held.
-        let _lineage = inner.lock_lineage();
+        let _punching = sync::lock(&inner.punching);
         let mut flusher = inner.flusher();
         assert!(!inner.is_held(), "one check at a time is the door's rule");
         inner.checkpoint_locked(&mut flusher, &mut |engine, _| {

@@ -34,6 +34,7 @@ mod index_filling;
 mod interleavings;
 mod journal;
 mod key_hasher;
+mod live_pass;
 mod lock;
 mod map;
 mod map_pass;

@@ -4,7 +4,7 @@
 //! In: what passes over the maps found. Out: how much is dead there, and pages of it given back
 //! where they lie once that is too much.
 //! Source: ARCHITECTURE.md, section 5, "What snapshots refer to stays where it is".
-//! Cost: a pass over the maps and a checkpoint each time that this gives pages back.
+//! Cost: a pass over the maps, in turns, and a checkpoint each time that this gives pages back.
 
 use std::collections::HashSet;
 
@@ -13,6 +13,7 @@ use onefold_block::ContainerId;
 use crate::container::table::{ContainerInfo, ContainerTable, SpaceTotals};
 use crate::engine::Inner;
 use crate::error::PoolError;
+use crate::live_pass::LivePass;
 use crate::map::PAGE_BYTES;
 use crate::reclaim::{BackgroundStep, Reclaim};
 
@@ -64,10 +65,12 @@ impl Inner {
     }
 
     /// Give back pages of what snapshots pin, as far as at least half of what a container takes is
-    /// dead: nothing is shared any more of what is punched. True, as it is done at once.
+    /// dead: nothing is shared any more of what is punched. True once it is done.
     pub fn punch_pinned(
         &self,
         reclaim: &mut Reclaim,
+        under_way: &mut Option<LivePass>,
+        budget_bytes: u64,
         step: &mut BackgroundStep,
     ) -> Result<bool, PoolError> {
         let look = |pinned: &Pinned| {
@@ -75,16 +78,32 @@ impl Inner {
             (pinned.dead_bytes(&engine.table), self.worth_punching(&engine.table.totals()))
         };
         let (before, worth) = look(&reclaim.pinned);
-        let pinned = &reclaim.pinned.containers;
-        self.punch_of(&mut reclaim.punching, &|id, info| {
-            pinned.contains(&id) && info.dead_bytes() >= info.stored_bytes() / 2
-        })?;
-        let (after, _) = look(&reclaim.pinned);
-        let back = before.saturating_sub(after);
-        // The maps were read, whatever came of it.
-        step.work_bytes += back.max(self.map.stats().pages * PAGE_BYTES as u64);
-        // A pass takes so many containers; it goes on as long as that gives enough.
-        reclaim.pinned.left = if back < worth { after } else { 0 };
-        Ok(true)
+        if under_way.is_none() {
+            let pinned = &reclaim.pinned.containers;
+            *under_way = self.begin_punching(&reclaim.punching, &|id, info| {
+                pinned.contains(&id) && info.dead_bytes() >= info.stored_bytes() / 2
+            });
+        }
+        let Some(pass) = under_way else {
+            reclaim.pinned.left = before;
+            step.work_bytes += PAGE_BYTES as u64;
+            return Ok(true);
+        };
+        while step.work_bytes < budget_bytes {
+            let punching = &mut reclaim.punching;
+            if self.punching_turn(pass, punching, &mut step.work_bytes)?.is_some() {
+                let (after, _) = look(&reclaim.pinned);
+                let back = before.saturating_sub(after);
+                step.work_bytes += back;
+                // A pass takes so many containers; it goes on as long as that gives enough.
+                reclaim.pinned.left = if back < worth { after } else { 0 };
+                return Ok(true);
+            }
+            if self.is_lineage_wanted() {
+                // Whoever makes or deletes a snapshot is next.
+                step.work_bytes = step.work_bytes.max(budget_bytes);
+            }
+        }
+        Ok(false)
     }
 }

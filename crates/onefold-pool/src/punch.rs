@@ -6,17 +6,17 @@
 //! records gone. Addresses of what lives do not change.
 //! Invariants: (1) before a page is punched, the checkpoint is durable that says for good that
 //! nothing of its container is shared any more, and that has, with all that follows it, only
-//! references that were there when that container was closed; (2) a page goes only if no reference
-//! was found into it by a pass over all maps, begun after its container was closed; (3) a map that
+//! references that were there when that container was closed, or copies of such; (2) a page goes
+//! only if no reference was found into it by a pass over all maps, begun after its container was
+//! closed, and that holds from the end of that pass on; (3) a map that
 //! cannot be read, or a container with more references than were found, keeps all of its pages.
 //! Cost: a pass over the maps and a checkpoint; 4 bytes of memory per reference into the containers
 //! at hand.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use onefold_block::{ContainerId, Lba, StoreError};
+use onefold_block::{ContainerId, StoreError};
 
 use crate::container::table::ContainerInfo;
 use crate::counters::count;
@@ -24,8 +24,9 @@ use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container::{HEADER_BYTES, directory_bytes};
 use crate::format::container_table::PUNCH_BYTES;
-use crate::map::ENTRIES_PER_PAGE;
+use crate::live_pass::{LivePass, Turn};
 use crate::pba::Location;
+use crate::sync;
 
 /// References into the containers of one pass, at most.
 const REFERENCES_MAX: u64 = 1 << 20;
@@ -62,30 +63,63 @@ impl Victim {
 impl Inner {
     /// Give back what can be given back without moving anything. True if space came back.
     pub fn punch_dead(&self, punching: &mut Punching) -> Result<bool, PoolError> {
-        self.punch_of(punching, &|_, _| true)
+        let Some(mut pass) = self.begin_punching(punching, &|_, _| true) else { return Ok(false) };
+        loop {
+            match self.punching_turn(&mut pass, punching, &mut 0) {
+                Ok(None) => {}
+                Ok(Some(punched)) => return Ok(punched),
+                Err(error) => {
+                    self.end_punching(&pass);
+                    return Err(error);
+                }
+            }
+        }
     }
 
-    /// The same of the containers that are wanted.
-    pub fn punch_of(
+    /// Close those of the containers that are wanted which may give something back, and begin to
+    /// look for what refers to them; `None` if there are no such.
+    pub fn begin_punching(
         &self,
-        punching: &mut Punching,
+        punching: &Punching,
         wanted: &dyn Fn(ContainerId, &ContainerInfo) -> bool,
-    ) -> Result<bool, PoolError> {
-        if punching.in_vain {
-            return Ok(false);
-        }
-        // While snapshots come and go, a pass may see a leaf twice and miss another.
-        let _lineage = self.lock_lineage();
-        if self.is_held() {
-            return Ok(false);
-        }
-        let closed = self.close_for_punching(wanted);
-        let punched = self.punch_closed(&closed, punching);
+    ) -> Option<LivePass> {
+        let closed = if punching.in_vain { Vec::new() } else { self.close_for_punching(wanted) };
+        (!closed.is_empty()).then(|| self.begin_live_pass(closed))
+    }
+
+    /// Go on with that, and punch once all is known: then, whether space came back, and nothing is
+    /// closed any more. After an error, it is for the caller to [`Inner::end_punching`].
+    pub fn punching_turn(
+        &self,
+        pass: &mut LivePass,
+        punching: &mut Punching,
+        work_bytes: &mut u64,
+    ) -> Result<Option<bool>, PoolError> {
+        let punched = match self.live_turn(pass) {
+            Ok((turn, read)) => {
+                *work_bytes += read;
+                match turn {
+                    Turn::More => return Ok(None),
+                    Turn::Whole => self.punch_closed(pass, punching)?,
+                    Turn::GivenUp => false,
+                }
+            }
+            Err(error) if error.is_unreadable() => {
+                tracing::error!("no pages are given back where they lie: {error}");
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        self.end_punching(pass);
+        Ok(Some(punched))
+    }
+
+    /// Let containers be shared again.
+    pub fn end_punching(&self, pass: &LivePass) {
         let mut engine = self.engine();
-        for id in closed {
+        for &id in pass.closed() {
             engine.table.set_closing(id, false);
         }
-        punched
     }
 
     /// Close the containers with most dead bytes, as many as fit into a pass. In order.
@@ -121,23 +155,12 @@ impl Inner {
         closed
     }
 
-    fn punch_closed(
-        &self,
-        closed: &[ContainerId],
-        punching: &mut Punching,
-    ) -> Result<bool, PoolError> {
-        if closed.is_empty() {
+    fn punch_closed(&self, pass: &LivePass, punching: &mut Punching) -> Result<bool, PoolError> {
+        let _punching = sync::lock(&self.punching);
+        if self.is_held() {
             return Ok(false);
         }
-        let live = match self.locations_in(closed) {
-            Ok(live) => live,
-            Err(error) if error.is_unreadable() => {
-                tracing::error!("no pages are given back where they lie: {error}");
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        };
-        let victims = self.victims(closed, &live);
+        let victims = self.victims(pass);
         let gain: u64 = victims.iter().map(Victim::gain_bytes).sum();
         if gain < GAIN_BYTES_MIN {
             return Ok(false);
@@ -188,52 +211,12 @@ impl Inner {
         self.checkpoint().inspect_err(|_| set(&|victim| victim.info.punched))
     }
 
-    /// Where references into these containers lead, each as often as there are such. An error where
-    /// any map cannot be read.
-    fn locations_in(
-        &self,
-        closed: &[ContainerId],
-    ) -> Result<HashMap<ContainerId, Vec<Location>>, PoolError> {
-        let mut found: HashMap<ContainerId, Vec<Location>> = HashMap::new();
-        for volume in self.all_volumes() {
-            let (mut at, end) = (0, self.map.blocks_max(volume.number).unwrap_or(0));
-            let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
-            while at < end {
-                let lba = Lba::new(at);
-                let batch = (ENTRIES_PER_PAGE as u64).min(end - at);
-                entries.clear();
-                let run = self.map.not_own_run(volume.number, lba, end - at).and_then(|run| {
-                    if run == 0 {
-                        self.map.entries(volume.number, lba, batch, &mut entries)?;
-                    }
-                    Ok(if run == 0 { batch } else { run })
-                });
-                at = match run {
-                    Ok(run) => at + run,
-                    // Its blocks were all given up.
-                    Err(PoolError::VolumeDeleted) => end,
-                    Err(error) => return Err(error),
-                };
-                for pba in entries.iter().filter_map(|entry| entry.pba()) {
-                    if closed.binary_search(&pba.container).is_ok() {
-                        found.entry(pba.container).or_default().push(pba.location);
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
     /// What can go of each container. One with more references than were found keeps everything.
-    fn victims(
-        &self,
-        closed: &[ContainerId],
-        live: &HashMap<ContainerId, Vec<Location>>,
-    ) -> Vec<Victim> {
+    fn victims(&self, pass: &LivePass) -> Vec<Victim> {
         let engine = self.engine();
-        let mut victims = Vec::with_capacity(closed.len());
-        for &id in closed {
-            let found = live.get(&id).map_or(&[][..], Vec::as_slice);
+        let mut victims = Vec::with_capacity(pass.closed().len());
+        for &id in pass.closed() {
+            let found = pass.found(id);
             let Some(info) = engine.table.get(id).copied() else { continue };
             if info.references > found.len() as u64 {
                 continue;

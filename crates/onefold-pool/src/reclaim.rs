@@ -21,6 +21,7 @@ use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::gather::{Gathering, Order};
+use crate::live_pass::LivePass;
 use crate::map_pass::{Cursor, LEAF_BYTES, Leaves};
 use crate::pba::{MapEntry, Pba};
 use crate::pinned::Pinned;
@@ -138,8 +139,8 @@ struct Memory {
 enum Work {
     Empty(Emptying),
     Count(Counting),
-    /// Give back pages of what snapshots pin.
-    Punch,
+    /// Give back pages of what snapshots pin; nothing is closed before the first step.
+    Punch(Option<LivePass>),
     Gather(Gathering),
 }
 
@@ -207,6 +208,14 @@ impl Pool {
     pub fn set_space_target(&self, target: Option<SpaceTarget>) {
         let percent = target.map_or(0, |target| target.percent);
         self.inner.space_target.store(percent, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Reclaim {
+    /// Whether pages of what snapshots pin are being given back.
+    pub fn is_punching(&self) -> bool {
+        matches!(self.work, Some(Work::Punch(Some(_))))
     }
 }
 
@@ -309,7 +318,7 @@ impl Inner {
             let finished = match &mut work {
                 Work::Empty(emptying) => self.empty(emptying, budget_bytes, &mut step),
                 Work::Count(counting) => self.count(counting, budget_bytes, &mut step),
-                Work::Punch => self.punch_pinned(reclaim, &mut step),
+                Work::Punch(pass) => self.punch_pinned(reclaim, pass, budget_bytes, &mut step),
                 Work::Gather(gathering) => {
                     self.gather(gathering, &mut reclaim.order, budget_bytes, &mut step)
                 }
@@ -393,7 +402,7 @@ impl Inner {
         if !worth {
             let Goal::Idle(_) = goal else { return None };
             if reclaim.pinned.is_worth_punching(pinned_dead, self.worth_punching(&totals)) {
-                return Some(Work::Punch);
+                return Some(Work::Punch(None));
             }
             drop(engine);
             let live_bytes = totals.live_bytes;
@@ -439,10 +448,15 @@ impl Inner {
     }
 
     fn abandon(&self, work: Work) {
-        let Work::Empty(Emptying { victims, .. }) = work else { return };
-        let mut engine = self.engine();
-        for id in victims {
-            engine.table.set_closing(id, false);
+        match work {
+            Work::Empty(Emptying { victims, .. }) => {
+                let mut engine = self.engine();
+                for id in victims {
+                    engine.table.set_closing(id, false);
+                }
+            }
+            Work::Punch(Some(pass)) => self.end_punching(&pass),
+            _ => {}
         }
     }
 

@@ -101,8 +101,11 @@ impl VolumeState {
 impl Inner {
     /// Nobody else makes or deletes snapshots or clones meanwhile.
     pub fn lock_lineage(&self) -> MutexGuard<'_, ()> {
+        self.lineage_wanted.fetch_add(1, Ordering::AcqRel);
         sync::point("lineage");
-        sync::lock(&self.lineage)
+        let held = sync::lock(&self.lineage);
+        self.lineage_wanted.fetch_sub(1, Ordering::AcqRel);
+        held
     }
 
     /// How often pages came to be another volume's or snapshot's own since the pool was opened.

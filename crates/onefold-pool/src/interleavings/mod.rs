@@ -12,6 +12,7 @@ mod checkpoint;
 mod index_filling;
 mod media;
 mod operations;
+mod punching;
 mod space;
 mod storm;
 

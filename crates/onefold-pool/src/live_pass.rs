@@ -1,0 +1,168 @@
+//! A pass over all maps for what refers to closed containers, in turns, while others write, and
+//! make and delete snapshots, between any two of these.
+//! Room: onefold-pool.
+//! In: containers that were closed to sharing before. Out: where references into them lead.
+//! Invariants: (1) a reference that there is at the end of the last turn leads where one that was
+//! found does. Nothing is shared in closed containers, so that it was there before, or was copied
+//! with a leaf that a snapshot still has; and leaves come to be another tree's in two ways: with a
+//! new snapshot, which comes later in the order of trees, or when a deletion leaves them to an
+//! heir, which is looked at again; (2) a map that cannot be read is an error; (3) who makes or
+//! deletes a snapshot waits for one turn; (4) nothing of it is on disk.
+//! Cost: distinct pages once, and those again that an heir has as its own; 4 bytes of memory per
+//! reference that is found.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use onefold_block::{ContainerId, Lba};
+
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::map::ENTRIES_PER_PAGE;
+use crate::map_pass::LEAF_BYTES;
+use crate::pba::Location;
+use crate::sync;
+
+/// Leaves that are read while nobody else makes or deletes a snapshot.
+const LEAVES_PER_TURN: u64 = if cfg!(test) { 1 } else { 64 };
+/// So many places where a tree has no page of its own take as long as a leaf.
+const PASSED_PER_LEAF: u64 = 64;
+/// References held in memory, at most: those that are known at first, and as many copies.
+const REFERENCES_MAX: u64 = 2 << 20;
+/// Trees that are looked at again, at most, so that deletions without end do not keep a pass.
+const AGAIN_MAX: u32 = 256;
+
+/// Trees that deletions left pages to; changes with the lineage held.
+pub type Handed = BTreeSet<u32>;
+
+/// A pass that is under way.
+#[derive(Default)]
+pub struct LivePass {
+    /// In order.
+    closed: Vec<ContainerId>,
+    /// The tree that is being looked at, and its block that comes next.
+    at: Option<(u32, u64)>,
+    /// Trees from this number on were not looked at yet.
+    next: u32,
+    /// These are to be looked at again.
+    again: BTreeSet<u32>,
+    looked_again: u32,
+    found: HashMap<ContainerId, Vec<Location>>,
+    references: u64,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more to look at.
+    More,
+    /// All references were found.
+    Whole,
+    /// It will not come to its end.
+    GivenUp,
+}
+
+impl LivePass {
+    /// Into which containers.
+    pub fn closed(&self) -> &[ContainerId] {
+        &self.closed
+    }
+
+    /// Where references into a container lead, each at least as often as there are such.
+    pub fn found(&self, id: ContainerId) -> &[Location] {
+        self.found.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Inner {
+    /// The same as [`Inner::lock_lineage`], for work that can wait: who comes meanwhile is next.
+    fn lock_lineage_for_a_turn(&self) -> MutexGuard<'_, ()> {
+        sync::point("lineage");
+        sync::lock(&self.lineage)
+    }
+
+    /// Whether somebody waits who makes or deletes snapshots.
+    pub fn is_lineage_wanted(&self) -> bool {
+        self.lineage_wanted.load(Ordering::Acquire) > 0
+    }
+
+    /// Begin a pass for these containers, which are closed; in order.
+    pub fn begin_live_pass(&self, closed: Vec<ContainerId>) -> LivePass {
+        let _lineage = self.lock_lineage_for_a_turn();
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        LivePass { closed, ..LivePass::default() }
+    }
+
+    /// Go on with a pass. Returns the bytes read with what it came to.
+    pub fn live_turn(&self, pass: &mut LivePass) -> Result<(Turn, u64), PoolError> {
+        let _lineage = self.lock_lineage_for_a_turn();
+        {
+            let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those from `next` on are still to come.
+            pass.again.extend(std::mem::take(&mut *handed).range(..pass.next));
+        }
+        let (mut done, mut turn) = (0, Turn::More);
+        while turn == Turn::More && done < LEAVES_PER_TURN * PASSED_PER_LEAF {
+            if pass.references > REFERENCES_MAX || pass.looked_again > AGAIN_MAX {
+                turn = Turn::GivenUp;
+            } else if let Some((tree, block)) = pass.at.or_else(|| self.next_tree(pass)) {
+                let (next, is_leaf) = self.look_at(pass, tree, block)?;
+                pass.at = next.map(|block| (tree, block));
+                done += if is_leaf { PASSED_PER_LEAF } else { 1 };
+            } else {
+                turn = Turn::Whole;
+            }
+        }
+        Ok((turn, done.div_ceil(PASSED_PER_LEAF).max(1) * LEAF_BYTES))
+    }
+
+    fn next_tree(&self, pass: &mut LivePass) -> Option<(u32, u64)> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((&number, _)) = volumes.range(pass.next..).next() {
+            pass.next = number + 1;
+            return Some((number, 0));
+        }
+        let number = pass.again.pop_first()?;
+        pass.looked_again += 1;
+        Some((number, 0))
+    }
+
+    /// Find what is referred to in one leaf, or pass over what is not the tree's own; the block
+    /// that comes next, if any does, and whether there was a leaf.
+    fn look_at(
+        &self,
+        pass: &mut LivePass,
+        tree: u32,
+        block: u64,
+    ) -> Result<(Option<u64>, bool), PoolError> {
+        let end = self.map.blocks_max(tree).unwrap_or(0);
+        if block >= end {
+            return Ok((None, false));
+        }
+        let lba = Lba::new(block);
+        let per_leaf = ENTRIES_PER_PAGE as u64;
+        let whole = (per_leaf - block % per_leaf).min(end - block);
+        let mut entries = Vec::new();
+        let run = self.map.not_own_run(tree, lba, end - block).and_then(|run| {
+            if run == 0 {
+                entries.reserve_exact(whole as usize);
+                self.map.entries(tree, lba, whole, &mut entries)?;
+            }
+            Ok(if run == 0 { whole } else { run })
+        });
+        let run = match run {
+            Ok(run) => run,
+            // Its blocks were all given up.
+            Err(PoolError::VolumeDeleted) => return Ok((None, false)),
+            Err(error) => return Err(error),
+        };
+        for pba in entries.iter().filter_map(|entry| entry.pba()) {
+            if pass.closed.binary_search(&pba.container).is_ok() {
+                pass.found.entry(pba.container).or_default().push(pba.location);
+                pass.references += 1;
+            }
+        }
+        Ok((Some(block + run), !entries.is_empty()))
+    }
+}
