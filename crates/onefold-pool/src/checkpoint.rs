@@ -287,6 +287,7 @@ impl Inner {
             table: 0,
             slots: 0,
             slot_pages: 0,
+            unseen: engine.table.unseen_for_good(),
         }
     }
 }

@@ -77,7 +77,7 @@ impl LivePass {
 
 impl Inner {
     /// The same as [`Inner::lock_lineage`], for work that can wait: who comes meanwhile is next.
-    fn lock_lineage_for_a_turn(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_lineage_for_a_turn(&self) -> MutexGuard<'_, ()> {
         sync::point("lineage");
         sync::lock(&self.lineage)
     }

@@ -96,6 +96,7 @@ pub(crate) fn create(
         table: PageRef::Uniform(RAW_HOLE).raw(),
         slots: PageRef::Uniform(RAW_HOLE).raw(),
         slot_pages: 0,
+        unseen: 0,
     };
     let journal = folder.create(JOURNAL_FILE)?;
     journal::begin(&*journal, superblock.sequence)?;
@@ -349,7 +350,8 @@ pub(crate) fn load_maps(
     // Where it refers to no page, the table's reader says so.
     let root = PageRef::from_raw(superblock.table).unwrap_or(NO_PAGE);
     let root = (root, superblock.next_container);
-    let (table, table_pages) = ContainerTable::load(&map, root, on_damage)?;
+    let (mut table, table_pages) = ContainerTable::load(&map, root, on_damage)?;
+    table.set_unseen(superblock.unseen);
     let mut slots = SlotBitmap::new();
     if !options.read_only {
         let bits;

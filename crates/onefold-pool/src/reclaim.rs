@@ -120,6 +120,8 @@ pub struct Reclaim {
     /// these have changed.
     stuck: HashMap<ContainerId, u64>,
     pub(crate) pinned: Pinned,
+    /// Counts in a row that did not come to their end.
+    counts_failed: u32,
     /// Bytes of work that writers owe.
     debt_bytes: u64,
     order: Order,
@@ -317,7 +319,9 @@ impl Inner {
             };
             let finished = match &mut work {
                 Work::Empty(emptying) => self.empty(emptying, budget_bytes, &mut step),
-                Work::Count(counting) => self.count(counting, budget_bytes, &mut step),
+                Work::Count(counting) => {
+                    self.count(counting, &mut reclaim.counts_failed, budget_bytes, &mut step)
+                }
                 Work::Punch(pass) => self.punch_pinned(reclaim, pass, budget_bytes, &mut step),
                 Work::Gather(gathering) => {
                     self.gather(gathering, &mut reclaim.order, budget_bytes, &mut step)
@@ -392,11 +396,13 @@ impl Inner {
         }
         // Something may be dead that only a count can tell.
         let chunk = self.chunk_bytes() as u64;
-        let hidden = table.unseen() * chunk;
+        let hidden = table.unseen().saturating_mul(chunk);
         let worth = match goal {
             Goal::Room => hidden > 0,
             Goal::Target(_) | Goal::Idle(_) => {
-                hidden > (totals.stored_bytes / 16).max(self.slack_bytes())
+                // Where snapshots come and go faster than a count comes to its end, few are begun.
+                let worth = (totals.stored_bytes / 16).max(self.slack_bytes());
+                hidden > worth.saturating_mul(1 << reclaim.counts_failed.min(20))
             }
         };
         if !worth {
@@ -456,6 +462,7 @@ impl Inner {
                 }
             }
             Work::Punch(Some(pass)) => self.end_punching(&pass),
+            Work::Count(_) => self.engine().table.end_count(false),
             _ => {}
         }
     }
@@ -652,6 +659,7 @@ impl Inner {
     fn count(
         &self,
         work: &mut Counting,
+        failed: &mut u32,
         budget_bytes: u64,
         step: &mut BackgroundStep,
     ) -> Result<bool, PoolError> {
@@ -670,9 +678,11 @@ impl Inner {
             work.found.sort_unstable();
             work.found.dedup();
             // One that is just being made is in no map yet.
-            let Ok(_lineage) = self.lineage.try_lock() else { return Ok(true) };
+            let _lineage = self.lock_lineage_for_a_turn();
             let mut engine = self.engine();
             if work.changes != self.lineage_changes() {
+                engine.table.end_count(false);
+                *failed += 1;
                 return Ok(true);
             }
             let ids: Vec<ContainerId> = engine
@@ -690,6 +700,8 @@ impl Inner {
             work.range = self.next_range(&engine.table, last);
             work.cursor = Cursor::default();
             if work.range.1 == last {
+                engine.table.end_count(true);
+                *failed = 0;
                 return Ok(true);
             }
         }

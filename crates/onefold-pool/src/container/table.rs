@@ -121,6 +121,8 @@ pub struct ContainerTable {
     /// References given up, since records were last counted, in containers where that may have left
     /// a record dead without anybody seeing it: one that others shared.
     unseen: u64,
+    /// Of those, the ones that a count is about to see, if it comes to its end.
+    counting: u64,
     /// Counts that have begun, and containers that were counted.
     counts: u64,
 }
@@ -325,13 +327,16 @@ impl ContainerTable {
 
     /// A container got its final length.
     pub fn seal(&mut self, id: ContainerId, len_bytes: usize, chunks: usize) {
-        self.change(id, |slot| {
-            if let Some(info) = slot {
-                info.len_bytes = len_bytes as u32;
-                info.chunks = chunks as u32;
-                info.live_max = chunks as u32;
-            }
+        let unseen = self.change(id, |slot| {
+            let Some(info) = slot else { return 0 };
+            info.len_bytes = len_bytes as u32;
+            info.chunks = chunks as u32;
+            info.live_max = chunks as u32;
+            // Given up while it was being filled, or filled again from the journal.
+            let released = u64::from(info.gained).saturating_sub(info.references);
+            released.saturating_sub(u64::from(info.chunks - info.live()))
         });
+        self.unseen = self.unseen.saturating_add(unseen);
     }
 
     /// What the journal tells of a container that is sealed.
@@ -400,13 +405,13 @@ impl ContainerTable {
             }
             Some(count - u64::from(before - info.live()).min(count))
         });
-        self.unseen += unseen.unwrap_or(0);
+        self.unseen = self.unseen.saturating_add(unseen.unwrap_or(0));
         unseen.is_some()
     }
 
     /// A pass over the maps begins to count the records that are referred to.
     pub fn begin_count(&mut self) {
-        self.unseen = 0;
+        self.counting = self.counting.saturating_add(std::mem::take(&mut self.unseen));
         self.counts += 1;
         for page in self.pages.iter_mut().flatten() {
             page.containers.iter_mut().flatten().for_each(|info| info.gained = 0);
@@ -422,6 +427,14 @@ impl ContainerTable {
                 info.live_max = live.saturating_add(info.gained).min(info.chunks);
             }
         });
+    }
+
+    /// All containers were counted, or, if not, what was to be seen was not.
+    pub fn end_count(&mut self, whole: bool) {
+        let counting = std::mem::take(&mut self.counting);
+        if !whole {
+            self.unseen = self.unseen.saturating_add(counting);
+        }
     }
 
     /// What must stay as it is for records of `id` to be dead once all references to them, as they
@@ -448,6 +461,17 @@ impl ContainerTable {
     /// References given up that may have left records dead unseen, since the last count began.
     pub const fn unseen(&self) -> u64 {
         self.unseen
+    }
+
+    /// The same with those that a count has not seen that is under way: what is to be known after
+    /// the pool is opened again.
+    pub const fn unseen_for_good(&self) -> u64 {
+        self.unseen.saturating_add(self.counting)
+    }
+
+    /// So many were there when the pool was last open.
+    pub const fn set_unseen(&mut self, unseen: u64) {
+        self.unseen = unseen;
     }
 
     /// Sums over the sealed containers.
@@ -599,6 +623,7 @@ mod tests {
         assert_eq!(table.totals().live_bytes, 1000);
         table.begin_count();
         table.counted(id, 3);
+        table.end_count(true);
         assert_eq!(table.totals().live_bytes, 300);
         assert!(table.release(id, 20));
         assert_eq!((table.totals().live_bytes, table.unseen()), (300, 20));
@@ -606,6 +631,14 @@ mod tests {
         assert_eq!(table.totals().live_bytes, 400, "it may be one that was dead");
         assert!(table.release(id, 6));
         assert_eq!((table.totals().live_bytes, table.unseen()), (100, 23));
+        // What a count that ends too soon was to see is still to be seen.
+        table.begin_count();
+        assert_eq!((table.unseen(), table.unseen_for_good()), (0, 23));
+        table.end_count(false);
+        assert_eq!((table.unseen(), table.unseen_for_good()), (23, 23));
+        table.begin_count();
+        table.end_count(true);
+        assert_eq!((table.unseen(), table.unseen_for_good()), (0, 0));
         table.set_punched(id, 0);
         assert!(table.is_shareable(id), "nothing of it is gone");
         table.set_closing(id, true);

@@ -9,7 +9,7 @@
 //! | 12 | 4 | CRC-32 of bytes 8..12 and 16..40+n |
 //! | 16 | 8 | sequence number, one more at every checkpoint |
 //! | 24 | 8 | n, the payload's length in bytes |
-//! | 32 | 8 | zero |
+//! | 32 | 8 | references given up that may have left records dead that nothing tells of |
 //! | 40 | n | payload: features, settings, counters, container table, slots, volumes, notes |
 
 use std::collections::BTreeMap;
@@ -159,6 +159,8 @@ pub struct Superblock {
     pub slots: RawPageRef,
     /// Pages of that bitmap, aside from those above.
     pub slot_pages: u32,
+    /// References given up that may have left records dead without anybody seeing it: a hint.
+    pub unseen: u64,
 }
 
 impl Superblock {
@@ -212,7 +214,7 @@ impl Superblock {
         writer.u32(0);
         writer.u64(self.sequence);
         writer.u64(payload.len() as u64);
-        writer.u64(0);
+        writer.u64(self.unseen);
         writer.bytes(&payload);
         let mut bytes = writer.0;
         let check = checksum(&bytes);
@@ -263,7 +265,7 @@ impl Superblock {
             let (version, check) = (reader.u32()?, reader.u32()?);
             Some((magic, version, check, reader.u64()?, reader.u64()?, reader.u64()?))
         })();
-        let Some((magic, version, check, sequence, len, _)) = head else {
+        let Some((magic, version, check, sequence, len, unseen)) = head else {
             return corrupt(bytes.len(), "the file ends inside of its header");
         };
         if &magic != MAGIC {
@@ -289,6 +291,7 @@ impl Superblock {
         let Some(superblock) = Self::decode_payload(sequence, features, &mut fields) else {
             return corrupt(HEADER_BYTES + fields.position(), "a field makes no sense here");
         };
+        let superblock = Self { unseen, ..superblock };
         superblock.volumes.iter().try_for_each(VolumeRecord::refuse_unknown)?;
         if let Some(stray) = superblock.misfit() {
             let problem = format!("'{}' is made from a snapshot that cannot be", stray.name);
@@ -351,6 +354,7 @@ impl Superblock {
             table,
             slots,
             slot_pages,
+            unseen: 0,
         })
     }
 }
@@ -456,6 +460,7 @@ mod tests {
             table: 0x0fed_cba9_8765_4321_1234_5678_9abc_def0,
             slots: 0x1111_2222_3333_4444_5555_6666_7777_8888,
             slot_pages: 77,
+            unseen: 0x2222_3333_4444_5555,
         }
     }
 

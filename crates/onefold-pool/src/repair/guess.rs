@@ -121,6 +121,7 @@ pub fn superblock(
         table: PageRef::Uniform(RAW_HOLE).raw(),
         slots: PageRef::Uniform(RAW_HOLE).raw(),
         slot_pages: 0,
+        unseen: 0,
     })
 }
 

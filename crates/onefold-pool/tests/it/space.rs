@@ -1,6 +1,6 @@
 //! Space comes back, whatever is overwritten or given up.
 
-use onefold_block::{BlockDevice, BlockError, SimFolder, SplitMix64};
+use onefold_block::{BlockDevice, BlockError, CrashMode, SimFolder, SplitMix64};
 use onefold_pool::{Pool, PoolStatus, SpaceTarget};
 
 use crate::model::{CHUNK, main_volume};
@@ -79,8 +79,8 @@ fn overwrites_under_a_target_never_store_more_than_it_allows() {
     assert_holds(&pool.volume("main").unwrap(), &seeds, "reopened");
 }
 
-#[test]
-fn a_popular_block_does_not_hide_what_died_beside_it() {
+/// A pool in which all but a few popular blocks were given up, and nothing tells of it.
+fn all_but_popular_blocks() -> (SimFolder, Pool, Vec<u64>) {
     let (folder, pool) = new_pool(&small());
     let volume = main_volume(&pool, BLOCKS).unwrap();
     // One block of each container is referred to by many others.
@@ -99,15 +99,69 @@ fn a_popular_block_does_not_hide_what_died_beside_it() {
         seeds[block as usize] = 0;
         volume.trim(block * CHUNK as u64, CHUNK as u64, false).unwrap();
     }
+    drop(volume);
+    (folder, pool, seeds)
+}
+
+/// The space of those that were given up comes back.
+fn assert_comes_back(folder: &SimFolder, pool: Pool, seeds: &[u64], context: &str) {
     let (before, _) = stored(&pool);
     reclaim(&pool, 1.1);
     let (after, _) = stored(&pool);
     let (before, after) = (before.container_bytes, after.container_bytes);
-    assert!(after * 4 < before, "{before} before, {after} after");
-    assert_holds(&volume, &seeds, "after reclaim");
-    drop(volume);
+    assert!(after * 4 < before, "{context}: {before} before, {after} after");
+    assert_holds(&pool.volume("main").unwrap(), seeds, context);
     pool.close().unwrap();
-    assert_sound(&folder, "closed");
+    assert_sound(folder, context);
+}
+
+#[test]
+fn a_popular_block_does_not_hide_what_died_beside_it() {
+    let (folder, pool, seeds) = all_but_popular_blocks();
+    assert_comes_back(&folder, pool, &seeds, "after reclaim");
+}
+
+#[test]
+fn what_died_beside_popular_blocks_is_counted_though_the_pool_was_opened_again() {
+    let (folder, pool, seeds) = all_but_popular_blocks();
+    pool.close().unwrap();
+    let reopen = |folder: &SimFolder| Pool::open(folder, &options()).unwrap();
+    // Twice, so that nothing but the checkpoint tells of it.
+    reopen(&folder).close().unwrap();
+    assert_comes_back(&folder, reopen(&folder), &seeds, "after a stop");
+    // After a power cut, by the journal.
+    let (folder, pool, seeds) = all_but_popular_blocks();
+    pool.volume("main").unwrap().flush().unwrap();
+    let left = folder.after_crash(1, CrashMode::KeepNothing);
+    drop(pool);
+    assert_comes_back(&left, reopen(&left), &seeds, "after a power cut");
+    // A count that did not come to its end, wherever it was.
+    for steps in [1, 2, 5, 7, 9] {
+        let (folder, pool, seeds) = all_but_popular_blocks();
+        for _ in 0..steps {
+            let step = pool.background(1, SpaceTarget::new(1.1).unwrap()).unwrap();
+            assert!(!step.done && step.moved_bytes == 0, "{steps} steps are the whole count");
+        }
+        pool.close().unwrap();
+        let context = format!("a count of {steps} steps");
+        assert_comes_back(&folder, reopen(&folder), &seeds, &context);
+    }
+}
+
+#[test]
+fn a_count_that_a_snapshot_came_between_is_made_again() {
+    let (folder, pool, seeds) = all_but_popular_blocks();
+    for number in 0..3 {
+        for _ in 0..3 {
+            let step = pool.background(1, SpaceTarget::new(1.1).unwrap()).unwrap();
+            assert!(!step.done && step.moved_bytes == 0);
+        }
+        let name = format!("main@{number}s");
+        pool.snapshot(&name, 0, false).unwrap();
+        pool.delete_snapshot(&name).unwrap();
+        assert!((0..100).any(|_| pool.give_up_deleted(u64::MAX).unwrap()));
+    }
+    assert_comes_back(&folder, pool, &seeds, "after three counts in vain");
 }
 
 #[test]
