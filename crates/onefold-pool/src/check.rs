@@ -17,7 +17,7 @@ use crate::error::PoolError;
 use crate::format::container::{self, DirectoryEntry};
 use crate::format::record;
 use crate::format::superblock::LOST_BLOCKS;
-use crate::map::ENTRIES_PER_PAGE;
+use crate::map::{Below, ENTRIES_PER_PAGE};
 use crate::open::{self, OpenOptions};
 use crate::pba::{Location, MapEntry, Pba};
 use crate::pool::Pool;
@@ -348,12 +348,13 @@ fn check_references(
 
 /// Name the blocks that a repair gave up.
 fn list_lost(inner: &Inner, report: &mut CheckReport) {
+    let mut known = Below::default();
     for volume in inner.all_volumes() {
         if volume.deleting.load(Ordering::Acquire) {
             continue;
         }
         // Damage is named by who follows references.
-        if let Ok(ranges) = repair::lost_blocks(inner, &volume) {
+        if let Ok(ranges) = repair::lost_blocks(inner, &volume, &mut known) {
             report.lost.add(&volume.name(), &ranges);
         }
     }

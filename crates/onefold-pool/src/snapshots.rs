@@ -6,6 +6,7 @@
 //! snapshot that does; (3) a snapshot is deleted only where at most one other was made from it,
 //! which gets what it still has of its pages; (4) what these report as done is durable.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -336,10 +337,12 @@ impl Pool {
             identity: inner.identity_of(snapshot),
         };
         let mut infos: Vec<SnapshotInfo> = all.iter().map(info).collect();
-        let volumes = inner.visible_volumes();
+        let mut clones: HashMap<u32, Vec<String>> = HashMap::new();
+        for volume in inner.visible_volumes() {
+            clones.entry(volume.origin()).or_default().push(volume.name());
+        }
         for (snapshot, info) in all.iter().zip(&mut infos) {
-            let clones = volumes.iter().filter(|volume| volume.origin() == snapshot.number);
-            info.needed_by = clones.map(|volume| volume.name()).collect();
+            info.needed_by = clones.remove(&snapshot.number).unwrap_or_default();
         }
         Ok(infos)
     }

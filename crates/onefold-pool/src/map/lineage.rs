@@ -114,6 +114,17 @@ impl Map {
     /// Blocks from `first` on, at most `count`, whose pages are not the tree's own or not there; 0
     /// if the leaf there is its own.
     pub fn not_own_run(&self, volume: u32, first: Lba, count: u64) -> Result<u64, PoolError> {
+        Ok(self.not_own(volume, first, count)?.0)
+    }
+
+    /// The same, and what is there where it is a page that is not there. No page is read that is
+    /// not the tree's own.
+    pub fn not_own(
+        &self,
+        volume: u32,
+        first: Lba,
+        count: u64,
+    ) -> Result<(u64, Option<MapEntry>), PoolError> {
         let leaf = PageKey::leaf(volume, first.get());
         let mut state = self.state();
         'again: loop {
@@ -127,10 +138,14 @@ impl Map {
                     _ => reference.place().is_none_or(|place| place.birth <= shared),
                 };
                 if not_own {
-                    return Ok((key.end_block() - first.get()).min(count));
+                    let entry = match reference {
+                        PageRef::Uniform(raw) => MapEntry::from_raw(raw),
+                        PageRef::Stored { .. } => None,
+                    };
+                    return Ok(((key.end_block() - first.get()).min(count), entry));
                 }
                 if level == 0 {
-                    return Ok(0);
+                    return Ok((0, None));
                 }
                 let Some(frame) = state.cache.get(key) else {
                     state = self.read_in(state, missing(key, reference))?;
@@ -138,7 +153,7 @@ impl Map {
                 };
                 reference = child_of(frame.page(), leaf, level);
             }
-            return Ok(0);
+            return Ok((0, None));
         }
     }
 

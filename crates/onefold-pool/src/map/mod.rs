@@ -11,6 +11,7 @@
 //! Cost: 8 bytes per mapped block where they lie together; memory within `--map-memory`.
 
 mod array;
+mod below;
 mod bitmap;
 mod cache;
 mod cursor;
@@ -29,6 +30,7 @@ mod walk;
 mod write_out;
 
 pub use self::array::{NO_PAGE, PageArray};
+pub use self::below::Below;
 pub use self::bitmap::{BITMAP_PAGES_MAX, OnDamage, SlotBitmap};
 pub use self::lineage::Share;
 pub use self::mended::{Mender, Visited};

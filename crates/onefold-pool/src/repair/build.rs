@@ -18,7 +18,7 @@ use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::frame::{self, Entries};
 use crate::format::superblock::Superblock;
-use crate::map::{PAGE_BYTES, PageArray, SlotBitmap};
+use crate::map::{Below, Frozen, PAGE_BYTES, PageArray, SlotBitmap};
 use crate::open::map_header;
 
 /// What the new files hold, but for the map, which is where the engine wrote it.
@@ -33,18 +33,13 @@ pub struct NewFiles {
     pub references: BTreeMap<ContainerId, u64>,
 }
 
-/// Write maps, table and bitmap as checkpoint `sequence` into the map's changes in memory. With
-/// `recount`, blocks of snapshots are counted as well.
-pub fn build(
-    inner: &Inner,
-    kept: &Kept,
-    (sequence, recount): (u64, bool),
-) -> Result<NewFiles, PoolError> {
+/// Write maps, table and bitmap as checkpoint `sequence` into the map's changes in memory.
+pub fn build(inner: &Inner, kept: &Kept, sequence: u64) -> Result<NewFiles, PoolError> {
     let mut frozen = inner.map.freeze(sequence);
     inner.map.write_out(&mut frozen)?;
     inner.files.map.write(0, &map_header(&inner.identity))?;
     inner.map.checkpoint_is_durable();
-    let references = count(inner, recount)?;
+    let references = count(inner, &frozen)?;
     let mut superblock = inner.superblock(sequence, &inner.engine());
     for volume in &mut superblock.volumes {
         let root = frozen.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
@@ -71,26 +66,25 @@ pub fn build(
     Ok(NewFiles { supers, journal, slots, references })
 }
 
-/// Count references from distinct pages, and the blocks of each volume.
-fn count(inner: &Inner, recount: bool) -> Result<BTreeMap<ContainerId, u64>, PoolError> {
+/// Count references from distinct pages, and the blocks of each volume and snapshot.
+fn count(inner: &Inner, frozen: &Frozen) -> Result<BTreeMap<ContainerId, u64>, PoolError> {
     let mut references: BTreeMap<ContainerId, u64> = BTreeMap::new();
+    let mut known = Below::default();
     for volume in inner.all_volumes() {
-        let going = volume.is_dropped_in_steps() && volume.deleting.load(Ordering::Relaxed);
-        let all = !going && (recount || !volume.is_snapshot);
-        let (mut mapped, mut problems) = (0u64, CheckReport::default());
-        for_each_entry(inner, &volume, (all, true), &mut problems, &mut |_, _, own, entry| {
+        let mut problems = CheckReport::default();
+        for_each_entry(inner, &volume, (false, true), &mut problems, &mut |_, _, _, entry| {
             let Some(pba) = entry.pba() else { return };
-            mapped += 1;
-            if own {
-                *references.entry(pba.container).or_default() += 1;
-            }
+            *references.entry(pba.container).or_default() += 1;
         });
         if let Some(finding) = problems.findings.first() {
             return Err(PoolError::corrupt("map that was just mended", 0, &finding.problem));
         }
-        if all {
-            volume.mapped_chunks.store(mapped, Ordering::Relaxed);
+        if volume.is_dropped_in_steps() && volume.deleting.load(Ordering::Relaxed) {
+            continue;
         }
+        let root = frozen.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
+        let below = inner.map.counted_below(volume.number, root, &mut known)?;
+        volume.mapped_chunks.store(below.stored, Ordering::Relaxed);
     }
     Ok(references)
 }

@@ -16,7 +16,7 @@ use super::report::{ByVolume, Ranges};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
-use crate::map::{ENTRIES_PER_PAGE, Mender, Root, Visited};
+use crate::map::{Below, ENTRIES_PER_PAGE, Mender, Root, Visited};
 use crate::pba::{Location, MapEntry};
 
 /// The good records of some containers, in order, and whether anything refers to each.
@@ -186,8 +186,20 @@ pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(
     Ok(())
 }
 
-/// The blocks of a volume or snapshot that are lost; what cannot be read is passed over.
-pub fn lost_blocks(inner: &Inner, volume: &VolumeState) -> Result<Ranges, PoolError> {
+/// The blocks of a volume or snapshot that are lost; what cannot be read is passed over. `known` is
+/// of the snapshots before.
+pub fn lost_blocks(
+    inner: &Inner,
+    volume: &VolumeState,
+    known: &mut Below,
+) -> Result<Ranges, PoolError> {
+    if volume.is_snapshot {
+        // Its pages are all in the file, and many are those of the one before.
+        let root = inner.map.root(volume.number)?;
+        if inner.map.counted_below(volume.number, root, known).is_ok_and(|below| !below.lost) {
+            return Ok(Ranges::default());
+        }
+    }
     let mut pass = Pass { inner, volume, at: 0, own: false };
     let (mut lost, mut entries) = (Ranges::default(), Vec::new());
     while let Some(step) = pass.next(&mut entries)? {
@@ -277,16 +289,15 @@ impl Pass<'_> {
         let (lba, left) = (Lba::new(first), end - first);
         entries.clear();
         let step = (|| {
-            let (run, entry) = map.uniform_run(number, lba, left)?;
+            let (run, entry) = if self.own {
+                map.not_own(number, lba, left)?
+            } else {
+                let (run, entry) = map.uniform_run(number, lba, left)?;
+                (run, Some(entry))
+            };
             if run > 0 {
-                let lost = entry == MapEntry::Lost;
+                let lost = entry == Some(MapEntry::Lost);
                 return Ok((run, if lost { Step::Lost(first, run) } else { Step::Skip }));
-            }
-            if self.own {
-                let run = map.not_own_run(number, lba, left)?;
-                if run > 0 {
-                    return Ok((run, Step::Skip));
-                }
             }
             let per_leaf = ENTRIES_PER_PAGE as u64;
             let batch = (per_leaf - first % per_leaf).min(left);

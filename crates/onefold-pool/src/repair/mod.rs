@@ -418,9 +418,9 @@ impl Planner {
         folder: &dyn Folder,
         report: &mut RepairReport,
     ) -> Result<Replace, PoolError> {
-        let volumes = self.inner.all_volumes();
+        // What has no name is about to be deleted.
         let name = |number: u32| {
-            let volume = volumes.iter().find(|volume| volume.number == number);
+            let volume = self.inner.volume_by_number(number);
             volume.map(|volume| volume.name()).filter(|name| !name.is_empty())
         };
         let restored = std::mem::take(&mut self.restored);
@@ -430,8 +430,7 @@ impl Planner {
             for volume in mend::in_order(&self.inner).iter().filter(|v| !v.is_snapshot) {
                 settle(&self.inner, &mut settled, volume, &self.first_lost)?;
             }
-            for volume in &volumes {
-                // What has no name is about to be deleted.
+            for volume in self.inner.all_volumes() {
                 let Some(name) = name(volume.number) else { continue };
                 let (mut gone, mut back) = (Ranges::default(), Ranges::default());
                 let told =
@@ -469,7 +468,7 @@ impl Planner {
         let journal = crate::journal::good_frames(&*self.inner.files.journal, 0);
         let journal = journal.ok().and_then(|frames| frames.last().map(|frame| frame.epoch));
         let newest = self.base.sequence.max(self.newest_epoch).max(journal.unwrap_or(0));
-        let files = build::build(&self.inner, &self.kept, (newest + 1, self.hurt))?;
+        let files = build::build(&self.inner, &self.kept, newest + 1)?;
         let used = |id: &ContainerId| files.references.contains_key(id);
         let rewrites: Vec<(ContainerId, Held)> = self.kept.iter().map(|(i, h)| (*i, *h)).collect();
         let rewrites: Vec<_> =
@@ -481,6 +480,7 @@ impl Planner {
             .transpose()?;
         let replace = Replace { inner: self.inner, map: self.map, files, generation, rewrites };
         replace.tell(report);
+        report.map_pages_read = replace.inner.map.stats().pages_read;
         Ok(replace)
     }
 }

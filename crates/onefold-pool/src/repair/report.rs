@@ -67,6 +67,8 @@ pub struct RepairReport {
     pub lost_and_found: Option<(String, u64)>,
     /// Bytes of files that the repair writes, about.
     pub bytes_to_write: u64,
+    /// Pages of the map that were read to find that out.
+    pub map_pages_read: u64,
 }
 
 impl RepairReport {

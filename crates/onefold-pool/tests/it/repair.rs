@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onefold_block::{BlockDevice, ByteSize, CrashMode, FileFolder, Folder, SimFolder, SplitMix64};
+use onefold_pool::format::superblock::{KIND_SNAPSHOT, KIND_VOLUME, Superblock, VolumeRecord};
 use onefold_pool::{Pool, PoolError, PoolIdentity, RepairReport, SpaceTarget};
 
 use crate::support::{assert_sound, content, new_pool, options, small};
@@ -701,4 +702,84 @@ fn pages_above_the_leaves_come_back_from_whoever_was_made_from_the_snapshot() {
         pool.close().unwrap();
     }
     assert_eq!(repaired, 2, "the root of the snapshots, and that leaf");
+}
+
+/// Ten thousand snapshots of a volume of 40 leaves: a hundred that differ in a leaf, each with 99
+/// after it that are as it is. Those are put into the checkpoint as if they had been made between,
+/// as making them writes every checkpoint with all the others in it.
+fn with_ten_thousand_snapshots() -> SimFolder {
+    const DIFFERENT: u64 = 100;
+    const EACH: u64 = 100;
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(40 * 512 * 4096)).unwrap();
+    for block in 0..40 * 512u64 {
+        // But for the first leaf the same few blocks: the map is what matters.
+        let seed = if block < 512 { block } else { 600 + block % 100 };
+        volume.write_at(block * 4096, &content(seed, 4096), false).unwrap();
+    }
+    for snapshot in 0..DIFFERENT {
+        volume
+            .write_at(snapshot % 40 * 512 * 4096, &content(1000 + snapshot, 4096), false)
+            .unwrap();
+        pool.snapshot(&format!("main@{snapshot}"), 1, false).unwrap();
+        for _ in 1..EACH {
+            pool.checkpoint().unwrap();
+        }
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let supers = ["super.0", "super.1"].map(|name| {
+        let bytes = &files(&folder)[name];
+        (name, Superblock::decode(name, bytes).unwrap())
+    });
+    for (name, mut superblock) in supers {
+        let (mut all, mut last) = (Vec::new(), 0);
+        for record in &superblock.volumes {
+            if record.kind != KIND_SNAPSHOT {
+                continue;
+            }
+            for more in 0..EACH {
+                let number = 2 + all.len() as u32;
+                let name = format!("{}-{more}", record.name);
+                let birth = record.birth + more;
+                all.push(VolumeRecord { number, name, birth, parent: last, ..record.clone() });
+                last = number;
+            }
+        }
+        let mut main = superblock.volumes[0].clone();
+        assert_eq!((main.number, main.kind), (1, KIND_VOLUME));
+        main.parent = last;
+        all.insert(0, main);
+        superblock.next_volume = last + 1;
+        superblock.volumes = all;
+        folder.create(name).unwrap().write(0, &superblock.encode()).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn beside_ten_thousand_snapshots_a_repair_reads_distinct_pages() {
+    let pristine = with_ten_thousand_snapshots();
+    let pages = map_pages(&pristine);
+    assert_sound(&pristine, "as it was made");
+    assert!(pages < 500, "{pages} pages");
+    let container = files(&pristine).keys().find(|n| n.starts_with("containers/")).unwrap().clone();
+    let damaged = pristine.after_crash(0, CrashMode::KeepEverything);
+    damaged.flip_bit(&container, 9000, 3).unwrap();
+    let lost = pristine.after_crash(0, CrashMode::KeepEverything);
+    lost.remove("journal").unwrap();
+    for (folder, context) in [(damaged, "a record"), (lost, "the journal")] {
+        let report = repair(&folder).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let listed = report.lost.total + report.restored.total;
+        let read = report.map_pages_read;
+        assert!(read < 20 * pages + 8 * listed, "{context}: {read} read of {pages}, {listed}");
+        assert!(listed == if context == "a record" { 10_001 } else { 0 }, "{context}: {listed}");
+        assert_sound(&folder, context);
+        let pool = Pool::open(&folder, &options()).unwrap();
+        assert_eq!(pool.snapshots(None).unwrap().len(), 10_000, "{context}");
+        let last = pool.volume("main@99-99").unwrap();
+        let mut found = vec![0; 4096];
+        last.read_at(512 * 7 * 4096, &mut found).unwrap();
+        assert!(found == content(1087, 4096), "{context}");
+    }
 }
