@@ -144,7 +144,7 @@ fn advice_counts_what_a_cache_would_have_done_with_the_recorded_reads() {
     let advice: serde_json::Value = serde_json::from_str(said.text()).unwrap();
     assert_eq!((&advice["reads"], &advice["skipped"]), (&real["reads"], &0.into()));
     let rows = advice["policies"].as_array().unwrap();
-    assert_eq!(rows.len(), 16, "every policy that needs no future");
+    assert_eq!(rows.len(), 17, "every policy that needs no future");
     let toll = rows.iter().find(|row| row["policy"] == "toll").unwrap();
     let hits = toll["hits"].as_f64().unwrap() * real["reads"].as_f64().unwrap();
     assert_eq!(hits.round() as u64, real["hits"].as_u64().unwrap(), "{toll}\n{real}");
