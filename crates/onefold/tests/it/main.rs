@@ -40,6 +40,7 @@ mod rights;
 mod scrambler;
 mod scrub;
 mod serving;
+mod session;
 mod settings;
 mod slow_requests;
 mod small_disk;

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::harness::{Sandbox, Server, run, tool};
 
 /// An authority, a server and two clients, each client in a folder as libnbd wants it.
-const CERTIFICATES: &str = r#"
+pub const CERTIFICATES: &str = r#"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 \
     -keyout ca-key.pem -out ca-cert.pem -subj '/CN=authority' 2>/dev/null
 sign() {

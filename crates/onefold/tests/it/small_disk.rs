@@ -10,7 +10,7 @@ use super::file_system::{Fuse, loop_device, mounted};
 use super::harness::{Cleanup, PATIENCE, Sandbox, Server, machine, nbdsh, run, tool};
 
 /// Whether file systems can be mounted here.
-fn can_mount(test: &str) -> bool {
+pub fn can_mount(test: &str) -> bool {
     let root = run(Command::new("id").arg("-u")).text().trim() == "0";
     let can = root && fs::exists("/dev/loop-control").unwrap();
     if !can {
@@ -20,7 +20,7 @@ fn can_mount(test: &str) -> bool {
 }
 
 /// An ext4 file system of `mib` mebibytes at `disk` in the sandbox.
-fn small_disk(sandbox: &Sandbox, mib: u64) -> [Cleanup; 2] {
+pub fn small_disk(sandbox: &Sandbox, mib: u64) -> [Cleanup; 2] {
     let image = sandbox.text("disk.image");
     fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
     tool("mkfs.ext4", &["-q", "-F", "-m", "0", "-b", "4096", &image]);
