@@ -4,11 +4,16 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::guard::Token;
 use crate::http::{Method, encoded, receive_answer};
 use crate::socket;
 
@@ -40,6 +45,51 @@ pub struct Client {
     host: String,
     /// How the person who asks named the store, for messages.
     named: String,
+    /// Further fields of every request.
+    fields: String,
+}
+
+/// How a server that other machines can see is asked.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// The word that its token file holds.
+    pub token: Option<Token>,
+    /// Encryption, and the name that its certificate must have.
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+/// PEM files of a client: the authority that must have signed the server's certificate, and the
+/// client's own certificate and key, if it shows one.
+///
+/// # Errors
+/// In words: which file cannot be used, and why.
+pub fn client_tls(
+    authority: &Path,
+    own: Option<(&Path, &Path)>,
+) -> Result<Arc<ClientConfig>, String> {
+    let unusable = |path: &Path, why: String| format!("'{}': {why}", path.display());
+    let chain = |path: &Path| -> Result<Vec<CertificateDer<'static>>, String> {
+        let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+        let read: Vec<_> = read.map_err(|error| unusable(path, error.to_string()))?;
+        if read.is_empty() {
+            return Err(unusable(path, "there is no certificate in it".to_owned()));
+        }
+        Ok(read)
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(authority)? {
+        roots.add(certificate).map_err(|error| unusable(authority, error.to_string()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let begun = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots);
+    let Some((certificate, key)) = own else { return Ok(Arc::new(begun.with_no_client_auth())) };
+    let private = PrivateKeyDer::from_pem_file(key);
+    let private = private.map_err(|error| unusable(key, error.to_string()))?;
+    let done = begun.with_client_auth_cert(chain(certificate)?, private);
+    Ok(Arc::new(done.map_err(|error| unusable(certificate, error.to_string()))?))
 }
 
 /// An answer.
@@ -64,15 +114,31 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let named = encoded(folder.as_os_str().as_encoded_bytes());
-        Ok(Some(Self { stream: Box::new(stream), host: "onefold".to_owned(), named }))
+        let (host, fields) = ("onefold".to_owned(), String::new());
+        Ok(Some(Self { stream: Box::new(stream), host, named, fields }))
     }
 
-    /// A connection to an address at which a server is seen, without encryption.
-    pub fn connect_to(at: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
+    /// A connection to an address at which a server is seen.
+    pub fn connect_to(at: SocketAddr, by: &Credentials) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&at, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: Box::new(stream), host: at.to_string(), named: String::new() })
+        let stream: Box<dyn Stream> = match &by.tls {
+            None => Box::new(stream),
+            Some((config, name)) => {
+                let connection = ClientConnection::new(Arc::clone(config), name.clone());
+                let mut connection = connection.map_err(io::Error::other)?;
+                // What is wrong with a certificate is said now, and not by the first request.
+                while connection.is_handshaking() {
+                    connection.complete_io(&mut stream)?;
+                }
+                Box::new(StreamOwned::new(connection, stream))
+            }
+        };
+        let fields = by.token.as_ref().map_or_else(String::new, |token| {
+            format!("Authorization: Bearer {}\r\n", token.word())
+        });
+        Ok(Self { stream, host: at.to_string(), named: String::new(), fields })
     }
 
     /// Ask once.
@@ -83,11 +149,12 @@ impl Client {
         body: &[u8],
     ) -> Result<Answer, ClientError> {
         let head = format!(
-            "{} {target} HTTP/1.1\r\nHost: {}\r\nOnefold-Pool: {}\r\n\
+            "{} {target} HTTP/1.1\r\nHost: {}\r\nOnefold-Pool: {}\r\n{}\
              Content-Length: {}\r\n\r\n",
             method.name(),
             self.host,
             self.named,
+            self.fields,
             body.len()
         );
         self.stream.write_all(head.as_bytes())?;

@@ -27,9 +27,15 @@ pub enum Access {
 }
 
 /// A secret.
+#[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
+    /// The word, for whoever has to say it.
+    pub(crate) fn word(&self) -> &str {
+        &self.0
+    }
+
     /// A token as it stands in a file; `None` if it is none: one word of 16 to 1,024 letters,
     /// digits and signs.
     pub fn new(text: &str) -> Option<Self> {

@@ -18,7 +18,7 @@ pub mod server;
 pub mod socket;
 
 pub use api::{Api, OperationInfo, Operations, PREFIX};
-pub use client::{Answer, Client, ClientError};
+pub use client::{Answer, Client, ClientError, Credentials, client_tls};
 pub use guard::{Access, Guarded, Token};
 pub use http::{Method, Request, Response};
 pub use jobs::{Job, Jobs, Progress, Turn, Unit};

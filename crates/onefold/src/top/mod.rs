@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use onefold_control::{Client, Method, PREFIX};
+use onefold_control::{Client, Credentials, Method, PREFIX, client_tls};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::Value;
@@ -23,6 +23,7 @@ use crate::args::TopArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::colour;
+use crate::watch;
 use keys::{Looking, Wish};
 use reading::{Reading, Readings};
 
@@ -35,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 enum Place {
     Pool(std::path::PathBuf),
-    Address(SocketAddr),
+    Address(SocketAddr, Credentials),
 }
 
 /// What whoever asks the server says.
@@ -48,7 +49,7 @@ enum Told {
 
 /// Show it until somebody leaves.
 pub fn run(args: &TopArgs) -> Result<()> {
-    let place = place(&args.server)?;
+    let place = place(args)?;
     let client = connect(&place)?;
     if !std::io::stdout().is_terminal() {
         return Err(Failure::nothing_done("top draws on a terminal, and this is none")
@@ -86,6 +87,8 @@ fn show(terminal: &mut DefaultTerminal, title: &str, told: &Receiver<Told>) -> R
                 readings.push(reading);
             }
         }
+        #[cfg(debug_assertions)]
+        panic_if_a_test_wants_it(&readings);
         let state = match (answers, looking.is_held) {
             (false, _) => "NO ANSWER, trying again",
             (true, true) => "held",
@@ -106,6 +109,13 @@ fn show(terminal: &mut DefaultTerminal, title: &str, told: &Receiver<Told>) -> R
         }
     }
     Ok(())
+}
+
+/// What a test looks at: whether the terminal is usable after a panic.
+#[cfg(debug_assertions)]
+fn panic_if_a_test_wants_it(readings: &Readings) {
+    let wanted = std::env::var_os("ONEFOLD_TEST_TOP_PANICS").is_some();
+    assert!(!wanted || readings.last().is_none(), "a test wants this panic");
 }
 
 /// Ask again and again, as long as anybody listens.
@@ -130,17 +140,49 @@ fn ask_on(place: &Place, client: Client, to: &SyncSender<Told>) {
     }
 }
 
-fn place(server: &str) -> Result<Place> {
+fn place(args: &TopArgs) -> Result<Place> {
+    let server = args.server.as_str();
     let folder = Path::new(server);
     if folder.is_dir() {
         return Ok(Place::Pool(folder.to_owned()));
     }
-    let address = server.trim_start_matches("http://").trim_end_matches('/');
+    let (encrypted, address) = match server.strip_prefix("https://") {
+        Some(address) => (true, address),
+        None => (false, server.trim_start_matches("http://")),
+    };
+    let address = address.trim_end_matches('/');
     let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.map(Place::Address).ok_or_else(|| {
+    let found = found.ok_or_else(|| {
         Failure::nothing_done(format!("'{server}' is no pool's folder and no address"))
             .hint("name the folder of a pool that is served, or what --metrics of a server says")
-    })
+    })?;
+    let token = args.token_file.as_deref().map(watch::token).transpose()?;
+    let refused = |why: String| Failure::nothing_done(format!("{server}: {why}"));
+    let tls = match (&args.tls_ca, encrypted) {
+        (Some(authority), true) => {
+            let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            let name = host.try_into().map_err(|_| refused("no name for a certificate".into()))?;
+            Some((client_tls(authority, own).map_err(refused)?, name))
+        }
+        (None, true) => {
+            let why = "its certificate can only be believed by an authority".to_owned();
+            return Err(refused(why).hint("name it: --tls-ca FILE"));
+        }
+        (Some(_), false) => {
+            let why = "nothing is encrypted there".to_owned();
+            return Err(
+                refused(why).hint(format!("write https://{address}/, or leave --tls-ca out"))
+            );
+        }
+        (None, false) => None,
+    };
+    if token.is_some() && tls.is_none() && !found.ip().is_loopback() {
+        let why = "the token would go over the network for everybody to read".to_owned();
+        return Err(refused(why).hint("ask over TLS: https://HOST:PORT/ with --tls-ca"));
+    }
+    Ok(Place::Address(found, Credentials { token, tls }))
 }
 
 fn connect(place: &Place) -> Result<Client> {
@@ -153,9 +195,9 @@ fn connect(place: &Place) -> Result<Client> {
                 Failure::nothing_done(format!("nobody serves pool '{at}'")).hint(serve)
             })
         }
-        Place::Address(at) => {
+        Place::Address(at, by) => {
             let failed = |error| Failure::nothing_done(format!("{at} does not answer: {error}"));
-            Client::connect_to(*at).map_err(failed)
+            Client::connect_to(*at, by).map_err(failed)
         }
     }
 }

@@ -88,7 +88,8 @@ impl Prepared {
     }
 }
 
-fn token(path: &Path) -> Result<Token> {
+/// The word in a token file, which nobody else may read.
+pub fn token(path: &Path) -> Result<Token> {
     let read = text_file::read(path, "token file", TOKEN_FILE_BYTES_MAX)?;
     let mode = std::fs::metadata(path).map_or(0, |found| found.mode());
     if mode & OTHERS != 0 {

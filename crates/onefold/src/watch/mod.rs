@@ -15,7 +15,7 @@ use onefold_control::{Guarded, Limits, Server};
 use onefold_nbd::{TlsError, TlsFiles};
 
 use crate::output::Printer;
-pub use listen::Prepared;
+pub use listen::{Prepared, token};
 use sampler::Sampler;
 use site::Site;
 #[cfg(feature = "models")]

@@ -175,7 +175,9 @@ impl Server {
         let mut server = Self { child, socket, lines, listening: String::new(), seen: None };
         let mut said = server.wait_for_line("listening");
         server.listening = said.pop().unwrap();
-        let seen = said.iter().find_map(|line| line.strip_prefix("seen at http://"));
+        let seen = said.iter().find_map(|line| {
+            line.strip_prefix("seen at http://").or_else(|| line.strip_prefix("seen at https://"))
+        });
         server.seen = seen.and_then(|line| line.split('/').next()).map(|at| at.parse().unwrap());
         server
     }

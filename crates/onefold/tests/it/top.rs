@@ -3,8 +3,9 @@
 
 use std::process::Command;
 
-use crate::harness::{Sandbox, run};
+use crate::harness::{Sandbox, run, tool};
 use crate::metrics::seen;
+use crate::rights::CERTIFICATES;
 use crate::watch::OnTerminal;
 
 /// What a terminal is told to show another screen, to go back to the one before, and to show the
@@ -62,5 +63,65 @@ fn a_signal_restores_the_terminal_and_a_server_that_goes_and_comes_is_told() {
     assert_eq!(run(Command::new("kill").args(["-TERM", &inner])).code, Some(0), "{inner}");
     let (_, screen) = top.ended();
     assert!(screen.contains(FORMER_SCREEN) && screen.contains(CURSOR), "{screen:?}");
+    server.stop();
+}
+
+#[test]
+fn a_panic_restores_the_terminal_before_it_is_told() {
+    let sandbox = Sandbox::new();
+    let server = seen(&sandbox);
+    let top = OnTerminal::start_with(&sandbox, "top pool", &[("ONEFOLD_TEST_TOP_PANICS", "1")]);
+    let (code, screen) = top.ended();
+    assert_ne!(code, Some(0), "{screen:?}");
+    assert_restored(&screen);
+    let told = screen.find("a test wants this panic").unwrap();
+    assert!(screen.rfind(FORMER_SCREEN).unwrap() < told, "{screen:?}");
+    server.stop();
+}
+
+#[test]
+fn an_address_behind_a_token_or_tls_is_drawn_for_who_has_them() {
+    let sandbox = Sandbox::new();
+    let made = run(Command::new("sh").args(["-ec", CERTIFICATES]).current_dir(sandbox.path("")));
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    std::fs::write(sandbox.path("token"), "0123456789abcdef\n").unwrap();
+    std::fs::write(sandbox.path("other"), "0123456789abcdeF\n").unwrap();
+    for name in ["token", "other"] {
+        tool("chmod", &["600", &sandbox.text(name)]);
+    }
+    let tls = ["--tls-ca", "ca-cert.pem", "--tls-cert", "server-cert.pem", "--tls-key"];
+    let tls = [&tls[..], &["server-key.pem"]].concat();
+    let refused = |line: &str, words: &str| {
+        let said = sandbox.onefold(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+        assert!(said.err.contains(words), "{line}: {}", said.err);
+    };
+    let drawn = |line: &str| {
+        let mut top = OnTerminal::start(&sandbox, line);
+        top.wait_for(&["live", "logical"]);
+        top.press("q");
+        assert_eq!(top.ended().0, Some(0), "{line}");
+    };
+    let token = ["--metrics", "127.0.0.1:0", "--metrics-token-file", "token"];
+    let server = sandbox.serve("pool", &[&["--size", "64M"], &token[..]].concat());
+    let at = server.seen_at();
+    drawn(&format!("top {at} --token-file token"));
+    let mut wrong = OnTerminal::start(&sandbox, &format!("top {at} --token-file other"));
+    wrong.wait_for(&["NO ANSWER"]);
+    wrong.press("q");
+    wrong.ended();
+    server.stop();
+    // An address of this machine that is no loopback: there it is encrypted.
+    let server = sandbox.serve("pool", &[&["--metrics", "0.0.0.0:0"], &tls[..]].concat());
+    let port = server.seen_at().port();
+    let place = format!("https://127.0.0.1:{port}/");
+    drawn(&format!(
+        "top {place} --tls-ca ca-cert.pem --tls-cert web1/client-cert.pem --tls-key \
+         web1/client-key.pem"
+    ));
+    refused(&format!("top {place}"), "--tls-ca");
+    refused(&format!("top 127.0.0.1:{port} --tls-ca ca-cert.pem"), "nothing is encrypted there");
+    refused(&format!("top {place} --tls-ca server-cert.pem"), "does not answer");
+    refused("top 192.0.2.1:9469 --token-file token", "for everybody to read");
     server.stop();
 }

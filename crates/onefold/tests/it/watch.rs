@@ -19,11 +19,17 @@ pub struct OnTerminal {
 
 impl OnTerminal {
     pub fn start(sandbox: &Sandbox, words: &str) -> Self {
+        Self::start_with(sandbox, words, &[])
+    }
+
+    /// The same with something in the environment.
+    pub fn start_with(sandbox: &Sandbox, words: &str, environment: &[(&str, &str)]) -> Self {
         let line = format!("stty cols 100 rows 30; exec {ONEFOLD} {words}");
         let mut child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .current_dir(sandbox.path(""))
             .env("TERM", "xterm")
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
