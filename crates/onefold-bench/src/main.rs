@@ -49,8 +49,8 @@ struct Args {
     dir: Option<PathBuf>,
     /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
     /// `unique` or `tail`; of `index`, only `copy`, `working set`, `data sets`,
-    /// `directories`, `table`, `many` or `opening`; of `snapshots`, only `full`, `many` or
-    /// `since`; of `archive`, only trees with this in their name.
+    /// `directories`, `table`, `many` or `opening`; of `snapshots`, only `full`, `many`,
+    /// `since` or `volumes`; of `archive`, only trees with this in their name.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Folders whose files `index` writes twice.

@@ -5,6 +5,7 @@
 mod full;
 mod many;
 mod since;
+mod volumes;
 
 use anyhow::Result;
 use onefold_block::BlockDevice;
@@ -31,6 +32,9 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     }
     if lab.wants("since") {
         rows.push(since::run(lab)?);
+    }
+    if lab.wants("volumes") {
+        rows.extend(volumes::run(lab)?);
     }
     Ok(rows)
 }
