@@ -156,7 +156,8 @@ fn a_service_manager_hears_when_it_serves_and_when_it_stops() {
 fn a_pool_in_use_is_refused_by_name_and_its_status_comes_by_signal() {
     let sandbox = Sandbox::new();
     let server = sandbox.serve("pool", &[]);
-    for args in [&["serve", "pool", "--run", "true"][..], &["pool", "check", "pool"]] {
+    let repair = ["pool", "check", "pool", "--repair"];
+    for args in [&["serve", "pool", "--run", "true"][..], &repair] {
         let said = sandbox.onefold(args);
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
         let who = format!("pool 'pool' is in use by process {} (onefold serve pool", server.pid());
