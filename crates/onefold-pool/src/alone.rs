@@ -17,11 +17,14 @@ use crate::map::ENTRIES_PER_PAGE;
 use crate::pba::MapEntry;
 use crate::pool::Pool;
 
+/// How often it is looked again where snapshots go meanwhile.
+const AGAIN_MAX: usize = 16;
+
 impl Pool {
     /// What each snapshot of a volume alone holds, or each of all volumes, in the order of
     /// [`Pool::snapshots`]: its name, and bytes of blocks that neither the snapshot before nor
     /// what was made from it has. None where that is not to be told: pages are damaged, or it was
-    /// deleted meanwhile.
+    /// deleted meanwhile. Of what is made or deleted meanwhile something may be in it, or not.
     pub fn alone(&self, volume: Option<&str>) -> Result<Vec<(String, Option<u64>)>, PoolError> {
         let inner = &*self.inner;
         let of = volume.map(|name| inner.volume_by_name(name)).transpose()?;
@@ -42,7 +45,19 @@ impl Pool {
             let parent = by_number.get(&snapshot.parent.load(Ordering::Acquire));
             let mut beside = heirs.get(&snapshot.number).cloned().unwrap_or_default();
             beside.extend(parent.map(|parent| &***parent));
-            let bytes = match inner.alone_blocks(snapshot, &beside) {
+            let mut blocks = inner.alone_blocks(snapshot, &beside);
+            for _ in 0..AGAIN_MAX {
+                if snapshot.is_deleting() || !matches!(blocks, Err(PoolError::VolumeDeleted)) {
+                    break;
+                }
+                // One of the others has gone meanwhile, and left what it had to who is there now.
+                let parent = inner.volume_by_number(snapshot.parent.load(Ordering::Acquire));
+                let now = inner.heirs(snapshot.number).into_iter().chain(parent);
+                let now: Vec<Arc<VolumeState>> = now.collect();
+                let beside: Vec<&VolumeState> = now.iter().map(|volume| &**volume).collect();
+                blocks = inner.alone_blocks(snapshot, &beside);
+            }
+            let bytes = match blocks {
                 Ok(blocks) => Some(blocks * chunk),
                 Err(PoolError::VolumeDeleted) => None,
                 Err(error) if error.is_unreadable() => None,

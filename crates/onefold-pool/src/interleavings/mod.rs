@@ -8,6 +8,7 @@
 //!
 //! `ONEFOLD_INTERLEAVINGS=all` also lets the first go on at every point of the second.
 
+mod alone;
 mod checkpoint;
 mod index_filling;
 mod media;
