@@ -71,6 +71,7 @@ pub const TARGETS: &[Target] = &[
         more: snapshots::streams,
         ..target("snapshot_stream", snapshots::stream, 20_000, STORE)
     },
+    Target { more: snapshots::offers, ..target("snapshot_asked", snapshots::asked, 10_000, STORE) },
     target("archive_open", stores::archive, 1_000, STORE),
     target("drive_open", stores::drive, 500, STORE),
     Target { more: text::scramblers, ..target("scrambler_file", text::scrambler, 30_000, SMALL) },

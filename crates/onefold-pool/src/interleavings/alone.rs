@@ -93,7 +93,7 @@ fn what_snapshots_alone_hold_is_told_between_before_and_after_whatever_happens_m
         let before = told(&pool);
         happen(&pool, meanwhile);
         let after = told(&pool);
-        assert!(before.values().all(|bytes| bytes.is_some()), "{before:?}");
+        assert!(before.values().all(Option::is_some), "{before:?}");
         let (mut to_second, mut met) = (1, 0);
         loop {
             let pool = opened();

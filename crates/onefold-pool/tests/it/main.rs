@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod alone;
 mod asked;
 mod check_beside;
 mod collisions;
