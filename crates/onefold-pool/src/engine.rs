@@ -83,8 +83,8 @@ pub(crate) struct Inner {
     pub lineage: Mutex<()>,
     /// What stays as it is because a check reads it.
     pub hold: Mutex<Hold>,
-    /// Taken by whoever gives pages back where they lie, and by whoever begins such a check: what was
-    /// not said to be punched when it began is not punched.
+    /// Taken by whoever gives pages back where they lie, and by whoever begins such a check: what
+    /// was not said to be punched when it began is not punched.
     pub punching: Mutex<()>,
     /// How many wait for that.
     pub lineage_wanted: AtomicU32,

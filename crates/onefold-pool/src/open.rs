@@ -370,16 +370,14 @@ pub(crate) fn assemble(
     options: &OpenOptions,
     guard: Option<FolderLock>,
 ) -> Inner {
-    let (settings, identity) = (superblock.settings, superblock.identity);
-    let budgets = options.budgets;
+    let (settings, identity, budgets) = (superblock.settings, superblock.identity, options.budgets);
     let directory_bytes = (budgets.index_bytes / DIRECTORY_SHARE).max(DIRECTORY_BYTES_MIN);
     let volumes: BTreeMap<u32, Arc<VolumeState>> =
         superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
-    let engine = new_engine(superblock, maps.table, &files);
-    let empty = journal::Replay::default();
     let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
     let witness = Witness::new(newest, superblock.len_bytes() as u64);
-    let journal = Journal::resume(Arc::clone(&files.journal), superblock.sequence, &empty, witness);
+    let (journal, empty) = (Arc::clone(&files.journal), journal::Replay::default());
+    let journal = Journal::resume(journal, superblock.sequence, &empty, witness);
     let flusher = Flusher {
         journal,
         table: maps.table_pages,
@@ -406,7 +404,7 @@ pub(crate) fn assemble(
         stores: AtomicU64::new(0),
         newest: AtomicU32::new(superblock.next_container - 1),
         growth: Mutex::default(),
-        engine: Mutex::new(engine),
+        engine: Mutex::new(new_engine(superblock, maps.table, &files)),
         flusher: Mutex::new(flusher),
         volumes: RwLock::new(volumes),
         counters: Counters::default(),

@@ -266,15 +266,13 @@ impl Inner {
 
     /// Called by a writer that found no space. True if some was won back.
     pub fn make_room(&self) -> Result<bool, PoolError> {
-        if self.give_way()? {
-            return Ok(true);
-        }
+        let gave_way = self.give_way()?;
         let mut reclaim = self.lock_reclaim();
         if let Some(work) = reclaim.work.take() {
             self.abandon(work);
         }
         loop {
-            if self.gives_back() {
+            if gave_way || self.gives_back() {
                 self.checkpoint()?;
                 return Ok(true);
             }
