@@ -112,10 +112,13 @@ impl Eviction for Staged {
         let candidate = self.stage.front()?;
         let (key, size) = (objects.key(candidate), objects.size(candidate));
         let free = self.ring_bytes_max.saturating_sub(self.ring.bytes());
-        // For which there is room, and which stayed: it is not worth a write.
+        // What is not worth a write in free room, as what stayed although there is some, is not
+        // worth one in place of another.
         let fits = u64::from(size) <= free;
-        let victim = if fits { None } else { self.least(objects, judge) };
-        let Some(victim) = victim else { return Some(candidate) };
+        if fits || !judge.pays(key, size, None) {
+            return Some(candidate);
+        }
+        let Some(victim) = self.least(objects, judge) else { return Some(candidate) };
         if !judge.pays(key, size, Some(objects.key(victim))) {
             return Some(candidate);
         }
