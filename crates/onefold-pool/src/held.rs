@@ -17,9 +17,9 @@ use onefold_block::{ContainerId, ContainerStore, Media, MediaError, StoreError};
 
 use crate::absent::{NoFile, refused};
 use crate::check::CheckReport;
+use crate::container::table::ContainerTable;
 use crate::engine::{Engine, Files, Inner};
 use crate::error::PoolError;
-use crate::format::superblock::Superblock;
 use crate::journal::{Journal, Replay, Witness};
 use crate::open::{self, JOURNAL_FILE, OpenOptions};
 use crate::pool::Pool;
@@ -119,7 +119,7 @@ impl<'a> HeldCheckpoint<'a> {
             maps.table.remove(id);
         }
         let store: Arc<dyn ContainerStore> = Arc::new(Then {
-            there: there(&*self.inner.plain, &superblock, &ahead),
+            there: there(&*self.inner.plain, &maps.table),
             plain: Arc::clone(&self.inner.plain),
         });
         let stores = [Arc::clone(&store), store];
@@ -149,15 +149,12 @@ fn seal_filling(engine: &mut Engine) {
     }
 }
 
-/// The containers that were there, whatever checkpoints say of them. If they cannot be listed, the
-/// check finds that out by itself.
-fn there(
-    plain: &dyn ContainerStore,
-    superblock: &Superblock,
-    ahead: &BTreeSet<ContainerId>,
-) -> BTreeSet<ContainerId> {
-    let older = |id: &ContainerId| id.get() < superblock.next_container && !ahead.contains(id);
-    plain.list().unwrap_or_default().into_iter().filter(older).collect()
+/// The containers of the checkpoint that are there. Others are being made, or go: what belongs to
+/// nobody went when the pool was opened. If they cannot be listed, the check finds that out by
+/// itself.
+fn there(plain: &dyn ContainerStore, table: &ContainerTable) -> BTreeSet<ContainerId> {
+    let known = |id: &ContainerId| table.get(*id).is_some();
+    plain.list().unwrap_or_default().into_iter().filter(known).collect()
 }
 
 impl Inner {
