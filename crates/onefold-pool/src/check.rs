@@ -463,7 +463,7 @@ fn check_strangers(inner: &Inner, report: &mut CheckReport) {
     match inner.plain.strangers() {
         Ok(names) => {
             for name in names {
-                report.notes.push(format!("'{name}' among the containers is none"));
+                report.notes.push(format!("'{name}' lies among the containers and is not one"));
             }
         }
         Err(error) => report.found(error.to_string()),

@@ -9,6 +9,7 @@
 //! `ONEFOLD_INTERLEAVINGS=all` also lets the first go on at every point of the second.
 
 mod alone;
+mod checking;
 mod checkpoint;
 mod index_filling;
 mod media;
