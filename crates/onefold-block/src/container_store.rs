@@ -74,6 +74,12 @@ pub trait ContainerStore: Send + Sync {
         let _ = totals;
     }
 
+    /// What will be appended to a container that is being filled was in other containers before. A
+    /// hint, for stores that keep what is new.
+    fn tell_moved(&self, id: ContainerId) {
+        let _ = id;
+    }
+
     /// Names in the store that are no containers, for a check to report.
     fn strangers(&self) -> Result<Vec<String>, StoreError>;
 

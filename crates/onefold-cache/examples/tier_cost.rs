@@ -50,6 +50,7 @@ fn main() {
         size: TierSize::Bytes(2 * u64::from(CONTAINERS) * CONTAINER_BYTES),
         container_bytes: CONTAINER_BYTES as u32,
         writes_per_day: None,
+        write_through: false,
     };
     let below: Arc<dyn ContainerStore> = slow;
     let tier = TieredStore::open(Arc::clone(&below), part("fast"), options, None).expect("a tier");

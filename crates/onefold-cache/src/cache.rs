@@ -97,6 +97,32 @@ impl<E: Eviction, A: Admission> Cache<E, A> {
         if place == Place::Flash { self.write(id) } else { promoted }
     }
 
+    fn put_unasked(&mut self, incoming: Incoming) -> Outcome {
+        let size = u64::from(incoming.size);
+        let Some(room) = self.capacity.checked_sub(size) else { return Outcome::PASSED };
+        let staged = self.eviction.has_stage();
+        if !staged {
+            self.eviction.prepare(&mut self.objects, &incoming);
+        }
+        while self.objects.bytes() > room || !self.eviction.fits_on_flash(size) {
+            let (objects, judge) = (&mut self.objects, &mut self.admission);
+            let victim = if staged {
+                self.eviction.flash_victim(objects, judge)
+            } else {
+                self.eviction.victim_by(objects, &incoming, judge)
+            };
+            let Some(victim) = victim else { return Outcome::PASSED };
+            self.evict(victim);
+        }
+        let id = self.objects.add(incoming.key, incoming.hash, incoming.size);
+        if staged {
+            self.eviction.restore(&mut self.objects, id, 0);
+        } else {
+            self.eviction.insert(&mut self.objects, id, &incoming);
+        }
+        self.write(id)
+    }
+
     fn evict(&mut self, victim: Id) {
         let key = self.objects.key(victim);
         self.admission.evicted(key, self.objects.word(victim));
@@ -164,6 +190,20 @@ impl<E: Eviction + Send, A: Admission + Send> Policy for Cache<E, A> {
         self.counters.requests += 1;
         let full = self.objects.bytes() + u64::from(size) > self.capacity;
         self.admission.miss(&mut Incoming { key, hash, size, time, full, count: 0 });
+    }
+
+    fn allocate(&mut self, key: u64, size: u32) -> Decision<'_> {
+        self.evicted.clear();
+        self.promoted.clear();
+        let (hash, time) = (hash_of(key), self.counters.requests);
+        let hit = self.objects.find(key, hash).is_some();
+        let mut admit = false;
+        if !hit {
+            let full = self.objects.bytes() + u64::from(size) > self.capacity;
+            let incoming = Incoming { key, hash, size, time, full, count: 0 };
+            admit = self.put_unasked(incoming).slot().is_some();
+        }
+        Decision { hit, admit, promoted: &self.promoted, evicted: &self.evicted }
     }
 
     fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>) {

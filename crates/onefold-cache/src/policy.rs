@@ -104,6 +104,25 @@ pub trait Eviction {
         None
     }
 
+    /// Whether newcomers wait in memory. What comes to the fast device unasked passes that by then:
+    /// it is restored, with word 0 and in the first list, and room is made by
+    /// [`Eviction::flash_victim`].
+    fn has_stage(&self) -> bool {
+        false
+    }
+
+    /// Whether so many bytes fit on the fast device although others wait in memory.
+    fn fits_on_flash(&self, bytes: u64) -> bool {
+        let _ = bytes;
+        true
+    }
+
+    /// The object to let go for one that comes to the fast device unasked; `None` if there is none.
+    fn flash_victim(&mut self, objects: &mut Objects, judge: &mut dyn Judge) -> Option<Id> {
+        let _ = (objects, judge);
+        None
+    }
+
     /// Takes an object out of its list; the caller deletes it then.
     fn remove(&mut self, objects: &mut Objects, id: Id, why: Leave);
 
@@ -296,6 +315,10 @@ pub trait Policy: Send {
     /// An object is asked for that is not cached and cannot be kept now, whatever the policy says:
     /// it learns of the request and decides nothing.
     fn pass(&mut self, key: u64, size: u32);
+
+    /// An object that nobody has asked for yet is to be kept on the fast device, whatever admission
+    /// says of it. A hit if it is cached already; not admitted if eviction keeps all others.
+    fn allocate(&mut self, key: u64, size: u32) -> Decision<'_>;
 
     /// Decides about many requests; `outcomes` gets one entry for each. Gives exactly what
     /// [`Policy::access`] gives one by one, and is faster.

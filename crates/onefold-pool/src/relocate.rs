@@ -212,6 +212,7 @@ impl Inner {
             }
             None => self.new_container(engine)?,
         };
+        self.store.tell_moved(moving.id());
         engine.moving = Some(Arc::clone(&moving));
         Ok(moving)
     }

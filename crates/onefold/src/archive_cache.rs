@@ -10,7 +10,7 @@ use onefold_archive::Archive;
 use onefold_block::ContainerStore;
 use onefold_cache::tier::TierOptions;
 
-use crate::args::{ArchiveCreateArgs, Thousandths, TierArgs};
+use crate::args::{ArchiveCreateArgs, CacheMode, Thousandths, TierArgs};
 use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::output::Printer;
@@ -25,8 +25,20 @@ pub fn must_be_open(cache: Option<&Path>, is_encrypted: bool) -> Result<()> {
     }
 }
 
+/// Additions go past an archive's cache, so that it cannot keep what is new.
+fn must_write_around(args: &TierArgs) -> Result<()> {
+    match args.cache_mode {
+        CacheMode::WriteAround => Ok(()),
+        CacheMode::WriteThrough => {
+            Err(Failure::nothing_done("additions to an archive go past its cache")
+                .hint("--cache-mode write-through is for pools"))
+        }
+    }
+}
+
 /// What an archive's own settings file is to say, if anything; the cache's folder is made.
 pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
+    must_write_around(&args.cache)?;
     // What is there already must be refused before its cache is touched.
     if args.cache.cache.is_none() || Archive::exists_at(&args.store) {
         return Ok(None);
@@ -41,6 +53,7 @@ pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
 /// Read an archive through its cache, if it has one.
 pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Result<ServedCache> {
     must_be_open(args.cache.as_deref(), archive.is_encrypted())?;
+    must_write_around(args)?;
     let mut cache = ServedCache { tier: None, problem: None, args: args.clone() };
     let Some(folder) = &args.cache else { return Ok(cache) };
     let options = TierOptions {
@@ -49,6 +62,7 @@ pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Resu
         size: args.cache_size,
         container_bytes: archive.settings().container_bytes,
         writes_per_day: args.cache_writes_per_day.map(|Thousandths(times)| times),
+        write_through: false,
     };
     archive.read_through(|slow| match open_tier(folder, Arc::clone(&slow), options) {
         Ok(tier) => {

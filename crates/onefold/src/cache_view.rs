@@ -41,6 +41,10 @@ pub fn cache_table(report: &CacheReport) -> Table {
     let extents = plural(totals.writes, "extent", "extents");
     let writes = format!("{extents}; {fills:.2} times its size");
     table.row(["written", &size(totals.written_bytes), &writes]);
+    if totals.new_bytes > 0 {
+        let new = "kept as soon as they were stored, before anybody read them";
+        table.row(["of new data", &size(totals.new_bytes), new]);
+    }
     let lasts = |per_day| {
         let years = report.endurance.map(|endurance| years(endurance, per_day));
         years.map_or_else(String::new, |years| format!("; the device lasts {years:.1} years so"))
@@ -91,6 +95,7 @@ struct Known {
     fast_bytes: u64,
     written_extents: u64,
     admitted_bytes: u64,
+    new_bytes: u64,
     moved_bytes: u64,
     written_bytes: u64,
     state_bytes: u64,
@@ -121,6 +126,7 @@ impl From<&CacheReport> for CacheJson {
                 fast_bytes: totals.fast_bytes,
                 written_extents: totals.writes,
                 admitted_bytes: totals.admitted_bytes,
+                new_bytes: totals.new_bytes,
                 moved_bytes: totals.moved_bytes,
                 written_bytes: totals.written_bytes,
                 state_bytes: totals.state_bytes,

@@ -8,7 +8,7 @@ use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::args::{AccessArgs, MemoryArgs, TierArgs};
+use crate::args::{AccessArgs, CacheMode, MemoryArgs, TierArgs};
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
@@ -124,8 +124,12 @@ pub fn cache_settings(slow: &Path, cache: &TierArgs, access: AccessArgs) -> Resu
         cache.cache_writes_per_day.map(|times| format!("cache-writes-per-day = {times}\n"));
     let endurance =
         cache.cache_endurance.map(|size| format!("cache-endurance = {}\n", size.bytes()));
+    let mode = match cache.cache_mode {
+        CacheMode::WriteAround => "",
+        CacheMode::WriteThrough => "cache-mode = \"write-through\"\n",
+    };
     Ok(format!(
-        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n{}{}",
+        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n{}{}{mode}",
         toml::Value::from(text),
         match cache.cache_size {
             TierSize::Bytes(bytes) => bytes.to_string(),

@@ -10,7 +10,7 @@ use onefold_block::{ByteSize, ContainerStore, FileFolder, FolderLock, Group, Hol
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings};
 
-use crate::args::{Thousandths, TierArgs};
+use crate::args::{CacheMode, Thousandths, TierArgs};
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::open_pool::{must_exist, refused};
@@ -112,6 +112,7 @@ pub fn open(
                 size: cache.cache_size,
                 container_bytes: settings.container_bytes,
                 writes_per_day: cache.cache_writes_per_day.map(|Thousandths(times)| times),
+                write_through: cache.cache_mode == CacheMode::WriteThrough,
             };
             match open_tier(folder, Arc::clone(&slow), options) {
                 Ok(store) => {

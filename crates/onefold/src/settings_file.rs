@@ -22,13 +22,14 @@ use crate::text_file;
 pub use onefold_pool::SETTINGS_FILE as POOL_FILE;
 /// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
 /// owner's.
-const POOL_KEYS: [&str; 8] = [
+const POOL_KEYS: [&str; 9] = [
     "index-memory",
     "map-memory",
     "cache-memory",
     "cache",
     "cache-size",
     "cache-policy",
+    "cache-mode",
     "cache-writes-per-day",
     "cache-endurance",
 ];
@@ -36,8 +37,8 @@ const POOL_KEYS: [&str; 8] = [
 const ARCHIVE_KEYS: [&str; 5] =
     ["cache", "cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
 /// Those that say how a cache is to be.
-const CACHE_KEYS: [&str; 4] =
-    ["cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
+const CACHE_KEYS: [&str; 5] =
+    ["cache-size", "cache-policy", "cache-mode", "cache-writes-per-day", "cache-endurance"];
 
 /// The settled arguments.
 pub struct Parsed {

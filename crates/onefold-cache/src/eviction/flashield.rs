@@ -7,7 +7,7 @@
 
 use crate::cache::Capacity;
 use crate::objects::{Id, List, Objects};
-use crate::policy::{Eviction, Incoming, Leave, Parts, Place};
+use crate::policy::{Eviction, Incoming, Judge, Leave, Parts, Place};
 
 const BUFFER: u32 = 1 << 31;
 
@@ -65,7 +65,7 @@ impl Eviction for Flashield {
     fn victim(&mut self, objects: &mut Objects, incoming: &Incoming) -> Option<Id> {
         let size = u64::from(incoming.size);
         if self.buffer.bytes() + size <= self.buffer_bytes_max {
-            return self.flash_victim(objects).or(self.buffer.front());
+            return self.oldest_on_flash(objects).or(self.buffer.front());
         }
         let oldest = self.buffer.front()?;
         if objects.word(oldest) - BUFFER < self.reads || self.flash_bytes_max == 0 {
@@ -73,7 +73,7 @@ impl Eviction for Flashield {
         }
         // It is worth a write: it moves on, and somebody on flash goes for it.
         let over = self.flash.bytes() + u64::from(objects.size(oldest)) > self.flash_bytes_max;
-        let victim = if over { self.flash_victim(objects) } else { None };
+        let victim = if over { self.oldest_on_flash(objects) } else { None };
         objects.unlink(&mut self.buffer, oldest);
         *objects.word_mut(oldest) = 0;
         objects.push_back(&mut self.flash, oldest);
@@ -91,6 +91,18 @@ impl Eviction for Flashield {
         self.promoted.pop()
     }
 
+    fn has_stage(&self) -> bool {
+        true
+    }
+
+    fn fits_on_flash(&self, bytes: u64) -> bool {
+        self.flash.bytes() + bytes <= self.flash_bytes_max
+    }
+
+    fn flash_victim(&mut self, objects: &mut Objects, _: &mut dyn Judge) -> Option<Id> {
+        self.oldest_on_flash(objects)
+    }
+
     fn remove(&mut self, objects: &mut Objects, id: Id, _: Leave) {
         let buffered = objects.word(id) & BUFFER != 0;
         objects.unlink(if buffered { &mut self.buffer } else { &mut self.flash }, id);
@@ -103,7 +115,7 @@ impl Eviction for Flashield {
 }
 
 impl Flashield {
-    fn flash_victim(&mut self, objects: &mut Objects) -> Option<Id> {
+    fn oldest_on_flash(&mut self, objects: &mut Objects) -> Option<Id> {
         for _ in 0..=self.flash.len() {
             let id = self.flash.front()?;
             if objects.word(id) == 0 {

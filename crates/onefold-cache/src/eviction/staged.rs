@@ -144,6 +144,18 @@ impl Eviction for Staged {
         self.promoted.pop()
     }
 
+    fn has_stage(&self) -> bool {
+        true
+    }
+
+    fn fits_on_flash(&self, bytes: u64) -> bool {
+        self.ring.bytes() + bytes <= self.ring_bytes_max
+    }
+
+    fn flash_victim(&mut self, objects: &mut Objects, judge: &mut dyn Judge) -> Option<Id> {
+        self.least(objects, judge)
+    }
+
     fn remove(&mut self, objects: &mut Objects, id: Id, _: Leave) {
         let staged = objects.word(id) == STAGE;
         objects.unlink(if staged { &mut self.stage } else { &mut self.ring }, id);

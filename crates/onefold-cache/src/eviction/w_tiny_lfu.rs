@@ -8,7 +8,7 @@
 
 use crate::cache::Capacity;
 use crate::objects::{Id, List, Objects};
-use crate::policy::{Eviction, Incoming, Leave, Parts, Place};
+use crate::policy::{Eviction, Incoming, Judge, Leave, Parts, Place};
 use crate::sketch::Sketch;
 
 /// Settings.
@@ -28,8 +28,9 @@ pub struct WTinyLfuRules {
     pub margin: u8,
 }
 
-const WINDOW: u32 = 0;
-const PROBATION: u32 = 1;
+/// Words, and numbers of lists. An object of which no more is known than that it is on flash has 0.
+const PROBATION: u32 = 0;
+const WINDOW: u32 = 1;
 const PROTECTED: u32 = 2;
 
 /// Three lists and a sketch; the word names the list.
@@ -151,6 +152,18 @@ impl Eviction for WTinyLfu {
 
     fn promoted(&mut self) -> Option<Id> {
         self.promoted.pop()
+    }
+
+    fn has_stage(&self) -> bool {
+        self.rules.in_memory
+    }
+
+    fn fits_on_flash(&self, bytes: u64) -> bool {
+        !self.rules.in_memory || self.main_bytes() + bytes <= self.main_bytes_max
+    }
+
+    fn flash_victim(&mut self, _: &mut Objects, _: &mut dyn Judge) -> Option<Id> {
+        self.main_victim()
     }
 
     fn remove(&mut self, objects: &mut Objects, id: Id, _: Leave) {

@@ -199,7 +199,7 @@ impl Decider {
             self.policy.pass(key, extent.flash_bytes());
             return None;
         }
-        if !self.affords(&extent) {
+        if !self.affords(&extent, 0) {
             self.policy.pass(key, extent.flash_bytes());
             return None;
         }
@@ -208,12 +208,33 @@ impl Decider {
         Some(keep)
     }
 
+    /// An extent of a container that was just filled, which nobody has read: it is kept whatever
+    /// the policy's admission says, as far as the budget of wear has room for it and for reads.
+    /// What leaves for it, and what to do.
+    pub fn keep_new(&mut self, extent: Extent) -> (Vec<Kept>, Vec<Step>) {
+        let mut gone = Vec::new();
+        let key = extent.key();
+        if self.skip > 0 {
+            self.skip -= 1;
+            return (gone, Vec::new());
+        }
+        if !self.affords(&extent, self.wear.half_an_hour()) || self.making.contains_key(&key) {
+            return (gone, Vec::new());
+        }
+        let decision = self.policy.allocate(key, extent.flash_bytes());
+        let (admit, evicted) = (decision.admit, decision.evicted.to_vec());
+        for key in evicted {
+            self.take_out(key, &mut gone);
+        }
+        (gone, if admit { self.put(extent) } else { Vec::new() })
+    }
+
     /// Whether the budget has room for an extent, for the segment that may have to be begun for it,
-    /// and for what is under way.
-    fn affords(&self, extent: &Extent) -> bool {
+    /// for what is under way, and for so many bytes besides.
+    fn affords(&self, extent: &Extent, besides: u64) -> bool {
         let under_way = self.making.len() as u64 * u64::from(EXTENT_MAX);
         let bytes = u64::from(extent.flash_bytes() + HEADER_BYTES + TABLE_ENTRY_BYTES + 4);
-        self.wear.per_day.is_none() || self.wear.left() >= bytes + under_way + self.filled
+        self.wear.per_day.is_none() || self.wear.left() >= bytes + under_way + self.filled + besides
     }
 
     /// Ask the policy about an extent; where it is to be kept, if it is new and wanted.

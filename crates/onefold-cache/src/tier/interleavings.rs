@@ -68,7 +68,7 @@ fn pointed(sim: &SimFolder) -> Arc<dyn Folder> {
 
 /// A tier over four containers, of which the first two were read just now. The next extent that is
 /// kept fills a segment.
-fn stage(policy: &str) -> (SimFolder, TieredStore) {
+fn stage(policy: &str, write_through: bool) -> (SimFolder, TieredStore) {
     let slow = Arc::new(FolderContainerStore::new(pointed(&SimFolder::new())));
     for number in 1..=OLD {
         fill(&*slow, number).unwrap();
@@ -80,6 +80,7 @@ fn stage(policy: &str) -> (SimFolder, TieredStore) {
         size: TierSize::Bytes(8 * 196_608),
         container_bytes: BYTES as u32,
         writes_per_day: None,
+        write_through,
     };
     let store = TieredStore::open(slow, pointed(&fast), options, None).unwrap();
     for number in [1, 2, 1, 2] {
@@ -118,8 +119,8 @@ fn perform(store: &TieredStore, operation: Operation, role: u32) -> Result<(), S
     }
 }
 
-fn pair(policy: &str, operations: [Operation; 2], to_second: usize) -> usize {
-    let (_fast, store) = stage(policy);
+fn pair(policy: &str, write_through: bool, operations: [Operation; 2], to_second: usize) -> usize {
+    let (_fast, store) = stage(policy, write_through);
     let ran = run(
         Switches { to_second, back: None },
         || perform(&store, operations[0], 0),
@@ -154,11 +155,11 @@ fn pair(policy: &str, operations: [Operation; 2], to_second: usize) -> usize {
 #[test]
 fn any_two_operations_at_any_point() {
     let mut runs = 0;
-    for policy in ["lru", "w-tinylfu:memory=1"] {
+    for (policy, through) in [("lru", false), ("w-tinylfu:memory=1", false), ("toll", true)] {
         for first in Operation::ALL {
             for second in Operation::ALL {
                 let mut to_second = 1;
-                while to_second <= pair(policy, [first, second], to_second) {
+                while to_second <= pair(policy, through, [first, second], to_second) {
                     to_second += 1;
                 }
                 runs += to_second;
@@ -180,6 +181,7 @@ fn what_a_policy_keeps_in_memory_is_served_from_there() {
         size: TierSize::Bytes(20_000_000),
         container_bytes: BYTES as u32,
         writes_per_day: None,
+        write_through: false,
     };
     let store = TieredStore::open(slow, Arc::new(fast.clone()), options, None).unwrap();
     read(&store, 1).unwrap();
@@ -196,10 +198,10 @@ fn what_a_policy_keeps_in_memory_is_served_from_there() {
 /// may ask for the new one before that copy is whole, and must not get the old bytes for it.
 #[test]
 fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
-    for policy in ["lru", "w-tinylfu:memory=1"] {
+    for (policy, through) in [("lru", false), ("w-tinylfu:memory=1", false), ("lru", true)] {
         let mut to_second = 1;
         loop {
-            let (_fast, store) = stage(policy);
+            let (_fast, store) = stage(policy, through);
             let mut found = vec![0; PART];
             let ran = run(
                 Switches { to_second, back: None },
@@ -234,7 +236,7 @@ fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
 
 #[test]
 fn a_damaged_extent_is_found_once_and_goes() {
-    let (fast, store) = stage("lru");
+    let (fast, store) = stage("lru", false);
     store.save();
     let before = store.status();
     // The first extent of the first segment is container 1's.

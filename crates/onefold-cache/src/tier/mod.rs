@@ -5,7 +5,8 @@
 //! checked, the slow store answers whatever the fast device cannot. `decide` puts the policy,
 //! `log` (where extents go and which leave), `streams` (what is one use) and `wear` (what may be
 //! written) together, without a byte of data. `segment` is what lies on the device, `recover` what
-//! is made of it after a restart, `saved` what the policy knew, `size` how large it may be.
+//! is made of it after a restart, `saved` what the policy knew, `size` how large it may be, and
+//! `new_containers` has the bytes of containers that are being filled.
 
 mod decide;
 mod extent;
@@ -14,6 +15,7 @@ mod index;
 #[cfg(test)]
 mod interleavings;
 mod log;
+mod new_containers;
 mod recover;
 mod replay;
 mod saved;

@@ -91,6 +91,8 @@ totals! {
     failed_writes,
     /// Segments that were found torn when the cache was opened.
     torn_segments,
+    /// Of the admitted bytes, those of new containers, which nobody had read.
+    new_bytes,
 }
 
 /// A saved state.

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use onefold_block::{ContainerId, Media};
 
 use super::decide::{Answer, Decider, Keep, Part};
-use super::extent::Extent;
+use super::extent::{Extent, UNIT};
 use super::index::{Kept, Place};
 use super::log::Step;
 use super::saved::TierTotals;
 use super::segment::{self, Entry, Seal};
+
+/// Bytes of the extents of a container that is kept because it is new.
+const NEW_EXTENT: u32 = 64 << 10;
 
 /// What a tiered store holds and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,6 +283,23 @@ impl State {
             return;
         }
         self.run(media, steps, bytes);
+    }
+
+    /// A container was just filled with `bytes`: keep it before anybody reads it.
+    pub fn keep_new(&mut self, media: &dyn Media, container: u32, known: Known, bytes: &[u8]) {
+        self.learn(container, known);
+        for from in (0..known.len).step_by(NEW_EXTENT as usize) {
+            let upto = known.len.min(from + NEW_EXTENT);
+            let len = (upto - from).next_multiple_of(UNIT);
+            let extent = Extent { container, start: from, len };
+            let (gone, steps) = self.decider.keep_new(extent);
+            self.let_go(&gone);
+            let admitted = self.totals.admitted_bytes;
+            let mut padded = bytes[from as usize..upto as usize].to_vec();
+            padded.resize(len as usize, 0);
+            self.run(media, steps, &padded);
+            self.totals.new_bytes += self.totals.admitted_bytes - admitted;
+        }
     }
 
     /// Do what the log decided. `bytes` are those of the extent that is put there.

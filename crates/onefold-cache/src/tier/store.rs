@@ -17,6 +17,7 @@ use super::decide::Decider;
 use super::extent::CONTAINER_MAX;
 use super::identity::{self, LOG_FILE};
 use super::log::Shape;
+use super::new_containers::NewContainers;
 use super::recover;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
@@ -54,6 +55,8 @@ pub struct TierOptions {
     pub container_bytes: u32,
     /// How often its size may be written in 24 hours, in thousandths; none: as the policy likes.
     pub writes_per_day: Option<u32>,
+    /// Whether containers are kept as soon as they are filled, before anybody reads them.
+    pub write_through: bool,
 }
 
 /// A slow store with extents of its containers on a fast device.
@@ -67,6 +70,8 @@ pub struct TieredStore {
     writer: Mutex<()>,
     /// The last saved state. Taken before `state`, never after it.
     saves: Mutex<Saves>,
+    /// What is written through. Held for a moment, with no other lock.
+    new: Mutex<NewContainers>,
     _lock: Option<FolderLock>,
 }
 
@@ -127,7 +132,8 @@ impl TieredStore {
         (state.slow_bytes, state.write_problem) = (slow_bytes, problem);
         let saves = Mutex::new(Saves { sequence, totals, calls: 0 });
         let (state, writer) = (Mutex::new(state), Mutex::new(()));
-        Ok(Self { slow, folder, media, options, state, writer, saves, _lock: lock })
+        let new = Mutex::new(NewContainers::new(options.write_through));
+        Ok(Self { slow, folder, media, options, state, writer, saves, new, _lock: lock })
     }
 
     /// Why a folder cannot be this owner's cache, if that is so. Changes nothing.
@@ -315,13 +321,25 @@ impl TieredStore {
         let len = self.slow.len(id).ok().filter(|&len| len > 0 && len <= CONTAINER_MAX)?;
         let mut tail = vec![0; TAIL_BYTES.min(len) as usize];
         self.slow.read(id, len - tail.len() as u64, &mut tail).ok()?;
-        let words = tail.chunks(8).map(|bytes| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            u64::from_le_bytes(word)
-        });
-        let stamp = words.fold(hash_of(len), |hash, word| hash_of(hash ^ word));
-        Some((Known { len: len as u32, stamp }, tail.len() as u64))
+        Some((Known { len: len as u32, stamp: stamp_of(len, &tail) }, tail.len() as u64))
+    }
+
+    /// A container is full: from now on it may be kept, and all of it is, if these are its bytes.
+    fn is_full(&self, id: ContainerId, bytes: Option<&[u8]>) {
+        let mut state = self.state();
+        state.open.remove(&id);
+        let Some(bytes) = bytes.filter(|bytes| (1..=CONTAINER_MAX).contains(&(bytes.len() as u64)))
+        else {
+            return;
+        };
+        let len = bytes.len() as u64;
+        let tail = &bytes[bytes.len().saturating_sub(TAIL_BYTES as usize)..];
+        let known = Known { len: len as u32, stamp: stamp_of(len, tail) };
+        // All at once, so that no reader keeps an extent between two of these.
+        state.keep_new(&*self.media, id.get(), known, bytes);
+        drop(state);
+        self.write_sealed();
+        self.save_sometimes();
     }
 
     /// An extent is not what it should be: it goes, and the slow store serves.
@@ -454,6 +472,16 @@ impl TieredStore {
     }
 }
 
+/// What a container is told from others by: a hash of its length in bytes and of its end.
+fn stamp_of(len: u64, tail: &[u8]) -> u64 {
+    let words = tail.chunks(8).map(|bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    });
+    words.fold(hash_of(len), |hash, word| hash_of(hash ^ word))
+}
+
 /// How the log lies on the device: as it did before, but for its length.
 fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, bytes: u64) -> Shape {
     let before = saved.map(|saved| saved.shape[0] as u32);
@@ -477,14 +505,18 @@ impl Drop for TieredStore {
 impl ContainerStore for TieredStore {
     fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
         self.invalidate(id, false);
-        self.slow.create(id, capacity_bytes)
+        self.slow.create(id, capacity_bytes)?;
+        sync::lock(&self.new).begin(id);
+        Ok(())
     }
 
     fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         if !self.state().open.contains(&id) {
             self.invalidate(id, false);
         }
-        self.slow.append(id, offset, data)
+        self.slow.append(id, offset, data)?;
+        sync::lock(&self.new).append(id, offset, data);
+        Ok(())
     }
 
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -550,6 +582,11 @@ impl ContainerStore for TieredStore {
         self.slow.tell_references(totals);
     }
 
+    fn tell_moved(&self, id: ContainerId) {
+        sync::lock(&self.new).forget(id);
+        self.slow.tell_moved(id);
+    }
+
     fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
         self.slow.sync(id)
     }
@@ -559,8 +596,9 @@ impl ContainerStore for TieredStore {
             self.invalidate(id, false);
         }
         self.slow.seal(id, len)?;
-        self.state().open.remove(&id);
         self.grow(len);
+        let new = sync::lock(&self.new).end(id, len);
+        self.is_full(id, new.as_deref());
         Ok(())
     }
 
@@ -572,6 +610,7 @@ impl ContainerStore for TieredStore {
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         // While it goes it is like one that is being filled: nothing of it is kept.
         self.invalidate(id, false);
+        sync::lock(&self.new).forget(id);
         let removed = self.slow.remove(id);
         if removed.is_ok() {
             self.invalidate(id, true);

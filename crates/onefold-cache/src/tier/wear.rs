@@ -48,6 +48,12 @@ impl Wear {
         })
     }
 
+    /// Half of what may be written in an hour: kept for what is read, where new data is written
+    /// without having been asked for.
+    pub fn half_an_hour(&self) -> u64 {
+        self.per_day.map_or(0, |per_day| per_day / BUSY_HOURS / 2)
+    }
+
     /// So many bytes are written.
     pub fn spend(&mut self, bytes: u64) {
         self.written[0] += bytes;

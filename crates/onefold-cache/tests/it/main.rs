@@ -11,3 +11,4 @@ mod restart;
 mod tier;
 mod tier_edges;
 mod twins;
+mod write_through;

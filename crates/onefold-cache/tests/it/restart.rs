@@ -1,6 +1,9 @@
 //! Saved states: a restarted policy goes on as if nothing had happened.
 
+use std::collections::BTreeSet;
+
 use onefold_block::SplitMix64;
+use onefold_cache::state::Entry;
 use onefold_cache::{Capacity, Choice, POLICIES, Policy, State, StateError, make_online};
 
 /// Popular keys and a tail, with sizes from 1 to 3 that belong to the key.
@@ -89,4 +92,29 @@ fn unknown_names_are_told_with_the_nearest() {
     let listed = error("plc:treshold=4");
     assert!(listed.contains("threshold") && listed.contains("delay, "), "{listed}");
     assert!(error("plc:delay").contains("expected NAME or NAME:SETTING=VALUE"));
+}
+
+/// Of what was written after the last save no more is known than that it is on flash.
+#[test]
+fn what_is_found_on_flash_does_not_wait_in_memory() {
+    for policy in ["w-tinylfu:memory=1,window=0.2", "toll", "flashield"] {
+        let mut cache = make_online(policy, Capacity::of_equal(50, 1000), 0).unwrap();
+        let mut state = cache.export();
+        let found = |key| Entry { key, size: 1000, word: 0, list: 0 };
+        state.entries = (0..40).map(found).collect();
+        cache.import(&state).unwrap();
+        let mut found: BTreeSet<u64> = (0..40).collect();
+        let mut promotions = 0;
+        for round in 0..400 {
+            let key = if round % 3 == 0 { round % 40 } else { 100 + round / 2 };
+            let decision = cache.access(key, 1000);
+            promotions += decision.promoted.len();
+            let again = decision.promoted.iter().find(|key| found.contains(key));
+            assert_eq!(again, None, "{policy}: it is on flash and is written again");
+            for key in decision.evicted {
+                found.remove(key);
+            }
+        }
+        assert!(promotions > 5, "{policy}: others are written");
+    }
 }

@@ -61,6 +61,7 @@ pub fn options(policy: &str) -> TierOptions {
         size: TierSize::Bytes(BYTES),
         container_bytes: 200_000,
         writes_per_day: None,
+        write_through: false,
     }
 }
 

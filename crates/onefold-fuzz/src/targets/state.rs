@@ -66,6 +66,7 @@ fn tiered(folder: &SimFolder) -> Option<TieredStore> {
         size: TierSize::Bytes(2 << 20),
         container_bytes: BYTES as u32,
         writes_per_day: None,
+        write_through: false,
     };
     TieredStore::open(slow(), Arc::new(folder.clone()), options, None).ok()
 }

@@ -33,6 +33,8 @@ pub static METRICS: &[Definition] = rows! { tier;
         "Bytes written to the fast device" => |tier| tier.totals.written_bytes;
     Counter "onefold_cache_admitted_bytes_total" [status "cache.admitted_bytes"]
         "Bytes of extents that were put on the fast device" => |tier| tier.totals.admitted_bytes;
+    Counter "onefold_cache_new_bytes_total" [status "cache.new_bytes"]
+        "Bytes of these, of new data that nobody had read" => |tier| tier.totals.new_bytes;
     Counter "onefold_cache_moved_bytes_total" [status "cache.moved_bytes"]
         "Bytes of extents that were written there once more" => |tier| tier.totals.moved_bytes;
     Counter "onefold_cache_dropped_extents_total" [status "cache.dropped_extents"]

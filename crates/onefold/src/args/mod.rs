@@ -49,7 +49,7 @@ pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, Hangup, ServeArgs};
 pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use tier::{Thousandths, TierArgs};
+pub use tier::{CacheMode, Thousandths, TierArgs};
 pub use top::TopArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};
 pub use volume::{

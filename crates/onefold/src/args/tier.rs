@@ -31,9 +31,25 @@ pub struct TierArgs {
     #[arg(long, value_name = "TIMES", env = "ONEFOLD_CACHE_WRITES_PER_DAY", hide_env = true)]
     #[arg(value_parser = parse_times, allow_negative_numbers = true)]
     pub cache_writes_per_day: Option<Thousandths>,
+    /// What becomes of new data: left to its first reader, or kept as soon as it is stored
+    ///
+    /// With write-through it is in the cache whatever the policy says of it, and the device is
+    /// written for all of it: with a budget of wear, in half of that at most.
+    #[arg(long, value_name = "MODE", env = "ONEFOLD_CACHE_MODE", hide_env = true)]
+    #[arg(default_value = "write-around")]
+    pub cache_mode: CacheMode,
     /// Bytes that the fast device can take in its life (TBW), such as 600T, to tell its years
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_ENDURANCE", hide_env = true)]
     pub cache_endurance: Option<ByteSize>,
+}
+
+/// What becomes of new data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CacheMode {
+    /// It goes past the cache; who reads it may bring it there
+    WriteAround,
+    /// It is stored, and kept in the cache too
+    WriteThrough,
 }
 
 /// A number of times, in thousandths.

@@ -76,6 +76,26 @@ fn a_budget_of_wear_is_kept_and_told_of_with_the_years_that_it_gives() {
 }
 
 #[test]
+fn new_data_is_kept_at_once_if_that_is_asked_for() {
+    for (mode, kept) in [("write-around", false), ("write-through", true)] {
+        let sandbox = Sandbox::new();
+        let cache = ["--cache", "ssd", "--cache-size", "32M", "--cache-mode", mode];
+        let small = ["--container-size", "1M", "--cache-memory", "0"];
+        sandbox.ok(&[&["pool", "create", "pool"], &cache[..], &small].concat());
+        fs::write(sandbox.path("image"), noise(5, SIZE)).unwrap();
+        let copy = "nbdcopy image \"$uri\" && nbdcopy \"$uri\" copy && cmp image copy";
+        sandbox.ok(&["volume", "create", "pool", "main", "--size", "24M"]);
+        sandbox.ok(&["serve", "pool", "--run", copy]);
+        let cache = sandbox.status("pool")["cache"].clone();
+        let number = |name: &str| cache[name].as_u64().unwrap();
+        assert_eq!(number("new_bytes") > SIZE as u64 / 2, kept, "{mode}: {cache}");
+        assert_eq!(number("hit_bytes") > SIZE as u64 / 2, kept, "{mode}: {cache}");
+        let text = sandbox.ok(&["pool", "status", "pool"]);
+        assert_eq!(text.text().contains("of new data"), kept, "{}", text.text());
+    }
+}
+
+#[test]
 fn a_damaged_foreign_or_missing_cache_is_told_of_and_does_no_harm() {
     let sandbox = filled();
     read_all(&sandbox, 2);

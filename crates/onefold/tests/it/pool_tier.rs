@@ -12,7 +12,7 @@ use onefold_block::{
 };
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
 use onefold_pool::{
-    Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings, Surroundings,
+    Budgets, OpenOptions, Pool, PoolError, PoolIdentity, PoolSettings, SpaceTarget, Surroundings,
 };
 
 const CHUNK: usize = 4096;
@@ -30,6 +30,15 @@ fn open_in(
     fast: &SimFolder,
     handover: Option<Arc<dyn Handover>>,
 ) -> Result<(Pool, Arc<TieredStore>), PoolError> {
+    open_as(slow, fast, handover, false)
+}
+
+fn open_as(
+    slow: &SimFolder,
+    fast: &SimFolder,
+    handover: Option<Arc<dyn Handover>>,
+    write_through: bool,
+) -> Result<(Pool, Arc<TieredStore>), PoolError> {
     let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
     let mut tier = None;
     let around = Surroundings {
@@ -41,6 +50,7 @@ fn open_in(
                 size: TierSize::Bytes(2 << 20),
                 container_bytes: settings.container_bytes,
                 writes_per_day: None,
+                write_through,
             };
             match TieredStore::open(Arc::clone(&store), Arc::new(fast.clone()), options, None) {
                 Ok(opened) => Arc::clone(tier.insert(Arc::new(opened))) as Arc<dyn ContainerStore>,
@@ -120,6 +130,38 @@ fn volumes_read_the_same_through_a_cache_over_many_restarts() {
 }
 
 #[test]
+fn new_containers_are_kept_and_those_of_compaction_are_not() {
+    let (slow, fast) = (create(), SimFolder::new());
+    let (pool, tier) = open_as(&slow, &fast, None, true).unwrap();
+    pool.create_volume("main", ByteSize((BLOCKS * CHUNK) as u64)).unwrap();
+    let volume = pool.volume("main").unwrap();
+    let bytes = SplitMix64::new(7).bytes(200 * CHUNK);
+    volume.write_at(0, &bytes, true).unwrap();
+    pool.flush().unwrap();
+    let mut found = vec![0; 100 * CHUNK];
+    volume.read_at(0, &mut found).unwrap();
+    assert!(found == bytes[..found.len()]);
+    let totals = tier.status().totals;
+    assert_eq!((totals.hits, totals.slow_bytes), (totals.requests, 0), "{totals:?}");
+    assert!(totals.requests > 0 && totals.new_bytes > 256 << 10, "{totals:?}");
+    // Two of three blocks die, and what is left moves.
+    let other = SplitMix64::new(8).bytes(CHUNK);
+    for block in (0..200).filter(|block| block % 3 != 0) {
+        volume.write_at((block * CHUNK) as u64, &other, false).unwrap();
+    }
+    pool.flush().unwrap();
+    let before = tier.status().totals;
+    let target = SpaceTarget::new(1.05).unwrap();
+    let ended = (0..10_000).any(|_| pool.background(100_000, target).unwrap().done);
+    assert!(ended, "it never ends");
+    pool.checkpoint().unwrap();
+    assert!(pool.status().unwrap().activity.moved_bytes > 100_000, "something moved");
+    assert_eq!(tier.status().totals.new_bytes, before.new_bytes, "what moved is not new");
+    drop(volume);
+    pool.close().unwrap();
+}
+
+#[test]
 fn power_cuts_of_both_disks_leave_no_stale_copy_behind() {
     let modes = [CrashMode::Random, CrashMode::KeepNothing, CrashMode::KeepEverything];
     let mut hits = 0;
@@ -132,7 +174,8 @@ fn power_cuts_of_both_disks_leave_no_stale_copy_behind() {
         drop((pool, tier));
         for round in 0..6 {
             let context = format!("seed {seed}, round {round}");
-            let (pool, tier) = open(&slow, &fast).unwrap_or_else(|e| panic!("{context}: {e}"));
+            let opened = open_as(&slow, &fast, None, seed % 2 == 0);
+            let (pool, tier) = opened.unwrap_or_else(|e| panic!("{context}: {e}"));
             // What a cut left of the last writes is what counts from here on.
             let volume = pool.volume("main").unwrap();
             for (number, block) in plain.iter_mut().enumerate() {
