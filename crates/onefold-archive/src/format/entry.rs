@@ -244,6 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_a_whole_second_and_more_is_none() {
+        for (mtime_ns, valid) in [(999_999_999, true), (1_000_000_000, false)] {
+            let entry = Entry {
+                path: b"a".to_vec(),
+                kind: Kind::File,
+                metadata: Metadata { mtime_ns, ..Metadata::default() },
+                stamp: Stamp::default(),
+                recipe: Recipe::default(),
+            };
+            assert_eq!(decode(&encode(&entry, 1), 1).is_some(), valid, "{mtime_ns}");
+        }
+    }
+
+    #[test]
     fn entries_come_back_and_damage_is_noticed() {
         let target = b"x/\xff".to_vec();
         let kinds = [

@@ -1,9 +1,11 @@
 //! One flipped bit, anywhere: it is named, and never read as data.
 
-use onefold_archive::{Archive, ArchiveError};
-use onefold_block::{Folder as _, SimFolder, SplitMix64};
+use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
+use onefold_block::{FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 
-use crate::support::{Tree, add, create, damage, names, next, open, read, small, tree};
+use crate::support::{
+    Tree, add, create, damage, entry, names, new_archive, next, open, read, small, tree,
+};
 
 fn two_versions() -> (SimFolder, [Tree; 2]) {
     two_versions_in(false)
@@ -233,4 +235,46 @@ fn two_damaged_versions_do_not_keep_each_other() {
     assert!(archive.remove(2).unwrap().containers > 0, "now it is");
     assert!(read(&archive, third).unwrap() == trees[0]);
     assert!(archive.remove(third).unwrap().containers > 0);
+}
+
+/// A disk that cannot read one sector fails a read of the whole container, and few of its parts.
+#[test]
+fn groups_are_read_alone_where_their_container_cannot_be_read_at_once() {
+    let (folder, _) = two_versions();
+    let (mut whole, mut named) = (0, 0);
+    for nth in 1..500 {
+        let archive = open(&folder);
+        folder.fail_once(&[OpKind::Read], nth, FaultKind::Eio);
+        let sound = archive.verify(&mut |_, _| true).is_ok_and(|report| report.is_sound());
+        folder.clear_faults();
+        whole += u32::from(sound);
+        named += u32::from(!sound);
+        if whole > 5 {
+            assert!(named > 0, "what nothing else can tell is named");
+            return;
+        }
+    }
+    panic!("{whole} of {} failures are made good", whole + named);
+}
+
+/// What has no number on its disk cannot be told from what stands in its place.
+#[test]
+fn files_without_an_inode_are_read_however_equal_they_look() {
+    let (_, mut archive) = new_archive(&small());
+    let options = AddOptions {
+        time_s: 2_000_000,
+        index_bytes: 1 << 20,
+        skip_unchanged: true,
+        ..AddOptions::default()
+    };
+    for (inode, taken_over) in [(0, false), (0, false), (7, false), (7, true), (8, false)] {
+        let mut file = entry(b"file", Kind::File);
+        file.stamp.inode = inode;
+        let mut adder = archive.add(options.clone()).unwrap();
+        assert_eq!(adder.unchanged_file(&file, 6, false).unwrap(), taken_over, "inode {inode}");
+        if !taken_over {
+            adder.file(file, false, &mut b"before".as_slice()).unwrap().unwrap();
+        }
+        adder.commit().unwrap();
+    }
 }

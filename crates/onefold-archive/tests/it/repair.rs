@@ -159,6 +159,35 @@ fn lost_settings_and_logs(encrypted: bool) {
 }
 
 #[test]
+fn a_repair_tells_each_of_its_steps_and_is_durable_when_it_has_ended() {
+    let (pristine, trees) = history();
+    let before = infos(&open(&pristine));
+    let tell = |damage: &dyn Fn(&SimFolder), expected: &[&str]| {
+        let folder = copy(&pristine);
+        damage(&folder);
+        // Durable, so that a power cut takes nothing but what the repair does.
+        let folder = copy(&folder);
+        let report = check(&folder, true).unwrap();
+        let said = report.steps.join("\n");
+        for expected in expected {
+            assert!(said.contains(expected), "{expected}: {said}");
+        }
+        let after = folder.after_crash(1, CrashMode::KeepNothing);
+        is_whole(&after, &trees, &before, &said);
+    };
+    let copied = "log.0 is missing or damaged: it is written from the other copy";
+    tell(&|folder| folder.remove("log.0").unwrap(), &[copied]);
+    let third = "record 2 of the log is copied to where it is missing";
+    tell(&|folder| folder.flip_bit("log.1", 2 * 512 + 40, 1).unwrap(), &[third]);
+    let both = |folder: &SimFolder| {
+        for name in ["log.0", "log.1"] {
+            folder.flip_bit(name, 2 * 512 + 40, 1).unwrap();
+        }
+    };
+    tell(&both, &["the log is damaged: record 2", "the new log tells of version 2"]);
+}
+
+#[test]
 fn a_repair_that_loses_power_at_any_operation_is_repeated() {
     let (pristine, trees) = history();
     let before = infos(&open(&pristine));

@@ -115,7 +115,7 @@ fn only_its_secret_opens_an_archive_and_another_can_take_its_place() {
     }
     // The power goes at every operation of the change: one of the two opens it, and the next work
     // brings both copies of the settings to the same.
-    let mut cut = 0;
+    let (mut cut, mut opened_by_both) = (0, 0);
     loop {
         cut += 1;
         let disk = folder.after_crash(1, CrashMode::KeepEverything);
@@ -126,6 +126,7 @@ fn only_its_secret_opens_an_archive_and_another_can_take_its_place() {
         let after = disk.after_crash(cut, CrashMode::Random);
         let by = [&old, &new].map(|secret| open_by(&after, Some(secret)));
         assert!(by.iter().any(Result::is_ok), "cut at {cut}");
+        opened_by_both += u32::from(by.iter().all(Result::is_ok));
         if changed.is_ok() {
             assert!(by[0].is_err(), "the old one opens it no more");
         }
@@ -140,6 +141,8 @@ fn only_its_secret_opens_an_archive_and_another_can_take_its_place() {
         }
     }
     assert!(cut > 4, "the change has only {cut} operations");
+    // Between the two copies of the settings, of which each is opened by its own secret.
+    assert!(opened_by_both > 0, "the old secret opens what the new one opens already");
     let (_, mut plain) = crate::support::new_archive(&small());
     assert!(matches!(plain.change_secret(&key(&new)), Err(ArchiveError::Setting(_))));
 }
