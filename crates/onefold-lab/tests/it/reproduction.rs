@@ -67,9 +67,19 @@ fn the_page_and_its_charts_are_fresh() {
     }
 }
 
-/// Two experiments that take as long as most others together. They spread their runs over threads
-/// as `fidr/scaling` and `park-shin/fig-3` do; `ONEFOLD_EXPERIMENTS=all` repeats them too.
-const LONG: [&str; 2] = ["beyond/lifetime", "beyond/software-today"];
+/// Experiments that take most of the time of all, or whose runs are those of another one. They
+/// spread them over threads as the others do, by `Settings::sweep`, and are repeated by
+/// `ONEFOLD_EXPERIMENTS=all` alone.
+const LONG: [&str; 8] = [
+    "beyond/cache-frontier",
+    "beyond/gleaner",
+    "beyond/lifetime",
+    "beyond/software-today",
+    "beyond/table-index",
+    "park-shin/fig-4",
+    "park-shin/fig-5",
+    "ses-dedup/fig-5",
+];
 
 #[test]
 fn one_thread_gives_what_many_give() {
