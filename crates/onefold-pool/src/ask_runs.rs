@@ -75,7 +75,7 @@ impl Inner {
         let mut wanted: Vec<(usize, Perhaps)> = Vec::new();
         let mut perhaps = Vec::new();
         for (number, (&hash, found)) in scratch.hashes.iter().zip(&*found).enumerate() {
-            if found.iter().next().is_some() {
+            if !found.is_empty() {
                 continue;
             }
             perhaps.clear();
@@ -115,7 +115,7 @@ impl Inner {
         found: &mut [Candidates],
         wait: Wait,
     ) -> bool {
-        if found[number].iter().next().is_some() {
+        if !found[number].is_empty() {
             return true;
         }
         let (key, mut pairs) = (key_of(scratch.hashes[number]), Vec::new());

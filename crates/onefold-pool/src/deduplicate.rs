@@ -361,7 +361,7 @@ impl Inner {
     /// Have the index make room for filters of so many bytes, as far as it goes. Returns how many
     /// they may be.
     fn make_room_for_filters(&self, now: &mut u64, wanted_bytes: u64) -> u64 {
-        let all = self.budgets.index_bytes - self.directories.budget_bytes() as u64;
+        let all = self.index_memory() - self.directories.budget_bytes() as u64;
         let most = all / FILTER_SHARE_MAX;
         let mut given = (*now).max(all / FILTER_SHARE_MIN);
         while given < wanted_bytes.min(most) {
@@ -369,10 +369,40 @@ impl Inner {
         }
         let given = given.min(most);
         if given > *now {
-            self.index.shrink(all - given);
+            self.index.set_budget(all - given);
             *now = given;
         }
         given
+    }
+
+    /// The index and its filters have this much memory from now on, in bytes. Returns what is left
+    /// for the index: filters have no more than they had, nor than their share.
+    pub fn cut_filters(&self, state: &mut Deduplication, bytes: u64) -> u64 {
+        state.filter_bytes = state.filter_bytes.min(bytes / FILTER_SHARE_MAX);
+        self.begin_filters_anew(state);
+        bytes - state.filter_bytes
+    }
+
+    /// The index knows all: it gets the memory of filters back. True if it has let something go
+    /// meanwhile, which now has room.
+    pub fn drop_filters(&self) -> bool {
+        let mut state = sync::lock(&self.deduplication);
+        if state.filter_bytes == 0 {
+            return false;
+        }
+        state.filter_bytes = 0;
+        self.begin_filters_anew(&mut state);
+        let bytes = self.index_memory() - self.directories.budget_bytes() as u64;
+        self.index.set_budget(bytes)
+    }
+
+    /// Filters have another limit: those that are to be asked are chosen again.
+    fn begin_filters_anew(&self, state: &mut Deduplication) {
+        if matches!(state.work, Some(Work::Filters(_))) {
+            state.work = None;
+        }
+        state.asked.clear();
+        self.ask_runs.replace(self.ask_runs.lookup().within(state.filter_bytes));
     }
 
     /// Right after the index was filled, and has no room for all: writers are to find the rest in
@@ -582,13 +612,13 @@ impl Inner {
 
     fn sorted_max(&self) -> u64 {
         let (of_index, of_maps) = SORTED_SHARES;
-        let bytes = (self.budgets.index_bytes / of_index).max(self.budgets.map_bytes / of_maps);
+        let bytes = (self.index_memory() / of_index).max(self.budgets.map_bytes / of_maps);
         (bytes / size_of::<Pair>() as u64).min(SORTED_MAX)
     }
 
     /// Pairs of a segment, and blocks of a run that are read at once.
     fn merge_limits(&self) -> (u64, usize) {
-        let blocks = self.budgets.index_bytes / READ_SHARE / 16 / 4096;
+        let blocks = self.index_memory() / READ_SHARE / 16 / 4096;
         (SEGMENT_PAIRS, blocks.clamp(1, BLOCKS_AT_ONCE_MAX) as usize)
     }
 

@@ -45,6 +45,7 @@ pub(crate) struct Inner {
     pub settings: PoolSettings,
     pub identity: PoolIdentity,
     pub features: Features,
+    /// What it was opened with; the memory of the index and of the read cache may change.
     pub budgets: Budgets,
     pub read_only: bool,
     /// Where volumes read and write: with a cache before it, if there is one.
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     /// The same without the cache, for what is read once: recovery, checks, directories.
     pub plain: Arc<dyn ContainerStore>,
     pub map: Map,
+    /// Memory of the index, its filters and directories now, in bytes.
+    pub index_memory: AtomicU64,
     pub index: FingerprintIndex,
     pub index_filling: IndexFilling,
     pub directories: Directories,

@@ -8,11 +8,12 @@
 //! ([`Pool::fill_index_beside`]): what is written meanwhile may be stored although it was there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use onefold_block::ContainerId;
 
 use crate::container::directories;
+use crate::container::open::OpenContainer;
 use crate::engine::Inner;
 use crate::index::{Place, is_hook};
 use crate::pool::Pool;
@@ -25,7 +26,7 @@ const CONTAINERS_PER_LOOK: usize = 64;
 #[derive(Default)]
 pub(crate) struct IndexFilling {
     /// Containers below this number are still to be read; `None` before the pool is recovered.
-    below: Mutex<Option<ContainerId>>,
+    pub below: Mutex<Option<ContainerId>>,
     /// How many of them there are, about.
     left: AtomicU64,
     /// Hooks were read from the runs.
@@ -63,6 +64,24 @@ impl Inner {
         let below = ContainerId::new(newest.get().saturating_add(1));
         *filling.below.lock().unwrap_or_else(PoisonError::into_inner) = Some(below);
         filling.left.store(containers as u64, Ordering::Relaxed);
+    }
+
+    /// The index has more memory than before: read all again. `below` is what
+    /// [`IndexFilling::below`] guards. What is in memory alone, or was written since, is told here.
+    pub fn fill_index_again(&self, below: &mut Option<ContainerId>) {
+        let filling = &self.index_filling;
+        let containers = self.engine().table.len();
+        *below = Some(ContainerId::new(self.newest().get().saturating_add(1)));
+        filling.left.store(containers as u64, Ordering::Relaxed);
+        filling.hooks_read.store(false, Ordering::Relaxed);
+        filling.done.store(false, Ordering::Release);
+        let live: Vec<Arc<OpenContainer>> = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            live.values().cloned().collect()
+        };
+        for container in live {
+            self.tell_index(container.id(), container.hashes().into_iter());
+        }
     }
 
     /// Whether the index has the fingerprints of all that is stored.
@@ -116,6 +135,12 @@ impl Inner {
                 }
             }
         }
+        if filling.done.load(Ordering::Acquire) {
+            self.index.forget_former();
+            if !self.index.is_full() && self.drop_filters() {
+                self.fill_index_again(&mut below);
+            }
+        }
         let done = filling.done.load(Ordering::Acquire);
         drop(below);
         if done && self.index.is_full() {
@@ -149,19 +174,27 @@ impl Inner {
         })
     }
 
+    /// Tell the index of a container's chunks, in order.
+    fn tell_index(&self, id: ContainerId, hashes: impl Iterator<Item = u64>) {
+        // What is older pushes out nothing that is newer.
+        let all = !self.index.is_full();
+        let places: Vec<(u64, Place)> = (0..)
+            .zip(hashes)
+            .filter(|&(_, hash)| all || is_hook(hash))
+            .filter_map(|(ordinal, hash)| Some((hash, Place::new(id, ordinal)?)))
+            .collect();
+        self.index.insert_many(&places);
+    }
+
     /// Tell the index of what is in a container. Returns the bytes read, about.
     fn learn(&self, id: ContainerId, len: u64) -> u64 {
+        if self.live(id).is_some() {
+            // The index was told when the filling began, or by who filled it since.
+            return 0;
+        }
         match directories::load(&*self.plain, id, len) {
             Ok(entries) => {
-                // What is older pushes out nothing that is newer.
-                let all = !self.index.is_full();
-                let places: Vec<(u64, Place)> = (0..)
-                    .zip(&entries)
-                    .map(|(ordinal, entry)| (entry.fingerprint.prefix64(), ordinal))
-                    .filter(|&(hash, _)| all || is_hook(hash))
-                    .filter_map(|(hash, ordinal)| Some((hash, Place::new(id, ordinal)?)))
-                    .collect();
-                self.index.insert_many(&places);
+                self.tell_index(id, entries.iter().map(|entry| entry.fingerprint.prefix64()));
                 crate::format::container::directory_bytes(entries.len()) as u64
             }
             // It may have gone meanwhile.

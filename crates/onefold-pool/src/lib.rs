@@ -30,6 +30,7 @@ mod handover;
 mod held;
 mod index;
 mod index_filling;
+mod index_memory;
 #[cfg(test)]
 mod interleavings;
 mod journal;

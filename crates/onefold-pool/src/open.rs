@@ -15,7 +15,7 @@ use onefold_block::{
 use onefold_content::Fingerprinter;
 
 use crate::ask_runs::AskRuns;
-use crate::container::directories::Directories;
+use crate::container::directories::{self, Directories};
 use crate::container::table::ContainerTable;
 use crate::counters::Counters;
 use crate::engine::{Engine, Files, Flusher, Inner, VolumeState};
@@ -58,12 +58,6 @@ pub const FINGERPRINT_FOLDER: &str = "fingerprints";
 pub const REPAIR_FILE: &str = "repair";
 
 const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
-
-/// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
-/// into the default; the system's page cache has the others at hand.
-const DIRECTORY_SHARE: u64 = 8;
-/// Memory for directories, at least: that of the fullest container.
-const DIRECTORY_BYTES_MIN: u64 = 256 << 10;
 
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -371,15 +365,11 @@ pub(crate) fn assemble(
     guard: Option<FolderLock>,
 ) -> Inner {
     let (settings, identity, budgets) = (superblock.settings, superblock.identity, options.budgets);
-    let directory_bytes = (budgets.index_bytes / DIRECTORY_SHARE).max(DIRECTORY_BYTES_MIN);
+    let directory_bytes = directories::bytes_of_index_memory(budgets.index_bytes);
     let volumes: BTreeMap<u32, Arc<VolumeState>> =
         superblock.volumes.iter().map(|record| (record.number, volume_state(record))).collect();
-    let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
-    let witness = Witness::new(newest, superblock.len_bytes() as u64);
-    let (journal, empty) = (Arc::clone(&files.journal), journal::Replay::default());
-    let journal = Journal::resume(journal, superblock.sequence, &empty, witness);
     let flusher = Flusher {
-        journal,
+        journal: new_journal(superblock, &files),
         table: maps.table_pages,
         slots: maps.slots,
         sequence: superblock.sequence,
@@ -395,6 +385,7 @@ pub(crate) fn assemble(
         store,
         plain,
         map: maps.map,
+        index_memory: AtomicU64::new(budgets.index_bytes),
         index: FingerprintIndex::new(budgets.index_bytes - directory_bytes),
         index_filling: IndexFilling::default(),
         directories: Directories::new(directory_bytes as usize),
@@ -432,6 +423,14 @@ pub(crate) fn assemble(
         taken_up: TakenUp::default(),
         guard,
     }
+}
+
+/// The journal of the epoch that this checkpoint begins.
+fn new_journal(superblock: &Superblock, files: &Files) -> Journal {
+    let newest = Arc::clone(&files.supers[superblock.sequence as usize % 2]);
+    let witness = Witness::new(newest, superblock.len_bytes() as u64);
+    let (journal, empty) = (Arc::clone(&files.journal), journal::Replay::default());
+    Journal::resume(journal, superblock.sequence, &empty, witness)
 }
 
 /// Nothing has happened since this checkpoint.

@@ -139,7 +139,7 @@ impl Inner {
         found: &Candidates,
         scratch: &Scratch,
     ) -> Option<Candidates> {
-        if !scratch.learnt || found.iter().next().is_some() {
+        if !scratch.learnt || !found.is_empty() {
             return None;
         }
         let mut again = Vec::with_capacity(1);

@@ -256,7 +256,7 @@ impl Pool {
                 + inner.directories.bytes() as u64
                 + inner.ask_runs.lookup().bytes(),
             directory_memory_bytes: inner.directories.bytes() as u64,
-            index_memory_max_bytes: inner.budgets.index_bytes,
+            index_memory_max_bytes: inner.index_memory(),
             map_memory_bytes: map.bytes,
             map_memory_max_bytes: inner.budgets.map_bytes,
             map_pages: map.pages,

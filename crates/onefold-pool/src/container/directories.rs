@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::{ContainerId, ContainerStore};
@@ -27,6 +28,17 @@ use crate::pba::Location;
 const NEW_SHARE: usize = 8;
 /// What follows a container is read once so many eighths of it have been passed.
 const NEXT_EIGHTHS: usize = 6;
+
+/// Share of the index memory that is for directories: an eighth. Those of some 600 containers fit
+/// into the default; the system's page cache has the others at hand.
+const INDEX_SHARE: u64 = 8;
+/// Memory for directories, at least: that of the fullest container.
+const BYTES_MIN: u64 = 256 << 10;
+
+/// The part of the index memory that is for directories, in bytes.
+pub fn bytes_of_index_memory(bytes: u64) -> u64 {
+    (bytes / INDEX_SHARE).max(BYTES_MIN)
+}
 
 /// What a directory says of a chunk, without its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +83,8 @@ impl Known {
 
 /// Directories by container.
 pub struct Directories {
-    budget_bytes: usize,
+    /// Changes with the state locked.
+    budget_bytes: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -106,8 +119,15 @@ pub struct Looked {
 
 impl Directories {
     /// Memory that it may use, in bytes.
-    pub const fn budget_bytes(&self) -> usize {
-        self.budget_bytes
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Use so much from now on: directories go until they fit.
+    pub fn set_budget(&self, budget_bytes: usize) {
+        let mut state = self.state();
+        self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
+        state.make_room(0, budget_bytes);
     }
 
     /// A cache of at most `budget_bytes`.
@@ -121,7 +141,7 @@ impl Directories {
             new_bytes: 0,
             misses: Misses::default(),
         };
-        Self { budget_bytes, state: Mutex::new(state) }
+        Self { budget_bytes: AtomicUsize::new(budget_bytes), state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -156,7 +176,7 @@ impl Directories {
 
     /// Whether a directory of so many chunks can be kept.
     pub fn has_room_for(&self, chunks: usize) -> bool {
-        chunks * size_of::<Known>() <= self.budget_bytes
+        chunks * size_of::<Known>() <= self.budget_bytes()
     }
 
     /// One entry of a sealed container, which is hoped to be `wanted`'s; `None` if it has no such
@@ -193,7 +213,8 @@ impl Directories {
     /// not removed meanwhile.
     pub fn insert(&self, id: ContainerId, entries: Arc<[Known]>, worth: Worth) {
         let mut state = self.state();
-        if state.make_room(bytes_of(&entries), self.budget_bytes) && !state.cached.contains_key(&id)
+        if state.make_room(bytes_of(&entries), self.budget_bytes())
+            && !state.cached.contains_key(&id)
         {
             state.bytes += bytes_of(&entries);
             let leads_on = worth == Worth::Followed;
@@ -207,14 +228,14 @@ impl Directories {
     pub fn insert_new(&self, id: ContainerId, entries: Arc<[Known]>) {
         let mut state = self.state();
         let bytes = bytes_of(&entries);
-        if state.cached.contains_key(&id) || !state.make_room(bytes, self.budget_bytes) {
+        if state.cached.contains_key(&id) || !state.make_room(bytes, self.budget_bytes()) {
             return;
         }
         state.bytes += bytes;
         state.new_bytes += bytes;
         state.cached.insert(id, Cached { entries, referenced: false, leads_on: false });
         state.new.push_back(id);
-        while state.new_bytes > (self.budget_bytes / NEW_SHARE).max(bytes) {
+        while state.new_bytes > (self.budget_bytes() / NEW_SHARE).max(bytes) {
             state.settle_oldest_new();
         }
     }

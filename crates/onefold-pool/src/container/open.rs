@@ -193,6 +193,11 @@ impl OpenContainer {
         here.then(|| Known::all(&content.directory))
     }
 
+    /// 64 bits of the fingerprints of its records so far, until its memory was released.
+    pub fn hashes(&self) -> Vec<u64> {
+        self.content().directory.iter().map(|entry| entry.fingerprint.prefix64()).collect()
+    }
+
     /// The store has everything: reads go there from now on. Gives the buffer up for the next one.
     pub fn release_memory(&self) -> Buffer {
         let sealed = self.progress().sealed;

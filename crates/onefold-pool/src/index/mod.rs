@@ -16,19 +16,19 @@
 
 mod arena;
 mod entry;
+mod resize;
 mod shard;
+mod table;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use self::arena::{Arena, BLOCK_BUCKETS, BLOCK_BYTES, SLAB_BYTES};
 pub use self::entry::Place;
 use self::entry::{AGE_AHEAD, AGE_NEW, is_hook_tag, tag_of_hash};
 pub use self::shard::Candidates;
-use self::shard::{Inserted, Layout, Shard};
+use self::shard::{Inserted, Layout};
+use self::table::{Table, buckets_per_shard, shards_for};
 
-/// A shard's largest table: 2^12 buckets leave 11 tag bits to tell eight entries apart.
-const SHARD_BYTES_MAX: u64 = 256 << 10;
 /// Hashes whose first slots are asked for at once.
 const AHEAD: usize = 64;
 
@@ -43,8 +43,10 @@ pub struct FingerprintIndex {
     /// Held by the one thread that inserts.
     growth: Mutex<Growth>,
     let_go: AtomicU64,
+    /// Entries were let go since the budget last grew.
+    full: AtomicBool,
     /// Of these, hooks.
-    hooks_let_go: AtomicU64,
+    full_of_hooks: AtomicBool,
 }
 
 /// What is there to grow with.
@@ -55,8 +57,10 @@ struct Growth {
 }
 
 struct Tables {
-    shards: Box<[Shard]>,
-    arena: Arena,
+    now: Table,
+    /// What there was before the budget grew to more than these shards serve well. It is asked
+    /// until its entries are in the other one.
+    former: Option<Table>,
 }
 
 /// What the index holds.
@@ -75,68 +79,59 @@ pub struct IndexStats {
 impl FingerprintIndex {
     /// An empty index that will never use more than `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
-        let shards = (budget_bytes / SHARD_BYTES_MAX).clamp(16, 1 << 16).next_power_of_two();
+        let shards = shards_for(budget_bytes);
         let growth = Growth {
             layout: Layout::default(),
             buckets_per_shard: buckets_per_shard(budget_bytes, shards),
             budget_bytes,
         };
-        let tables = Tables {
-            shards: (0..shards).map(|_| Shard::default()).collect(),
-            arena: Arena::default(),
-        };
         Self {
-            tables: RwLock::new(tables),
+            tables: RwLock::new(Tables { now: Table::new(shards), former: None }),
             growth: Mutex::new(growth),
             let_go: AtomicU64::new(0),
-            hooks_let_go: AtomicU64::new(0),
+            full: AtomicBool::new(false),
+            full_of_hooks: AtomicBool::new(false),
         }
-    }
-
-    /// Never use more than `budget_bytes` from now on: what does not fit is let go. Searches wait
-    /// for one shard at a time.
-    pub fn shrink(&self, budget_bytes: u64) {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        if budget_bytes >= growth.budget_bytes {
-            return;
-        }
-        let shards = self.tables().shards.len();
-        let most = buckets_per_shard(budget_bytes, shards as u64);
-        (growth.buckets_per_shard, growth.budget_bytes) = (most, budget_bytes);
-        let with = |step: &mut dyn FnMut(&mut Shard, &mut Arena)| {
-            for number in 0..shards {
-                let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-                let Tables { shards, arena } = &mut *tables;
-                step(&mut shards[number], arena);
-            }
-        };
-        with(&mut |shard, arena| {
-            // Without memory to do it in, that shard stays as it is.
-            let gone = shard.shrink(arena, most, &mut growth.layout).unwrap_or_default();
-            self.let_go.fetch_add(gone.0, Ordering::Relaxed);
-            self.hooks_let_go.fetch_add(gone.1, Ordering::Relaxed);
-        });
-        growth.layout = Layout::default();
-        let arena = || self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let end = arena().arena.begin_cut();
-        with(&mut |shard, arena| shard.move_below(arena, end));
-        arena().arena.cut(end);
     }
 
     fn tables(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tables_mut(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn growth(&self) -> MutexGuard<'_, Growth> {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many entries went, and among them so many hooks.
+    fn note_let_go(&self, entries: u64, hooks: u64) {
+        if entries > 0 {
+            self.let_go.fetch_add(entries, Ordering::Relaxed);
+            self.full.store(true, Ordering::Relaxed);
+        }
+        if hooks > 0 {
+            self.full_of_hooks.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Places at which the chunks with these hashes might be, one answer per hash after what is in
     /// `found`, and a note that they were asked for.
     pub fn lookup_many(&self, hashes: &[u64], found: &mut Vec<Candidates>) {
         let tables = self.tables();
+        let from = found.len();
         for hashes in hashes.chunks(AHEAD) {
-            tables.ask_for(hashes.iter().copied());
-            found.extend(hashes.iter().map(|&hash| {
-                let (_, shard) = tables.shard(hash);
-                shard.lookup(&tables.arena, tag_of_hash(hash))
-            }));
+            tables.now.ask_for(hashes.iter().copied());
+            found.extend(hashes.iter().map(|&hash| tables.now.lookup(hash)));
+        }
+        if let Some(former) = &tables.former {
+            for (&hash, found) in hashes.iter().zip(&mut found[from..]) {
+                if found.is_empty() {
+                    *found = former.lookup(hash);
+                }
+            }
         }
     }
 
@@ -151,20 +146,24 @@ impl FingerprintIndex {
     }
 
     fn insert_aged(&self, entries: &[(u64, Place)], age: u64) {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.growth();
         let mut done = 0;
         while done < entries.len() {
             let (now, full) = self.insert_until_full(&entries[done..], age);
             done += now;
             if let Some(number) = full {
-                let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-                let Tables { shards, arena } = &mut *tables;
+                let mut tables = self.tables_mut();
+                // Nothing goes for want of the memory that is lent to the former table.
+                if tables.now.is_grown_next(number, growth.buckets_per_shard) {
+                    tables.end_former(&mut growth);
+                }
+                let Table { shards, arena } = &mut tables.now;
                 let shard = &mut shards[number];
                 let most = growth.buckets_per_shard;
                 let let_go = shard.grow(arena, most, number, &mut growth.layout);
                 // Without memory this one is not noted: its chunk may be stored again.
                 done += usize::from(let_go.is_none());
-                self.let_go.fetch_add(let_go.unwrap_or(1), Ordering::Relaxed);
+                self.note_let_go(let_go.unwrap_or(1), 0);
             }
         }
     }
@@ -172,21 +171,16 @@ impl FingerprintIndex {
     /// Insert up to the first entry whose shard must grow. Returns how many were inserted, and
     /// which shard that is.
     fn insert_until_full(&self, entries: &[(u64, Place)], age: u64) -> (usize, Option<usize>) {
-        let tables = self.tables();
+        let table = &self.tables().now;
         for (number, &(hash, place)) in entries.iter().enumerate() {
             if number % AHEAD == 0 {
-                tables.ask_for(entries[number..].iter().take(AHEAD).map(|&(hash, _)| hash));
+                table.ask_for(entries[number..].iter().take(AHEAD).map(|&(hash, _)| hash));
             }
-            let (at, shard) = tables.shard(hash);
-            match shard.insert(&tables.arena, tag_of_hash(hash), place, age) {
+            let (at, shard) = table.shard(hash);
+            match shard.insert(&table.arena, tag_of_hash(hash), place, age) {
                 Inserted::Yes => {}
-                Inserted::InsteadOfAnother => {
-                    self.let_go.fetch_add(1, Ordering::Relaxed);
-                }
-                Inserted::InsteadOfHook => {
-                    self.let_go.fetch_add(1, Ordering::Relaxed);
-                    self.hooks_let_go.fetch_add(1, Ordering::Relaxed);
-                }
+                Inserted::InsteadOfAnother => self.note_let_go(1, 0),
+                Inserted::InsteadOfHook => self.note_let_go(1, 1),
                 Inserted::MustGrow => return (number, Some(at)),
             }
         }
@@ -196,61 +190,35 @@ impl FingerprintIndex {
     /// Forget a place that turned out to hold nothing.
     pub fn remove(&self, hash: u64, place: Place) {
         let tables = self.tables();
-        tables.shard(hash).1.remove(&tables.arena, tag_of_hash(hash), place);
+        for table in std::iter::once(&tables.now).chain(&tables.former) {
+            table.shard(hash).1.remove(&table.arena, tag_of_hash(hash), place);
+        }
     }
 
     /// Whether another entry might push one out.
     pub fn is_full(&self) -> bool {
-        self.let_go.load(Ordering::Relaxed) > 0
+        self.full.load(Ordering::Relaxed)
     }
 
     /// Whether another hook might push one out.
     pub fn is_full_of_hooks(&self) -> bool {
-        self.hooks_let_go.load(Ordering::Relaxed) > 0
+        self.full_of_hooks.load(Ordering::Relaxed)
     }
 
-    /// What it holds now.
+    /// What it holds now, without what is to be had from a former table alone.
     pub fn stats(&self) -> IndexStats {
         // In the order in which an insertion takes them.
-        let (growth, budget_bytes) = {
-            let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-            (growth.layout.bytes(), growth.budget_bytes)
-        };
+        let growth = self.growth();
+        let (beside, budget_bytes) = (growth.layout.bytes(), growth.budget_bytes);
+        drop(growth);
         let tables = self.tables();
-        let beside: usize = tables.shards.iter().map(Shard::bytes).sum();
-        let bytes = tables.arena.bytes() + size_of_val(&*tables.shards) + beside + growth;
+        let former = tables.former.as_ref().map_or(0, Table::bytes);
         IndexStats {
-            entries: tables.shards.iter().map(|shard| shard.len() as u64).sum(),
+            entries: tables.now.len() as u64,
             let_go: self.let_go.load(Ordering::Relaxed),
-            bytes: bytes as u64,
+            bytes: (tables.now.bytes() + former + beside) as u64,
             budget_bytes,
         }
-    }
-}
-
-/// Buckets that each of so many shards may have.
-fn buckets_per_shard(budget_bytes: u64, shards: u64) -> usize {
-    // A block, with its number (room for twice as many) and its part of the arena's own.
-    let block_bytes = (BLOCK_BYTES + 16) as u64;
-    let beside = shards * size_of::<Shard>() as u64
-        + Layout::bytes_max(budget_bytes / shards)
-        + SLAB_BYTES as u64;
-    let blocks = budget_bytes.saturating_sub(beside) / block_bytes / shards;
-    blocks.max(1) as usize * BLOCK_BUCKETS
-}
-
-impl Tables {
-    /// The shard of a hash, and its number.
-    fn shard(&self, hash: u64) -> (usize, &Shard) {
-        let number = hash as usize & (self.shards.len() - 1);
-        (number, &self.shards[number])
-    }
-
-    /// Bring the buckets of these hashes into the cache: reads that do not depend on each other, so
-    /// that the processor makes many of them at the same time.
-    fn ask_for(&self, hashes: impl Iterator<Item = u64>) {
-        let first = |hash| self.shard(hash).1.ask_for(&self.arena, tag_of_hash(hash));
-        std::hint::black_box(hashes.fold(0, |all, hash| all ^ first(hash)));
     }
 }
 
@@ -362,7 +330,7 @@ mod tests {
             for &n in &used {
                 lookup(&index, mix(n));
             }
-            index.shrink(after);
+            index.set_budget(after);
             let stats = index.stats();
             assert!(stats.bytes <= after, "{} bytes of {after}", stats.bytes);
             assert_eq!((stats.entries + stats.let_go, stats.budget_bytes), (count, after));
@@ -376,6 +344,85 @@ mod tests {
             let newest = (4 * count - after / 40..4 * count).filter(|&n| held(n)).count() as u64;
             assert!(newest > after / 45, "{newest} of the newest");
             assert!(index.stats().bytes <= after, "{} of {after}", index.stats().bytes);
+        }
+    }
+
+    #[test]
+    fn it_keeps_to_any_budget_one_after_another_and_hooks_stay() {
+        let index = FingerprintIndex::new(64 << 20);
+        let count = 700_000;
+        insert(&index, 0..count);
+        let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
+        let hooks = || (0..count).filter(|&n| is_hook(mix(n)));
+        // To the least, where as many shards as before would have next to nothing each.
+        for after in [16 << 20, 9 << 20, 8 << 20, 1 << 20, 768 << 10] {
+            assert!(!index.set_budget(after));
+            let stats = index.stats();
+            assert!(stats.bytes <= after, "{} bytes of {after}", stats.bytes);
+            assert_eq!((stats.entries + stats.let_go, stats.budget_bytes), (count, after));
+            let expected = (after / 13).min(count);
+            assert!(stats.entries >= expected, "{} of {after}", stats.entries);
+            assert!(hooks().all(held), "hooks are held");
+            assert_eq!(index.is_full(), stats.let_go > 0);
+        }
+        let small = index.stats().entries;
+        let shards = index.tables().now.shards.len();
+        assert_eq!(shards, 16, "fewer shards");
+        assert!(index.set_budget(64 << 20), "what was let go is to be inserted again");
+        // Until it is there, what was known is known, and nothing goes.
+        assert!(!index.is_full() && index.tables().former.is_some());
+        let before: Vec<u64> = (0..count).filter(|&n| held(n)).collect();
+        assert_eq!(before.len() as u64, small);
+        for from in (0..count).step_by(1000) {
+            insert(&index, from..from + 1000);
+            assert!(index.stats().bytes <= 64 << 20);
+            assert!(before.iter().step_by(97).all(|&n| held(n)));
+        }
+        assert!((0..count).all(held) && !index.is_full());
+        index.forget_former();
+        assert!((0..count).all(held) && index.tables().former.is_none());
+        assert_eq!(index.stats().entries, count);
+        // What fits into the same shards grows with them.
+        assert!(!index.set_budget(128 << 20));
+        assert!((0..count).all(held) && index.tables().former.is_none());
+    }
+
+    #[test]
+    fn the_former_table_goes_before_anything_is_let_go_for_it() {
+        let index = FingerprintIndex::new(1 << 20);
+        insert(&index, 0..200_000);
+        assert!(index.is_full() && index.set_budget(17 << 20));
+        assert!(index.tables().former.is_some());
+        let mut inserted = 0;
+        while index.tables().former.is_some() {
+            assert!(inserted < 2_000_000, "it never goes");
+            insert(&index, inserted..inserted + 10_000);
+            inserted += 10_000;
+            let stats = index.stats();
+            assert_eq!((stats.entries, index.is_full()), (inserted, false));
+            assert!(stats.bytes <= 17 << 20, "{} bytes", stats.bytes);
+        }
+        // Its memory is the other one's.
+        insert(&index, inserted..inserted + 20_000);
+        assert_eq!((index.stats().entries, index.is_full()), (inserted + 20_000, false));
+    }
+
+    #[test]
+    fn with_less_memory_before_all_is_inserted_again_the_fuller_table_stays() {
+        for inserted in [1000, 300_000] {
+            let index = FingerprintIndex::new(1 << 20);
+            insert(&index, 0..200_000);
+            let small = index.stats().entries;
+            assert!(index.set_budget(17 << 20));
+            insert(&index, 0..inserted);
+            assert!(index.tables().former.is_some());
+            assert!(!index.set_budget(16 << 20) && index.is_full());
+            assert!(index.tables().former.is_none());
+            assert_eq!(index.stats().entries, small.max(inserted));
+            // It is full, and so there is something to insert again once there is more memory.
+            assert!(index.set_budget(17 << 20) && !index.is_full());
+            insert(&index, 0..1_000_000);
+            assert_eq!((index.stats().entries, index.is_full()), (1_000_000, false));
         }
     }
 

@@ -48,6 +48,11 @@ impl Candidates {
         self.places.into_iter().take(self.len)
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub const fn len(&self) -> usize {
@@ -210,11 +215,7 @@ impl Shard {
     ) -> Option<u64> {
         let mut buckets = self.buckets;
         loop {
-            let wanted = match buckets {
-                0 => BUCKETS_MIN + spread % BUCKETS_SPREAD,
-                few @ 1..BLOCK_BUCKETS => 2 * few,
-                many => (many + many / 4).next_multiple_of(BLOCK_BUCKETS),
-            };
+            let wanted = next_buckets(buckets, spread);
             buckets = wanted.min(buckets_max);
             let grown = buckets < wanted;
             if !layout.clear(buckets) || !self.take_blocks(arena, buckets) {
@@ -230,9 +231,19 @@ impl Shard {
         }
     }
 
-    /// At most so many buckets, and never more again. Hooks stay, as far as they fill half of the
-    /// slots, and of the others those that were of use last. Returns how many entries and how many
-    /// hooks were let go; or `None`, with nothing changed, if there is no memory.
+    /// There is more memory than it was told of.
+    pub const fn may_grow(&mut self) {
+        self.grown = false;
+    }
+
+    /// Whether the next growth may be to `buckets_max`.
+    pub const fn is_grown_next(&self, buckets_max: usize) -> bool {
+        next_buckets(self.buckets, 0) >= buckets_max
+    }
+
+    /// At most so many buckets, and no more until it may grow. Hooks stay, as far as they fill half
+    /// of the slots, and of the others those that were of use last. Returns how many entries and
+    /// how many hooks were let go; or `None`, with nothing changed, if there is no memory.
     pub fn shrink(
         &mut self,
         arena: &mut Arena,
@@ -243,18 +254,43 @@ impl Shard {
             return Some((0, 0));
         }
         let mut entries = Vec::new();
-        if !layout.clear(buckets_max) || !memory::reserve(&mut entries, self.len()) {
+        if !memory::reserve(&mut entries, self.len()) {
             return None;
         }
+        self.add_entries(arena, &mut entries);
+        let gone = self.take_in(arena, buckets_max, &mut entries, layout)?;
+        for block in self.blocks.drain(buckets_max.div_ceil(BLOCK_BUCKETS)..) {
+            arena.give(block);
+        }
+        self.blocks.shrink_to_fit();
+        Some(gone)
+    }
+
+    /// Add what is held to `entries`.
+    pub fn add_entries(&self, arena: &Arena, entries: &mut Vec<u64>) {
         let all = (0..self.buckets).flat_map(|at| self.bucket(arena, at).slots());
         entries.extend(all.filter(|&entry| entry != FREE));
+    }
+
+    /// Hold of these entries, in place of what there was, those with room in so many buckets, as
+    /// [`Shard::shrink`] says.
+    pub fn take_in(
+        &mut self,
+        arena: &mut Arena,
+        buckets: usize,
+        entries: &mut [u64],
+        layout: &mut Layout,
+    ) -> Option<(u64, u64)> {
+        if !layout.clear(buckets) || !self.take_blocks(arena, buckets) {
+            return None;
+        }
         let rank = |&entry: &u64| (age_of(entry), place_of(entry).map_or(0, Place::seniority));
         entries.sort_unstable_by_key(|entry| std::cmp::Reverse(rank(entry)));
         let is_hook = |entry: &u64| is_hook_tag(tag_of(*entry));
         let hooks = entries.iter().copied().filter(is_hook);
         let others = entries.iter().copied().filter(|entry| !is_hook(entry));
         let (mut let_go, mut hooks_let_go) = (0, 0);
-        let kept = buckets_max * HOOKS_KEPT;
+        let kept = buckets * HOOKS_KEPT;
         for entry in hooks.clone().take(kept).chain(others).chain(hooks.skip(kept)) {
             if !layout.put(entry) {
                 let_go += 1;
@@ -263,10 +299,6 @@ impl Shard {
         }
         self.grown = true;
         self.take_over(arena, layout);
-        for block in self.blocks.drain(buckets_max.div_ceil(BLOCK_BUCKETS)..) {
-            arena.give(block);
-        }
-        self.blocks.shrink_to_fit();
         Some((let_go, hooks_let_go))
     }
 
@@ -293,6 +325,20 @@ impl Shard {
         }
         *self.len.get_mut() = layout.used.iter().map(|&used| u32::from(used)).sum();
     }
+}
+
+/// The buckets of a table that has outgrown so many.
+const fn next_buckets(buckets: usize, spread: usize) -> usize {
+    match buckets {
+        0 => BUCKETS_MIN + spread % BUCKETS_SPREAD,
+        few @ 1..BLOCK_BUCKETS => 2 * few,
+        many => (many + many / 4).next_multiple_of(BLOCK_BUCKETS),
+    }
+}
+
+/// Buckets for so many entries, three quarters full: all of them have room.
+pub const fn buckets_for(entries: usize) -> usize {
+    (entries * 4).div_ceil(3 * SLOTS).next_multiple_of(BLOCK_BUCKETS)
 }
 
 /// The two buckets of so many that an entry with this tag may be in; rarely, they are one.

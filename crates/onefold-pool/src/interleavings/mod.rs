@@ -60,6 +60,9 @@ fn pair(operations: [Operation; 2], cold: bool, switches: Switches) -> [usize; 2
     drop((pool, volume));
     let report = Pool::check_in(&after_cut, &mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{context}: {:?}", report.findings);
+    if operations.contains(&Operation::ResizeIndex) {
+        stage.assert_knows_all(&context);
+    }
     [ran.points.len(), ran.second_points]
 }
 
@@ -115,6 +118,11 @@ fn checkpoints_beside_everything() {
 #[test]
 fn a_deletion_beside_everything() {
     everything_beside(&[Operation::DeleteVolume, Operation::WriteToDeleted]);
+}
+
+#[test]
+fn another_memory_of_the_index_beside_everything() {
+    everything_beside(&[Operation::ResizeIndex]);
 }
 
 #[test]

@@ -33,10 +33,12 @@ pub enum Operation {
     DeleteVolume,
     /// Into the second volume.
     WriteToDeleted,
+    /// More memory for the index, which is filled again in part; less; and more once again.
+    ResizeIndex,
 }
 
 impl Operation {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::WriteDuplicate,
         Self::WriteUnique,
         Self::WritePiece,
@@ -48,6 +50,7 @@ impl Operation {
         Self::TrimAll,
         Self::DeleteVolume,
         Self::WriteToDeleted,
+        Self::ResizeIndex,
     ];
 }
 
@@ -73,6 +76,8 @@ impl Block {
     }
 }
 
+/// Memory for which the index begins with a new table.
+pub const LARGE_INDEX: u64 = 64 << 20;
 const PIECE: usize = 512;
 const PIECE_BYTE: u8 = 0xA5;
 
@@ -197,8 +202,27 @@ impl Stage {
                 Err(BlockError::ShuttingDown) => {}
                 done => done?,
             },
+            Operation::ResizeIndex => {
+                for bytes in [LARGE_INDEX, 1 << 20, LARGE_INDEX] {
+                    self.pool.set_index_memory(bytes)?;
+                    self.pool.fill_index(1);
+                }
+                while !self.pool.fill_index(1) {}
+            }
         }
         Ok(None)
+    }
+
+    /// The index knows whatever the first volume holds: to write it again stores nothing.
+    pub fn assert_knows_all(&self, context: &str) {
+        let status = || self.pool.status().unwrap_or_else(|error| panic!("{context}: {error}"));
+        let before = status();
+        assert_eq!(before.index_containers_left, 0, "{context}");
+        assert_eq!(before.index_memory_max_bytes, LARGE_INDEX, "{context}");
+        let held = Self::read_all(&self.volume);
+        self.volume.write_at(0, &held.concat(), true).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let stored = status().stored_chunks - before.stored_chunks;
+        assert_eq!(stored, 0, "{context}: the index does not know all");
     }
 
     /// What all blocks of the first volume hold.

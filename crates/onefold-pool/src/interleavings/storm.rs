@@ -69,6 +69,8 @@ enum Deed {
     Check,
     /// Keep this with the volume.
     Note(u64),
+    /// Use so much memory for the index, and read some of what is to be read again for it.
+    IndexMemory(u64),
 }
 
 /// Numbers of snapshots that each of the two makes and deletes; each has one clone at most.
@@ -122,7 +124,8 @@ impl Deed {
         let stripe = random.below(BLOCKS / STRIPE / 2) * 2 + role;
         let len = 1 + random.below(STRIPE);
         let first = stripe * STRIPE + random.below(STRIPE - len + 1);
-        match random.below(28) {
+        match random.below(29) {
+            28 => Self::IndexMemory([1 << 20, 3 << 20, 40 << 20][random.below(3) as usize]),
             20..=21 => Self::Snapshot(2 * random.below(SNAPSHOTS) + role),
             22..=24 => {
                 let number = 2 * random.below(SNAPSHOTS) + role;
@@ -211,18 +214,14 @@ impl Deed {
                     }
                 }
             }
-            Self::Check => match pool.check_beside(&mut |_, _| true) {
-                Err(PoolError::CheckGaveWay) => {}
-                checked => {
-                    let report = checked.map_err(BlockError::from)?.expect("nobody ended it");
-                    if !report.is_sound() || !report.notes.is_empty() {
-                        let found = format!("{:?}, {:?}", report.findings, report.notes);
-                        return Err(BlockError::Corrupt(found));
-                    }
-                }
-            },
+            Self::Check => check_beside(pool)?,
             Self::Note(note) => {
                 pool.set_note("main", &note.to_le_bytes()).map_err(BlockError::from)?;
+            }
+            Self::IndexMemory(bytes) => {
+                if pool.set_index_memory(*bytes).map_err(BlockError::from)? {
+                    pool.fill_index(1 << 16);
+                }
             }
         }
         Ok(Vec::new())
@@ -249,6 +248,18 @@ impl Deed {
             _ => None,
         }
     }
+}
+
+/// Check all of a pool, as far as others let it.
+fn check_beside(pool: &Pool) -> Result<(), BlockError> {
+    let report = match pool.check_beside(&mut |_, _| true) {
+        Err(PoolError::CheckGaveWay) => return Ok(()),
+        checked => checked.map_err(BlockError::from)?.expect("nobody ended it"),
+    };
+    if report.is_sound() && report.notes.is_empty() {
+        return Ok(());
+    }
+    Err(BlockError::Corrupt(format!("{:?}, {:?}", report.findings, report.notes)))
 }
 
 /// What there is that deeds can be about.

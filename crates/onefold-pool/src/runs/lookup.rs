@@ -80,6 +80,20 @@ impl Lookup {
         self.runs.iter().map(Asked::bytes).sum()
     }
 
+    /// The same in so many bytes: filters go first, from the end of the largest run, and then whole
+    /// runs.
+    pub fn within(&self, bytes: u64) -> Self {
+        let mut cut = self.clone();
+        cut.runs.sort_by_key(|run| run.parts.len());
+        while cut.bytes() > bytes {
+            match cut.runs.iter_mut().rev().find(|run| !run.filters.is_empty()) {
+                Some(run) => drop(run.filters.pop()),
+                None => drop(cut.runs.pop()),
+            }
+        }
+        cut
+    }
+
     /// Whether nothing can be asked.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()

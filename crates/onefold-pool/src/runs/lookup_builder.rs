@@ -152,15 +152,8 @@ impl Builder {
 
     /// What was made.
     pub fn finish(self) -> Lookup {
-        let mut made = self.made;
-        made.runs.sort_by_key(|run| run.parts.len());
         // Filters of few pairs take more than others.
-        while made.bytes() > self.limit_bytes
-            && let Some(run) = made.runs.iter_mut().rev().find(|run| !run.filters.is_empty())
-        {
-            run.filters.pop();
-        }
-        made
+        self.made.within(self.limit_bytes)
     }
 }
 

@@ -18,6 +18,7 @@ mod faults;
 mod given_up;
 mod handover;
 mod hooks;
+mod index_memory;
 mod model;
 mod notes;
 mod noticed;

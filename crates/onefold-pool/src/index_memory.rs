@@ -1,0 +1,52 @@
+//! The memory of the index changes while the pool is open.
+//! Room: onefold-pool.
+//! In: bytes. Out: an index, its filters and directories that keep to them.
+//! What is let go for want of memory is as if it had never been known: hints are lost, no data.
+//! With more memory the index is filled again as after opening, and finds meanwhile what it found
+//! before.
+
+use std::sync::atomic::Ordering;
+
+use crate::container::directories;
+use crate::engine::Inner;
+use crate::error::PoolError;
+use crate::pool::Pool;
+use crate::settings::Budgets;
+use crate::sync;
+
+impl Pool {
+    /// Use so much memory for the fingerprint index, its filters and directories from now on, in
+    /// bytes, instead of [`Budgets::index_bytes`]. With less, what does not fit is let go before
+    /// this returns. With more, the index learns again what it had no room for: true if there is
+    /// something to be read for that, as after opening. The next write does so, or, where the
+    /// caller does it beside its clients, [`Pool::fill_index`].
+    ///
+    /// # Errors
+    /// Less than a pool works with.
+    pub fn set_index_memory(&self, bytes: u64) -> Result<bool, PoolError> {
+        Budgets { index_bytes: bytes, ..self.inner.budgets }.check()?;
+        Ok(self.inner.set_index_memory(bytes))
+    }
+}
+
+impl Inner {
+    /// Memory that the index, its filters and directories may use, in bytes.
+    pub fn index_memory(&self) -> u64 {
+        self.index_memory.load(Ordering::Relaxed)
+    }
+
+    fn set_index_memory(&self, bytes: u64) -> bool {
+        // Nobody fills the index or makes filters meanwhile.
+        let mut below = sync::lock(&self.index_filling.below);
+        let mut deduplication = sync::lock(&self.deduplication);
+        self.index_memory.store(bytes, Ordering::Relaxed);
+        let directory_bytes = directories::bytes_of_index_memory(bytes);
+        self.directories.set_budget(directory_bytes as usize);
+        let index_bytes = self.cut_filters(&mut deduplication, bytes - directory_bytes);
+        let again = self.index.set_budget(index_bytes);
+        if again && !self.read_only {
+            self.fill_index_again(&mut below);
+        }
+        again && !self.read_only
+    }
+}
