@@ -47,7 +47,7 @@ pub struct Tier {
 
 impl Tier {
     /// A pool that holds the image.
-    pub fn new(lab: &Lab, image: &Path, bytes: u64) -> Result<Self> {
+    pub fn new(lab: &Lab, image: &Path, bytes: u64, through: bool) -> Result<Self> {
         let folder = lab.scratch()?;
         let cache = (bytes / SHARE).max(CACHE_MIN).to_string();
         let fast = folder.path().join("ssd");
@@ -55,6 +55,9 @@ impl Tier {
         let mut create = Command::new(ours()?);
         create.args(["pool", "create"]).arg(&pool).arg("--cache").arg(fast);
         create.args(["--cache-size", &cache, "--cache-memory", "0"]);
+        if through {
+            create.args(["--cache-mode", "write-through"]);
+        }
         run(&mut create)?;
         run(Command::new(ours()?).args(["volume", "import"]).arg(&pool).arg("main").arg(image))?;
         Ok(Self { folder, bytes })
