@@ -4,7 +4,7 @@
 //! that was handed in; (2) a moment counts for one part, the innermost; (3) only the thread of the
 //! call is watched.
 //! Cost: without a watch one look at a flag of the thread; with one, a look at the clock where a
-//! part begins and where it ends.
+//! part begins and where it ends, and one at the end of the call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -65,34 +65,44 @@ impl Spent {
     }
 }
 
-/// A call of this thread that is watched.
+/// The call of this thread that is watched.
 struct Watch {
-    clock: Arc<dyn Clock>,
-    begun_ns: u64,
-    current: Option<Part>,
-    since_ns: u64,
-    spent: Spent,
-}
-
-impl Watch {
-    /// From now on time is spent with this; what it was spent with until now.
-    fn turn_to(&mut self, part: Option<Part>) -> Option<Part> {
-        let now = self.clock.now_ns();
-        if let Some(current) = self.current {
-            self.spent.parts[current as usize] += now.saturating_sub(self.since_ns);
-        }
-        self.since_ns = now;
-        std::mem::replace(&mut self.current, part)
-    }
+    is_on: Cell<bool>,
+    /// Whether any part was timed; if not, none has to be looked at or cleared.
+    has_parts: Cell<bool>,
+    current: Cell<Option<Part>>,
+    since_ns: Cell<u64>,
+    parts: Cell<[u64; PARTS]>,
 }
 
 thread_local! {
-    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
-    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    static WATCH: Watch = const {
+        Watch {
+            is_on: Cell::new(false),
+            has_parts: Cell::new(false),
+            current: Cell::new(None),
+            since_ns: Cell::new(0),
+            parts: Cell::new([0; PARTS]),
+        }
+    };
+    /// Kept for the next call of the thread, which as a rule is watched by the same.
+    static CLOCK: RefCell<Option<Arc<dyn Clock>>> = const { RefCell::new(None) };
 }
 
+/// From now on time is spent with this; what it was spent with until now.
 fn turn_to(part: Option<Part>) -> Option<Part> {
-    WATCH.with_borrow_mut(|watch| watch.as_mut().and_then(|watch| watch.turn_to(part)))
+    let now = CLOCK.with_borrow(|clock| clock.as_ref().map(|clock| clock.now_ns()))?;
+    WATCH.with(|watch| {
+        let before = watch.current.replace(part);
+        let since = watch.since_ns.replace(now);
+        if let Some(before) = before {
+            let mut parts = watch.parts.get();
+            parts[before as usize] += now.saturating_sub(since);
+            watch.parts.set(parts);
+            watch.has_parts.set(true);
+        }
+        before
+    })
 }
 
 /// Goes back to what came before, also past a panic.
@@ -106,7 +116,7 @@ impl Drop for Back {
 
 /// Do what belongs to a part.
 pub fn on<T>(part: Part, work: impl FnOnce() -> T) -> T {
-    if !IS_WATCHED.get() {
+    if !WATCH.with(|watch| watch.is_on.get()) {
         return work();
     }
     let _back = Back(turn_to(Some(part)));
@@ -116,40 +126,39 @@ pub fn on<T>(part: Part, work: impl FnOnce() -> T) -> T {
 /// Ends the watch, also past a panic.
 struct End;
 
-impl Drop for End {
-    fn drop(&mut self) {
-        IS_WATCHED.set(false);
-        WATCH.with_borrow_mut(Option::take);
+impl End {
+    /// What was spent with parts.
+    fn parts() -> [u64; PARTS] {
+        WATCH.with(|watch| {
+            watch.is_on.set(false);
+            let had_parts = watch.has_parts.replace(false);
+            if had_parts { watch.parts.replace([0; PARTS]) } else { [0; PARTS] }
+        })
     }
 }
 
-/// Call, and say what was spent meanwhile. A call inside of one that is watched is part of that
-/// and reports nothing by itself.
-pub fn watched<T>(clock: &Arc<dyn Clock>, call: impl FnOnce() -> T) -> (T, Spent) {
-    if IS_WATCHED.get() {
+impl Drop for End {
+    fn drop(&mut self) {
+        Self::parts();
+    }
+}
+
+/// Call, and say what was spent meanwhile, from `begun_ns` on, which the clock said just now: who
+/// does one call after another begins one where the last one has ended. A call inside of one that
+/// is watched is part of that and reports nothing by itself.
+pub fn watched<T>(clock: &Arc<dyn Clock>, begun_ns: u64, call: impl FnOnce() -> T) -> (T, Spent) {
+    if WATCH.with(|watch| watch.is_on.replace(true)) {
         return (call(), Spent::default());
     }
-    let now = clock.now_ns();
-    let watch = Watch {
-        clock: Arc::clone(clock),
-        begun_ns: now,
-        current: None,
-        since_ns: now,
-        spent: Spent::default(),
-    };
-    WATCH.set(Some(watch));
-    IS_WATCHED.set(true);
     let end = End;
-    let value = call();
-    turn_to(None);
-    let spent = WATCH.with_borrow(|watch| {
-        let whole = |watch: &Watch| Spent {
-            total_ns: watch.since_ns.saturating_sub(watch.begun_ns),
-            ..watch.spent
-        };
-        watch.as_ref().map(whole).unwrap_or_default()
+    CLOCK.with_borrow_mut(|kept| {
+        if !kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, clock)) {
+            *kept = Some(Arc::clone(clock));
+        }
     });
-    drop(end);
+    let value = call();
+    std::mem::forget(end);
+    let spent = Spent { parts: End::parts(), total_ns: clock.now_ns().saturating_sub(begun_ns) };
     (value, spent)
 }
 
@@ -167,7 +176,7 @@ mod tests {
     #[test]
     fn a_moment_counts_for_the_innermost_part_and_all_of_them_for_the_total() {
         let clock = clock();
-        let (value, spent) = watched(&clock, || {
+        let (value, spent) = watched(&clock, clock.now_ns(), || {
             clock.sleep_ns(1);
             on(Part::Write, || {
                 clock.sleep_ns(10);
@@ -199,15 +208,15 @@ mod tests {
         let untouched: Arc<dyn Clock> = Arc::new(Untouched);
         let clock = clock();
         // Who watches already goes on: the inner clock is never asked.
-        let ((), spent) = watched(&clock, || {
-            let ((), inner) = watched(&untouched, || on(Part::Read, || clock.sleep_ns(4)));
+        let ((), spent) = watched(&clock, clock.now_ns(), || {
+            let ((), inner) = watched(&untouched, 0, || on(Part::Read, || clock.sleep_ns(4)));
             assert_eq!(inner, Spent::default());
         });
         assert_eq!(spent.of(Part::Read), 4);
-        let call = || watched(&clock, || on(Part::Read, || panic!("on purpose")));
+        let call = || watched(&clock, clock.now_ns(), || on(Part::Read, || panic!("on purpose")));
         assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
-        let ((), spent) = watched(&clock, || on(Part::Sync, || clock.sleep_ns(9)));
+        let ((), spent) = watched(&clock, clock.now_ns(), || on(Part::Sync, || clock.sleep_ns(9)));
         assert_eq!((spent.of(Part::Sync), spent.of(Part::Read)), (9, 0));
-        assert!(!IS_WATCHED.get());
+        assert!(!WATCH.with(|watch| watch.is_on.get()));
     }
 }

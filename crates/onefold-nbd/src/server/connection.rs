@@ -32,7 +32,7 @@ pub(super) struct Terms {
     pub write_timeout: Duration,
     pub stopping: AtomicBool,
     pub processors: Processors,
-    pub slow: Option<SlowLog>,
+    pub slow: SlowLog,
 }
 
 /// Why a connection ended early.

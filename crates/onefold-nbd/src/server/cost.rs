@@ -3,7 +3,7 @@
 //! Room: onefold-nbd.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -29,7 +29,6 @@ pub(super) struct Cost {
 
 /// A call that has begun.
 pub(super) struct Begun {
-    at: Instant,
     /// What this thread had taken by then. Asked for only where it may matter: it costs as much as
     /// a hundredth of a short call.
     taken: Option<Taken>,
@@ -68,12 +67,11 @@ impl Cost {
     /// A call for `bytes` begins.
     pub fn begin(&self, bytes: usize) -> Begun {
         let taken = self.is_slow(bytes).then(Taken::now);
-        Begun { at: Instant::now(), taken }
+        Begun { taken }
     }
 
-    /// It ended, in the thread in which it began.
-    pub fn end(&self, bytes: usize, begun: &Begun) {
-        let elapsed = begun.at.elapsed();
+    /// It ended after `elapsed`, in the thread in which it began.
+    pub fn end(&self, bytes: usize, begun: &Begun, elapsed: Duration) {
         self.observe(bytes, elapsed);
         if let Some(before) = begun.taken {
             self.observe_wait(elapsed, before, Taken::now());
@@ -178,7 +176,7 @@ mod tests {
         // Sleeping takes no processor time.
         cost.waited_share.store(0, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(20));
-        cost.end(4096, &begun);
+        cost.end(4096, &begun, Duration::from_millis(20));
         assert!(cost.waited_share.load(Ordering::Relaxed) > WHOLE / WEIGHT / 2);
     }
 

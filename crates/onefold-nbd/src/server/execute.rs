@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use onefold_block::spent::{self, Part, Spent};
 use onefold_block::{BlockDevice, BlockError, ExtentKind, WriteRequest};
@@ -42,7 +43,7 @@ pub(super) struct Accepted {
     pub op: Result<Op, Refused>,
     /// The payload's place among the payload bytes that go with this request.
     pub payload: Range<usize>,
-    /// When it was received, if anybody wants to know: [`Executor::now_ns`].
+    /// When it was received: [`Executor::now_ns`].
     pub received_ns: u64,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Executor<'a> {
     pub channel: &'a Channel,
     processors: &'a Processors,
     /// Who is told of slow requests, and whose they are.
-    slow: Option<(&'a SlowLog, Whose<'a>)>,
+    slow: (&'a SlowLog, Whose<'a>),
     reads: Cost,
     writes: Cost,
     failures: AtomicU64,
@@ -99,7 +100,7 @@ impl<'a> Executor<'a> {
         device: &'a dyn BlockDevice,
         (session, changes): (Session, Option<&'a dyn Changes>),
         channel: &'a Channel,
-        (processors, slow): (&'a Processors, Option<(&'a SlowLog, Whose<'a>)>),
+        (processors, slow): (&'a Processors, (&'a SlowLog, Whose<'a>)),
     ) -> Self {
         let (reads, writes) = (Cost::default(), Cost::default());
         Self {
@@ -118,30 +119,49 @@ impl<'a> Executor<'a> {
     /// Whether a helper is worth what it costs for a group: it is likely to take long, by what
     /// others like it took, and either to wait, or to compute where a processor is free for it.
     pub fn is_for_a_helper(&self, group: &[Accepted]) -> bool {
-        let cost = match group.first().map(|first| first.op) {
-            Some(Ok(Op::Read { .. })) => &self.reads,
-            Some(Ok(Op::Write { .. })) => &self.writes,
-            _ => return false,
-        };
+        let Some(cost) = group.first().and_then(|first| self.cost_of(first)) else { return false };
         let bytes = group.iter().map(Accepted::held_bytes).sum();
         cost.is_slow(bytes) && (cost.waits() || self.processors.has_two())
     }
 
-    /// Do a group of requests that join and add their replies, sending when much is gathered.
-    /// Errors are the channel's; the device's become replies.
-    pub fn run(&self, group: &[Accepted], payload: &[u8], out: &mut ReplyBuffer) -> io::Result<()> {
-        let Some(first) = group.first() else { return Ok(()) };
-        let (Some((log, whose)), Ok(op)) = (self.slow, first.op) else {
-            return self.run_now(group, first, payload, out);
-        };
-        // Once the call has begun the first reply may be sent, and a group comes in as one.
-        let queued_ns = log.now_ns().saturating_sub(first.received_ns);
-        let (done, spent) = log.watched(|| self.run_now(group, first, payload, out));
+    /// What is known of requests like this one.
+    fn cost_of(&self, request: &Accepted) -> Option<&Cost> {
+        match request.op {
+            Ok(Op::Read { .. }) => Some(&self.reads),
+            Ok(Op::Write { .. }) => Some(&self.writes),
+            _ => None,
+        }
+    }
+
+    /// Do a group of requests that join, from `begun_ns` on, which is now, and add their replies,
+    /// sending when much is gathered. When it ended. Errors are the channel's; the device's become
+    /// replies.
+    pub fn run(
+        &self,
+        group: &[Accepted],
+        payload: &[u8],
+        begun_ns: u64,
+        out: &mut ReplyBuffer,
+    ) -> io::Result<u64> {
+        let Some(first) = group.first() else { return Ok(begun_ns) };
         let ops = group.iter().filter_map(|request| request.op.ok());
-        let bytes = ops.map(|op| op.range().1).sum();
-        let requests = group.len() as u64;
-        log.tell(whose, &Call { op, bytes, requests, queued_ns, spent });
-        done
+        let bytes: u64 = ops.map(|op| op.range().1).sum();
+        let watched = self.cost_of(first).map(|cost| (cost, cost.begin(bytes as usize)));
+        let (log, whose) = self.slow;
+        let (done, spent) = log.watched(begun_ns, || self.run_now(group, first, payload, out));
+        if let Some((cost, begun)) = watched {
+            let of_device = spent.total_ns.saturating_sub(spent.of(Part::Reply));
+            cost.end(bytes as usize, &begun, Duration::from_nanos(of_device));
+        }
+        // Once the call has begun the first reply may be sent, and a group comes in as one.
+        let queued_ns = begun_ns.saturating_sub(first.received_ns);
+        if let Ok(op) = first.op
+            && log.is_slow(&spent, queued_ns)
+        {
+            let requests = group.len() as u64;
+            log.tell(whose, &Call { op, bytes, requests, queued_ns, spent });
+        }
+        done.map(|()| begun_ns + spent.total_ns)
     }
 
     fn run_now(
@@ -201,17 +221,16 @@ impl<'a> Executor<'a> {
         self.watched(spent, || contained(|| self.device.write_at(offset, data, false)))
     }
 
-    /// Add what a call spends, if anybody wants to know.
+    /// Add what a call spends.
     fn watched<T>(&self, spent: &mut Spent, call: impl FnOnce() -> T) -> T {
-        let Some((log, _)) = self.slow else { return call() };
-        let (value, own) = log.watched(call);
+        let (value, own) = self.slow.0.watched(self.now_ns(), call);
         *spent = spent.and(&own);
         value
     }
 
-    /// The time for [`Accepted::received_ns`]; none if nobody wants to know.
+    /// The time.
     pub fn now_ns(&self) -> u64 {
-        self.slow.map_or(0, |(log, _)| log.now_ns())
+        self.slow.0.now_ns()
     }
 
     /// Answer a long write: with `fua` once it is durable, which one flush for all pieces does.
@@ -226,7 +245,8 @@ impl<'a> Executor<'a> {
             Ok(()) if fua => self.watched(&mut spent, || contained(|| self.device.flush())),
             other => other,
         };
-        if let Some((log, whose)) = self.slow {
+        let (log, whose) = self.slow;
+        if log.is_slow(&spent, 0) {
             let (offset, bytes) = (request.offset, request.len);
             let op = Op::Write { offset, len: bytes as u32, fua };
             log.tell(whose, &Call { op, bytes, requests: 1, queued_ns: 0, spent });
@@ -251,8 +271,6 @@ impl<'a> Executor<'a> {
                 _ => None,
             })
             .collect();
-        let bytes = requests.iter().map(|request| request.data.len()).sum();
-        let begun = self.writes.begin(bytes);
         let mut results = Vec::with_capacity(requests.len());
         if let [only] = requests.as_slice() {
             let result = contained(|| self.device.write_at(only.offset, only.data, only.fua));
@@ -267,7 +285,6 @@ impl<'a> Executor<'a> {
                 self.log("write batch", &error);
             }
         }
-        self.writes.end(bytes, &begun);
         let mut results = results.into_iter();
         for request in group {
             let result = results.next().unwrap_or_else(|| Err(failed("no result for this write")));
@@ -283,13 +300,11 @@ impl<'a> Executor<'a> {
         whole: bool,
         out: &mut ReplyBuffer,
     ) -> io::Result<()> {
-        let begun = self.reads.begin(len as usize);
         if !self.session.structured && len > MAX_WHOLE_READ_BYTES {
             return self.read_long_simple(to, offset, len, out);
         }
         if !self.session.structured || whole || len < MIN_HOLE_BYTES {
             self.read_chunk(to, offset, len, true, out);
-            self.reads.end(len as usize, &begun);
             return Ok(());
         }
         let holes = contained(|| self.device.block_status(offset, len.into()));
@@ -311,7 +326,6 @@ impl<'a> Executor<'a> {
                 out.send_if_large(self.channel)?;
             }
         }
-        self.reads.end(len as usize, &begun);
         Ok(())
     }
 
@@ -496,8 +510,10 @@ fn failed(why: &str) -> BlockError {
 mod tests {
     use std::sync::Arc;
 
+    use onefold_block::wrappers::Clock;
     use onefold_block::{MemDevice, ZeroOptions};
 
+    use super::super::slow::SlowRequests;
     use super::super::socket::Socket;
     use super::*;
     use crate::protocol::ExportInfo;
@@ -596,6 +612,7 @@ mod tests {
         device: MemDevice,
         channel: Channel,
         processors: Processors,
+        slow: SlowLog,
         client: std::os::unix::net::UnixStream,
     }
 
@@ -606,6 +623,7 @@ mod tests {
                 device: MemDevice::new(4096),
                 channel: Channel::plain(Arc::new(Socket::Unix(ours))),
                 processors: Processors::new(2),
+                slow: SlowLog::new(None),
                 client,
             }
         }
@@ -619,7 +637,8 @@ mod tests {
                 allocation: false,
                 changes: false,
             };
-            let watched = (&self.processors, None);
+            let whose = Whose { peer: "", export: "" };
+            let watched = (&self.processors, (&self.slow, whose));
             Executor::new(&self.device, (session, None), &self.channel, watched)
         }
     }
@@ -639,6 +658,40 @@ mod tests {
         assert!(asked(&executor), "who waits takes no processor");
         drop(call);
         assert!(!executor.is_for_a_helper(&[accepted(Op::Flush)]), "flushes go by another rule");
+    }
+
+    /// Counts who looks at it, and goes on by a microsecond each time.
+    #[derive(Default)]
+    struct Looks(AtomicU64);
+
+    impl Clock for Looks {
+        fn now_ns(&self) -> u64 {
+            1000 * (self.0.fetch_add(1, Ordering::Relaxed) + 1)
+        }
+        fn sleep_ns(&self, _: u64) {}
+    }
+
+    #[test]
+    fn a_request_costs_one_look_at_the_clock_and_begins_where_the_last_one_ended() {
+        let mut parts = Parts::new();
+        let looks = Arc::new(Looks::default());
+        let clock = Arc::clone(&looks) as Arc<dyn Clock>;
+        let after = Duration::from_secs(1);
+        parts.slow = SlowLog::new(Some(&SlowRequests { after, clock }));
+        let executor = parts.executor();
+        let read = accepted(Op::Read { offset: 0, len: 4096, whole: false });
+        let mut out = ReplyBuffer::new();
+        let mut now_ns = executor.now_ns();
+        for request in 2..12 {
+            now_ns = executor.run(&[read.clone()], &[], now_ns, &mut out).unwrap();
+            assert_eq!((now_ns, looks.0.load(Ordering::Relaxed)), (1000 * request, request));
+        }
+        assert!(!executor.is_for_a_helper(&[read.clone()]), "a microsecond each");
+        for _ in 0..40 {
+            executor.run(&[read.clone()], &[], 0, &mut out).unwrap();
+            looks.0.fetch_add(1000, Ordering::Relaxed);
+        }
+        assert!(executor.is_for_a_helper(&[read]), "what the clock says is what a call costs");
     }
 
     #[test]

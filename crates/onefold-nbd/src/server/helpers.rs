@@ -93,8 +93,8 @@ impl Helpers {
                 drop(state);
                 // The channel closes itself when sending fails; what was taken is done anyway.
                 let _ = executor
-                    .run(&job.group, &job.payload, &mut out)
-                    .and_then(|()| out.send(executor.channel));
+                    .run(&job.group, &job.payload, executor.now_ns(), &mut out)
+                    .and_then(|_| out.send(executor.channel));
                 state = self.locked();
                 state.held_bytes -= job.held_bytes;
             } else if state.closing {

@@ -184,7 +184,7 @@ impl Server {
             write_timeout: config.write_timeout,
             stopping: AtomicBool::new(false),
             processors: Processors::of_machine(),
-            slow: config.slow.as_ref().map(slow::SlowLog::new),
+            slow: slow::SlowLog::new(config.slow.as_ref()),
         };
         let clients = Arc::new(Clients::new(terms, config.max_connections, config.max_handshakes));
         let accepting = Arc::clone(&clients);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use onefold_block::bucket::{Bucket, Rate};
 use onefold_block::spent::{self, Part, Spent};
-use onefold_block::wrappers::Clock;
+use onefold_block::wrappers::{Clock, SystemClock};
 
 use crate::protocol::Op;
 
@@ -36,7 +36,9 @@ impl fmt::Debug for SlowRequests {
 
 /// What a server has told so far.
 pub(super) struct SlowLog {
-    asked: SlowRequests,
+    /// Requests that take longer are told, if any are.
+    after: Option<Duration>,
+    clock: Arc<dyn Clock>,
     told: Mutex<Told>,
 }
 
@@ -67,29 +69,37 @@ pub(super) struct Call {
 
 impl SlowLog {
     /// Nothing told yet.
-    pub fn new(asked: &SlowRequests) -> Self {
-        Self { asked: asked.clone(), told: Mutex::default() }
-    }
-
-    /// The time, for [`Call::queued_ns`].
-    pub fn now_ns(&self) -> u64 {
-        self.asked.clock.now_ns()
-    }
-
-    /// Call, and say what was spent.
-    pub fn watched<T>(&self, call: impl FnOnce() -> T) -> (T, Spent) {
-        spent::watched(&self.asked.clock, call)
-    }
-
-    /// A call is over.
-    pub fn tell(&self, whose: Whose<'_>, call: &Call) {
-        let limited = call.spent.of(Part::Limit);
-        // Behind what keeps to a limit, others wait for that.
-        let queued = if limited > 0 { 0 } else { call.queued_ns };
-        let own = call.spent.total_ns.saturating_sub(limited + call.spent.of(Part::Reply));
-        if u128::from(own + queued) <= self.asked.after.as_nanos() {
-            return;
+    pub fn new(asked: Option<&SlowRequests>) -> Self {
+        let clock = asked.map(|asked| Arc::clone(&asked.clock));
+        Self {
+            after: asked.map(|asked| asked.after),
+            clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+            told: Mutex::default(),
         }
+    }
+
+    /// The time.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Call, and say what was spent since `begun_ns`.
+    pub fn watched<T>(&self, begun_ns: u64, call: impl FnOnce() -> T) -> (T, Spent) {
+        spent::watched(&self.clock, begun_ns, call)
+    }
+
+    /// Whether what was spent and waited is to be told.
+    pub fn is_slow(&self, spent: &Spent, queued_ns: u64) -> bool {
+        let Some(after) = self.after else { return false };
+        let limited = spent.of(Part::Limit);
+        // Behind what keeps to a limit, others wait for that.
+        let queued = if limited > 0 { 0 } else { queued_ns };
+        let own = spent.total_ns.saturating_sub(limited + spent.of(Part::Reply));
+        Duration::from_nanos(own + queued) > after
+    }
+
+    /// A call is over that was slow.
+    pub fn tell(&self, whose: Whose<'_>, call: &Call) {
         let left_out = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if !told.lines.try_take(LINES, LINE, self.now_ns()) {
@@ -145,19 +155,21 @@ mod tests {
 
     /// A call of so many milliseconds, of which a part is for `part`.
     fn call(log: &SlowLog, all: u64, (part, of_it): (Part, u64), queued: u64) {
-        let clock = Arc::clone(&log.asked.clock);
-        let ((), spent) = log.watched(|| {
+        let clock = Arc::clone(&log.clock);
+        let ((), spent) = log.watched(clock.now_ns(), || {
             spent::on(part, || clock.sleep_ns(of_it * MS));
             clock.sleep_ns((all - of_it) * MS);
         });
         let op = Op::Read { offset: 8192, len: 4096, whole: false };
         let queued_ns = queued * MS;
-        log.tell(WHOSE, &Call { op, bytes: 4096, requests: 1, queued_ns, spent });
+        if log.is_slow(&spent, queued_ns) {
+            log.tell(WHOSE, &Call { op, bytes: 4096, requests: 1, queued_ns, spent });
+        }
     }
 
     fn log() -> SlowLog {
         let clock = Arc::new(ManualClock::default());
-        SlowLog::new(&SlowRequests { after: Duration::from_millis(100), clock })
+        SlowLog::new(Some(&SlowRequests { after: Duration::from_millis(100), clock }))
     }
 
     #[test]

@@ -92,8 +92,8 @@ pub(super) fn serve(
     received: &[u8],
     terms: &Terms,
 ) -> Result<End, TransmissionError> {
-    let slow = terms.slow.as_ref().map(|log| (log, whose));
-    let executor = Executor::new(device, agreed, channel, (&terms.processors, slow));
+    let watched = (&terms.processors, (&terms.slow, whose));
+    let executor = Executor::new(device, agreed, channel, watched);
     let helpers = Helpers::default();
     std::thread::scope(|scope| {
         let mut transmission = Transmission {
@@ -232,6 +232,8 @@ impl Transmission<'_, '_> {
     fn execute(&mut self, decoded: usize) -> io::Result<()> {
         let waiting = self.receive.waiting();
         let mut rest = self.batch.as_slice();
+        // One look at the clock a call: each begins where the one before has ended.
+        let mut now_ns = rest.first().map_or(0, |first| first.received_ns);
         while let Some(first) = rest.first() {
             let mut len = rest.iter().take_while(|next| first.joins(next)).count().max(1);
             if len > SPLIT_OVER && self.executor.is_for_a_helper(&rest[..len]) {
@@ -242,7 +244,7 @@ impl Transmission<'_, '_> {
             let hand_over = waits(group) || (more && self.executor.is_for_a_helper(group));
             let taken = hand_over && self.helpers.take(self.scope, self.executor, group, waiting);
             if !taken {
-                self.executor.run(group, waiting, &mut self.out)?;
+                now_ns = self.executor.run(group, waiting, now_ns, &mut self.out)?;
             }
             rest = others;
         }
