@@ -47,8 +47,8 @@ struct Args {
     /// Folder for scratch pools and images; it should be on a disk, not in memory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Of `nbd`, measure only `cached`, `copy` or `fio writes`; of `space`, only `churn`, `memory`,
-    /// `unique` or `tail`; of `index`, only `copy`, `working set`, `data sets`,
+    /// Of `nbd`, measure only `cached`, `copy`, `fio writes` or `machine`; of `space`, only
+    /// `churn`, `memory`, `unique` or `tail`; of `index`, only `copy`, `working set`, `data sets`,
     /// `directories`, `table`, `many` or `opening`; of `snapshots`, only `full`, `many`,
     /// `since` or `volumes`; of `archive`, only trees with this in their name.
     #[arg(long, value_name = "TEXT")]

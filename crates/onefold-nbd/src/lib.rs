@@ -14,5 +14,5 @@ pub use client::Client;
 pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
     Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport,
-    SlowRequests, TlsError, TlsFiles, TlsMode, listener_is_safe,
+    SlowRequests, SocketFile, TlsError, TlsFiles, TlsMode, listener_is_safe, private_socket,
 };

@@ -5,6 +5,7 @@
 //! fio's `dedupe_mode=working_set` spreads them; its default puts each next to its original.
 
 pub mod clients;
+mod machine;
 pub mod servers;
 
 use std::io::Write as _;
@@ -39,7 +40,54 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
     if lab.wants("fio writes") {
         rows.extend(fio_writes(lab)?);
     }
+    if lab.wants("machine") {
+        rows.push(machine(lab)?);
+    }
     Ok(rows)
+}
+
+/// Random reads by a virtual machine's disk against those by NBD, from the same server: operations
+/// per CPU second of the server.
+fn machine(lab: &Lab) -> Result<Row> {
+    let bytes: u64 = lab.pick(128 << 20, 4 << 20);
+    let requests: u64 = lab.pick(512 << 20, bytes) / BLOCK as u64;
+    let scratch = lab.scratch()?;
+    let source = scratch.path().join("image");
+    image(&source, 1.., bytes / BLOCK as u64)?;
+    let socket = scratch.path().join("machine");
+    let server = Server::start_with(
+        (Kind::Onefold, scratch.path(), ByteSize(bytes)),
+        &["--vhost-user".as_ref(), socket.as_ref()],
+    )?;
+    clients::nbdcopy(&server, Some(&source), bytes)?;
+    let size = format!("--size={bytes}");
+    clients::fio(&server, &["--rw=read", "--bs=128k", "--iodepth=8", &size])?;
+    let mut driver = machine::Driver::connect(&socket, 32)?;
+    driver.read(&server, bytes, requests)?;
+    let io = format!("--io_size={}", requests * BLOCK as u64);
+    let job = ["--rw=randread", "--bs=4k", "--iodepth=32", &size, &io];
+    let name = "machine, read 4 KiB random, depth 32, operations per CPU second against NBD";
+    let pairs = rounds(lab, name, |number| match number {
+        0 => driver.read(&server, bytes, requests),
+        _ => clients::fio(&server, &job),
+    })?;
+    let cpu = |run: &Run| run.server_cpu / run.bytes * BLOCK as f64;
+    let value = median_of(&pairs, |pair| cpu(&pair[1]) / cpu(&pair[0]));
+    let note = format!(
+        "server alone {:.2} us an operation; over NBD {:.2} us",
+        median_of(&pairs, |pair| cpu(&pair[0]) * 1e6),
+        median_of(&pairs, |pair| cpu(&pair[1]) * 1e6),
+    );
+    drop(driver);
+    server.stop()?;
+    Ok(Row {
+        speed: Some(median_of(&pairs, |pair| pair[0].speed)),
+        reference: Some(median_of(&pairs, |pair| pair[1].speed)),
+        cpu_per_gib: Some(median_of(&pairs, |pair| pair[0].server_cpu_per_gib())),
+        goal: Some(Goal::AtLeast(1.5)),
+        note,
+        ..Row::new(GROUP, name, value, Unit::Times)
+    })
 }
 
 /// Write an image of whole blocks with these seeds.

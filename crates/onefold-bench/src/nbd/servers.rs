@@ -1,6 +1,7 @@
 //! The servers that are measured: ours, and nbdkit with its memory plugin.
 //! Room: onefold-bench.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,14 @@ pub struct Server {
 impl Server {
     /// Start a server with one export of `size` on a socket in `folder`.
     pub fn start(kind: Kind, folder: &Path, size: ByteSize) -> Result<Self> {
+        Self::start_with((kind, folder, size), &[])
+    }
+
+    /// The same, with more arguments for it.
+    pub fn start_with(
+        (kind, folder, size): (Kind, &Path, ByteSize),
+        more: &[&OsStr],
+    ) -> Result<Self> {
         let socket = folder.join(match kind {
             Kind::Onefold => "onefold.sock",
             Kind::Nbdkit | Kind::NbdkitFile | Kind::NbdkitCache { .. } => "nbdkit.sock",
@@ -81,7 +90,7 @@ impl Server {
                 command
             }
         };
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
         let said = child.stderr.take().map(hear);
         let uri = format!("nbd+unix:///?socket={}", socket.display());

@@ -4,16 +4,17 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use nix::sys::socket::{self, VsockAddr};
 use onefold_block::Group;
 use rustix::fs::{self, Mode};
-use rustix::net::{self, AddressFamily, SocketType};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustix::process::Gid;
 
 use super::ServerError;
@@ -28,7 +29,13 @@ const GROUP_MODE: Mode = Mode::from_raw_mode(0o660);
 /// Others connect by the right to write.
 const OTHERS: u32 = 0o002;
 
-/// A place to listen, as people write it: `unix:PATH` or `tcp:HOST:PORT`.
+/// A machine's number that stands for all of them, and that of this one for itself.
+const ANY_MACHINE: u32 = u32::MAX;
+const THIS_MACHINE: u32 = 1;
+/// The number of the machine that a virtual one runs on, for that.
+const HOST: u32 = 2;
+
+/// A place to listen, as people write it: `unix:PATH`, `tcp:HOST:PORT` or `vsock:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddr {
     /// A Unix socket at this path.
@@ -39,6 +46,13 @@ pub enum ListenAddr {
         host: String,
         /// The port.
         port: u16,
+    },
+    /// A port for virtual machines (`AF_VSOCK`).
+    Vsock {
+        /// The number (CID) under which this machine is reached; any if none is said.
+        machine: Option<u32>,
+        /// The port.
+        port: u32,
     },
 }
 
@@ -56,6 +70,9 @@ impl ListenAddr {
                 format!("{scheme}://[{host}]:{port}/{export}")
             }
             Self::Tcp { host, port } => format!("{scheme}://{host}:{port}/{export}"),
+            Self::Vsock { machine, port } => {
+                format!("{scheme}+vsock://{}:{port}/{export}", machine.unwrap_or(HOST))
+            }
         }
     }
 }
@@ -66,6 +83,8 @@ impl fmt::Display for ListenAddr {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
             Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+            Self::Vsock { machine: Some(machine), port } => write!(f, "vsock:{machine}:{port}"),
+            Self::Vsock { machine: None, port } => write!(f, "vsock:{port}"),
         }
     }
 }
@@ -80,6 +99,14 @@ impl FromStr for ListenAddr {
                 "" => Err(malformed()),
                 path => Ok(Self::Unix(PathBuf::from(path))),
             };
+        }
+        if let Some(rest) = text.strip_prefix("vsock:") {
+            let number = |text: &str| text.parse().ok().filter(|&number| number != ANY_MACHINE);
+            let (machine, port) = match rest.split_once(':') {
+                Some((machine, port)) => (Some(number(machine).ok_or_else(malformed)?), port),
+                None => (None, rest),
+            };
+            return Ok(Self::Vsock { machine, port: number(port).ok_or_else(malformed)? });
         }
         let rest = text.strip_prefix("tcp:").ok_or_else(malformed)?;
         let (host, port) = rest.rsplit_once(':').ok_or_else(malformed)?;
@@ -171,11 +198,12 @@ impl Handed {
 pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
+    Vsock(OwnedFd),
 }
 
-/// Where a Unix socket is.
+/// A Unix socket's file. Dropping it removes it, unless it was handed over.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     /// Whether it goes with the listener.
     ours: bool,
@@ -187,9 +215,16 @@ impl Listener {
         let failed = |source| ServerError::Bind { address: address.to_string(), source };
         let listener = match address {
             ListenAddr::Unix(path) => {
-                remove_stale(path).map_err(failed)?;
-                let listener = bind_private(path, rules.group).map_err(failed)?;
-                Self::Unix(listener, SocketFile { path: path.clone(), ours: true })
+                let (listener, file) = private_socket(path, rules.group).map_err(failed)?;
+                Self::Unix(listener, file)
+            }
+            &ListenAddr::Vsock { machine, port } => {
+                let closed = rules.tls || rules.insecure || machine == Some(THIS_MACHINE);
+                if !closed {
+                    return Err(ServerError::OpenToMachines(address.to_string()));
+                }
+                let machine = machine.unwrap_or(ANY_MACHINE);
+                Self::Vsock(bind_vsock(VsockAddr::new(machine, port)).map_err(failed)?)
             }
             ListenAddr::Tcp { host, port } => {
                 let found = (host.as_str(), *port).to_socket_addrs().map_err(failed)?;
@@ -236,6 +271,8 @@ impl Listener {
         match self {
             Self::Unix(listener, _) => listener.set_nonblocking(true),
             Self::Tcp(listener) => listener.set_nonblocking(true),
+            // Made so.
+            Self::Vsock(_) => Ok(()),
         }
     }
 
@@ -244,6 +281,11 @@ impl Listener {
         Ok(match self {
             Self::Unix(_, file) => ListenAddr::Unix(file.path.clone()),
             Self::Tcp(listener) => tcp_address(listener)?,
+            Self::Vsock(listener) => {
+                let at: VsockAddr = socket::getsockname(listener.as_raw_fd())?;
+                let machine = (at.cid() != ANY_MACHINE).then_some(at.cid());
+                ListenAddr::Vsock { machine, port: at.port() }
+            }
         })
     }
 
@@ -265,6 +307,13 @@ impl Listener {
                 let peer = format!("tcp:{peer}");
                 Ok(Arrival { socket: Arc::new(Socket::Tcp(stream)), peer, origin })
             }
+            Self::Vsock(listener) => {
+                let accepted = net::accept_with(listener, SocketFlags::CLOEXEC)?;
+                let from: VsockAddr = socket::getpeername(accepted.as_raw_fd())?;
+                let peer = format!("vsock:{}:{}", from.cid(), from.port());
+                let socket = Arc::new(Socket::Vsock(UnixStream::from(accepted)));
+                Ok(Arrival { socket, peer, origin: Origin::Machine(from.cid()) })
+            }
         }
     }
 }
@@ -274,6 +323,7 @@ impl AsFd for Listener {
         match self {
             Self::Unix(listener, _) => listener.as_fd(),
             Self::Tcp(listener) => listener.as_fd(),
+            Self::Vsock(listener) => listener.as_fd(),
         }
     }
 }
@@ -290,6 +340,25 @@ impl Drop for SocketFile {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// A Unix socket that only its owner can connect to, and `group` if one is named, in place of one
+/// that a server which is no more left behind. Nothing else is replaced.
+///
+/// # Errors
+/// Something else is there, or a server listens there; or the system's own.
+pub fn private_socket(path: &Path, group: Option<Group>) -> io::Result<(UnixListener, SocketFile)> {
+    remove_stale(path)?;
+    let listener = bind_private(path, group)?;
+    Ok((listener, SocketFile { path: path.to_owned(), ours: true }))
+}
+
+fn bind_vsock(at: VsockAddr) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let made = net::socket_with(AddressFamily::VSOCK, SocketType::STREAM, flags, None)?;
+    socket::bind(made.as_raw_fd(), &at)?;
+    net::listen(&made, BACKLOG)?;
+    Ok(made)
 }
 
 /// A Unix socket that only its owner can connect to, and `group` if one is named. It is made so:
@@ -336,10 +405,20 @@ mod tests {
 
     #[test]
     fn addresses_read_and_print_as_people_write_them() {
-        for text in ["unix:/run/a b.sock", "tcp:localhost:10809", "tcp:[::1]:0"] {
+        for text in [
+            "unix:/run/a b.sock",
+            "tcp:localhost:10809",
+            "tcp:[::1]:0",
+            "vsock:10809",
+            "vsock:1:4294967294",
+        ] {
             assert_eq!(text.parse::<ListenAddr>().unwrap().to_string(), text);
         }
         for text in ["", "unix:", "tcp:", "tcp:1", "tcp::1", "tcp:::1:5", "tcp:a:70000", "a:1"] {
+            assert!(text.parse::<ListenAddr>().is_err(), "{text}");
+        }
+        for text in ["vsock:", "vsock:a", "vsock:1:", "vsock::1", "vsock:1:2:3", "vsock:4294967295"]
+        {
             assert!(text.parse::<ListenAddr>().is_err(), "{text}");
         }
     }
@@ -350,6 +429,22 @@ mod tests {
         assert_eq!(unix.uri("", false), "nbd+unix:///?socket=/run/a%20b.sock");
         let tcp: ListenAddr = "tcp:[::1]:10809".parse().unwrap();
         assert_eq!(tcp.uri("my disk", true), "nbds://[::1]:10809/my%20disk");
+        let vsock: ListenAddr = "vsock:10809".parse().unwrap();
+        assert_eq!(vsock.uri("main", false), "nbd+vsock://2:10809/main", "as a guest reaches it");
+        let vsock: ListenAddr = "vsock:1:7".parse().unwrap();
+        assert_eq!(vsock.uri("main", true), "nbds+vsock://1:7/main");
+    }
+
+    #[test]
+    fn virtual_machines_are_other_machines() {
+        let rules = Rules { tls: false, insecure: false, group: None };
+        for text in ["vsock:10809", "vsock:2:10809", "vsock:3:1"] {
+            let bound = Listener::bind(&text.parse().unwrap(), rules);
+            assert!(matches!(bound, Err(ServerError::OpenToMachines(_))), "{text}");
+        }
+        // What is for this machine alone is refused, if at all, by the system.
+        let bound = Listener::bind(&"vsock:1:10809".parse().unwrap(), rules);
+        assert!(!matches!(bound, Err(ServerError::OpenToMachines(_))));
     }
 
     #[test]

@@ -38,7 +38,7 @@ use thiserror::Error;
 use crate::export::Exports;
 use accept::Clients;
 use connection::Terms;
-pub use listen::{Handed, ListenAddr, listener_is_safe};
+pub use listen::{Handed, ListenAddr, SocketFile, listener_is_safe, private_socket};
 use processors::Processors;
 pub use slow::SlowRequests;
 pub use tls::{TlsError, TlsFiles, TlsMode};
@@ -49,7 +49,7 @@ pub use transmission::CONNECTION_BYTES_MAX;
 #[non_exhaustive]
 pub enum ServerError {
     /// Not an address to listen on.
-    #[error("'{0}' is no address to listen on: write unix:PATH or tcp:HOST:PORT")]
+    #[error("'{0}' is no address to listen on: write unix:PATH, tcp:HOST:PORT or vsock:PORT")]
     Address(String),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
@@ -65,6 +65,9 @@ pub enum ServerError {
          listen on 127.0.0.1 or a Unix socket, or allow insecure listeners explicitly"
     )]
     Unsafe(SocketAddr),
+    /// Every virtual machine of this one could read and change every export.
+    #[error("refusing to listen on {0}, which virtual machines may reach, without TLS")]
+    OpenToMachines(String),
     /// A socket that was handed over is none that a server can use.
     #[error("a socket that was handed over cannot be listened on: {source}")]
     Handed {

@@ -23,6 +23,8 @@ pub(super) enum Origin {
     User(u32),
     /// An address; of IPv6 the network, of which one machine has as many as it likes.
     Address(IpAddr),
+    /// A virtual machine, by number, or the one that this one runs on.
+    Machine(u32),
     /// It is not known.
     Unknown,
 }

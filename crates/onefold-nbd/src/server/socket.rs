@@ -1,4 +1,4 @@
-//! One connected socket, Unix or TCP.
+//! One connected socket, Unix, TCP or vsock.
 //! Room: onefold-nbd.
 
 use std::io::{self, Read, Write};
@@ -17,6 +17,9 @@ const SOCKET_BUFFER_BYTES: usize = 1 << 20;
 pub(super) enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
+    /// To a virtual machine. The standard library knows no such stream; of a Unix one nothing is
+    /// used but what any stream of bytes has.
+    Vsock(UnixStream),
 }
 
 macro_rules! either {
@@ -24,6 +27,7 @@ macro_rules! either {
         match $socket {
             Socket::Unix($stream) => $call,
             Socket::Tcp($stream) => $call,
+            Socket::Vsock($stream) => $call,
         }
     };
 }

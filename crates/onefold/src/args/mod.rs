@@ -46,7 +46,7 @@ pub use pool::{
 };
 pub use record::RecordArgs;
 pub use rescue::RescueArgs;
-pub use serve::{GuardArgs, Hangup, ServeArgs};
+pub use serve::{GuardArgs, Hangup, MachineSocket, ServeArgs};
 pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{CacheMode, Thousandths, TierArgs};

@@ -1,7 +1,9 @@
 //! `onefold serve`, as written.
 //! Room: onefold.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use onefold_block::ByteSize;
@@ -21,6 +23,7 @@ SIGUSR1 prints the pool's status to stderr.
 Examples:
   onefold serve ./demo
   onefold serve ./demo --listen unix:/run/onefold.sock --size 1TiB
+  onefold serve ./demo --vhost-user /run/onefold-vm1=vm1
   onefold serve ./demo --run 'nbdinfo $uri'";
 
 /// `onefold serve`
@@ -30,14 +33,23 @@ pub struct ServeArgs {
     /// Folder of the pool; made with one volume `main` if there is none
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
-    /// Where to accept clients: unix:PATH or tcp:HOST:PORT; may be repeated
+    /// Where to accept clients: unix:PATH, tcp:HOST:PORT or vsock:PORT; may be repeated
     ///
-    /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
-    /// a Unix socket nor loopback needs TLS. Port 0 takes any free one. Sockets that a service
-    /// manager hands over are served besides, and then there is no default.
+    /// Without --listen, --vhost-user and --run it is tcp:127.0.0.1:10809. An address that is
+    /// neither a Unix socket nor loopback needs TLS; vsock:PORT is reached by the virtual machines
+    /// of this one. Port 0 takes any free one. Sockets that a service manager hands over are served
+    /// besides, and then there is no default.
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
     pub listen: Vec<ListenAddr>,
+    /// A socket that virtual machines have a disk from, by vhost-user; may be repeated
+    ///
+    /// The disk is the volume EXPORT, or the first one. Requests are taken out of the machine's
+    /// memory, which it must share: with QEMU, a memory-backend-memfd with share=on. At most four
+    /// machines have it at once.
+    #[arg(long, value_name = "PATH[=EXPORT]", env = "ONEFOLD_VHOST_USER", hide_env = true)]
+    #[arg(value_delimiter = ',')]
+    pub vhost_user: Vec<MachineSocket>,
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,
@@ -101,6 +113,34 @@ pub struct ServeArgs {
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// A socket for virtual machines, and the export that they have there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSocket {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The export; empty for the first one.
+    pub export: String,
+}
+
+impl FromStr for MachineSocket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A path may have the sign in it, names of volumes may not.
+        let (path, export) = text.rsplit_once('=').unwrap_or((text, ""));
+        if path.is_empty() {
+            return Err(format!("'{text}' names no socket: write PATH or PATH=EXPORT"));
+        }
+        Ok(Self { path: PathBuf::from(path), export: export.to_owned() })
+    }
+}
+
+impl fmt::Display for MachineSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vhost-user:{}", self.path.display())
+    }
 }
 
 /// What is verified while it serves.

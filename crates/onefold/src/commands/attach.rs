@@ -58,7 +58,7 @@ fn socket_of(pool: &Path, printer: &Printer) -> Result<PathBuf> {
     let mut parsed = told.addresses.iter().filter_map(|one| one.address.parse().ok());
     let unix = parsed.find_map(|address| match address {
         ListenAddr::Unix(path) => Some(path),
-        ListenAddr::Tcp { .. } => None,
+        ListenAddr::Tcp { .. } | ListenAddr::Vsock { .. } => None,
     });
     unix.ok_or_else(|| {
         Failure::nothing_done("the server listens at no Unix socket, by which it could be attached")

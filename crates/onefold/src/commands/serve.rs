@@ -239,8 +239,12 @@ fn control(served: &Arc<Served>, args: &ServeArgs) -> Option<ControlSocket> {
 /// A socket in the folder where a pool is to be made would be there before the pool is.
 fn refuse_socket_inside(pool: &Path, how: &Listening) -> Result<()> {
     let Ok(pool) = pool.canonicalize() else { return Ok(()) };
-    for address in how.places.to_open() {
-        let ListenAddr::Unix(socket) = address else { continue };
+    let sockets = how.places.to_open().iter().filter_map(|address| match address {
+        ListenAddr::Unix(path) => Some((path, address.to_string())),
+        _ => None,
+    });
+    let machines = how.machines.iter().map(|socket| (&socket.path, socket.to_string()));
+    for (socket, address) in sockets.chain(machines) {
         if socket.parent().and_then(|folder| folder.canonicalize().ok()) == Some(pool.clone()) {
             let at = pool.display();
             let message = format!("{address} lies in the folder of the pool that is to be made");
@@ -260,7 +264,8 @@ fn listening(
 ) -> Result<Listening> {
     let private = private.map(|folder| ListenAddr::Unix(folder.path().join(SOCKET)));
     Ok(Listening {
-        places: Places::new(&args.listen, handed.doors, private)?,
+        places: Places::new((&args.listen, &args.vhost_user), handed.doors, private)?,
+        machines: args.vhost_user.clone(),
         tls,
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: args.read_only,
@@ -420,7 +425,15 @@ fn introduce(
             printer.note(&line);
         }
     }
-    let all: Vec<String> = servers.addresses().map(|(address, _)| address.to_string()).collect();
+    for socket in servers.machine_sockets() {
+        let export = if socket.export.is_empty() { &volumes[0].0 } else { &socket.export };
+        printer.note(&format!("\na virtual machine has '{export}' as its disk with:"));
+        for line in connect::machine_lines(socket) {
+            printer.note(&line);
+        }
+    }
+    let all = servers.addresses().map(|(address, _)| address.to_string());
+    let all: Vec<String> = all.chain(servers.machine_sockets().map(ToString::to_string)).collect();
     printer.note("\nCtrl-C stops the server with everything flushed");
     printer.always(&format!("listening on {}", all.join(", ")));
 }

@@ -4,6 +4,7 @@
 use onefold_block::ByteSize;
 use onefold_nbd::ListenAddr;
 
+use crate::args::MachineSocket;
 use crate::shell::quoted;
 use crate::table::{Align, Table};
 
@@ -31,6 +32,10 @@ pub fn client_lines(at: &ListenAddr, export: &str, tls: bool) -> Vec<String> {
         ("use it as a file", format!("nbdfuse MOUNTPOINT {uri}")),
         ("use it as a disk", nbd_client(at, export, tls)),
     ] {
+        // The kernel's client knows no such socket.
+        if about == "use it as a disk" && matches!(at, ListenAddr::Vsock { .. }) {
+            continue;
+        }
         table.row([about.to_owned(), command]);
     }
     let mut lines = table.lines(2);
@@ -42,10 +47,24 @@ pub fn client_lines(at: &ListenAddr, export: &str, tls: bool) -> Vec<String> {
     lines
 }
 
+/// What to add to a virtual machine's command for a disk of its own.
+pub fn machine_lines(socket: &MachineSocket) -> Vec<String> {
+    let path = quoted(&socket.path.display().to_string());
+    vec![
+        "  qemu-system-x86_64 -m 1G -object memory-backend-memfd,id=mem,size=1G,share=on \\".into(),
+        format!("    -machine q35,memory-backend=mem -chardev socket,id=onefold,path={path} \\"),
+        "    -device vhost-user-blk-pci,chardev=onefold ...".to_owned(),
+    ]
+}
+
 fn tls_image_options(at: &ListenAddr, export: &str) -> String {
     let place = match at {
         ListenAddr::Unix(path) => format!("path={}", path.display()),
         ListenAddr::Tcp { host, port } => format!("host={host},port={port}"),
+        ListenAddr::Vsock { machine, port } => {
+            let machine = machine.unwrap_or(2);
+            format!("server.type=vsock,server.cid={machine},server.port={port}")
+        }
     };
     let image = format!("driver=nbd,{place},export={export},tls-creds=tls");
     format!(
@@ -70,5 +89,6 @@ fn nbd_client(at: &ListenAddr, export: &str, tls: bool) -> String {
         ListenAddr::Tcp { host, port } => {
             format!("nbd-client {host} {port} -N {export} /dev/nbd0{certificates}")
         }
+        ListenAddr::Vsock { .. } => String::new(),
     }
 }

@@ -1,4 +1,5 @@
-//! The servers behind the addresses: TCP ones with TLS where that is on, Unix sockets without.
+//! The servers behind the addresses: TCP ones with TLS where that is on, Unix sockets without, and
+//! those for virtual machines.
 //! Room: onefold.
 
 use std::sync::Arc;
@@ -7,29 +8,31 @@ use std::time::Duration;
 use onefold_block::Group;
 use onefold_block::wrappers::{Clock, SystemClock};
 use onefold_nbd::{
-    Exports, Handed, ListenAddr, Server, ServerConfig, ServerError, SlowRequests, TlsError,
-    TlsFiles, TlsMode,
+    Exports, Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, SlowRequests,
+    TlsError, TlsFiles, TlsMode,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::machines::{FILES_OF_A_MACHINE, MACHINES_MAX, Machines};
+use crate::args::MachineSocket;
 use crate::failure::{Failure, Result};
 
 /// Where it listens if nothing else is said.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 10809;
 
-/// Where to listen, at least at one place.
+/// Where to listen for clients of NBD.
 pub struct Places {
     addresses: Vec<ListenAddr>,
     handed: Vec<Handed>,
 }
 
 impl Places {
-    /// What was said, what was handed over, the socket of `--run`, or the default. An address that
-    /// was handed over is not opened once more.
+    /// What was said, what was handed over, the socket of `--run`, or the default, unless nobody
+    /// but machines shall come. An address that was handed over is not opened once more.
     pub fn new(
-        said: &[ListenAddr],
+        (said, machines): (&[ListenAddr], &[MachineSocket]),
         handed: Vec<Handed>,
         private: Option<ListenAddr>,
     ) -> Result<Self> {
@@ -40,7 +43,7 @@ impl Places {
         let open = open.map_err(refused)?;
         let said = said.iter().filter(|address| !open.contains(address)).cloned();
         let mut addresses: Vec<ListenAddr> = said.chain(private).collect();
-        if addresses.is_empty() && handed.is_empty() {
+        if addresses.is_empty() && handed.is_empty() && machines.is_empty() {
             addresses.push(ListenAddr::Tcp { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT });
         }
         Ok(Self { addresses, handed })
@@ -56,6 +59,8 @@ impl Places {
 pub struct Listening {
     /// Where.
     pub places: Places,
+    /// Where virtual machines have disks.
+    pub machines: Vec<MachineSocket>,
     /// What TCP clients must show, if anything.
     pub tls: Option<TlsFiles>,
     /// Whether anyone may come in from other machines.
@@ -72,7 +77,9 @@ pub struct Listening {
 
 /// Servers that run; every address is served by one of them.
 pub struct Servers {
-    servers: Vec<(Server, bool)>,
+    /// And whether clients must use TLS there.
+    doors: Vec<(Server, bool)>,
+    machines: Vec<Machines>,
     tls: Option<TlsFiles>,
 }
 
@@ -93,7 +100,8 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     tcp.for_each(|tcp| kinds[usize::from(tcp)] = true);
     let kinds = kinds.into_iter().filter(|&there| there).count() as u64;
     let each = u64::from(how.max_connections) + ServerConfig::default().max_handshakes as u64;
-    let wanted = kinds * each + OTHER_FILES;
+    let machines = how.machines.len() as u64 * MACHINES_MAX as u64 * FILES_OF_A_MACHINE;
+    let wanted = kinds * each + machines + OTHER_FILES;
     if wanted <= most {
         return Ok(());
     }
@@ -104,8 +112,9 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     .hint("allow more (ulimit -n, or LimitNOFILE= of a service), or ask for fewer connections"))
 }
 
+/// Whether clients there must use TLS where it is on.
 fn is_tcp(at: &ListenAddr) -> bool {
-    matches!(at, ListenAddr::Tcp { .. })
+    matches!(at, ListenAddr::Tcp { .. } | ListenAddr::Vsock { .. })
 }
 
 fn is_tcp_too(handed: &Handed) -> bool {
@@ -143,26 +152,38 @@ impl Servers {
             let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;
             servers.push((server, encrypted));
         }
-        Ok(Self { servers, tls: how.tls.clone() })
+        let machines = how.machines.iter().map(|socket| Machines::start(socket, exports, how));
+        let machines = machines.collect::<Result<_>>()?;
+        Ok(Self { doors: servers, machines, tls: how.tls.clone() })
+    }
+
+    /// The sockets that virtual machines have disks from.
+    pub fn machine_sockets(&self) -> impl Iterator<Item = &MachineSocket> {
+        self.machines.iter().map(Machines::socket)
     }
 
     /// Read the certificates again, for connections from now on.
     pub fn renew_tls(&self) -> std::result::Result<(), TlsError> {
         let Some(files) = &self.tls else { return Ok(()) };
-        self.servers.iter().try_for_each(|(server, _)| server.handle().renew_tls(files))
+        self.doors.iter().try_for_each(|(server, _)| server.handle().renew_tls(files))
     }
 
     /// Where they listen, and whether clients must use TLS there.
     pub fn addresses(&self) -> impl Iterator<Item = (&ListenAddr, bool)> {
-        self.servers
+        self.doors
             .iter()
             .flat_map(|(server, tls)| server.addresses().iter().map(|address| (address, *tls)))
     }
 
     /// Counts the clients that are connected.
     pub fn counter(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
-        let handles: Vec<_> = self.servers.iter().map(|(server, _)| server.handle()).collect();
-        move || handles.iter().map(|handle| handle.connection_count() as u64).sum()
+        let handles: Vec<_> = self.doors.iter().map(|(server, _)| server.handle()).collect();
+        let machines: Vec<_> = self.machines.iter().map(Machines::handle).collect();
+        move || {
+            let clients = handles.iter().map(ServerHandle::connection_count);
+            let machines = machines.iter().map(onefold_vhost::Handle::connection_count);
+            clients.chain(machines).map(|count| count as u64).sum()
+        }
     }
 
     /// Stop accepting, answer what was received, and close; how many connections hang in a
@@ -170,16 +191,21 @@ impl Servers {
     pub fn stop(self, grace: Duration) -> usize {
         std::thread::scope(|scope| {
             let stopping: Vec<_> = self
-                .servers
+                .doors
                 .into_iter()
                 .map(|(server, _)| scope.spawn(move || server.shutdown(grace).still_running))
+                .chain(
+                    self.machines
+                        .into_iter()
+                        .map(|machines| scope.spawn(move || machines.stop(grace))),
+                )
                 .collect();
             stopping.into_iter().map(|stopped| stopped.join().unwrap_or(0)).sum()
         })
     }
 }
 
-fn refused(error: ServerError) -> Failure {
+pub fn refused(error: ServerError) -> Failure {
     match error {
         ServerError::Unsafe(at) => Failure::nothing_done(format!(
             "{at} can be reached from other machines, and without TLS anyone there could read \
@@ -188,6 +214,10 @@ fn refused(error: ServerError) -> Failure {
         .hint("turn TLS on: --tls-cert FILE --tls-key FILE --tls-ca FILE (docs/tls.md)")
         .hint("or listen on tcp:127.0.0.1:10809 or unix:PATH, and let clients come over SSH")
         .hint("or, where every machine is trusted: --allow-unencrypted-network-access"),
+        ServerError::OpenToMachines(_) => Failure::nothing_done(error.to_string())
+            .hint("turn TLS on: --tls-cert FILE --tls-key FILE --tls-ca FILE (docs/tls.md)")
+            .hint("or give one machine a disk of its own: --vhost-user PATH=EXPORT")
+            .hint("or, where every machine is trusted: --allow-unencrypted-network-access"),
         ServerError::OpenToAll(_) => Failure::nothing_done(error.to_string())
             .hint("close it: SocketMode=0660 in its unit, and SocketUser= and SocketGroup="),
         ServerError::Bind { ref source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {

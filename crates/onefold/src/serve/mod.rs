@@ -14,6 +14,7 @@ pub mod late_exports;
 pub mod limiter;
 pub mod listeners;
 pub mod live_record;
+pub mod machines;
 pub mod notify;
 pub mod pool_exports;
 pub mod record;

@@ -79,14 +79,16 @@ impl Sandbox {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// The binary, free of the settings of whoever runs the tests. Signals do what they do by
+    /// The binary, free of the settings of whoever runs the tests, but for what is broken in it on
+    /// purpose (`cargo xtask breakages`). Signals do what they do by
     /// themselves: below `nohup` or as a script's `... &` some are ignored, by every child too.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,QUIT,TERM,USR1", ONEFOLD]);
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("ONEFOLD_") {
+            let text = name.to_string_lossy();
+            if text.starts_with("ONEFOLD_") && !text.starts_with("ONEFOLD_MUTANT") {
                 command.env_remove(name);
             }
         }

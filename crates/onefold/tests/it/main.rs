@@ -25,6 +25,7 @@ mod file_system;
 mod harness;
 mod images;
 mod interrupted;
+mod machines;
 mod memory;
 mod metrics;
 #[cfg(feature = "mount")]

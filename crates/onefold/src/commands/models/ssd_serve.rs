@@ -327,7 +327,8 @@ fn listening(
 ) -> Result<Listening> {
     let private = private.map(|folder| ListenAddr::Unix(folder.join(SOCKET)));
     Ok(Listening {
-        places: Places::new(&args.listen, handed.doors, private)?,
+        places: Places::new((&args.listen, &[]), handed.doors, private)?,
+        machines: Vec::new(),
         tls,
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: false,

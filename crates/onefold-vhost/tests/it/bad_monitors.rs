@@ -1,0 +1,147 @@
+//! What a monitor gets that says what makes no sense.
+//! Room: onefold-vhost.
+
+use std::io::{IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use crate::guest::{DATA, READ, Scene, readable, sealed};
+
+/// A message: number, flags, payload.
+fn message(ask: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = [ask, flags, payload.len() as u32].map(u32::to_le_bytes).concat();
+    bytes.extend(payload);
+    bytes
+}
+
+fn send(stream: &UnixStream, bytes: &[u8], files: &[OwnedFd]) {
+    let files: Vec<BorrowedFd<'_>> = files.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    }
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+}
+
+/// Whether the server closes the connection, and whether it says before that it failed.
+fn ends(mut stream: &UnixStream) -> Option<Vec<u8>> {
+    let mut said = Vec::new();
+    let mut piece = [0; 64];
+    while readable(&stream) {
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return Some(said),
+            Ok(count) => said.extend(&piece[..count]),
+        }
+    }
+    None
+}
+
+#[test]
+fn messages_that_make_no_sense_end_their_session_and_no_other() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    let region = |guest: u64, bytes: u64, offset: u64| {
+        let mut payload = [1u32, 0].map(u32::to_le_bytes).concat();
+        for field in [guest, bytes, 0x7000_0000, offset] {
+            payload.extend(field.to_le_bytes());
+        }
+        message(5, 1, &payload)
+    };
+    let pair = |first: u32, second: u32| [first, second].map(u32::to_le_bytes).concat();
+    let unsealed = || {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        OwnedFd::from(file)
+    };
+    let cases: Vec<(&str, Vec<u8>, Vec<OwnedFd>)> = vec![
+        ("another version", message(1, 2, &[]), vec![]),
+        ("an answer", message(1, 5, &[]), vec![]),
+        ("too long", message(2, 1, &[0; 513]), vec![]),
+        ("an endless one", [2, 1, u32::MAX].map(u32::to_le_bytes).concat(), vec![]),
+        ("not offered", message(6, 1, &[0; 8]), vec![]),
+        ("no such", message(4711, 1, &[]), vec![]),
+        ("cut short", message(2, 1, &[0; 7]), vec![]),
+        ("all features", message(2, 1, &[0xff; 8]), vec![]),
+        ("all features of the protocol", message(16, 1, &[0xff; 8]), vec![]),
+        ("a queue of 3", message(8, 1, &pair(0, 3)), vec![]),
+        ("a queue of 0", message(8, 1, &pair(0, 0)), vec![]),
+        ("a queue of 2048", message(8, 1, &pair(0, 2048)), vec![]),
+        ("the 65th queue", message(8, 1, &pair(64, 128)), vec![]),
+        ("queue 4294967295", message(18, 1, &pair(u32::MAX, 1)), vec![]),
+        ("a region without a file", region(0, 4096, 0), vec![]),
+        ("a region that is longer than its file", region(0, 1 << 21, 0), vec![sealed(1 << 20)]),
+        ("a region of nothing", region(0, 0, 0), vec![sealed(1 << 20)]),
+        ("a region that wraps around", region(u64::MAX, 4096, 0), vec![sealed(1 << 20)]),
+        ("a region past its file", region(0, 4096, u64::MAX - 4096), vec![sealed(1 << 20)]),
+        ("a file that may be cut", region(0, 4096, 0), vec![unsealed()]),
+        ("more files than regions", region(0, 4096, 0), vec![sealed(4096), sealed(4096)]),
+        ("nine files", message(1, 1, &[]), (0..9).map(|_| sealed(4096)).collect()),
+        (
+            "a huge part of the configuration",
+            {
+                let fields = [0u32, u32::MAX, 0].map(u32::to_le_bytes).concat();
+                message(24, 1, &fields)
+            },
+            vec![],
+        ),
+    ];
+    for (what, bytes, files) in cases {
+        let stream = UnixStream::connect(&scene.path).unwrap();
+        send(&stream, &bytes, &files);
+        assert_eq!(ends(&stream).as_deref(), Some(&[] as &[u8]), "{what}");
+        assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0, "{what}");
+    }
+}
+
+#[test]
+fn who_asks_for_an_answer_hears_that_it_failed() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut stream = UnixStream::connect(&scene.path).unwrap();
+    // REPLY_ACK, and then a queue of 3 entries with a wish for an answer.
+    stream.write_all(&message(16, 1, &8u64.to_le_bytes())).unwrap();
+    let three = [0u32, 3].map(u32::to_le_bytes).concat();
+    stream.write_all(&message(8, 1 | 8, &three)).unwrap();
+    let expected = message(8, 1 | 4, &1u64.to_le_bytes());
+    assert_eq!(ends(&stream), Some(expected));
+}
+
+#[test]
+fn a_queue_elsewhere_ends_the_session_before_anything_is_read() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    let places = vhost::VringConfigData {
+        queue_max_size: 128,
+        queue_size: 128,
+        flags: 0,
+        desc_table_addr: 0x1000,
+        used_ring_addr: 0x2000,
+        avail_ring_addr: 0x3000,
+        log_addr: None,
+    };
+    // Its answer is not waited for, so that it may arrive before the end is seen.
+    let _ = vhost::VhostBackend::set_vring_addr(&guest.frontend, 0, &places);
+    assert!(!guest.is_served());
+    let mut other = scene.connect();
+    assert_eq!(other.do_now(READ, 0, (DATA, 512)), 0);
+}
+
+#[test]
+fn more_monitors_than_may_come_are_closed_and_places_come_free() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guests: Vec<_> = (0..3).map(|_| scene.connect()).collect();
+    let fourth = UnixStream::connect(&scene.path).unwrap();
+    assert_eq!(ends(&fourth).as_deref(), Some(&[] as &[u8]));
+    assert!(guests.iter_mut().all(crate::guest::Guest::is_served));
+    drop(guests.pop());
+    for _ in 0..1000 {
+        if scene.connections() < 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(scene.connect().do_now(READ, 0, (DATA, 512)), 0);
+}

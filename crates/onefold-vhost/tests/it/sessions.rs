@@ -1,0 +1,212 @@
+//! Beginnings, ends and new sizes.
+//! Room: onefold-vhost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use onefold_block::{BlockDevice, BlockError, Extent, MemDevice, ZeroOptions};
+use vhost::VhostBackend as _;
+use vhost::vhost_user::{
+    FrontendReqHandler, HandlerResult, VhostUserFrontend as _, VhostUserFrontendReqHandler,
+};
+
+use crate::guest::{DATA, Guest, READ, Scene, WRITE, all_that_is_offered, readable};
+
+#[test]
+fn a_monitor_is_told_what_there_is() {
+    let scene = Scene::of_memory(3 << 20);
+    let mut guest = scene.connect();
+    assert_eq!(guest.frontend.get_protocol_features().unwrap(), all_that_is_offered());
+    assert_eq!(guest.frontend.get_queue_num().unwrap(), 64);
+    assert_eq!(guest.sectors(), 6144);
+    assert_eq!(guest.config()[20..24], 512u32.to_le_bytes());
+}
+
+#[test]
+fn a_source_without_a_device_serves_nobody_until_there_is_one() {
+    let scene = Scene::of_memory(1 << 20);
+    let device = scene.source.0.lock().unwrap().clone();
+    *scene.source.0.lock().unwrap() = Err("there is no such volume".to_owned());
+    let stream = std::os::unix::net::UnixStream::connect(&scene.path).unwrap();
+    assert!(readable(&stream), "closed");
+    *scene.source.0.lock().unwrap() = device;
+    assert_eq!(scene.connect().do_now(READ, 0, (DATA, 512)), 0);
+}
+
+#[test]
+fn a_queue_goes_on_where_it_was_stopped_and_so_does_a_monitor_that_connects_again() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    guest.fill(DATA, 512, 3);
+    for _ in 0..5 {
+        assert_eq!(guest.do_now(WRITE, 1, (DATA, 512)), 0);
+    }
+    let next = guest.frontend_base();
+    assert_eq!(next, 5);
+    let head = guest.ask(READ, 1, (DATA + 512, 512));
+    guest.kick();
+    assert!(guest.is_silent(), "it is stopped");
+    guest.set_up(next);
+    guest.kick();
+    guest.wait();
+    assert_eq!((guest.status(head), guest.bytes(DATA + 512, 1)), (0, vec![3]));
+    // A request that was made while nobody served is there when somebody comes.
+    guest.frontend.set_vring_enable(0, false).unwrap();
+    let head = guest.ask(READ, 1, (DATA + 512, 512));
+    guest.frontend.set_vring_enable(0, true).unwrap();
+    guest.wait();
+    assert_eq!(guest.status(head), 0, "without a call");
+}
+
+/// A device whose size changes, and whose reads wait.
+struct Slow {
+    inner: MemDevice,
+    size: AtomicU64,
+    gate: (Mutex<bool>, Condvar),
+    waiting: AtomicU64,
+}
+
+impl Slow {
+    fn new() -> Arc<Self> {
+        let gate = (Mutex::new(true), Condvar::new());
+        let (inner, size) = (MemDevice::new(4 << 20), AtomicU64::new(1 << 20));
+        Arc::new(Self { inner, size, gate, waiting: AtomicU64::new(0) })
+    }
+
+    fn open_gate(&self, open: bool) {
+        *self.gate.0.lock().unwrap() = open;
+        self.gate.1.notify_all();
+    }
+
+    fn wait_for_reader(&self) {
+        for _ in 0..1000 {
+            if self.waiting.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("nobody reads");
+    }
+}
+
+impl BlockDevice for Slow {
+    fn size_bytes(&self) -> u64 {
+        self.size.load(Ordering::SeqCst)
+    }
+    fn preferred_block_bytes(&self) -> u32 {
+        4096
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.gate.0.lock().unwrap();
+        while !*open {
+            open = self.gate.1.wait(open).unwrap();
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.inner.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
+        self.inner.write_at(offset, data, fua)
+    }
+    fn write_zeroes(&self, at: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
+        self.inner.write_zeroes(at, len, options)
+    }
+    fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), BlockError> {
+        self.inner.trim(offset, len, fua)
+    }
+    fn flush(&self) -> Result<(), BlockError> {
+        self.inner.flush()
+    }
+    fn block_status(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError> {
+        self.inner.block_status(offset, len)
+    }
+}
+
+/// Counts how often the configuration changed.
+#[derive(Default)]
+struct Changes(AtomicU64);
+
+impl VhostUserFrontendReqHandler for Changes {
+    fn handle_config_change(&self) -> HandlerResult<u64> {
+        Ok(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn a_new_size_is_told_and_served_at_once() {
+    let device = Slow::new();
+    let scene = Scene::new(Arc::clone(&device) as _, false);
+    let mut guest = scene.connect();
+    let changes = Arc::new(Changes::default());
+    let mut backwards = FrontendReqHandler::new(Arc::clone(&changes)).unwrap();
+    guest.frontend.set_backend_request_fd(&BackwardsEnd(backwards.get_tx_raw_fd())).unwrap();
+    assert_eq!(guest.sectors(), 2048);
+    assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 1);
+    device.size.store(2 << 20, Ordering::SeqCst);
+    backwards.handle_request().unwrap();
+    assert_eq!(changes.0.load(Ordering::SeqCst), 1);
+    assert_eq!(guest.sectors(), 4096);
+    assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 0);
+    device.size.store(1 << 20, Ordering::SeqCst);
+    backwards.handle_request().unwrap();
+    assert_eq!(guest.sectors(), 2048);
+    assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 1);
+}
+
+struct BackwardsEnd(std::os::fd::RawFd);
+
+impl std::os::fd::AsRawFd for BackwardsEnd {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.0
+    }
+}
+
+#[test]
+fn a_guest_that_waits_for_its_device_keeps_nobody_waiting() {
+    let device = Slow::new();
+    let scene = Scene::new(Arc::clone(&device) as _, false);
+    let (mut one, mut two) = (scene.connect(), scene.connect());
+    device.open_gate(false);
+    let head = one.ask(READ, 0, (DATA, 512));
+    one.kick();
+    device.wait_for_reader();
+    two.fill(DATA, 512, 4);
+    assert_eq!(two.do_now(WRITE, 0, (DATA, 512)), 0);
+    assert!(one.is_served(), "its monitor is heard meanwhile");
+    device.open_gate(true);
+    one.wait();
+    assert_eq!((one.status(head), one.bytes(DATA, 1)), (0, vec![4]));
+}
+
+#[test]
+fn stopping_answers_what_was_taken_and_says_who_hangs() {
+    let device = Slow::new();
+    let mut scene = Scene::new(Arc::clone(&device) as _, false);
+    let mut guest = scene.connect();
+    device.open_gate(false);
+    let head = guest.ask(READ, 0, (DATA, 512));
+    guest.kick();
+    device.wait_for_reader();
+    let server = scene.server.take().unwrap();
+    let handle = server.handle();
+    assert_eq!(server.shutdown(Duration::from_millis(20)), 1);
+    device.open_gate(true);
+    guest.wait();
+    assert_eq!(guest.status(head), 0, "it was taken before");
+    for _ in 0..1000 {
+        if handle.connection_count() == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(handle.connection_count(), 0);
+    assert!(!guest.is_served());
+}
+
+impl Guest {
+    /// Stop the queue; which request would have been the next.
+    pub fn frontend_base(&self) -> u16 {
+        self.frontend.get_vring_base(0).unwrap() as u16
+    }
+}

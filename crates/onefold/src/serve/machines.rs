@@ -1,0 +1,80 @@
+//! A socket that virtual machines have a disk from, by vhost-user.
+//! Room: onefold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onefold_block::BlockDevice;
+use onefold_nbd::{Client, Exports, ServerError, SocketFile, private_socket};
+use onefold_vhost::{Handle, Server, ServerConfig, Source};
+
+use super::listeners::{Listening, refused};
+use crate::args::MachineSocket;
+use crate::failure::Result;
+
+/// Most machines that have the disk of a socket at once.
+pub const MACHINES_MAX: usize = 4;
+/// Most files that one of them takes: its socket, another one back, the pieces of its memory, and
+/// three for each of 64 queues.
+pub const FILES_OF_A_MACHINE: u64 = 1 + 1 + 8 + 3 * 64;
+
+/// A server, and where it is.
+pub struct Machines {
+    server: Server,
+    socket: MachineSocket,
+    // The file goes after the server.
+    _file: SocketFile,
+}
+
+/// The export of a socket, as it is when a machine comes.
+struct Export {
+    exports: Arc<dyn Exports>,
+    name: String,
+}
+
+impl Source for Export {
+    fn open(&self) -> std::result::Result<Arc<dyn BlockDevice>, String> {
+        // Whoever may connect to the socket is let in for its user or group.
+        let client = &Client::Local;
+        self.exports.open(&self.name, client).ok_or_else(|| {
+            let why = self.exports.refusal(&self.name, client);
+            why.unwrap_or_else(|| format!("there is no export '{}'", self.name))
+        })
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Machines {
+    /// Listen.
+    pub fn start(
+        socket: &MachineSocket,
+        exports: &Arc<dyn Exports>,
+        how: &Listening,
+    ) -> Result<Self> {
+        let address = socket.to_string();
+        let failed = |source| refused(ServerError::Bind { address: address.clone(), source });
+        let (listener, file) = private_socket(&socket.path, how.group).map_err(failed)?;
+        let export = Export { exports: Arc::clone(exports), name: socket.export.clone() };
+        let config = ServerConfig { read_only: how.read_only, max_connections: MACHINES_MAX };
+        let server = Server::start(listener, &address, Arc::new(export), config);
+        Ok(Self { server: server.map_err(failed)?, socket: socket.clone(), _file: file })
+    }
+
+    /// Where.
+    pub const fn socket(&self) -> &MachineSocket {
+        &self.socket
+    }
+
+    /// A view of the server.
+    pub fn handle(&self) -> Handle {
+        self.server.handle()
+    }
+
+    /// Stop; how many machines hang in a request that does not return.
+    pub fn stop(self, grace: Duration) -> usize {
+        self.server.shutdown(grace)
+    }
+}
