@@ -22,7 +22,7 @@ pub struct Breakage {
     pub replace: String,
     /// What takes its place.
     pub with: String,
-    /// The test program, `lib` or `it`.
+    /// The test program: `lib`, `bin` or `it`.
     pub program: String,
     /// The test's full name.
     pub test: String,

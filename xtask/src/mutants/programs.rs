@@ -25,7 +25,7 @@ const MEMORY_MAX: u64 = 4 << 30;
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// `lib`, or the name of the folder under `tests/`.
+    /// `lib` or `bin` for the tests inside, or the name of the folder under `tests/`.
     pub name: String,
     path: PathBuf,
     folder: PathBuf,
@@ -44,7 +44,7 @@ pub enum Outcome {
 
 /// What a build came to.
 pub enum Built {
-    /// The programs, those of the library first.
+    /// The programs, those with the tests inside first.
     Programs(Vec<Program>),
     /// These switches stand where the compiler refuses what they do.
     Refused(BTreeSet<u32>),
@@ -80,7 +80,8 @@ pub fn build(copy: &Path, name: &str, target: &Path, places: &Places) -> Result<
         }
     }
     if output.status.success() {
-        programs.sort_by_key(|program| (program.name != "lib", program.name.clone()));
+        let inside = |program: &Program| matches!(program.name.as_str(), "lib" | "bin");
+        programs.sort_by_key(|program| (!inside(program), program.name.clone()));
         return Ok(Built::Programs(programs));
     }
     if refused.is_empty() {
@@ -96,7 +97,8 @@ fn program(message: &Value, copy: &Path) -> Option<Program> {
         return None;
     }
     let kind = message["target"]["kind"][0].as_str()?;
-    let name = if kind == "lib" { kind } else { message["target"]["name"].as_str()? };
+    let inside = matches!(kind, "lib" | "bin");
+    let name = if inside { kind } else { message["target"]["name"].as_str()? };
     let manifest = Path::new(message["manifest_path"].as_str()?);
     let folder = manifest.parent().unwrap_or(copy).to_owned();
     Some(Program { name: name.to_owned(), path, folder })
@@ -268,6 +270,21 @@ mod tests {
     fn a_run_without_a_test_is_an_error() {
         let empty = "echo 'test result: ok. 0 passed; 0 failed; 5 filtered out'";
         assert!(watch(shell(empty), Duration::from_mins(10)).is_err());
+    }
+
+    #[test]
+    fn tests_inside_a_program_are_called_by_its_kind() {
+        let message = |kind: &str, test: bool| {
+            serde_json::json!({
+                "executable": "/t/onefold-1", "profile": {"test": test},
+                "target": {"kind": [kind], "name": "named"}, "manifest_path": "/c/Cargo.toml",
+            })
+        };
+        let called = |kind, test| program(&message(kind, test), Path::new("/")).map(|p| p.name);
+        for (kind, name) in [("lib", "lib"), ("bin", "bin"), ("test", "named")] {
+            assert_eq!(called(kind, true).as_deref(), Some(name));
+        }
+        assert!(called("bin", false).is_none(), "the program that tests start");
     }
 
     #[test]

@@ -51,14 +51,15 @@ impl Copy {
         for mutant in mutants {
             files.entry(&mutant.file).or_default().push(mutant);
         }
-        let library = format!("crates/{name}/src/lib.rs");
-        files.entry(&library).or_default();
+        let all = paths(root)?;
+        let top = top_of(name, &all)?;
+        files.entry(&top).or_default();
         let mut places = Places::new();
-        for path in paths(root)?.iter().filter(|path| is_source(name, path)) {
+        for path in all.iter().filter(|path| is_source(name, path)) {
             let text = std::fs::read_to_string(root.join(path)).with_context(|| path.clone())?;
             let inside = files.get(path.as_str()).map_or(&[][..], Vec::as_slice);
             let (mut text, at) = guarded(&text, inside);
-            if *path == library {
+            if *path == top {
                 text.push_str(SWITCHES);
             }
             put(&self.root.join(path), text.as_bytes())?;
@@ -66,6 +67,13 @@ impl Copy {
         }
         Ok(places)
     }
+}
+
+/// The file at the top of a crate: of its library, or of its program where it has none.
+fn top_of(name: &str, all: &[String]) -> Result<String> {
+    let tops = ["lib", "main"].map(|top| format!("crates/{name}/src/{top}.rs"));
+    let top = tops.into_iter().find(|top| all.contains(top));
+    top.with_context(|| format!("{name} has neither a library nor a program"))
 }
 
 /// By file, the switches in it with the bytes that they take.
@@ -130,6 +138,15 @@ fn remove(folder: &Path, stale: &dyn Fn(&Path) -> bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crate_without_a_library_has_a_program() {
+        let all = ["crates/a/src/lib.rs", "crates/a/src/main.rs", "crates/b/src/main.rs"];
+        let all = all.map(str::to_owned);
+        assert_eq!(top_of("a", &all).unwrap(), all[0]);
+        assert_eq!(top_of("b", &all).unwrap(), all[2]);
+        assert!(top_of("c", &all).is_err());
+    }
 
     #[test]
     fn packages_of_the_copy_have_a_version_that_no_other_has() {
