@@ -62,7 +62,7 @@ impl Contents {
 
 /// Writes a second and write amplification after the drive was filled, without time.
 fn untimed(name: &str, duplicates: u64, announce: bool) -> (f64, f64) {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let policy = AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities);
     let logical_pages = GEOMETRY.pages() / 100 * 80;
     let settings = FtlSettings { logical_pages, ..FtlSettings::default() };

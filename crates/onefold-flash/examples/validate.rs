@@ -107,13 +107,15 @@ fn print_power(arguments: &[String]) -> ExitCode {
         Some(seed) => seed..seed + 1,
         None => 0..number("--seeds").unwrap_or(10_000),
     };
+    let packed = arguments.iter().any(|argument| argument == "--packed");
     let start = Instant::now();
     let count = seeds.end - seeds.start;
     let mut total = Ordeal::default();
     let mut failed = 0;
     let mut ended = 0;
     for seed in seeds {
-        match power::check(seed, durability) {
+        let check = if packed { power::check_packed } else { power::check };
+        match check(seed, durability) {
             Ok(ordeal) => {
                 total.cuts += ordeal.cuts;
                 total.cuts_in_recovery += ordeal.cuts_in_recovery;

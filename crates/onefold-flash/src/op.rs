@@ -72,6 +72,10 @@ pub enum Work {
     Compare,
     /// Looking up and changing mapping or fingerprint tables.
     Lookup,
+    /// Compressing a page.
+    Compress,
+    /// Getting a page back from its compressed form.
+    Decompress,
 }
 
 /// Who carries operations out in time. The FTL calls it in the order of its decisions.

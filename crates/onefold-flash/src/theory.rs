@@ -40,6 +40,14 @@ pub fn greedy(alpha: f64, pages_per_block: u32) -> f64 {
     n / (n - (x0 - 1.0))
 }
 
+/// Pages programmed for each page of the host where so many of them, compressed, fill a flash page
+/// and a victim's are packed anew: the drive is one of as many times more and smaller pages.
+/// `alpha` is that of the drive without compression.
+pub fn packed(alpha: f64, pages_per_block: u32, together: u32) -> f64 {
+    let k = f64::from(together);
+    greedy(alpha * k, pages_per_block * together) / k
+}
+
 /// Write amplification of choosing the emptiest of `draws` blocks drawn at random.
 ///
 /// The fixed point of the mean field of Van Houdt. One draw is random cleaning.

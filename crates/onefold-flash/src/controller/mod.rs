@@ -58,7 +58,9 @@ pub struct Controller {
     events: EventHeap,
     units: Vec<Unit>,
     channels: Vec<Servers>,
-    engines: [Servers; 3],
+    engines: [Servers; 4],
+    /// Whether there is a compression engine to report on.
+    compresses: bool,
     placement: Placement,
     buffered: Vec<Buffered>,
     flights: Slab<Flight>,
@@ -108,8 +110,14 @@ impl Controller {
             events: EventHeap::default(),
             units: (0..units).map(|unit| Unit::new(channel(unit))).collect(),
             channels: (0..geometry.channels).map(|_| Servers::new(1)).collect(),
-            engines: [controller.cpu_cores, controller.hash_engines, controller.ecc_engines]
-                .map(Servers::new),
+            engines: [
+                controller.cpu_cores,
+                controller.hash_engines,
+                controller.ecc_engines,
+                controller.compression_engines,
+            ]
+            .map(Servers::new),
+            compresses: spec.packs(),
             placement: Placement::new(spec),
             buffered: vec![Buffered::default(); geometry.blocks() as usize],
             flights: Slab::default(),

@@ -15,11 +15,13 @@ pub enum EngineKind {
     Hash,
     /// Engines of the error-correcting code.
     Ecc,
+    /// Compression engines.
+    Compression,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 3] = [Self::Cpu, Self::Hash, Self::Ecc];
+    pub const ALL: [Self; 4] = [Self::Cpu, Self::Hash, Self::Ecc, Self::Compression];
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
@@ -27,6 +29,7 @@ impl EngineKind {
             Self::Cpu => "cpu",
             Self::Hash => "hash",
             Self::Ecc => "ecc",
+            Self::Compression => "compression",
         }
     }
 
@@ -36,6 +39,7 @@ impl EngineKind {
             Work::Hash | Work::LightHash => Self::Hash,
             Work::ParityCorrection => Self::Ecc,
             Work::Compare | Work::Lookup => Self::Cpu,
+            Work::Compress | Work::Decompress => Self::Compression,
         }
     }
 }
@@ -55,7 +59,7 @@ pub(crate) struct Timing {
     pub suspend_ns: u64,
     pub read_priority: bool,
     pub ecc_decode_ns: u64,
-    work_ns: [u64; 5],
+    work_ns: [u64; 7],
 }
 
 impl Timing {
@@ -63,7 +67,12 @@ impl Timing {
         let (timing, controller) = (&spec.timing, &spec.controller);
         let bytes = u64::from(spec.geometry.page_bytes) + u64::from(spec.geometry.oob_bytes);
         let transfer_ns = transfer_ns(bytes, timing.bus_mb_per_s);
-        let mut work_ns = [0; 5];
+        let mut work_ns = [0; 7];
+        let page_bytes = u64::from(spec.geometry.page_bytes);
+        work_ns[Work::Compress as usize] =
+            self::transfer_ns(page_bytes, controller.compress_mb_per_s);
+        work_ns[Work::Decompress as usize] =
+            self::transfer_ns(page_bytes, controller.decompress_mb_per_s);
         work_ns[Work::Hash as usize] = controller.hash_ns;
         work_ns[Work::LightHash as usize] = controller.light_hash_ns;
         work_ns[Work::ParityCorrection as usize] = controller.parity_correction_ns;

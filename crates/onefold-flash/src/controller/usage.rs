@@ -81,9 +81,9 @@ impl Controller {
         let elapsed = (now as f64).max(1.0);
         let shares = |servers: &[&Servers], name| ServerUsage::of(servers, name, now);
         let mut servers = vec![shares(&self.channels.iter().collect::<Vec<_>>(), "channels")];
-        servers.extend(
-            EngineKind::ALL.map(|kind| shares(&[&self.engines[kind as usize]], kind.name())),
-        );
+        let engines = EngineKind::ALL.into_iter();
+        let there = engines.filter(|&kind| kind != EngineKind::Compression || self.compresses);
+        servers.extend(there.map(|kind| shares(&[&self.engines[kind as usize]], kind.name())));
         ControllerUsage {
             units: self.unit_usage(elapsed),
             servers,

@@ -51,13 +51,13 @@ pub struct BlockSeparation<F> {
 
 impl<F> BlockSeparation<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
-        let pages = site.geometry.pages();
+        let (pages, places) = (site.geometry.pages(), site.places);
         Self {
             fingerprints,
-            buckets: Buckets::new(pages, options.share("table_share")),
-            store: Store::new(pages, options.share("store_share"), options.word("hash")),
-            first: Scanner::new(pages),
-            later: Scanner::new(pages),
+            buckets: Buckets::new(pages, places, options.share("table_share")),
+            store: Store::new((pages, places), options.share("store_share"), options.word("hash")),
+            first: Scanner::new(places),
+            later: Scanner::new(places),
             hidden: options.switch("crc_hidden"),
             hash_unique: options.switch("hash_unique"),
             pending: None,

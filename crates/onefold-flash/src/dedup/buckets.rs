@@ -61,12 +61,12 @@ fn key(crc: u32) -> Key {
 
 impl Buckets {
     /// A table for a drive of `pages` with room for a share of them.
-    pub fn new(pages: u32, share: f64) -> Self {
+    pub fn new(pages: u32, places: u32, share: f64) -> Self {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
         Self {
             slots: Slots::new(capacity),
-            slot_of: table_of(pages as usize, NONE),
-            links: table_of(pages as usize, Links { previous: NONE, next: NONE }),
+            slot_of: table_of(places as usize, NONE),
+            links: table_of(places as usize, Links { previous: NONE, next: NONE }),
             lists: Vec::new(),
             free_lists: Vec::new(),
             used: 0,
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn buckets_are_a_map_of_lists() {
         let mut random = onefold_block::SplitMix64::new(9);
-        let mut table = Buckets::new(96, 1.0);
+        let mut table = Buckets::new(96, 96, 1.0);
         let mut naive: BTreeMap<u32, Vec<(u32, bool)>> = BTreeMap::new();
         let drop = |naive: &mut BTreeMap<u32, Vec<(u32, bool)>>, ppn: u32| {
             naive.retain(|_, list| {

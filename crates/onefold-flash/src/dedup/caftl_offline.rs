@@ -111,10 +111,10 @@ pub struct CaftlOffline<F> {
 
 impl<F> CaftlOffline<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
-        let pages = site.geometry.pages();
+        let (pages, places) = (site.geometry.pages(), site.places);
         let hash = options.word("hash");
-        let store = Store::new(pages, options.share("store_share"), hash);
-        let scanner = Scanner::new(pages);
+        let store = Store::new((pages, places), options.share("store_share"), hash);
+        let scanner = Scanner::new(places);
         Self { fingerprints, store, scanner, hashed: 0 }
     }
 }

@@ -102,13 +102,13 @@ pub struct CaftlOnline<F> {
 
 impl<F> CaftlOnline<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
-        let pages = site.geometry.pages();
+        let (pages, places) = (site.geometry.pages(), site.places);
         let prehash = options.switch("prehash");
         Self {
             fingerprints,
-            store: Store::new(pages, options.share("store_share"), options.word("hash")),
-            scanner: Scanner::new(pages),
-            known: prehash.then(|| Buckets::new(pages, options.share("table_share"))),
+            store: Store::new((pages, places), options.share("store_share"), options.word("hash")),
+            scanner: Scanner::new(places),
+            known: prehash.then(|| Buckets::new(pages, places, options.share("table_share"))),
             sample: options.count("sample_one_in") as u32,
             background: prehash || options.switch("background"),
             budget_ns: options.count("budget_us") * 1000,

@@ -108,7 +108,7 @@ impl<F> CrcCompare<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
         Self {
             fingerprints,
-            buckets: Buckets::new(site.geometry.pages(), options.share("table_share")),
+            buckets: Buckets::new(site.geometry.pages(), site.places, options.share("table_share")),
             queue: BinaryHeap::new(),
             turn: u64::MAX,
             rules: Rules {
@@ -117,7 +117,7 @@ impl<F> CrcCompare<F> {
                 promote: options.word("without_unique") == "promote-first",
             },
             pending: None,
-            short_lived: ShortLived::new(options, site.geometry.pages()),
+            short_lived: ShortLived::new(options, site.geometry.pages(), site.places),
             current: None,
             comparing: false,
             undetermined: 0,

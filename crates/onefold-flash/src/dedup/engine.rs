@@ -1,6 +1,6 @@
 //! The drive's compression engine, as far as fingerprints are concerned: which bytes have a parity.
 //! Room: onefold-flash.   Source: [ses-dedup] sec. IV.   In: pages.   Out: its output.
-//! Not modelled: the room that compressed pages would save, and the engine's time.
+//! What compressed pages save, and the engine's time, are of the drive: `ftl.compression`.
 
 use onefold_content::{Compression, Compressor};
 

@@ -81,7 +81,7 @@ impl<F> Gleaner<F> {
         Self {
             fingerprints,
             table: CompactTable::new(entries("table_share")),
-            passes: Passes::new(pages, entries("scratch_share"), incremental),
+            passes: Passes::new(site.places, entries("scratch_share"), incremental),
             deferred: VecDeque::new(),
             deferred_max: options.count("deferred_entries") as usize,
             by_clock: options.word("compare") == "when-sooner",

@@ -36,7 +36,9 @@ pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
 pub use gleaner::Gleaner;
 pub use none::NoDedup;
 pub use options::{Kind, OptionInfo, PolicyError};
-pub use registry::{AnyPolicy, POLICIES, PolicyInfo, Site, check_policy, host_wants, policy_info};
+pub use registry::{
+    AnyPolicy, POLICIES, PolicyInfo, Site, check_engine, check_policy, host_wants, policy_info,
+};
 pub use ses::{Design, Ses};
 pub use ses_device::{DeviceSide, SesDevice};
 pub use ses_host::{HostSide, SesHost, Wanted};
@@ -148,6 +150,8 @@ pub struct Prepared {
     pub(crate) light: u32,
     /// What the host says of it.
     pub(crate) request: Option<bool>,
+    /// Whether it has been through the compression engine.
+    pub(crate) compressed: bool,
 }
 
 impl Prepared {

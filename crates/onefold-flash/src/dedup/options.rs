@@ -45,6 +45,16 @@ pub enum PolicyError {
         /// What it takes.
         accepted: String,
     },
+    /// The policy cannot work with a drive that packs compressed pages, or not as it is set.
+    #[error("policy '{policy}' on a drive that packs compressed pages: {why}")]
+    Packed {
+        /// The policy.
+        policy: &'static str,
+        /// The reason.
+        why: String,
+        /// The assignment with which it could.
+        set: Option<String>,
+    },
     /// The policy cannot work with this drive.
     #[error("policy '{policy}' is not possible here: {why}")]
     Impossible {

@@ -95,8 +95,24 @@ pub const POLICIES: &[PolicyInfo] = &[
 pub struct Site {
     /// The shape of the array.
     pub geometry: Geometry,
+    /// Numbers by which the drive may name a page to its policy.
+    pub places: u32,
     /// What the drive seeds its scrambler from; `None` without a scrambler.
     pub seed_source: Option<SeedSource>,
+}
+
+impl Site {
+    /// A drive that names pages by where they are.
+    pub const fn new(geometry: Geometry, seed_source: Option<SeedSource>) -> Self {
+        Self { geometry, places: geometry.pages(), seed_source }
+    }
+
+    /// The same where flash pages of so many sub-pages are packed, so many at a time.
+    #[must_use]
+    pub const fn packed(self, subpages: u32, packing_pages: u32) -> Self {
+        let waiting = crate::ftl::packing_slots(subpages, packing_pages);
+        Self { places: self.geometry.pages() * subpages + waiting, ..self }
+    }
 }
 
 /// Any of the policies.
@@ -139,6 +155,37 @@ pub fn policy_info(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
 pub fn check_policy(name: &str, options: &Table) -> Result<(), PolicyError> {
     let info = policy_info(name)?;
     Options::check(info.name, info.options, options).map(drop)
+}
+
+/// Whether a policy works on a drive whose engine compresses pages to be packed. Fingerprints of
+/// plain content do, and those of parity if they are of what the engine puts out: a fragment begins
+/// with a codeword, but a flash page of fragments has the parity of all of them.
+///
+/// # Errors
+/// [`PolicyError`], most of all [`PolicyError::Packed`].
+pub fn check_engine(name: &str, options: &Table, engine: Engine) -> Result<(), PolicyError> {
+    let info = policy_info(name)?;
+    let policy = info.name;
+    if engine == Engine::None {
+        return Ok(());
+    }
+    if policy == "gleaner" {
+        let why = "its fingerprint is the parity of a whole flash page, and a packed one has the \
+                   parity of several pages";
+        return Err(PolicyError::Packed { policy, why: why.to_owned(), set: None });
+    }
+    let parity = info.options.iter().any(|option| option.key == "compression");
+    let options = Options::check(policy, info.options, options)?;
+    if parity && Engine::of(&options) != engine {
+        let place = Engine::NAMES[engine as usize];
+        let why = format!(
+            "its fingerprint must be that of what the engine puts out: expected \
+             dedup.compression = \"{place}\", as ftl.compression"
+        );
+        let set = Some(format!("dedup.compression={place}"));
+        return Err(PolicyError::Packed { policy, why, set });
+    }
+    Ok(())
 }
 
 /// What the host scrambles ahead of a drive with this policy; `None` if nothing: the policy does

@@ -137,7 +137,7 @@ impl<D> Ses<D> {
         Self {
             design,
             table: HotTable::new(entries, options.word("retention") == "second-chance"),
-            passes: Passes::new(site.geometry.pages(), scratch, false),
+            passes: Passes::new(site.places, scratch, false),
             deferred: VecDeque::new(),
             deferred_max: options.count("deferred_entries") as usize,
             inline: options.switch("inline"),

@@ -65,7 +65,7 @@ pub(crate) struct ShortLived {
 
 impl ShortLived {
     /// What the options ask for, for a drive of so many pages; nothing if they do not.
-    pub fn new(options: &Options, pages: u32) -> Option<Self> {
+    pub fn new(options: &Options, pages: u32, places: u32) -> Option<Self> {
         if options.word("predict") == "none" {
             return None;
         }
@@ -81,9 +81,9 @@ impl ShortLived {
             threshold,
             epoch_writes,
             writes_left: epoch_writes,
-            young: PageSet::new(pages),
-            old: PageSet::new(pages),
-            due: PageSet::new(pages),
+            young: PageSet::new(places),
+            old: PageSet::new(places),
+            due: PageSet::new(places),
             held: 0,
             foreseen: 0,
         })
@@ -159,7 +159,7 @@ mod tests {
 
     fn of(text: &str, pages: u32) -> Option<ShortLived> {
         let table = text.parse().expect("TOML");
-        ShortLived::new(&Options::check("some", KNOWN, &table).expect("options"), pages)
+        ShortLived::new(&Options::check("some", KNOWN, &table).expect("options"), pages, pages)
     }
 
     /// Regions of 4 pages, epochs of 16 writes, a short life for each page.

@@ -61,13 +61,13 @@ fn key(fingerprint: u128) -> Key {
 
 impl Store {
     /// A store for a drive of `pages` with room for a share of them, of digests of this hash.
-    pub fn new(pages: u32, share: f64, hash: &str) -> Self {
+    pub fn new((pages, places): (u32, u32), share: f64, hash: &str) -> Self {
         let capacity = ((f64::from(pages) * share) as u64).max(16);
         let slots = Slots::new(capacity);
         Self {
             fingerprints: table_of(slots.len() as usize, 0),
             slots,
-            slot_of: table_of(pages as usize, NONE),
+            slot_of: table_of(places as usize, NONE),
             used: 0,
             capacity,
             hand: 0,
@@ -210,7 +210,7 @@ mod tests {
     fn the_store_is_a_map_of_bounded_size() {
         let mut random = onefold_block::SplitMix64::new(3);
         for share in [1.0, 0.3] {
-            let mut store = Store::new(64, share, "sha256");
+            let mut store = Store::new((64, 64), share, "sha256");
             let mut by_page: BTreeMap<u32, u128> = BTreeMap::new();
             for _ in 0..20_000 {
                 let (ppn, fingerprint) = (random.below(64) as u32, u128::from(random.below(50)));

@@ -4,7 +4,7 @@
 //! [`SameDigest`]; a [`SameDigest`] is made by comparing two whole digests of a hash that nobody
 //! can make collide. A page number alone makes neither.
 
-use crate::nand::{Nand, NandError};
+use crate::nand::NandError;
 
 /// A stored page has the same collision-resistant digest as another content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +36,17 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Reads the page at `ppn` and compares it; nothing if it holds something else.
+    /// Reads the page at `ppn`, as `read` does, and compares it; nothing if it holds something
+    /// else.
     ///
     /// # Errors
     /// [`NandError`] if it cannot be read.
-    pub(crate) fn by_reading<N: Nand>(
-        nand: &mut N,
+    pub(crate) fn by_reading<P: PartialEq>(
         ppn: u32,
-        page: &N::Page,
+        page: &P,
+        read: impl FnOnce(u32) -> Result<P, NandError>,
     ) -> Result<Option<Self>, NandError> {
-        let stored = nand.read(ppn)?;
+        let stored = read(ppn)?;
         Ok((stored == *page).then_some(Self { ppn }))
     }
 
@@ -64,7 +65,7 @@ impl Verified {
 mod tests {
     use super::*;
     use crate::geometry::Geometry;
-    use crate::nand::{Identity, IdentityNand, Oob, PageKey, Payload};
+    use crate::nand::{Identity, IdentityNand, Nand as _, Oob, PageKey, Payload};
 
     #[test]
     fn only_equal_pages_and_equal_digests_are_proofs() {
@@ -81,10 +82,11 @@ mod tests {
         let mut nand = IdentityNand::new(geometry);
         let oob = Oob { key: PageKey::Data(0), seq: 1, seed: 0, tag: 0 };
         nand.program(0, Payload::Data(&Identity(7)), &oob).expect("erased");
-        let same = Verified::by_reading(&mut nand, 0, &Identity(7)).expect("readable");
+        let mut compare = |ppn, page| Verified::by_reading(ppn, &page, |at| nand.read(at));
+        let same = compare(0, Identity(7)).expect("readable");
         assert_eq!(same.map(|verified| verified.ppn()), Some(0));
-        assert!(Verified::by_reading(&mut nand, 0, &Identity(8)).expect("readable").is_none());
-        assert!(Verified::by_reading(&mut nand, 1, &Identity(7)).is_err(), "nothing is there");
+        assert!(compare(0, Identity(8)).expect("readable").is_none());
+        assert!(compare(1, Identity(7)).is_err(), "nothing is there");
         assert_eq!(SameDigest::of(1, 2, 3), None);
         let same = SameDigest::of(2, 2, 3).expect("the same");
         assert_eq!((same.moved(3, 9).ppn(), same.moved(4, 9).ppn()), (9, 3));

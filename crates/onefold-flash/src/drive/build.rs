@@ -7,7 +7,8 @@ use onefold_code::{
 
 use super::error::DriveError;
 use super::pace::Latencies;
-use crate::dedup::{AnyPolicy, Bytes, Site};
+use crate::controller::transfer_ns;
+use crate::dedup::{AnyPolicy, Bytes, check_engine};
 use crate::nand::PageBytes;
 use crate::nand::bytes::{BCH_NAME, ChannelSpec, DETECT_NAME, page_code};
 use crate::nand::wear::WearModel;
@@ -42,8 +43,9 @@ impl DriveSpec {
         let page_bytes = self.geometry.page_bytes as usize;
         let code = page_code(&channel.code)?;
         let parity = ParityFingerprint::new(code, scrambler, page_bytes, Truncation::Crc64)?;
-        let site = Site { geometry: self.geometry, seed_source };
+        let site = self.site(seed_source);
         let (name, options) = (&self.dedup.policy, &self.dedup.options);
+        check_engine(name, options, self.engine())?;
         let made = AnyPolicy::new::<PageBytes>(name, options, &site, Bytes::new(parity));
         Ok(made?)
     }
@@ -68,16 +70,19 @@ impl DriveSpec {
             0 => 0,
             rate => u64::from(self.geometry.page_bytes + self.geometry.oob_bytes) * 1000 / rate,
         };
-        let transfer_ns = bus_ns + self.timing.command_overhead_ns;
+        let page_bytes = u64::from(self.geometry.page_bytes);
+        let over_the_bus_ns = bus_ns + self.timing.command_overhead_ns;
         Latencies {
-            read_ns: self.timing.read_latency_ns + transfer_ns,
-            program_ns: self.timing.program_latency_ns + transfer_ns,
+            read_ns: self.timing.read_latency_ns + over_the_bus_ns,
+            program_ns: self.timing.program_latency_ns + over_the_bus_ns,
             erase_ns: self.timing.erase_latency_ns,
             hash_ns: self.controller.hash_ns,
             light_hash_ns: self.controller.light_hash_ns,
             parity_correction_ns: self.controller.parity_correction_ns,
             compare_ns: self.controller.compare_ns,
             lookup_ns: self.controller.lookup_ns,
+            compress_ns: transfer_ns(page_bytes, self.controller.compress_mb_per_s),
+            decompress_ns: transfer_ns(page_bytes, self.controller.decompress_mb_per_s),
         }
     }
 }

@@ -216,6 +216,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     fn keep(&mut self) {
         if let Some(kept) = &mut self.kept {
             kept.hold(self.ftl.pending_records());
+            kept.hold_pages(self.ftl.packing_version(), self.ftl.waiting());
         }
     }
 

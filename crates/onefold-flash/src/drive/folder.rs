@@ -19,7 +19,7 @@ use super::device::EmulatedDrive;
 use super::error::DriveError;
 use super::health::{DriveState, FILES, SavedHealth};
 use super::host_scrambler::HostScrambler;
-use super::kept::{self, Kept};
+use super::kept::{self, Kept, Left};
 use super::pace::Pace;
 use super::revise;
 use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
@@ -27,7 +27,7 @@ use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
 use crate::nand::bytes::{
     BlockEntry, ByteNand, CopyFile, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
 };
-use crate::nand::{BlankNand, Nand as _, WearModel};
+use crate::nand::{BlankNand, Nand as _, PageKey, WearModel};
 use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 
 /// The specification of the drive.
@@ -103,7 +103,8 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
         Description { id: new_id(), ..Description::new(spec.geometry, &channel, &text) };
     let copies = CopyFile::create(folder.create(COPIES_FILE)?, &description)?;
     let store = FileStore::create(folder.create(NAND_FILE)?, &description)?.with_copies(copies);
-    let mut nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
+    let nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
+    let mut nand = nand.with_engine(spec.engine(), spec.ftl.subpages);
     nand.sync().map_err(crate::FtlError::from)?;
     let mut ftl = Ftl::format(nand, NoDedup, settings(spec))?;
     ftl.flush(&mut crate::Untimed)?;
@@ -163,20 +164,21 @@ impl OpenDrive {
         let (store, id) = open_store(&*folder, &spec, &mut remarks)?;
         let mut generation = GenerationFile::open(&*folder, id, clock.unix_s())?;
         let channel = spec.channel()?;
-        let mut nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
+        let nand = ByteNand::open(store, spec.geometry, &channel, spec.wear_model())?;
+        let mut nand = nand.with_engine(spec.engine(), spec.ftl.subpages);
         nand.set_time(clock.unix_s());
-        let left = handover.as_ref().map(|memory| kept::left(&**memory, id, before.power_cycles));
-        let left = left.unwrap_or_default();
+        let opening = before.power_cycles;
+        let of = |memory: &Arc<dyn Handover>| kept::left(&**memory, id, opening, spec.packs());
+        let left = handover.as_ref().map(of).unwrap_or_default();
         let (policy, settings) = (spec.bytes_policy()?, settings(&spec));
         let (mut ftl, recovered) = Ftl::open_with(nand, policy, settings, &left.records)?;
         ftl.nand().prove_found().map_err(crate::FtlError::from)?;
         if recovered.lost_entries > 0 {
             remarks.push(Remark::PagesLost(recovered.lost_entries));
         }
-        if !left.records.is_empty() {
-            // What is shown now may not go back again.
-            ftl.flush(&mut crate::Untimed)?;
-            remarks.push(Remark::TakenUp(left.records.len() as u64));
+        let taken_up = take_up(&mut ftl, &left)?;
+        if taken_up > 0 {
+            remarks.push(Remark::TakenUp(taken_up));
         }
         if let Some(handover) = &handover {
             kept::remove(&**handover)?;
@@ -221,7 +223,8 @@ impl OpenDrive {
         let mut inner = self.device.lock();
         let records_per_page = inner.ftl.records_per_page();
         let opening = self.before.power_cycles;
-        inner.kept = Some(Kept::begin(handover, id, opening, records_per_page)?);
+        let packing = self.spec.packs().then(|| inner.ftl.packing_bytes());
+        inner.kept = Some(Kept::begin(handover, id, opening, records_per_page, packing)?);
         Ok(())
     }
 
@@ -317,6 +320,28 @@ impl std::fmt::Debug for OpenDrive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OpenDrive").field("device", &self.device).finish_non_exhaustive()
     }
+}
+
+/// Writes what waited to be packed when a process ended, which is newer than all that the flash and
+/// the records say, and makes both durable; the answer is how many changes that is.
+fn take_up(
+    ftl: &mut Ftl<ByteNand<FileStore>, AnyPolicy<Bytes>>,
+    left: &Left,
+) -> Result<u64, crate::FtlError> {
+    let mut changes = left.records.len();
+    for (lpns, fragment) in &left.pages {
+        let page = ftl.nand().expand(0, fragment)?;
+        let asked = matches!(fragment.key, PageKey::Kept(_)).then_some(false);
+        for &lpn in lpns {
+            ftl.write_asked(lpn, &page, asked, &mut crate::Untimed)?;
+        }
+        changes += lpns.len();
+    }
+    if changes > 0 {
+        // What is shown now may not go back again.
+        ftl.flush(&mut crate::Untimed)?;
+    }
+    Ok(changes as u64)
 }
 
 /// The cells of a drive with their second copies.
@@ -454,7 +479,7 @@ pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
         Durability::Protected => Durability::Journal,
         other => other,
     };
-    FtlSettings { durability, ..settings }
+    FtlSettings { durability, packing_survives: false, ..settings }
 }
 
 /// How full a drive is.

@@ -25,9 +25,12 @@ use std::sync::Arc;
 use onefold_block::handover::{Handover, MARK_BYTES, Mark, Region, Unmarked};
 use onefold_block::{MediaError, Survival};
 
+use super::kept_pages::{self, KeptPages, Waiting};
 use crate::ftl::journal::{self, RECORD_BYTES, Record};
+use crate::nand::{Fragment, PageBytes};
 
 const MAGIC: [u8; 8] = *b"OFKEPTD\n";
+const PAGES_MAGIC: [u8; 8] = *b"OFKEPTP\n";
 const VERSION: u32 = 1;
 /// The region of records.
 const NAME: &str = "records";
@@ -53,6 +56,8 @@ pub(super) struct Kept {
     /// Sequence of the first record that it holds, and how many it holds.
     first: Option<u64>,
     count: usize,
+    /// Pages that wait to be packed, on a drive that packs any.
+    pages: Option<KeptPages>,
 }
 
 impl std::fmt::Debug for Kept {
@@ -66,6 +71,8 @@ impl std::fmt::Debug for Kept {
 pub(super) struct Left {
     /// Records in order, as many as can be believed.
     pub records: Vec<Numbered>,
+    /// Pages that waited to be packed.
+    pub pages: Waiting,
     /// Why there may have been more, if so.
     pub lost: Option<String>,
     /// Whether there was anything of this drive.
@@ -97,7 +104,8 @@ fn check_of(opening: u64, order: u64, at: usize, record: &[u8]) -> u32 {
 }
 
 impl Kept {
-    /// An empty region, for an opening of the drive whose journal pages hold so many records.
+    /// An empty region, for an opening of the drive whose journal pages hold so many records; where
+    /// pages are packed, another one for as many bytes of those that wait.
     ///
     /// # Errors
     /// [`MediaError`] where there is no memory.
@@ -106,13 +114,18 @@ impl Kept {
         drive: [u8; 16],
         opening: u64,
         records_per_page: usize,
+        packing: Option<usize>,
     ) -> Result<Self, MediaError> {
         let bytes = RECORDS_AT + (records_per_page + SPARE_RECORDS) * ENTRY_BYTES;
         let mut region = handover.create(NAME, bytes.next_multiple_of(4096))?;
         region.publish(OPENING_AT, opening);
-        let mark = mark(drive, handover.boot()).bytes();
-        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark);
-        Ok(Self { region, handover, opening, order: 0, first: None, count: 0 })
+        let mark = mark(drive, handover.boot());
+        // The first region says that there is something: the other one is there before it.
+        let of_pages = Mark { magic: PAGES_MAGIC, ..mark };
+        let begin = |most| KeptPages::begin(&*handover, &of_pages, opening, most);
+        let pages = packing.map(begin).transpose()?;
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark.bytes());
+        Ok(Self { region, handover, opening, order: 0, first: None, count: 0, pages })
     }
 
     /// Hold what is pending, and nothing else: records that are not here yet are added, and those
@@ -140,6 +153,17 @@ impl Kept {
         }
     }
 
+    /// Hold these pages that wait to be packed, and no others.
+    pub fn hold_pages<'a>(
+        &mut self,
+        version: u64,
+        waiting: impl Iterator<Item = (&'a [u32], &'a Fragment<PageBytes>)>,
+    ) {
+        if let Some(pages) = &mut self.pages {
+            pages.hold(version, waiting);
+        }
+    }
+
     fn empty(&mut self) {
         self.region.publish(USED_AT, 0);
         self.region.publish(MISSING_AT, 0);
@@ -153,12 +177,12 @@ impl Kept {
     /// # Errors
     /// [`MediaError`] where the memory stays behind.
     pub fn end(self) -> Result<(), MediaError> {
-        self.handover.remove(NAME)
+        remove(&*self.handover)
     }
 }
 
 /// What the process left that had the drive open last; `opening` is which opening that was.
-pub(super) fn left(handover: &dyn Handover, drive: [u8; 16], opening: u64) -> Left {
+pub(super) fn left(handover: &dyn Handover, drive: [u8; 16], opening: u64, packs: bool) -> Left {
     let lost = |why: String| Left { lost: Some(why), found: true, ..Left::default() };
     let region = match handover.open(NAME) {
         Ok(region) => region,
@@ -167,7 +191,17 @@ pub(super) fn left(handover: &dyn Handover, drive: [u8; 16], opening: u64) -> Le
     };
     match mark(drive, handover.boot()).check(&region, 0) {
         Ok(()) if region.bytes().len() < RECORDS_AT => lost(Unmarked::CutShort.to_string()),
-        Ok(()) => records(&region, opening),
+        Ok(()) => {
+            let mut left = records(&region, opening);
+            if packs {
+                let mark = Mark { magic: PAGES_MAGIC, ..mark(drive, handover.boot()) };
+                match kept_pages::left(handover, &mark, opening) {
+                    Ok(pages) => left.pages = pages,
+                    Err(why) => left.lost = left.lost.or(Some(why)),
+                }
+            }
+            left
+        }
         // A folder that is gone had the same number on this disk.
         Err(Unmarked::OtherOwner) => Left::default(),
         Err(why) => lost(why.to_string()),
@@ -179,6 +213,7 @@ pub(super) fn left(handover: &dyn Handover, drive: [u8; 16], opening: u64) -> Le
 /// # Errors
 /// [`MediaError`].
 pub(super) fn remove(handover: &dyn Handover) -> Result<(), MediaError> {
+    handover.remove(kept_pages::NAME)?;
     handover.remove(NAME)
 }
 
@@ -225,22 +260,22 @@ mod tests {
     }
 
     fn begin(memory: &SimHandover) -> Kept {
-        Kept::begin(Arc::new(memory.clone()), DRIVE, 3, 50).unwrap()
+        Kept::begin(Arc::new(memory.clone()), DRIVE, 3, 50, None).unwrap()
     }
 
     #[test]
     fn what_is_pending_is_left_and_what_was_stored_is_not() {
         let memory = SimHandover::new();
-        assert_eq!(left(&memory, DRIVE, 3), Left::default());
+        assert_eq!(left(&memory, DRIVE, 3, false), Left::default());
         let mut kept = begin(&memory);
         for (pending, upto) in [(10..12, 12), (10..15, 15), (10..10, 10), (20..21, 21)] {
             kept.hold(&trims(pending.clone()));
-            let found = left(&memory.after_kill(), DRIVE, 3);
+            let found = left(&memory.after_kill(), DRIVE, 3, false);
             assert_eq!(found.records, trims(pending.start..upto));
             assert_eq!((found.lost, found.found), (None, true));
         }
         kept.end().unwrap();
-        assert_eq!(left(&memory, DRIVE, 3), Left::default());
+        assert_eq!(left(&memory, DRIVE, 3, false), Left::default());
     }
 
     #[test]
@@ -248,11 +283,11 @@ mod tests {
         let memory = SimHandover::new();
         let mut kept = begin(&memory);
         kept.hold(&trims(1..5000));
-        let found = left(&memory, DRIVE, 3);
+        let found = left(&memory, DRIVE, 3, false);
         assert!(found.lost.unwrap().contains("no room") && found.records.len() > 1000);
         kept.hold(&trims(6000..6002));
-        assert_eq!(left(&memory, DRIVE, 3).records, trims(6000..6002));
-        assert_eq!(left(&memory, DRIVE, 3).lost, None);
+        assert_eq!(left(&memory, DRIVE, 3, false).records, trims(6000..6002));
+        assert_eq!(left(&memory, DRIVE, 3, false).lost, None);
     }
 
     #[test]
@@ -263,18 +298,18 @@ mod tests {
         for at in 0..3 * ENTRY_BYTES {
             let torn = memory.after_kill();
             torn.damage(NAME, (RECORDS_AT + at) as u64, 4);
-            let found = left(&torn, DRIVE, 3);
+            let found = left(&torn, DRIVE, 3, false);
             assert!(found.lost.is_some(), "byte {at}");
             assert_eq!(found.records, trims(1..1 + (at / ENTRY_BYTES) as u64), "byte {at}");
         }
         for at in [0, 9, 17, 40, 50, OPENING_AT, ORDER_AT, USED_AT, MISSING_AT] {
             let torn = memory.after_kill();
             torn.damage(NAME, at as u64, 1);
-            assert!(left(&torn, DRIVE, 3).lost.is_some(), "byte {at} of the head");
+            assert!(left(&torn, DRIVE, 3, false).lost.is_some(), "byte {at} of the head");
         }
         let why = |left: Left| left.lost.unwrap();
-        assert!(why(left(&memory, DRIVE, 4)).contains("opened since"));
-        assert!(why(left(&memory.after_boot(), DRIVE, 3)).contains("started again"));
-        assert_eq!(left(&memory, [8; 16], 3), Left::default(), "another drive's");
+        assert!(why(left(&memory, DRIVE, 4, false)).contains("opened since"));
+        assert!(why(left(&memory.after_boot(), DRIVE, 3, false)).contains("started again"));
+        assert_eq!(left(&memory, [8; 16], 3, false), Left::default(), "another drive's");
     }
 }

@@ -10,6 +10,7 @@ mod folder;
 mod health;
 mod host_scrambler;
 mod kept;
+mod kept_pages;
 mod pace;
 mod pending;
 mod picture;

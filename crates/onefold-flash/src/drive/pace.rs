@@ -26,6 +26,10 @@ pub struct Latencies {
     pub compare_ns: u64,
     /// Looking up or changing a table.
     pub lookup_ns: u64,
+    /// Compressing a page.
+    pub compress_ns: u64,
+    /// Decompressing a page.
+    pub decompress_ns: u64,
 }
 
 impl Latencies {
@@ -44,6 +48,8 @@ impl Latencies {
             Work::ParityCorrection => self.parity_correction_ns,
             Work::Compare => self.compare_ns,
             Work::Lookup => self.lookup_ns,
+            Work::Compress => self.compress_ns,
+            Work::Decompress => self.decompress_ns,
         }
     }
 }

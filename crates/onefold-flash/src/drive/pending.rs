@@ -16,6 +16,8 @@ const ATTEMPTS: usize = 8;
 pub struct Pending {
     /// How many can be read.
     pub records: u64,
+    /// Logical pages written that wait to be packed with others.
+    pub pages: u64,
     /// Why there may have been more, if so.
     pub lost: Option<String>,
 }
@@ -25,8 +27,11 @@ impl Pending {
     /// changed.
     pub fn of(drive: &Inspection, memory: &dyn Handover) -> Self {
         let look = || {
-            let left = kept::left(memory, drive.id, drive.health.power_cycles);
-            Self { records: left.records.len() as u64, lost: left.lost }
+            let opening = drive.health.power_cycles;
+            let left = kept::left(memory, drive.id, opening, drive.spec.packs());
+            let records = left.records.len() as u64;
+            let pages = left.pages.iter().map(|(lpns, _)| lpns.len() as u64).sum();
+            Self { records, pages, lost: left.lost }
         };
         let mut pending = look();
         // A process that has the drive open may empty it meanwhile.

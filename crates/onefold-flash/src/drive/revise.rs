@@ -16,12 +16,14 @@ use crate::spec::{DriveSpec, ParseError, SpecBuilder};
 const SPEC_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys that the pages of a drive depend on, by what they begin with.
-const FIXED: [(&str, &str); 7] = [
+const FIXED: [(&str, &str); 9] = [
     ("geometry.", "pages are stored by it"),
     ("dedup.", "the fingerprints beside its pages are of that policy"),
     ("media.code", "its pages are encoded with it"),
     ("media.scrambler", "its pages are scrambled with it"),
     ("media.factory_bad_blocks_ppm", "its bad blocks were drawn when it was made"),
+    ("ftl.compression", "its pages are packed by it"),
+    ("ftl.subpages", "its pages are packed by it"),
     ("ftl.over_provisioning", "its size follows from it"),
     ("seed", "its cells were drawn from it"),
 ];

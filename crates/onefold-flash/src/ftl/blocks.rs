@@ -1,6 +1,7 @@
 //! The state of every erase block: what it is for, how full, how live, how worn.
 //! Room: onefold-flash.
-//! Invariants: `live` is the number of pages of the block with an owner; a plane's `free` list
+//! Invariants: `live` is the number of pages of the block with an owner (of sub-pages, where flash
+//! pages are packed); a plane's `free` list
 //! holds exactly its blocks in state `Free`.
 //! Cost: about 24 B per block.
 
@@ -224,24 +225,26 @@ impl Blocks {
         self.score[block as usize] = u32::MAX;
     }
 
-    /// One more live page.
-    pub fn gain(&mut self, block: u32) {
-        self.live[block as usize] += 1;
-        self.live_of_plane[self.by_plane.of(block) as usize] += 1;
+    /// So many more live pages.
+    #[inline]
+    pub fn gain(&mut self, block: u32, pages: u32) {
+        self.live[block as usize] += pages;
+        self.live_of_plane[self.by_plane.of(block) as usize] += pages;
         let score = &mut self.score[block as usize];
         // `u32::MAX` marks a block that is not full, and stays.
-        *score = score.saturating_add(1);
+        *score = score.saturating_add(pages);
     }
 
-    /// One live page less.
-    pub fn lose(&mut self, block: u32) {
+    /// So many live pages less.
+    #[inline]
+    pub fn lose(&mut self, block: u32, pages: u32) {
         let live = &mut self.live[block as usize];
-        assert!(*live > 0, "block {block} has no live page to lose");
-        *live -= 1;
-        self.live_of_plane[self.by_plane.of(block) as usize] -= 1;
+        assert!(*live >= pages, "block {block} has no live page to lose");
+        *live -= pages;
+        self.live_of_plane[self.by_plane.of(block) as usize] -= pages;
         let score = &mut self.score[block as usize];
         if *score != u32::MAX {
-            *score -= 1;
+            *score -= pages;
         }
     }
 

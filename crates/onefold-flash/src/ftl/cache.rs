@@ -129,7 +129,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         } else {
             if N::KEEPS_META {
                 let lpns = self.meta.slots.lpns(segment);
-                match self.nand.read_meta(ppn) {
+                match self.nand.read_meta(self.page_of(ppn)) {
                     Ok(bytes) => self.map.load(lpns, &bytes),
                     Err(NandError::Uncorrectable { .. }) => {
                         self.map.lose(lpns);

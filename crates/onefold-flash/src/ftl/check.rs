@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::dedup::Policy;
-use crate::ftl::Ftl;
 use crate::ftl::map::{Owner, Place};
+use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::op::{Cause, OpKind};
 
@@ -48,20 +48,39 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let mut live_total = 0;
         for block in 0..self.geometry.blocks() {
-            let first = self.geometry.first_page(block);
-            let live = (first..first + self.geometry.pages_per_block)
+            let first = self.first_place(block);
+            let live: u32 = (first..first + self.places_per_block())
                 .filter(|&ppn| self.owners.is_live(ppn))
                 .inspect(|&ppn| self.check_owner(ppn))
-                .count();
-            assert_eq!(live as u32, self.blocks.live(block), "live pages of block {block}");
+                .map(|ppn| {
+                    let (len, gap) = self.owners.part(ppn, self.settings.subpages);
+                    len + gap
+                })
+                .sum();
+            assert_eq!(live, self.blocks.live(block), "live pages of block {block}");
             live_total += live;
         }
         let planes = 0..self.geometry.planes();
         let by_plane: u32 = planes.map(|plane| self.blocks.live_of_plane(plane)).sum();
-        assert_eq!(live_total as u32, by_plane, "live pages by plane");
-        let host = self.counters.ops.of(OpKind::Program, Cause::Host);
-        let written = self.counters.host_pages_written;
-        assert_eq!(written, host + self.counters.inline_pages, "host pages are stored or shared");
+        assert_eq!(live_total, by_plane, "live pages by plane");
+        let Counters { host_pages_written, inline_pages, fragments, packed_host_pages, .. } =
+            self.counters;
+        let whole = self.counters.ops.of(OpKind::Program, Cause::Host) - packed_host_pages;
+        let stored = whole + fragments;
+        assert_eq!(host_pages_written, stored + inline_pages, "host pages are stored or shared");
+        self.check_packing();
+    }
+
+    /// What waits to be packed is in the books of the buffer once, and fits.
+    fn check_packing(&self) {
+        let mut lpns: Vec<u32> = Vec::new();
+        for (who, fragment) in self.packing.fragments() {
+            assert!(!who.is_empty() && fragment.subpages < self.settings.subpages);
+            lpns.extend(who);
+        }
+        lpns.sort_unstable();
+        assert!(self.packing.lpns().eq(lpns), "logical pages that wait");
+        assert!(self.packing.bins_fit(), "what waits fits into its flash pages");
     }
 
     fn check_owner(&self, ppn: u32) {

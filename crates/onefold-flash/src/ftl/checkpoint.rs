@@ -22,6 +22,8 @@ pub(super) struct Root {
     pub logical_pages: u32,
     pub pages: u32,
     pub odd: bool,
+    /// Sub-pages of a flash page.
+    pub subpages: u32,
 }
 
 impl Root {
@@ -31,6 +33,9 @@ impl Root {
         bytes.extend(self.logical_pages.to_le_bytes());
         bytes.extend(self.pages.to_le_bytes());
         bytes.push(self.odd.into());
+        if self.subpages > 1 {
+            bytes.push(self.subpages as u8);
+        }
         bytes
     }
 
@@ -44,6 +49,8 @@ impl Root {
             logical_pages: u32::from_le_bytes(*logical),
             pages: u32::from_le_bytes(*pages),
             odd: *rest.first()? != 0,
+            // Not said where pages are not packed.
+            subpages: rest.get(1).map_or(1, |&subpages| subpages.max(1).into()),
         })
     }
 }
@@ -115,7 +122,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.program_meta(slots.state(index, odd), seq, &bytes, d)?;
         }
         let (logical_pages, pages) = (self.settings.logical_pages, self.geometry.pages());
-        let root = Root { seq, logical_pages, pages, odd };
+        let root = Root { seq, logical_pages, pages, odd, subpages: self.settings.subpages };
         self.program_meta(slots.root(), seq, &root.encode(), d)?;
         self.counters.checkpoints += 1;
         while let Some(page) = self.meta.journal.pages.front().copied() {
@@ -174,6 +181,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// [`FtlError::NoSpace`], [`FtlError::Nand`].
     pub fn flush(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
         self.counters.flushes += 1;
+        self.program_packing(d)?;
         if self.meta.journal.on && !self.meta.protected {
             self.make_room_everywhere(d)?;
             self.store_journal(d)?;
@@ -182,17 +190,36 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 
+    /// Programs what waits to be packed, unless that survives a power cut where it is.
+    ///
+    /// # Errors
+    /// [`FtlError::NoSpace`], [`FtlError::Nand`].
+    pub fn program_packing(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        // A drive that has no blocks left could not keep the promise.
+        let survives = self.settings.packing_survives && self.may_write();
+        if survives { Ok(()) } else { self.program_waiting(d) }
+    }
+
+    /// Whether collection frees what the host needs, as it does until too many blocks are bad.
+    fn may_write(&self) -> bool {
+        (0..self.geometry.planes()).any(|plane| self.blocks.free_of(plane) >= self.floor())
+    }
+
     /// What power-loss protection does with the energy of its capacitor: stores what is pending.
     ///
     /// # Errors
     /// [`FtlError::NoSpace`], [`FtlError::Nand`].
     pub fn power_loss(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
-        if self.meta.protected {
-            self.meta.emergency = true;
-            let stored = self.store_journal(d);
-            self.meta.emergency = false;
-            stored?;
+        self.meta.emergency = true;
+        let mut stored = Ok(());
+        if !self.packing.is_empty() {
+            stored = self.program_waiting(d);
         }
+        if self.meta.protected {
+            stored = stored.and(self.store_journal(d));
+        }
+        self.meta.emergency = false;
+        stored?;
         self.nand.sync()?;
         Ok(())
     }

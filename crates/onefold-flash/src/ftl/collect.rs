@@ -114,7 +114,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// cost mapping pages, whose dead predecessors other rules would come to late.
     fn begin_collection(&mut self, plane: u32, urgent: bool) {
         if let Some(block) = self.blocks.condemned_of(plane) {
-            self.set_victim(plane, block, QUOTA, Cause::Gc);
+            self.set_victim(plane, block, QUOTA * self.settings.subpages, Cause::Gc);
             return;
         }
         let choice = victim::Choice {
@@ -122,12 +122,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             plane,
             seq: self.seq,
             hot: self.hot_blocks.map(|target| self.blocks.hot_of(plane) > target),
+            full: self.places_per_block(),
         };
         let chosen = victim::choose(&choice, &self.blocks, &self.geometry, &mut self.random);
         let Some(block) = chosen else { return };
-        let (live, pages) = (self.blocks.live(block), self.geometry.pages_per_block);
-        if live < pages {
-            self.set_victim(plane, block, live.div_ceil(pages - live), Cause::Gc);
+        let (live, full) = (self.blocks.live(block), self.places_per_block());
+        if live < full {
+            let quota = (live * self.settings.subpages).div_ceil(full - live);
+            self.set_victim(plane, block, quota, Cause::Gc);
         } else if matches!(choice.rule, VictimRule::Fifo | VictimRule::DChoices(_)) {
             // A turn that frees nothing is still a turn; greedy has none left that would.
             self.set_victim(plane, block, u32::MAX, Cause::Gc);
@@ -147,12 +149,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// that it has come by the time of the next one on this plane.
     #[inline]
     fn ask_ahead(&self, collection: &mut Collection) {
-        let first = self.geometry.first_page(collection.block);
+        let first = self.first_place(collection.block);
         if collection.ahead <= collection.next {
             (collection.ahead, collection.asked) = (collection.next, 0);
         }
         let wanted = collection.quota.min(AHEAD_MAX);
-        while collection.asked < wanted && collection.ahead < self.geometry.pages_per_block {
+        while collection.asked < wanted && collection.ahead < self.places_per_block() {
             let ppn = first + collection.ahead;
             if ppn.is_multiple_of(OWNERS_PER_LINE) {
                 self.owners.prefetch(ppn + OWNERS_PER_LINE);
@@ -174,21 +176,25 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Moves up to `quota` live pages out of the plane's victim, and erases it if none is left.
     fn collect(&mut self, plane: u32, quota: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         let Some(mut collection) = self.collecting[plane as usize] else { return Ok(()) };
-        let first = self.geometry.first_page(collection.block);
+        let first = self.first_place(collection.block);
         let mut moved = 0;
         while self.blocks.live(collection.block) > 0 && moved < quota {
-            let from = first + collection.next;
-            let owner = self.owners.get(from);
-            if owner != Owner::None {
-                self.move_page(from, owner, plane, collection.cause, d)?;
-                moved += 1;
-                collection.asked = collection.asked.saturating_sub(1);
+            if collection.next == self.places_per_block() {
+                // All that is live waits to be packed.
+                self.program_gathered(plane, collection.cause, d)?;
+                continue;
             }
-            collection.next += 1;
+            let from = first + collection.next;
+            let places = self.move_out(from, plane, collection.cause, d)?;
+            moved += places;
+            collection.asked = collection.asked.saturating_sub(u32::from(places > 0));
+            collection.next += self.settings.subpages;
             self.ask_ahead(&mut collection);
             self.collecting[plane as usize] = Some(collection);
         }
         if self.blocks.live(collection.block) == 0 {
+            // What was on its way and died there.
+            self.gathered[plane as usize].clear();
             self.erase_block(collection.block, collection.cause, d)?;
             self.collecting[plane as usize] = None;
             self.level_wear(plane, collection.block);
@@ -212,7 +218,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         match self.nand.erase(block) {
             Ok(()) => {
-                self.issue(d, OpKind::Erase, cause, self.geometry.first_page(block), false);
+                self.issue(d, OpKind::Erase, cause, self.first_place(block), false);
                 self.blocks.erased(block);
             }
             Err(NandError::Failed { .. }) => {
@@ -233,8 +239,29 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         let Some(rested) = self.blocks.least_worn_full(plane) else { return };
         if self.blocks.erases(erased) > self.blocks.erases(rested) + spread {
-            self.set_victim(plane, rested, QUOTA, Cause::Wear);
+            self.set_victim(plane, rested, QUOTA * self.settings.subpages, Cause::Wear);
         }
+    }
+
+    /// Moves what is live of the flash page that begins at a place, at once or as soon as it fills
+    /// another one; the answer is how many sub-pages.
+    fn move_out(
+        &mut self,
+        from: u32,
+        plane: u32,
+        cause: Cause,
+        d: &mut impl Driver,
+    ) -> Result<u32, FtlError> {
+        let owner = self.owners.get(from);
+        let subpages = self.settings.subpages;
+        if subpages > 1 && self.owners.part(from, subpages).0 < subpages {
+            return self.gather(from, plane, cause, d);
+        }
+        if owner == Owner::None {
+            return Ok(0);
+        }
+        self.move_page(from, owner, plane, cause, d)?;
+        Ok(subpages)
     }
 
     fn move_page(
@@ -263,22 +290,27 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             _ if hot => Stream::MovedHot,
             _ => Stream::Moved,
         };
+        let page = self.page_of(from);
         let (to, tag) =
-            self.program(plane, stream, |nand, to, seq| nand.copy(from, to, key, seq))?;
+            self.program(plane, stream, |nand, to, seq| nand.copy(page, to, key, seq))?;
         self.issue(d, OpKind::Read, cause, from, false);
         self.issue(d, OpKind::Program, cause, to, false);
         self.settle(to, owner);
-        self.owners.set(from, Owner::None);
+        self.moved_out(from, to, owner);
+        if !matches!(owner, Owner::Kept(_)) {
+            self.policy.moved(from, to, tag);
+        }
+        Ok(())
+    }
+
+    /// What was at a place is at another one from now on.
+    pub(super) fn moved_out(&mut self, from: u32, to: u32, owner: Owner) {
+        let freed = self.owners.clear(from, self.settings.subpages);
         let block = self.block_of(from);
-        self.blocks.lose(block);
+        self.blocks.lose(block, freed);
         match owner {
-            Owner::Data(lpn) => {
+            Owner::Data(lpn) | Owner::Kept(lpn) => {
                 self.set_place(lpn, Place::Own(to));
-            }
-            // The policy does not know of it.
-            Owner::Kept(lpn) => {
-                self.set_place(lpn, Place::Own(to));
-                return Ok(());
             }
             Owner::Shared(vpn) => {
                 self.shared.relocate(vpn, to);
@@ -291,7 +323,5 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             Owner::Meta(_) | Owner::None => {}
         }
-        self.policy.moved(from, to, tag);
-        Ok(())
     }
 }

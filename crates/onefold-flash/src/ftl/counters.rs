@@ -30,6 +30,18 @@ pub struct Counters {
     pub map_hits: u64,
     /// Accesses that did not.
     pub map_misses: u64,
+    /// Host pages that were compressed and had to wait for others.
+    pub fragments: u64,
+    /// Those of them that were replaced or trimmed before they were in the flash.
+    pub fragments_dropped: u64,
+    /// Flash pages programmed with compressed pages, for whatever reason.
+    pub packed_pages: u64,
+    /// Flash pages of compressed pages programmed for the host.
+    pub packed_host_pages: u64,
+    /// Sub-pages of those flash pages that hold something.
+    pub packed_subpages: u64,
+    /// Host reads answered from the packing buffer.
+    pub waiting_reads: u64,
     /// Programs that failed and were made elsewhere, and erases that failed.
     pub block_failures: u64,
 }
@@ -51,6 +63,12 @@ impl Counters {
             checkpoints: self.checkpoints - earlier.checkpoints,
             map_hits: self.map_hits - earlier.map_hits,
             map_misses: self.map_misses - earlier.map_misses,
+            fragments: self.fragments - earlier.fragments,
+            fragments_dropped: self.fragments_dropped - earlier.fragments_dropped,
+            packed_pages: self.packed_pages - earlier.packed_pages,
+            packed_host_pages: self.packed_host_pages - earlier.packed_host_pages,
+            packed_subpages: self.packed_subpages - earlier.packed_subpages,
+            waiting_reads: self.waiting_reads - earlier.waiting_reads,
             block_failures: self.block_failures - earlier.block_failures,
         }
     }

@@ -6,12 +6,14 @@ use onefold_block::SplitMix64;
 use crate::dedup::Policy;
 use crate::ftl::blocks::Blocks;
 use crate::ftl::cache::MapCache;
+use crate::ftl::gather::Gathered;
 use crate::ftl::map::{Owners, PageMap};
 use crate::ftl::meta::Meta;
+use crate::ftl::pack::Packing;
 use crate::ftl::settings::{FtlSettings, Pacing, Temperature};
 use crate::ftl::shared::VirtualTable;
 use crate::ftl::spread::Neighbours;
-use crate::ftl::{Counters, Ftl, FtlError, STREAMS};
+use crate::ftl::{Counters, Ftl, FtlError, STREAMS, packing_slots};
 use crate::geometry::{Divider, Geometry};
 use crate::nand::Nand;
 use crate::op::Untimed;
@@ -41,6 +43,11 @@ fn idle_blocks(settings: &FtlSettings, amplification: f64) -> f64 {
     };
     f64::from(settings.gc_reserve_blocks) + 1.5 + 0.5 / amplification + pools - later
 }
+
+/// Most sub-pages of a flash page.
+pub(crate) const SUBPAGES_MAX: u32 = 64;
+/// Most flash pages that are filled side by side.
+pub(crate) const PACKING_PAGES_MAX: u32 = 64;
 
 /// Free blocks below which a victim is finished at once, on a drive without pages of its own.
 const FLOOR: u32 = 2;
@@ -92,6 +99,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let cache =
             MapCache::new(settings.map_cache_bytes, geometry.page_bytes, meta.slots.logical);
         check_settings(&geometry, &settings, &cache)?;
+        let subpages = settings.subpages;
+        let places = geometry.pages() * subpages;
         let good = geometry.blocks() - blocks.bad();
         let own = meta.pages_max();
         let alpha = effective_alpha(&geometry, &settings, good, own);
@@ -102,7 +111,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             nand,
             policy,
             map: PageMap::new(settings.logical_pages),
-            owners: Owners::new(geometry.pages()),
+            owners: Owners::new(places),
             shared: VirtualTable::default(),
             blocks,
             open: vec![[None; STREAMS]; geometry.planes() as usize],
@@ -111,11 +120,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             cache,
             hot_blocks,
             neighbours: Neighbours::new(geometry.planes()),
+            packing: Packing::new(places, subpages, settings.packing_pages),
+            gathered: vec![Gathered::default(); geometry.planes() as usize],
             counters: Counters::default(),
             random: SplitMix64::new(settings.seed),
             seq: 0,
             next_plane: 0,
-            by_block: Divider::new(geometry.pages_per_block),
+            by_block: Divider::new(geometry.pages_per_block * subpages),
         })
     }
 
@@ -163,14 +174,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             4 * u64::from(self.settings.logical_pages)
         };
         let journal = if self.meta.journal.on { page_bytes } else { 0 };
-        vec![
+        let mut all = vec![
             ("map", map),
-            ("reverse_map", 4 * u64::from(self.geometry.pages())),
+            ("reverse_map", 4 * u64::from(self.places())),
             ("virtual_table", 8 * u64::from(self.shared.len())),
             ("blocks", 34 * u64::from(self.geometry.blocks())),
             ("map_directory", 12 * self.meta.dirty_at.len() as u64),
             ("journal_buffer", journal),
-        ]
+        ];
+        if self.packs() {
+            // Two streams of the host, and what collection moves in each plane.
+            let pages = u64::from(self.settings.packing_pages * (2 + self.geometry.planes()));
+            all.push(("packing_buffers", pages * page_bytes));
+        }
+        all
     }
 }
 
@@ -185,6 +202,7 @@ fn check_settings(
     if settings.logical_pages == 0 {
         return Err(FtlError::Settings("logical_pages must be at least 1".into()));
     }
+    check_packing(geometry, settings)?;
     let too_small =
         settings.map_cache_bytes > 0 && settings.map_cache_bytes < u64::from(geometry.page_bytes);
     if too_small || (cache.is_partial() && cache.capacity() < 4) {
@@ -201,6 +219,37 @@ fn check_settings(
         let message = "hot_pages must be from 1 to less than logical_pages, and \
                        hot_writes_permille at most 999";
         return Err(FtlError::Settings(message.into()));
+    }
+    Ok(())
+}
+
+/// Whether flash pages can be packed.
+fn check_packing(geometry: &Geometry, settings: &FtlSettings) -> Result<(), FtlError> {
+    let FtlSettings { subpages, packing_pages, .. } = *settings;
+    if subpages == 1 {
+        return Ok(());
+    }
+    let refused = |message: String| Err(FtlError::Settings(message));
+    if subpages == 0 || subpages > SUBPAGES_MAX || !geometry.page_bytes.is_multiple_of(subpages) {
+        return refused(format!(
+            "subpages must be from 1 to {SUBPAGES_MAX} and divide page_bytes, {}",
+            geometry.page_bytes
+        ));
+    }
+    if packing_pages == 0 || packing_pages > PACKING_PAGES_MAX {
+        return refused(format!("packing_pages must be from 1 to {PACKING_PAGES_MAX}"));
+    }
+    let places = u64::from(geometry.pages()) * u64::from(subpages)
+        + u64::from(packing_slots(subpages, packing_pages));
+    if places >= 1 << 30 {
+        return refused(format!("{places} sub-pages are more than a mapping entry can name, 2^30"));
+    }
+    if settings.map_cache_bytes > 0 {
+        return refused(
+            "a drive that packs compressed pages keeps its whole map in DRAM: a flash page changes \
+             as many entries as it holds pages, all at once; map_cache_bytes must be 0"
+                .into(),
+        );
     }
     Ok(())
 }

@@ -140,13 +140,17 @@ pub enum Owner {
 /// Owners in a line of a processor's cache.
 pub(super) const OWNERS_PER_LINE: u32 = 16;
 
+/// A sub-page that belongs to what begins before it.
+const REST: u32 = u32::MAX - 1;
+/// A sub-page at the end of a flash page that holds nothing, counted to what is before it.
+const GAP: u32 = u32::MAX - 2;
 const KIND: u32 = 0b11 << 30;
 const SHARED: u32 = 0b01 << 30;
 const META: u32 = 0b10 << 30;
-/// With a number below all ones, which is [`NONE`].
+/// With a number below those of [`NONE`], [`REST`] and [`GAP`].
 const KEPT: u32 = 0b11 << 30;
 
-/// PPN to owner.
+/// PPN to owner; where flash pages are packed, place to owner: the owner of what begins there.
 #[derive(Clone, Debug)]
 pub struct Owners {
     entries: Vec<u32>,
@@ -161,7 +165,7 @@ impl Owners {
     /// The owner of a page.
     pub fn get(&self, ppn: u32) -> Owner {
         let entry = self.entries[ppn as usize];
-        if entry == NONE {
+        if entry >= GAP {
             return Owner::None;
         }
         let number = entry & !KIND;
@@ -184,6 +188,35 @@ impl Owners {
         };
     }
 
+    /// The same for what takes `len` sub-pages, with a gap behind it.
+    pub fn set_part(&mut self, place: u32, owner: Owner, len: u32, gap: u32) {
+        self.set(place, owner);
+        let at = place as usize;
+        let (end, behind) = (at + len as usize, at + (len + gap) as usize);
+        self.entries[at + 1..end].fill(REST);
+        self.entries[end..behind].fill(GAP);
+    }
+
+    /// Sub-pages of what begins at a place, on flash pages of `subpages`, and of the gap behind it.
+    pub fn part(&self, place: u32, subpages: u32) -> (u32, u32) {
+        let end = (place / subpages + 1) * subpages;
+        let rest = &self.entries[place as usize + 1..end as usize];
+        let len = rest.iter().take_while(|&&entry| entry == REST).count();
+        let gap = rest[len..].iter().take_while(|&&entry| entry == GAP).count();
+        (len as u32 + 1, gap as u32)
+    }
+
+    /// Nobody owns what begins at a place any more; the answer is how many sub-pages that frees.
+    pub fn clear(&mut self, place: u32, subpages: u32) -> u32 {
+        if subpages == 1 {
+            self.entries[place as usize] = NONE;
+            return 1;
+        }
+        let (len, gap) = self.part(place, subpages);
+        self.entries[place as usize..(place + len + gap) as usize].fill(NONE);
+        len + gap
+    }
+
     /// The owner of a page will be wanted soon.
     #[inline]
     pub fn prefetch(&self, ppn: u32) {
@@ -197,7 +230,7 @@ impl Owners {
 
     /// Whether a page holds something that is wanted.
     pub fn is_live(&self, ppn: u32) -> bool {
-        self.entries[ppn as usize] != NONE
+        self.entries[ppn as usize] < GAP
     }
 }
 

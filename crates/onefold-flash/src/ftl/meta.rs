@@ -233,19 +233,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             };
             let key = self.meta.slots.key(slot);
             let oob = Oob { key, seq: self.next_seq(), seed, tag: 0 };
-            match self.nand.program(ppn, Payload::Meta(bytes), &oob) {
+            match self.nand.program(self.page_of(ppn), Payload::Meta(bytes), &oob) {
                 Ok(()) => break ppn,
-                Err(NandError::Failed { block, .. }) => {
-                    let open = self.open.iter_mut().flatten().chain([&mut self.meta.open]);
-                    open.filter(|open| **open == Some(block)).for_each(|open| *open = None);
-                    self.blocks.condemn(block);
-                    self.counters.block_failures += 1;
-                }
+                Err(NandError::Failed { block, .. }) => self.give_up_open(block),
                 Err(error) => return Err(error.into()),
             }
         };
         self.issue(d, OpKind::Program, Cause::Map, ppn, false);
-        self.meta.ahead[self.geometry.plane_of(ppn) as usize] += 1;
+        let plane = self.geometry.plane_of(self.page_of(ppn));
+        self.meta.ahead[plane as usize] += 1;
         self.settle(ppn, Owner::Meta(slot));
         let old = std::mem::replace(&mut self.meta.place[slot as usize], ppn);
         if old != NONE {
@@ -254,9 +250,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 
+    /// A program in an open block failed.
+    pub(super) fn give_up_open(&mut self, block: u32) {
+        let open = self.open.iter_mut().flatten().chain([&mut self.meta.open]);
+        open.filter(|open| **open == Some(block)).for_each(|open| *open = None);
+        self.blocks.condemn(block);
+        self.counters.block_failures += 1;
+    }
+
     pub(super) fn drop_meta(&mut self, ppn: u32) {
-        self.owners.set(ppn, Owner::None);
-        self.blocks.lose(self.block_of(ppn));
+        let freed = self.owners.clear(ppn, self.settings.subpages);
+        self.blocks.lose(self.block_of(ppn), freed);
     }
 
     /// Puts one of the FTL's own pages elsewhere, as it is.
@@ -266,14 +270,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !N::KEEPS_META {
             return self.program_meta(slot, 0, &[], d);
         }
-        let bytes = match self.nand.read_meta(from) {
+        let page = self.page_of(from);
+        let bytes = match self.nand.read_meta(page) {
             // The entries are in DRAM, or they are lost.
             Err(NandError::Uncorrectable { .. }) if slot < self.meta.slots.segments => {
                 return self.restore_segment(slot, d);
             }
             bytes => bytes?,
         };
-        let seed = self.nand.read_oob(from)?.seed;
+        let seed = self.nand.read_oob(page)?.seed;
         self.program_meta(slot, seed, &bytes, d)
     }
 
@@ -297,17 +302,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             Some(block) if self.blocks.written(block) < limit => block,
             _ => self.open_meta_block(d)?,
         };
-        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
     }
 
     /// A page of any open block, when the power has gone and there is no other. Recovery finds it,
     /// because it looks at every page of the blocks that were open.
-    fn any_page(&mut self) -> Result<u32, FtlError> {
+    pub(super) fn any_page(&mut self) -> Result<u32, FtlError> {
         let open = self.open.iter().flatten().flatten().copied();
         let Some(block) = open.into_iter().find(|&block| !self.blocks.is_full(block)) else {
             return Err(self.no_space());
         };
-        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
     }
 
     fn open_meta_block(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {

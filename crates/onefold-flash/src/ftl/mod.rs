@@ -15,8 +15,10 @@ mod check;
 mod checkpoint;
 mod collect;
 mod format;
+mod gather;
 pub(crate) mod journal;
 mod meta;
+mod pack;
 mod precondition;
 mod recover;
 mod share;
@@ -38,12 +40,14 @@ use thiserror::Error;
 
 use crate::dedup::{Look, Policy};
 use crate::geometry::{Divider, Geometry};
-use crate::nand::{Nand, NandError};
+use crate::nand::{Nand, NandError, fragment_at};
 use crate::op::{Driver, FlashOp, OpKind, Work};
 use blocks::Blocks;
 use cache::MapCache;
+use gather::Gathered;
 use map::{Owner, Owners, PageMap, Place};
 use meta::Meta;
+use pack::Packing;
 use shared::VirtualTable;
 use spread::Neighbours;
 
@@ -139,6 +143,10 @@ pub struct Ftl<N: Nand, P> {
     /// Blocks of the hot pool in each plane beyond which it is the one collected.
     hot_blocks: Option<u32>,
     neighbours: Neighbours,
+    /// Compressed pages that are not in the flash yet.
+    packing: Packing<N::Page>,
+    /// Compressed pages on their way out of each plane's victim.
+    gathered: Vec<Gathered<N::Page>>,
     counters: Counters,
     random: SplitMix64,
     seq: u64,
@@ -192,8 +200,57 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.nand
     }
 
-    /// The physical page that holds a logical one, whose mapping page must be in DRAM (see
-    /// [`Ftl::load`]).
+    /// Places of the drive: its sub-pages, or its pages where nothing is packed. What a logical
+    /// page is at, what a policy names and what an owner has are places.
+    pub fn places(&self) -> u32 {
+        self.geometry.pages() * self.settings.subpages
+    }
+
+    /// Compressed pages that wait for others, each with the logical pages that it is for.
+    pub(crate) fn waiting(
+        &self,
+    ) -> impl Iterator<Item = (&[u32], &crate::nand::Fragment<N::Page>)> {
+        self.packing.fragments()
+    }
+
+    /// Another number whenever what waits is not the same as before.
+    pub(crate) fn packing_version(&self) -> u64 {
+        self.packing.version()
+    }
+
+    /// Bytes that describe what waits, at most.
+    pub(crate) fn packing_bytes(&self) -> usize {
+        let FtlSettings { subpages, packing_pages, .. } = self.settings;
+        let fragments = packing_slots(subpages, packing_pages) as usize;
+        let pages = fragments / subpages as usize * self.geometry.page_bytes as usize;
+        fragments * (16 + 4 * pack::TOGETHER_MAX) + pages
+    }
+
+    /// The content of a place.
+    ///
+    /// # Errors
+    /// [`NandError`].
+    pub fn content(&mut self, place: u32) -> Result<N::Page, NandError> {
+        if !self.is_fragment(place) {
+            let ppn = self.page_of(place);
+            return self.nand.read(ppn);
+        }
+        let (ppn, subpage) = (self.page_of(place), place % self.settings.subpages);
+        let fragments = self.nand.read_packed(ppn)?;
+        match fragment_at(&fragments, subpage) {
+            Some(fragment) => self.nand.expand(ppn, fragment),
+            None => Err(NandError::Uncorrectable { ppn, retries: 0 }),
+        }
+    }
+
+    /// Whether a place holds one of the compressed pages of a flash page.
+    pub fn is_fragment(&self, place: u32) -> bool {
+        let subpages = self.settings.subpages;
+        subpages > 1 && self.owners.part(place, subpages).0 < subpages
+    }
+
+    /// The place that holds a logical page, which must not be waiting to be packed, and whose
+    /// mapping page must be in DRAM (see [`Ftl::load`]).
     pub fn locate(&self, lpn: u32) -> Option<u32> {
         match self.map.get(lpn) {
             Place::None | Place::Lost => None,
@@ -215,7 +272,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Whether a logical page was written and not trimmed, even if it was lost since; its mapping
     /// page must be in DRAM.
     pub fn is_written(&self, lpn: u32) -> bool {
-        self.map.get(lpn) != Place::None
+        self.map.get(lpn) != Place::None || self.packing.has(lpn)
     }
 
     /// Reads a logical page; `None` if nothing was written there.
@@ -226,13 +283,18 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.check_range(lpn)?;
         d.work(Work::Lookup, true);
         self.counters.host_pages_read += 1;
+        if let Some(place) = self.packing.place_of(lpn) {
+            self.counters.waiting_reads += 1;
+            return Ok(self.packing.page(place).cloned());
+        }
         self.touch(lpn, true, d)?;
         let Some(ppn) = self.locate(lpn) else {
             let lost = self.map.get(lpn) == Place::Lost;
             return if lost { Err(FtlError::Lost { lpn }) } else { Ok(None) };
         };
-        let page = self.nand.read(ppn)?;
+        let page = self.content(ppn)?;
         self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
+        self.expanded(ppn, true, d);
         Ok(Some(page))
     }
 
@@ -250,7 +312,33 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         foreground: bool,
     ) {
         self.counters.ops.add(kind, cause);
+        let ppn = self.page_of(ppn);
         d.issue(FlashOp { kind, cause, ppn, foreground });
+    }
+
+    /// What was read at a place goes through the compression engine, if it is compressed.
+    fn expanded(&self, place: u32, foreground: bool, d: &mut impl Driver) {
+        if self.is_fragment(place) {
+            d.work(Work::Decompress, foreground);
+        }
+    }
+
+    /// The flash page of a place.
+    #[inline]
+    fn page_of(&self, place: u32) -> u32 {
+        page_of(place, self.settings.subpages)
+    }
+
+    /// The first place of a block.
+    #[inline]
+    fn first_place(&self, block: u32) -> u32 {
+        self.geometry.first_page(block) * self.settings.subpages
+    }
+
+    /// Places of a block.
+    #[inline]
+    fn places_per_block(&self) -> u32 {
+        self.geometry.pages_per_block * self.settings.subpages
     }
 
     #[inline]
@@ -264,11 +352,24 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 }
 
+/// Names of pages that wait to be packed.
+pub(crate) const fn packing_slots(subpages: u32, packing_pages: u32) -> u32 {
+    if subpages > 1 { pack::STREAMS * packing_pages * subpages } else { 0 }
+}
+
+/// The flash page of a place, on flash pages of so many sub-pages.
+#[inline]
+const fn page_of(place: u32, subpages: u32) -> u32 {
+    if subpages == 1 { place } else { place / subpages }
+}
+
 /// The drive as a policy may see it while the FTL's other fields stay free to change.
 macro_rules! view {
     ($ftl:expr, $driver:expr, $foreground:expr) => {
         crate::ftl::View {
             geometry: &$ftl.geometry,
+            subpages: $ftl.settings.subpages,
+            packing: &$ftl.packing,
             owners: &$ftl.owners,
             map: &$ftl.map,
             shared: &$ftl.shared,
@@ -280,8 +381,10 @@ macro_rules! view {
 pub(crate) use view;
 
 /// What a policy may see of the drive while it looks at a page.
-pub(crate) struct View<'a, D> {
+pub(crate) struct View<'a, D, P> {
     pub geometry: &'a Geometry,
+    pub subpages: u32,
+    pub packing: &'a Packing<P>,
     pub owners: &'a Owners,
     pub map: &'a PageMap,
     pub shared: &'a VirtualTable,
@@ -290,16 +393,29 @@ pub(crate) struct View<'a, D> {
     pub foreground: bool,
 }
 
-impl<D: Driver> Look for View<'_, D> {
+impl<D, P> View<'_, D, P> {
+    fn plane_of(&self, place: u32) -> u32 {
+        self.geometry.plane_of(page_of(place, self.subpages))
+    }
+}
+
+impl<D: Driver, P: Clone + PartialEq> Look for View<'_, D, P> {
     fn is_live(&self, ppn: u32) -> bool {
+        if self.subpages > 1 && self.packing.is_here(ppn) {
+            return self.packing.may_be_shared(ppn);
+        }
         self.owners.may_be_shared(ppn)
     }
 
     fn is_idle(&self, ppn: u32) -> bool {
-        self.driver.is_idle(self.geometry.plane_of(ppn))
+        // What waits is in memory.
+        self.subpages > 1 && self.packing.is_here(ppn) || self.driver.is_idle(self.plane_of(ppn))
     }
 
     fn locate(&self, lpn: u32) -> Option<u32> {
+        if let Some(place) = self.packing.place_of(lpn) {
+            return Some(place);
+        }
         if self.map.is_absent(lpn) {
             return None;
         }
@@ -311,7 +427,10 @@ impl<D: Driver> Look for View<'_, D> {
     }
 
     fn read_ns(&self, ppn: u32) -> u64 {
-        self.driver.read_ns(self.geometry.plane_of(ppn))
+        if self.subpages > 1 && self.packing.is_here(ppn) {
+            return 0;
+        }
+        self.driver.read_ns(self.plane_of(ppn))
     }
 
     fn program_ns(&self) -> u64 {

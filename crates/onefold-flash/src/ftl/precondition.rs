@@ -39,6 +39,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<(), FtlError> {
         let planes = self.geometry.planes();
         let empty = (0..planes).all(|plane| self.open[plane as usize].iter().all(Option::is_none));
+        if self.packs() {
+            let message = "a drive that packs pages is preconditioned by writing to it".to_owned();
+            return Err(FtlError::Settings(message));
+        }
         if !empty {
             let message = "only an empty drive can be preconditioned in an instant".to_owned();
             return Err(FtlError::Settings(message));

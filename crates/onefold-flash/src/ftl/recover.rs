@@ -15,6 +15,9 @@
 //!    on top of segments that are older.
 //! 5. The policy hears of every live page and its tag.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use crate::dedup::Policy;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::checkpoint::{OPEN, Root};
@@ -53,7 +56,17 @@ enum Event {
     Record(Record),
 }
 
-/// A page of the FTL's own that was found.
+/// What one flash page holds of the host, by sub-page.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: u32,
+    len: u32,
+    gap: u32,
+    tag: u64,
+    kept: bool,
+}
+
+/// A page of the FTL's own that was found. Its place is that of its first sub-page.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     ppn: u32,
@@ -78,6 +91,10 @@ struct Scan {
     events: Vec<(u64, Event)>,
     /// Mapping pages that cannot be read.
     lost_segments: Vec<u32>,
+    /// Packed pages that cannot be read, with their sequence.
+    unreadable: Vec<(u64, u32)>,
+    /// What flash pages that were looked at hold, where pages are packed.
+    parts: BTreeMap<u32, Vec<Part>>,
     seq_max: u64,
     report: Recovered,
 }
@@ -111,6 +128,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             meta: Vec::new(),
             events: Vec::new(),
             lost_segments: Vec::new(),
+            unreadable: Vec::new(),
+            parts: BTreeMap::new(),
             seq_max: 0,
             report: Recovered::default(),
         };
@@ -132,14 +151,18 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let known = ftl.not_stored(&scan, known);
         scan.events.extend(known.iter().map(|&(seq, record)| (seq, Event::Record(record))));
         let stored = ftl.replay(&root, stored, &mut scan)?;
-        ftl.restore_owners(&stored, &mut scan);
+        ftl.restore_owners(&stored, &mut scan)?;
         ftl.restore_blocks(&mut scan)?;
         ftl.seq = scan.seq_max + 1;
         ftl.meta.journal.durable = ftl.seq;
         ftl.meta.round.odd = root.odd;
         ftl.begin_round();
         // Before anything moves: which pages are kept is known from their own fields only.
-        ftl.tell_policy()?;
+        if ftl.packs() {
+            ftl.tell_policy_of_parts(&scan);
+        } else {
+            ftl.tell_policy()?;
+        }
         ftl.store_known(known)?;
         ftl.shrink_cache(&mut Untimed)?;
         Ok((ftl, scan.report))
@@ -228,24 +251,93 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let seen = &mut scan.seen[block as usize];
             seen.written = ppn - first + 1;
             let Some(oob) = oob else { continue };
+            let place = ppn * self.settings.subpages;
             let data = oob.key.is_data();
             seen.own |= seen.first.is_none() && !data;
             seen.first = seen.first.or(Some(oob.seq));
             seen.last_seq = oob.seq;
             match oob.key {
                 PageKey::Data(lpn) | PageKey::Kept(lpn) => {
-                    scan.events.push((oob.seq, Event::Data { lpn, ppn }));
+                    scan.events.push((oob.seq, Event::Data { lpn, ppn: place }));
                 }
-                PageKey::Shared(vpn) => scan.events.push((oob.seq, Event::Shared { vpn, ppn })),
-                _ => scan.meta.push(Found { ppn, oob }),
+                PageKey::Shared(vpn) => {
+                    scan.events.push((oob.seq, Event::Shared { vpn, ppn: place }));
+                }
+                PageKey::Packed(_) => self.look_into(ppn, oob.seq, scan)?,
+                _ => scan.meta.push(Found { ppn: place, oob }),
             }
         }
         Ok(())
     }
 
+    /// What a packed page holds is replayed.
+    fn look_into(&mut self, ppn: u32, seq: u64, scan: &mut Scan) -> Result<(), FtlError> {
+        let fragments = match self.nand.read_packed(ppn) {
+            Ok(fragments) => fragments,
+            Err(NandError::Uncorrectable { .. }) => {
+                scan.unreadable.push((seq, ppn));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut place = ppn * self.settings.subpages;
+        for fragment in &fragments {
+            let event = match fragment.key {
+                PageKey::Data(lpn) | PageKey::Kept(lpn) => Event::Data { lpn, ppn: place },
+                PageKey::Shared(vpn) => Event::Shared { vpn, ppn: place },
+                _ => continue,
+            };
+            scan.events.push((seq, event));
+            place += fragment.subpages;
+        }
+        Ok(())
+    }
+
+    /// What begins at a place of a flash page: whole pages have one part.
+    fn part_at(&mut self, place: u32, scan: &mut Scan) -> Result<Option<Part>, FtlError> {
+        let subpages = self.settings.subpages;
+        let whole = Part { start: 0, len: subpages, gap: 0, tag: 0, kept: false };
+        if subpages == 1 {
+            return Ok(Some(whole));
+        }
+        let (ppn, start) = (self.page_of(place), place % subpages);
+        let parts = match scan.parts.entry(ppn) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(match self.parts_of(ppn, whole) {
+                Ok(parts) => parts,
+                Err(NandError::Uncorrectable { .. }) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            }),
+        };
+        if parts.is_empty() {
+            // It cannot be read, which its reader will be told. A policy is told nothing of it.
+            return Ok(Some(Part { start, len: 1, gap: 0, tag: 0, kept: true }));
+        }
+        Ok(parts.iter().find(|part| part.start == start).copied())
+    }
+
+    fn parts_of(&mut self, ppn: u32, whole: Part) -> Result<Vec<Part>, NandError> {
+        let oob = self.nand.read_oob(ppn)?;
+        let kept = |key: PageKey| matches!(key, PageKey::Kept(_));
+        if !matches!(oob.key, PageKey::Packed(_)) {
+            return Ok(vec![Part { tag: oob.tag, kept: kept(oob.key), ..whole }]);
+        }
+        let mut start = 0;
+        let mut parts = Vec::new();
+        for fragment in self.nand.read_packed(ppn)? {
+            let (len, tag) = (fragment.subpages, fragment.tag);
+            parts.push(Part { start, len, gap: 0, tag, kept: kept(fragment.key) });
+            start += len;
+        }
+        if let Some(last) = parts.last_mut() {
+            last.gap = whole.len.saturating_sub(start);
+        }
+        Ok(parts)
+    }
+
     /// The bytes of one of the FTL's own pages; `None` if they cannot be read.
     fn own_page(&mut self, ppn: u32) -> Result<Option<Vec<u8>>, NandError> {
-        match self.nand.read_meta(ppn) {
+        match self.nand.read_meta(self.page_of(ppn)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(NandError::Uncorrectable { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -263,17 +355,25 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let Some(bytes) = self.own_page(found.ppn)? else {
             return Err(FtlError::Unrecoverable(format!(
                 "page {} with the root of the newest checkpoint (sequence {}) is damaged",
-                found.ppn, found.oob.seed
+                self.page_of(found.ppn),
+                found.oob.seed
             )));
         };
         let root = Root::decode(&bytes).ok_or_else(|| {
-            FtlError::Unrecoverable(format!("page {} is no root, though marked as one", found.ppn))
+            let page = self.page_of(found.ppn);
+            FtlError::Unrecoverable(format!("page {page} is no root, though marked as one"))
         })?;
         let expected = (self.settings.logical_pages, self.geometry.pages());
         if (root.logical_pages, root.pages) != expected {
             return Err(FtlError::Unrecoverable(format!(
                 "the drive has {} logical pages of {}, the settings say {} of {}",
                 root.logical_pages, root.pages, expected.0, expected.1
+            )));
+        }
+        if root.subpages != self.settings.subpages {
+            return Err(FtlError::Unrecoverable(format!(
+                "the drive packs pages into {} sub-pages, the settings say {}",
+                root.subpages, self.settings.subpages
             )));
         }
         self.meta.place[self.meta.slots.root() as usize] = found.ppn;
@@ -296,7 +396,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let slot = self.meta.slots.state(index, root.odd);
             self.meta.place[slot as usize] = found.ppn;
             let Some(bytes) = self.own_page(found.ppn)? else {
-                let message = format!("page {} with block states ({index}) is damaged", found.ppn);
+                let page = self.page_of(found.ppn);
+                let message = format!("page {page} with block states ({index}) is damaged");
                 return Err(FtlError::Unrecoverable(message));
             };
             words.extend(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)));
@@ -392,7 +493,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 return Err(FtlError::Unrecoverable(format!(
                     "page {} of the journal, with what was trimmed and shared up to sequence {}, \
                      is damaged",
-                    found.ppn, found.oob.seed
+                    self.page_of(found.ppn),
+                    found.oob.seed
                 )));
             };
             let records = journal::decode(&bytes);
@@ -401,6 +503,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.meta.place.push(found.ppn);
             let last_seq = found.oob.seed;
             self.meta.journal.pages.push_back(JournalPage { slot, last_seq });
+        }
+        // Whose newer content it held is not known.
+        if let Some((seq, ppn)) = scan.unreadable.iter().find(|(seq, _)| *seq > root.seq) {
+            return Err(FtlError::Unrecoverable(format!(
+                "page {ppn}, with compressed pages written at sequence {seq}, is damaged"
+            )));
         }
         scan.events.sort_unstable_by_key(|&(seq, _)| seq);
         let base = self.meta.dirty_at.clone();
@@ -466,7 +574,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Rebuilds the reverse map and the reference counts. Entries of data that is not there are
     /// dropped and counted.
-    fn restore_owners(&mut self, stored: &[u32], scan: &mut Scan) {
+    fn restore_owners(&mut self, stored: &[u32], scan: &mut Scan) -> Result<(), FtlError> {
         let mut names = vec![0_u32; stored.len()];
         for lpn in 0..self.map.len() {
             if let Place::Virtual(vpn) = self.map.get(lpn) {
@@ -488,20 +596,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 continue;
             }
             let ppn = self.shared.ppn(vpn);
-            if self.is_there(ppn, scan) && !self.owners.is_live(ppn) {
-                self.settle(ppn, Owner::Shared(vpn));
-            } else {
+            if !self.settle_found(ppn, Owner::Shared(vpn), scan)? {
                 gone[vpn as usize] = true;
             }
         }
         for lpn in 0..self.map.len() {
             match self.map.get(lpn) {
-                Place::Own(ppn) if self.is_there(ppn, scan) && !self.owners.is_live(ppn) => {
-                    self.settle(ppn, Owner::Data(lpn));
+                Place::Own(ppn) => {
+                    if !self.settle_found(ppn, Owner::Data(lpn), scan)? {
+                        self.lose_entry(lpn, scan);
+                    }
                 }
                 Place::Virtual(vpn) if !gone[self.shared.resolve(vpn) as usize] => {}
                 Place::None | Place::Lost => {}
-                Place::Own(_) | Place::Virtual(_) => self.lose_entry(lpn, scan),
+                Place::Virtual(_) => self.lose_entry(lpn, scan),
             }
         }
         for slot in 0..self.meta.place.len() {
@@ -510,6 +618,22 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 self.settle(ppn, Owner::Meta(slot as u32));
             }
         }
+        Ok(())
+    }
+
+    /// What is at a place has an owner, if there is anything and nobody else has it.
+    fn settle_found(
+        &mut self,
+        place: u32,
+        owner: Owner,
+        scan: &mut Scan,
+    ) -> Result<bool, FtlError> {
+        if !self.is_there(place, scan) || self.owners.is_live(place) {
+            return Ok(false);
+        }
+        let Some(part) = self.part_at(place, scan)? else { return Ok(false) };
+        self.settle_part(place, owner, part.len, part.gap);
+        Ok(true)
     }
 
     fn lose_entry(&mut self, lpn: u32, scan: &mut Scan) {
@@ -534,7 +658,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Whether a page was programmed, as far as the scan knows.
     fn is_there(&self, ppn: u32, scan: &Scan) -> bool {
         let Some(seen) = scan.seen.get(self.block_of(ppn) as usize) else { return false };
-        let page = ppn - self.geometry.first_page(self.block_of(ppn));
+        let page = self.page_of(ppn) - self.geometry.first_page(self.block_of(ppn));
         !seen.own && (!seen.scanned || (seen.first.is_some() && page < seen.written))
     }
 
@@ -605,6 +729,26 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         }
         Ok(())
+    }
+
+    /// The same where flash pages were looked into already.
+    fn tell_policy_of_parts(&mut self, scan: &Scan) {
+        for (&ppn, parts) in &scan.parts {
+            let first = ppn * self.settings.subpages;
+            for place in first..first + self.settings.subpages {
+                let owner = self.owners.get(place);
+                let part = parts.iter().find(|part| first + part.start == place);
+                match (owner, part) {
+                    (Owner::Data(_) | Owner::Shared(_), Some(part)) if !part.kept => {
+                        self.policy.recovered(place, part.tag);
+                    }
+                    // If nobody knows what the host wanted, a page too many is better than a copy
+                    // lost.
+                    (Owner::Data(lpn), _) => self.owners.set(place, Owner::Kept(lpn)),
+                    _ => {}
+                }
+            }
+        }
     }
 
     fn erase_again(&mut self, block: u32, scan: &mut Scan) -> Result<(), FtlError> {

@@ -87,6 +87,12 @@ pub struct FtlSettings {
     pub temperature: Temperature,
     /// Whether the policy keeps some pages in blocks apart.
     pub apart: bool,
+    /// Sub-pages of a flash page into which compressed pages are packed; 1 packs nothing.
+    pub subpages: u32,
+    /// Flash pages that are filled side by side, for each stream: compressed pages wait in them.
+    pub packing_pages: u32,
+    /// Whether what waits there survives a power cut, by [`crate::Ftl::power_loss`].
+    pub packing_survives: bool,
     /// Whether a page that is no noise in the cells goes to a plane whose last page is not like it.
     pub spread_patterns: bool,
 }
@@ -106,6 +112,9 @@ impl Default for FtlSettings {
             checkpoint_pages: 0,
             temperature: Temperature::default(),
             apart: false,
+            subpages: 1,
+            packing_pages: 1,
+            packing_survives: false,
             spread_patterns: false,
         }
     }

@@ -6,7 +6,7 @@ use crate::ftl::journal::Record;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::write::Written;
 use crate::ftl::{Ftl, FtlError, view};
-use crate::nand::{Nand, NandError};
+use crate::nand::{Nand, NandError, fragment_at};
 use crate::op::{Cause, Driver, OpKind, Work};
 
 /// What was read, or nothing of a page that is damaged: nobody asked for it.
@@ -22,19 +22,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub(super) fn share_written(
         &mut self,
         lpn: u32,
-        verified: &Verified,
+        ppn: u32,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
-        let ppn = verified.ppn();
         self.point_to(lpn, ppn, true, d)?;
+        self.forget_waiting(lpn);
         // The answer must not come before the only copy is in the flash.
-        d.wait_for(ppn);
+        d.wait_for(self.page_of(ppn));
         self.counters.inline_pages += 1;
         Ok(Written::Shared { ppn })
     }
 
     /// Makes `lpn` refer to the live page `ppn`, which becomes a shared one if it was not.
-    fn point_to(
+    pub(super) fn point_to(
         &mut self,
         lpn: u32,
         ppn: u32,
@@ -95,22 +95,27 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.meta.on {
             self.make_meta_room(d)?;
         }
+        // What waits could not be found by anybody who looks at the flash.
+        if self.packs() && self.program_one(d)? {
+            return Ok(true);
+        }
         let mut view = view!(self, d, false);
         match self.policy.next_offline(&mut view) {
             None => return Ok(false),
             Some(Offline::Scan { ppn }) => {
-                let page = readable(self.nand.read(ppn))?;
+                let page = readable(self.content(ppn))?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
+                self.expanded(ppn, false, d);
                 if let Some(page) = page {
                     let mut view = view!(self, d, false);
                     self.policy.scanned(ppn, &page, &mut view);
                 }
             }
             Some(Offline::ReadTag { ppn }) => {
-                let oob = readable(self.nand.read_oob(ppn))?;
+                let tag = readable(self.tag_of(ppn))?;
                 self.issue(d, OpKind::Read, Cause::Dedup, ppn, false);
-                if let Some(oob) = oob {
-                    self.policy.tag_read(ppn, oob.tag);
+                if let Some(tag) = tag {
+                    self.policy.tag_read(ppn, tag);
                 }
             }
             Some(Offline::Compare(pair)) => self.compare_and_merge(pair, d)?,
@@ -122,19 +127,33 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(true)
     }
 
+    /// The fingerprint that a policy gave what is at a place.
+    fn tag_of(&mut self, place: u32) -> Result<u64, NandError> {
+        let ppn = self.page_of(place);
+        if !self.is_fragment(place) {
+            return Ok(self.nand.read_oob(ppn)?.tag);
+        }
+        let fragments = self.nand.read_packed(ppn)?;
+        let fragment = fragment_at(&fragments, place % self.settings.subpages);
+        Ok(fragment.map_or(0, |fragment| fragment.tag))
+    }
+
     fn compare_and_merge(&mut self, pair: Pair, d: &mut impl Driver) -> Result<(), FtlError> {
         let mut both = [pair.duplicate, pair.original].into_iter();
         let both_live = both.all(|ppn| self.owners.may_be_shared(ppn));
         let merged = if both_live && pair.duplicate != pair.original {
-            let duplicate = readable(self.nand.read(pair.duplicate))?;
+            let duplicate = readable(self.content(pair.duplicate))?;
             let verified = match &duplicate {
                 Some(page) => {
-                    readable(Verified::by_reading(&mut self.nand, pair.original, page))?.flatten()
+                    let read = |at| self.content(at);
+                    readable(Verified::by_reading(pair.original, page, read))?.flatten()
                 }
                 None => None,
             };
             self.issue(d, OpKind::Read, Cause::Dedup, pair.duplicate, false);
             self.issue(d, OpKind::Read, Cause::Dedup, pair.original, false);
+            self.expanded(pair.duplicate, false, d);
+            self.expanded(pair.original, false, d);
             d.work(Work::Compare, false);
             self.counters.compared_equal += u64::from(verified.is_some());
             self.counters.compared_different += u64::from(verified.is_none());

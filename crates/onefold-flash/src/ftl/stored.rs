@@ -4,7 +4,7 @@
 
 use crate::dedup::Policy;
 use crate::ftl::Ftl;
-use crate::ftl::map::Owner;
+use crate::ftl::map::{Owner, Place};
 use crate::nand::Nand;
 
 /// Pages in use.
@@ -12,24 +12,36 @@ use crate::nand::Nand;
 pub struct Stored {
     /// Logical pages with data that is there.
     pub logical_pages: u64,
-    /// Physical pages that hold it.
+    /// Physical pages that hold it, or parts of it.
     pub data_pages: u64,
+    /// Sub-pages of them that do.
+    pub data_subpages: u64,
+    /// Different stored pages: fragments, and pages of their own.
+    pub contents: u64,
 }
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Counts the pages in use.
     pub fn stored(&self) -> Stored {
         let mut stored = Stored::default();
+        let subpages = self.settings.subpages;
         for ppn in 0..self.geometry.pages() {
-            match self.owners.get(ppn) {
-                Owner::Data(_) | Owner::Kept(_) => {
-                    stored.data_pages += 1;
-                    stored.logical_pages += 1;
+            let mut places = 0;
+            for place in ppn * subpages..(ppn + 1) * subpages {
+                match self.owners.get(place) {
+                    Owner::Data(_) | Owner::Kept(_) => stored.logical_pages += 1,
+                    Owner::Shared(_) => {}
+                    Owner::None | Owner::Meta(_) => continue,
                 }
-                Owner::Shared(_) => stored.data_pages += 1,
-                Owner::None | Owner::Meta(_) => {}
+                places += self.owners.part(place, subpages).0;
+                stored.contents += 1;
             }
+            stored.data_pages += u64::from(places > 0);
+            stored.data_subpages += u64::from(places);
         }
+        // What waits to be packed and was never written before.
+        let new = |lpn: &u32| self.map.get(*lpn) == Place::None;
+        stored.logical_pages += self.packing.lpns().filter(new).count() as u64;
         for vpn in (0..self.shared.len()).filter(|&vpn| self.shared.references(vpn) > 0) {
             // An alias in use is one of the references of what it stands for.
             let alias = u64::from(self.shared.alias_of(vpn).is_some());

@@ -21,6 +21,8 @@ pub struct Choice {
     pub seq: u64,
     /// The pool to choose from, if there are two: the hot one or the cold one.
     pub hot: Option<bool>,
+    /// Live pages of a block without a dead one, as scores count them.
+    pub full: u32,
 }
 
 /// The block to collect, `None` if none is full.
@@ -40,8 +42,7 @@ pub fn choose(
             let score = |(at, &score)| if in_pool(at) { score } else { u32::MAX };
             pooled = (0..).zip(scores).map(score).collect();
             // A pool without a dead page in a full block has nothing to give.
-            let full = geometry.pages_per_block;
-            if pooled.iter().all(|&score| score >= full) { scores } else { &pooled }
+            if pooled.iter().all(|&score| score >= choice.full) { scores } else { &pooled }
         }
     };
     let at = match choice.rule {
@@ -49,7 +50,7 @@ pub fn choose(
         VictimRule::Fifo => best(scores, |at| u64::MAX - blocks.closed_at(first + at)),
         VictimRule::CostBenefit => {
             let benefit = |at: u32| {
-                let used = f64::from(scores[at as usize]) / f64::from(geometry.pages_per_block);
+                let used = f64::from(scores[at as usize]) / f64::from(choice.full);
                 let age = (choice.seq - blocks.closed_at(first + at)) as f64;
                 // Positive floats order as their bits do.
                 ((1.0 - used) * age / (2.0 * used).max(1e-9)).to_bits()

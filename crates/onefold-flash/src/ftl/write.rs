@@ -6,7 +6,7 @@ use crate::ftl::journal::Record;
 use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
 use crate::ftl::settings::Temperature;
 use crate::ftl::{Ftl, FtlError, Stream, view};
-use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload};
+use crate::nand::{Fragment, Nand, NandError, Oob, PageKey, Pattern, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
 
 /// Pages that are looked at together by [`Ftl::announce`].
@@ -25,6 +25,10 @@ pub enum Written {
         /// The page.
         ppn: u32,
     },
+    /// It was compressed, and waits for others to fill a flash page with.
+    Waits,
+    /// It holds the same as one that waits.
+    SharesWaiting,
 }
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
@@ -84,6 +88,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         prepared: &mut Prepared,
         d: &mut impl Driver,
     ) -> Option<Work> {
+        if self.packs() && !prepared.compressed {
+            prepared.compressed = true;
+            return Some(Work::Compress);
+        }
         if prepared.keeps() {
             return None;
         }
@@ -118,25 +126,81 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if self.meta.on {
             self.tend(lpn, d)?;
         }
+        let request = prepared.request;
         if prepared.keeps() {
-            let place = self.program_host(lpn, page, Owner::Kept(lpn), (0, false), d)?;
-            return Ok(Written::Programmed { ppn: place });
+            return self.store(lpn, page, Owner::Kept(lpn), (0, false), request, d);
         }
         let mut view = view!(self, d, true);
         let (tag, apart) = match self.policy.decide(lpn, page, prepared, &mut view) {
             Verdict::Program { tag, apart } => (tag, apart),
+            Verdict::Verify { tag, candidate, apart } if self.is_waiting(candidate) => {
+                if self.equals_waiting(candidate, page, d) {
+                    return self.share_waiting(lpn, candidate, d);
+                }
+                (tag, apart)
+            }
+            Verdict::Share { same, .. } if self.is_waiting(same.ppn()) => {
+                return self.share_waiting(lpn, same.ppn(), d);
+            }
             Verdict::Verify { tag, candidate, apart } => match self.verify(candidate, page, d)? {
-                Some(verified) => return self.share_written(lpn, &verified, d),
+                Some(verified) => return self.share_written(lpn, verified.ppn(), d),
                 None => (tag, apart),
             },
             Verdict::Share { same, .. } if self.owners.may_be_shared(same.ppn()) => {
-                return self.share_written(lpn, &Verified::by_digest(same), d);
+                return self.share_written(lpn, Verified::by_digest(same).ppn(), d);
             }
             Verdict::Share { tag, .. } => (tag, false),
         };
-        let ppn = self.program_host(lpn, page, Owner::Data(lpn), (tag, apart), d)?;
-        self.policy.stored(ppn, tag);
+        self.store(lpn, page, Owner::Data(lpn), (tag, apart), request, d)
+    }
+
+    /// Whether something that may be shared waits at a place.
+    fn is_waiting(&self, place: u32) -> bool {
+        self.packs() && self.packing.is_here(place) && self.packing.may_be_shared(place)
+    }
+
+    fn share_waiting(
+        &mut self,
+        lpn: u32,
+        place: u32,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
+        match self.join_waiting(lpn, place, d)? {
+            // It waited for as many as may, and is in the flash now.
+            Some(ppn) => self.share_written(lpn, ppn, d),
+            None => Ok(Written::SharesWaiting),
+        }
+    }
+
+    /// A page for which there is nothing to share: it is compressed and waits, or is programmed.
+    fn store(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        owner: Owner,
+        (tag, apart): (u64, bool),
+        request: Option<bool>,
+        d: &mut impl Driver,
+    ) -> Result<Written, FtlError> {
+        let kept = matches!(owner, Owner::Kept(_));
+        if self.packs()
+            && let Some(fragment) = self.nand.compress(lpn, page, request)
+        {
+            let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
+            let stream = self.stream_of(lpn, apart);
+            self.pack(lpn, page, Fragment { key, tag, ..fragment }, stream, d)?;
+            return Ok(Written::Waits);
+        }
+        let ppn = self.program_host(lpn, page, owner, (tag, apart), d)?;
+        self.forget_waiting(lpn);
+        if !kept {
+            self.policy.stored(ppn, tag);
+        }
         Ok(Written::Programmed { ppn })
+    }
+
+    fn stream_of(&self, lpn: u32, apart: bool) -> Stream {
+        if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host }
     }
 
     /// Brings what the next writes or trims will change into the processor's cache; nothing else
@@ -223,6 +287,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             self.log(Record::Trim { lpn: first, count: after - first });
             for lpn in first..after {
+                self.forget_waiting(lpn);
                 let old = self.set_place(lpn, Place::None);
                 self.release(old);
             }
@@ -249,8 +314,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !self.owners.may_be_shared(candidate) {
             return Ok(None);
         }
-        let verified = Verified::by_reading(&mut self.nand, candidate, page);
+        let verified = Verified::by_reading(candidate, page, |at| self.content(at));
         self.issue(d, OpKind::Read, Cause::Dedup, candidate, true);
+        self.expanded(candidate, true, d);
         let verified = match verified {
             Ok(verified) => verified,
             // Who writes a page has nothing to do with the damage to another one.
@@ -277,7 +343,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<u32, FtlError> {
         let kept = matches!(owner, Owner::Kept(_));
         let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
-        let stream = if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host };
+        let stream = self.stream_of(lpn, apart);
         let pattern = self.pattern(page);
         let plane = self.choose_plane(stream, pattern, d)?;
         // Collection gives what the old page's death changes time to come.
@@ -310,7 +376,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         loop {
             let ppn = self.next_page(plane, stream)?;
             let seq = self.next_seq();
-            match program(&mut self.nand, ppn, seq) {
+            let page = self.page_of(ppn);
+            match program(&mut self.nand, page, seq) {
                 Ok(answer) => return Ok((ppn, answer)),
                 Err(NandError::Failed { block, .. }) => {
                     self.open[plane as usize][stream as usize] = None;
@@ -334,7 +401,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// The plane that the next host page goes to: the driver's choice, or the next in turn that
     /// is not so full of live pages that collecting it would free nothing. For a page with a
     /// pattern it is the first, from there on, in which nothing like it was written last.
-    fn choose_plane(
+    pub(super) fn choose_plane(
         &mut self,
         stream: Stream,
         pattern: Option<Pattern>,
@@ -382,7 +449,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn has_room(&self, plane: u32) -> bool {
         let kept = self.settings.gc_reserve_blocks.min(self.floor() + 1);
         let good = self.blocks.good_of(plane).saturating_sub(kept);
-        self.blocks.live_of_plane(plane) < good * self.geometry.pages_per_block
+        self.blocks.live_of_plane(plane) < good * self.places_per_block()
     }
 
     pub(super) fn no_space(&self) -> FtlError {
@@ -396,7 +463,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             Some(block) if !self.blocks.is_full(block) => block,
             _ => self.open_block(plane, stream)?,
         };
-        Ok(self.geometry.first_page(block) + self.blocks.append(block))
+        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
     }
 
     fn open_block(&mut self, plane: u32, stream: Stream) -> Result<u32, FtlError> {
@@ -429,20 +496,31 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// A programmed page has an owner now.
+    #[inline]
     pub(super) fn settle(&mut self, ppn: u32, owner: Owner) {
-        self.owners.set(ppn, owner);
-        if ppn.is_multiple_of(OWNERS_PER_LINE) {
-            self.owners.prefetch(ppn + OWNERS_PER_LINE);
+        self.settle_part(ppn, owner, self.settings.subpages, 0);
+    }
+
+    /// What takes `len` sub-pages of a programmed page has an owner now, and the gap behind it.
+    #[inline]
+    pub(super) fn settle_part(&mut self, place: u32, owner: Owner, len: u32, gap: u32) {
+        if len + gap == 1 {
+            self.owners.set(place, owner);
+        } else {
+            self.owners.set_part(place, owner, len, gap);
         }
-        self.blocks.gain(self.block_of(ppn));
+        if place.is_multiple_of(OWNERS_PER_LINE) {
+            self.owners.prefetch(place + OWNERS_PER_LINE);
+        }
+        self.blocks.gain(self.block_of(place), len + gap);
     }
 
     /// A physical page is wanted no more.
     pub(super) fn drop_page(&mut self, ppn: u32) {
         let known = !self.is_kept(ppn);
-        self.owners.set(ppn, Owner::None);
+        let freed = self.owners.clear(ppn, self.settings.subpages);
         let block = self.block_of(ppn);
-        self.blocks.lose(block);
+        self.blocks.lose(block, freed);
         if !self.meta.journal.pending.is_empty() {
             self.blocks.need(block, self.meta.journal.last);
         }

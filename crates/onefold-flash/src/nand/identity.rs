@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::geometry::Geometry;
-use crate::nand::{Interruptible, Nand, NandError, Oob, PageKey, Payload};
+use crate::nand::{Fragment, Interruptible, Nand, NandError, Oob, PageKey, Payload, Sizes};
 
 /// What a page holds, as a 16-byte hash of its bytes: equal means equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +38,8 @@ struct BlockPages {
     kind_seq: Box<[u64]>,
     seed: Box<[u64]>,
     tag: Box<[u64]>,
+    /// What packed pages hold; empty in a block that has none.
+    packed: Vec<Box<[Fragment<Identity>]>>,
 }
 
 impl BlockPages {
@@ -48,6 +50,7 @@ impl BlockPages {
             kind_seq: vec![0; pages].into(),
             seed: vec![0; pages].into(),
             tag: vec![0; pages].into(),
+            packed: Vec::new(),
         }
     }
 }
@@ -60,6 +63,7 @@ pub struct IdentityNand {
     bad: Vec<bool>,
     blocks: Vec<Option<BlockPages>>,
     meta: BTreeMap<u32, Box<[u8]>>,
+    sizes: Option<Sizes>,
 }
 
 impl IdentityNand {
@@ -73,7 +77,14 @@ impl IdentityNand {
             bad: vec![false; blocks],
             blocks: vec![None; blocks],
             meta: BTreeMap::new(),
+            sizes: None,
         }
+    }
+
+    /// With a compression engine that leaves pages as long as `sizes` says.
+    #[must_use]
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> Self {
+        Self { sizes, ..self }
     }
 
     fn forbidden(&self, what: &'static str, ppn: u32, why: &'static str) -> NandError {
@@ -127,6 +138,7 @@ impl IdentityNand {
             PageKey::Directory(index) => (4, index),
             PageKey::Root(number) => (5, number),
             PageKey::Kept(lpn) => (6, lpn),
+            PageKey::Packed(count) => (7, count),
         };
         debug_assert!(oob.seq < 1 << KIND_SHIFT, "sequence numbers fit in 56 bits");
         let pages = self.blocks[at.0].as_mut().expect("claimed before");
@@ -146,6 +158,7 @@ fn key_of(kind: u64, number: u32) -> PageKey {
         3 => PageKey::Journal(number),
         4 => PageKey::Directory(number),
         6 => PageKey::Kept(number),
+        7 => PageKey::Packed(number),
         _ => PageKey::Root(number),
     }
 }
@@ -168,9 +181,15 @@ impl Nand for IdentityNand {
             Payload::Meta(bytes) if bytes.len() > self.geometry.page_bytes as usize => {
                 return Err(self.forbidden("program", ppn, "the bytes are more than a page"));
             }
-            Payload::Meta(_) => 0,
+            Payload::Meta(_) | Payload::Packed(_) => 0,
         };
         let at = self.take_next(ppn)?;
+        if let Payload::Packed(fragments) = payload {
+            let pages = self.geometry.pages_per_block as usize;
+            let block = self.blocks[at.0].as_mut().expect("claimed just now");
+            block.packed.resize_with(pages, Box::default);
+            block.packed[at.1] = fragments.into();
+        }
         if let Payload::Meta(bytes) = payload {
             self.meta.insert(ppn, bytes.into());
         }
@@ -188,10 +207,41 @@ impl Nand for IdentityNand {
 
     fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
         let (pages, page) = self.pages(ppn)?;
-        if !key_of(pages.kind_seq[page] >> KIND_SHIFT, 0).is_data() {
-            return Err(self.forbidden("read", ppn, "the page is no data page"));
+        match key_of(pages.kind_seq[page] >> KIND_SHIFT, 0) {
+            PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) => {
+                Ok(Identity(pages.identity[page]))
+            }
+            _ => Err(self.forbidden("read", ppn, "the page is no data page")),
         }
-        Ok(Identity(pages.identity[page]))
+    }
+
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<Identity>>, NandError> {
+        let (pages, page) = self.pages(ppn)?;
+        match key_of(pages.kind_seq[page] >> KIND_SHIFT, 0) {
+            PageKey::Packed(_) => Ok(pages.packed[page].to_vec()),
+            _ => Err(self.forbidden("read", ppn, "the page is no packed page")),
+        }
+    }
+
+    fn compress(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        request: Option<bool>,
+    ) -> Option<Fragment<Identity>> {
+        let sizes = self.sizes.as_ref()?;
+        let subpages = sizes.subpages_of(lpn, *page, request);
+        (subpages < sizes.subpages).then_some(Fragment {
+            key: PageKey::Data(lpn),
+            seed: lpn.into(),
+            tag: 0,
+            subpages,
+            content: Some(*page),
+        })
+    }
+
+    fn expand(&mut self, ppn: u32, fragment: &Fragment<Identity>) -> Result<Identity, NandError> {
+        fragment.content.ok_or(NandError::Uncorrectable { ppn, retries: 0 })
     }
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {

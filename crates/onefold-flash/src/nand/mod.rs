@@ -7,6 +7,7 @@
 
 mod blank;
 pub mod bytes;
+mod fragment;
 mod identity;
 mod pattern;
 mod power_cut;
@@ -14,6 +15,7 @@ pub mod wear;
 
 pub use blank::BlankNand;
 pub use bytes::{ByteNand, PageBytes};
+pub use fragment::{Fragment, Sizes, fragment_at};
 pub use identity::{Identity, IdentityNand};
 pub use pattern::{Pattern, likeness};
 pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
@@ -32,6 +34,8 @@ pub enum PageKey {
     Kept(u32),
     /// Data that several logical pages share, under this virtual page number.
     Shared(u32),
+    /// Compressed pages of the host, so many: each says itself whose it is.
+    Packed(u32),
     /// A page of the mapping table: entries `index * entries_per_page ..`.
     Map(u32),
     /// A page of journal records.
@@ -45,7 +49,7 @@ pub enum PageKey {
 impl PageKey {
     /// Whether this is data of the host, and not a page of the FTL's own.
     pub const fn is_data(self) -> bool {
-        matches!(self, Self::Data(_) | Self::Kept(_) | Self::Shared(_))
+        matches!(self, Self::Data(_) | Self::Kept(_) | Self::Shared(_) | Self::Packed(_))
     }
 }
 
@@ -68,6 +72,8 @@ pub struct Oob {
 pub enum Payload<'a, P> {
     /// Data of the host.
     Data(&'a P),
+    /// Compressed pages of the host, one behind the other.
+    Packed(&'a [Fragment<P>]),
     /// Bytes of the FTL's own: mapping, journal, checkpoint; at most a page.
     Meta(&'a [u8]),
 }
@@ -147,6 +153,34 @@ pub trait Nand {
     /// The content of a data page.
     fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError>;
 
+    /// The compressed pages in a packed one, in their order.
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<Self::Page>>, NandError> {
+        Err(NandError::Uncorrectable { ppn, retries: 0 })
+    }
+
+    /// A page as the compression engine puts it out; `None` if it takes a whole flash page all the
+    /// same. `request` is what the host says of it.
+    fn compress(
+        &mut self,
+        _lpn: u32,
+        _page: &Self::Page,
+        _request: Option<bool>,
+    ) -> Option<Fragment<Self::Page>> {
+        None
+    }
+
+    /// What a compressed page was.
+    ///
+    /// # Errors
+    /// [`NandError::Uncorrectable`] for one that is no such output, at this page.
+    fn expand(
+        &mut self,
+        ppn: u32,
+        _fragment: &Fragment<Self::Page>,
+    ) -> Result<Self::Page, NandError> {
+        Err(NandError::Uncorrectable { ppn, retries: 0 })
+    }
+
     /// The bytes of one of the FTL's own pages.
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError>;
 
@@ -194,6 +228,23 @@ impl<N: Nand> Nand for &mut N {
 
     fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError> {
         (**self).read(ppn)
+    }
+
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<N::Page>>, NandError> {
+        (**self).read_packed(ppn)
+    }
+
+    fn compress(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        request: Option<bool>,
+    ) -> Option<Fragment<N::Page>> {
+        (**self).compress(lpn, page, request)
+    }
+
+    fn expand(&mut self, ppn: u32, fragment: &Fragment<N::Page>) -> Result<N::Page, NandError> {
+        (**self).expand(ppn, fragment)
     }
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {

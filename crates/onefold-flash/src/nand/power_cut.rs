@@ -6,7 +6,7 @@
 use onefold_block::SplitMix64;
 
 use crate::geometry::Geometry;
-use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload};
+use crate::nand::{Fragment, Nand, NandError, Oob, PageKey, Pattern, Payload};
 
 /// An array that can be left in the states that a power cut or a worn block leaves.
 pub trait Interruptible: Nand {
@@ -171,6 +171,24 @@ impl<N: Interruptible> Nand for PowerCut<N> {
     fn read(&mut self, ppn: u32) -> Result<N::Page, NandError> {
         self.check_power()?;
         self.inner.read(ppn)
+    }
+
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<N::Page>>, NandError> {
+        self.check_power()?;
+        self.inner.read_packed(ppn)
+    }
+
+    fn compress(
+        &mut self,
+        lpn: u32,
+        page: &N::Page,
+        request: Option<bool>,
+    ) -> Option<Fragment<N::Page>> {
+        self.inner.compress(lpn, page, request)
+    }
+
+    fn expand(&mut self, ppn: u32, fragment: &Fragment<N::Page>) -> Result<N::Page, NandError> {
+        self.inner.expand(ppn, fragment)
     }
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {

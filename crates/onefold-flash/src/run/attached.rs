@@ -7,13 +7,13 @@
 
 use std::iter;
 
-use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, check_policy};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy};
 use crate::ftl::Counters;
-use crate::nand::{Identity, IdentityNand, Nand};
+use crate::nand::{Identity, Nand};
 use crate::op::OpKind;
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::simulation::Simulation;
-use crate::run::{RunError, prepared, site};
+use crate::run::{RunError, check, nand, prepared, site};
 use crate::spec::{DriveSpec, TraceTiming};
 
 /// An answer of a drive.
@@ -81,11 +81,10 @@ pub trait Attached: Send {
 /// # Errors
 /// [`RunError`].
 pub fn attach(spec: &DriveSpec) -> Result<Box<dyn Attached>, RunError> {
-    spec.check()?;
-    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
+    check(spec)?;
     let mut spec = spec.clone();
     spec.workload.trace_timing = TraceTiming::Timestamps;
-    let nand = IdentityNand::new(spec.geometry);
+    let nand = nand(&spec)?;
     match spec.dedup.policy.as_str() {
         "none" => drive(&spec, nand, NoDedup),
         name => {

@@ -52,6 +52,13 @@ pub enum RunError {
     /// No policy has this name, or its options are wrong.
     #[error("dedup: {0}")]
     Dedup(#[from] PolicyError),
+    /// Writes cannot wait to be packed.
+    #[error(
+        "ftl.compression packs several pages into one, so writes wait for each other in the \
+         controller's memory, and controller.write_buffer = \"through\" answers none before it is \
+         in the flash: expected \"back\""
+    )]
+    PackingThrough,
     /// The controller's memory is too small for its tables.
     #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes{smaller}")]
     Dram {
@@ -98,6 +105,8 @@ impl RunError {
                 let share = f64::from(spec.geometry.pages()) / left as f64 - 1.0;
                 Some(format!("ftl.over_provisioning={:.4}", (share * 1e4).ceil() / 1e4))
             }
+            Self::PackingThrough => Some("controller.write_buffer=back".to_owned()),
+            Self::Dedup(PolicyError::Packed { set, .. }) => set.clone(),
             Self::Dedup(PolicyError::Impossible { .. }) => {
                 Some("media.scrambler=lba-prbs31".to_owned())
             }

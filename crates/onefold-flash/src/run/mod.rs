@@ -20,8 +20,9 @@ pub use error::RunError;
 pub use onefold_workload::TraceRequests;
 pub use onefold_workload::composed::Piece;
 pub use report::{
-    DedupReport, DramItem, DramReport, ErasesBucket, ErasesReport, LatencyReport, LifetimeReport,
-    OpsReport, Report, RequestsReport, RetriesReport, ServerReport, UtilisationReport, WafReport,
+    CompressionReport, DedupReport, DramItem, DramReport, ErasesBucket, ErasesReport,
+    LatencyReport, LifetimeReport, OpsReport, Report, RequestsReport, RetriesReport, ServerReport,
+    UtilisationReport, WafReport,
 };
 pub use request::{HostRequest, SimPage};
 pub use settled::{IntervalReport, SettledReport};
@@ -33,10 +34,12 @@ use std::sync::atomic::AtomicU64;
 
 use onefold_sim::ChromeTrace;
 
-use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site, check_policy};
+use crate::dedup::{
+    AnyPolicy, Engine, Identities, NoDedup, Policy, Site, check_engine, check_policy, host_wants,
+};
 use crate::ftl::Ftl;
-use crate::nand::{BlankNand, Identity, IdentityNand, Nand};
-use crate::spec::{ContentKind, DriveSpec, Precondition};
+use crate::nand::{BlankNand, Identity, IdentityNand, Nand, Sizes};
+use crate::spec::{ContentKind, DriveSpec, Precondition, WriteBuffer};
 use host_scrambler::HostScrambler;
 use request::Source;
 use simulation::Simulation;
@@ -82,26 +85,54 @@ pub struct Outcome {
 /// # Errors
 /// [`RunError`]; a run whose requests are not all answered is one.
 pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunError> {
-    spec.check()?;
-    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
-    let blank = options.trace.is_none() && spec.workload.content == ContentKind::Unique;
+    check(spec)?;
+    let blank =
+        options.trace.is_none() && spec.workload.content == ContentKind::Unique && !spec.packs();
     match spec.dedup.policy.as_str() {
         "none" if blank => drive(spec, BlankNand::new(spec.geometry), NoDedup, options),
-        "none" => drive(spec, IdentityNand::new(spec.geometry), NoDedup, options),
+        "none" => drive(spec, nand(spec)?, NoDedup, options),
         name => {
             let site = site(spec);
             let options_of = &spec.dedup.options;
             let policy = AnyPolicy::new::<Identity>(name, options_of, &site, Identities)?;
-            drive(spec, IdentityNand::new(spec.geometry), policy, options)
+            drive(spec, nand(spec)?, policy, options)
         }
     }
+}
+
+/// Whether a drive with its policy can be simulated.
+fn check(spec: &DriveSpec) -> Result<(), RunError> {
+    spec.check()?;
+    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
+    check_engine(&spec.dedup.policy, &spec.dedup.options, spec.engine())?;
+    if spec.packs() && spec.controller.write_buffer == WriteBuffer::Through {
+        return Err(RunError::PackingThrough);
+    }
+    Ok(())
+}
+
+/// An array of identities, with the compression engine that the drive has.
+fn nand(spec: &DriveSpec) -> Result<IdentityNand, RunError> {
+    let engine = match spec.engine() {
+        // Where nothing is scrambled, both sides of the scrambler are the same.
+        Engine::AfterScrambler if spec.media.scrambler == "none" => Engine::BeforeScrambler,
+        engine => engine,
+    };
+    let sizes = Sizes {
+        subpages: spec.ftl.subpages,
+        percent: spec.workload.compressed_percent,
+        spread: spec.workload.compressed_spread_percent,
+        engine,
+        plain: host_wants(&spec.dedup.policy, &spec.dedup.options)?,
+    };
+    Ok(IdentityNand::new(spec.geometry).with_sizes(spec.packs().then_some(sizes)))
 }
 
 /// What a policy must know of the drive.
 fn site(spec: &DriveSpec) -> Site {
     let scrambler = onefold_code::preset(&spec.media.scrambler).ok();
     let seed_source = scrambler.map(|scrambler| scrambler.seed_source);
-    Site { geometry: spec.geometry, seed_source }
+    spec.site(seed_source)
 }
 
 fn drive<N, P>(
@@ -164,9 +195,9 @@ where
         return Ok(None);
     }
     let mut keys = Vec::new();
-    for ppn in 0..ftl.geometry().pages() {
-        if ftl.holds_data(ppn) {
-            let page = ftl.nand().read(ppn);
+    for place in 0..ftl.places() {
+        if ftl.holds_data(place) {
+            let page = ftl.content(place);
             keys.push(page.map_err(|error| RunError::Idle { error: error.into() })?.key());
         }
     }

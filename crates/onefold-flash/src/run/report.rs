@@ -40,6 +40,7 @@ pub struct Report {
     pub physical_pages: u32,
     pub flash_operations: BTreeMap<&'static str, OpsReport>,
     pub dedup: DedupReport,
+    pub compression: Option<CompressionReport>,
     pub utilisation: UtilisationReport,
     pub read_retries: Option<RetriesReport>,
     pub energy_nj: u128,
@@ -127,6 +128,43 @@ pub struct DedupReport {
     pub compared_equal: u64,
     pub compared_different: u64,
     pub policy_counts: BTreeMap<&'static str, u64>,
+}
+
+/// What compression and packing made of the pages of the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/ssd.md documents every field, and a test holds it complete")]
+pub struct CompressionReport {
+    pub compressed_pages: u64,
+    pub replaced_pages: u64,
+    pub packed_pages: u64,
+    pub filled_share: Option<f64>,
+    pub buffer_reads: u64,
+    pub stored_share: Option<f64>,
+    pub alpha_of_stored: Option<f64>,
+}
+
+impl CompressionReport {
+    /// Of a stretch of time, and of what the drive holds at its end.
+    fn of<N, P>(simulation: &Simulation<'_, N, P>, made: &Counters) -> Self
+    where
+        N: Nand<Page: SimPage>,
+        P: Policy<N::Page>,
+    {
+        let ftl = &simulation.ftl;
+        let subpages = u64::from(ftl.settings().subpages);
+        let stored = ftl.stored();
+        let logical = u64::from(ftl.settings().logical_pages);
+        Self {
+            compressed_pages: made.fragments,
+            replaced_pages: made.fragments_dropped,
+            packed_pages: made.packed_pages,
+            filled_share: per(made.packed_subpages, made.packed_pages * subpages),
+            buffer_reads: made.waiting_reads,
+            stored_share: per(stored.data_subpages, stored.contents * subpages),
+            alpha_of_stored: per(logical * subpages, stored.data_subpages)
+                .map(|room| ftl.effective_alpha() * room),
+        }
+    }
 }
 
 /// Readings of pages that took more than one.
@@ -302,6 +340,16 @@ impl Stretch<'_> {
         }
     }
 
+    /// By kind; reads without those that found their page in the controller's memory.
+    fn operations(&self, buffer_hits: &[u64; 5]) -> BTreeMap<&'static str, OpsReport> {
+        [
+            ("read", self.by_cause(OpKind::Read).less(buffer_hits)),
+            ("program", self.by_cause(OpKind::Program)),
+            ("erase", self.by_cause(OpKind::Erase)),
+        ]
+        .into()
+    }
+
     fn waf(&self) -> WafReport {
         let written = self.written();
         let of = |cause| per(self.ops(OpKind::Program, cause), written);
@@ -366,18 +414,16 @@ impl Report {
             effective_alpha: simulation.ftl.effective_alpha(),
             logical_pages: spec.logical_pages(),
             physical_pages: spec.geometry.pages(),
-            flash_operations: [
-                ("read", host_time.by_cause(OpKind::Read).less(&at_end.usage.buffer_hits)),
-                ("program", host_time.by_cause(OpKind::Program)),
-                ("erase", host_time.by_cause(OpKind::Erase)),
-            ]
-            .into(),
+            flash_operations: host_time.operations(&at_end.usage.buffer_hits),
             dedup: DedupReport {
                 policy: spec.dedup.policy.clone(),
                 missed_pages,
                 policy_counts: simulation.ftl.policy().report().into_iter().collect(),
                 ..found(&last.since(before))
             },
+            compression: spec
+                .packs()
+                .then(|| CompressionReport::of(simulation, &at_end.counters.since(before))),
             utilisation: utilisation(spec, &at_end.usage),
             read_retries: whole.usage.retries.map(RetriesReport::from),
             energy_nj: whole.usage.energy_nj,

@@ -598,6 +598,11 @@ where
         if !done.is_empty() {
             self.host.flushes.retain(|flush| flush.writes_left > 0);
             for flight in done {
+                // What the writes before it left to be packed.
+                self.controller.begin_part(flight);
+                let packed = self.ftl.program_packing(&mut self.controller);
+                self.controller.end_part();
+                packed.map_err(|error| RunError::Ftl { request: request.number, error })?;
                 self.controller.seal_flight(flight);
             }
         }

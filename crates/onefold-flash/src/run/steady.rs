@@ -82,7 +82,7 @@ where
         && spec.footprint_pages() == logical.into()
         && table.request_pages == 1;
     let mut writer = Writer::new(spec, ftl, contents)?;
-    if whole && spec.dedup.policy == "none" {
+    if whole && spec.dedup.policy == "none" && !spec.packs() {
         return writer.in_an_instant();
     }
     let different = match spec.dedup.policy.as_str() {

@@ -120,6 +120,18 @@ choice! {
 }
 
 choice! {
+    /// Where the drive compresses.
+    CompressionPlace {
+        /// Nowhere.
+        None = "none",
+        /// Plain pages, on their way to the scrambler.
+        BeforeScrambler = "before-scrambler",
+        /// What the scrambler puts out.
+        AfterScrambler = "after-scrambler",
+    }
+}
+
+choice! {
     /// When a write is done.
     WriteBuffer {
         /// When it is programmed.

@@ -1,19 +1,19 @@
 //! What follows from a specification: shapes, settings, workloads.
 //! Room: onefold-flash.
 
-use onefold_code::PRESET_NAMES as SCRAMBLERS;
+use onefold_code::{PRESET_NAMES as SCRAMBLERS, SeedSource};
 use onefold_sim::{Ratio, SimSpan};
 use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
-use crate::dedup::policy_info;
+use crate::dedup::{Engine, Site, policy_info};
 use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::parse::one_of;
 use crate::spec::{
-    ArrivalKind, ContentKind, DriveSpec, PacingName, ParallelUnit, PatternKind, ThinkKind,
-    VictimName,
+    ArrivalKind, CompressionPlace, ContentKind, DriveSpec, PacingName, ParallelUnit, PatternKind,
+    ThinkKind, VictimName,
 };
 
 /// Values that are fine on their own and cannot be together.
@@ -45,6 +45,12 @@ pub enum SpecError {
         /// The name.
         got: String,
     },
+    /// Compression cannot be had with something else.
+    #[error("compression: {why}")]
+    Compression {
+        /// Why not.
+        why: String,
+    },
     /// A footprint without a page, or requests longer than it.
     #[error("workload: requests of {request_pages} pages in a footprint of {pages} pages")]
     Footprint {
@@ -54,6 +60,9 @@ pub enum SpecError {
         pages: u64,
     },
 }
+
+/// Least bytes of a sub-page: the head of a fragment and something to hold.
+const SUBPAGE_BYTES_MIN: u32 = 64;
 
 /// Fractions keep nine decimals.
 const BILLION: f64 = 1e9;
@@ -87,9 +96,62 @@ impl DriveSpec {
         if scrambler != "none" && !SCRAMBLERS.contains(&scrambler) {
             return Err(SpecError::Scrambler { got: scrambler.to_owned() });
         }
+        self.check_compression()?;
         let (request_pages, pages) = (self.workload.request_pages, self.footprint_pages());
         if pages < u64::from(request_pages) {
             return Err(SpecError::Footprint { request_pages, pages });
+        }
+        Ok(())
+    }
+
+    /// Whether pages are compressed and packed.
+    pub fn packs(&self) -> bool {
+        self.ftl.compression != CompressionPlace::None
+    }
+
+    /// Where the compression engine is.
+    pub const fn engine(&self) -> Engine {
+        match self.ftl.compression {
+            CompressionPlace::None => Engine::None,
+            CompressionPlace::BeforeScrambler => Engine::BeforeScrambler,
+            CompressionPlace::AfterScrambler => Engine::AfterScrambler,
+        }
+    }
+
+    /// What a policy must know of the drive.
+    pub(crate) fn site(&self, seed_source: Option<SeedSource>) -> Site {
+        let site = Site::new(self.geometry, seed_source);
+        if self.packs() { site.packed(self.ftl.subpages, self.ftl.packing_pages) } else { site }
+    }
+
+    /// Checks what belongs to compression.
+    fn check_compression(&self) -> Result<(), SpecError> {
+        if !self.packs() {
+            return Ok(());
+        }
+        let refused = |why: String| Err(SpecError::Compression { why });
+        let (subpages, page_bytes) = (self.ftl.subpages, self.geometry.page_bytes);
+        if !page_bytes.is_multiple_of(subpages) || page_bytes / subpages < SUBPAGE_BYTES_MIN {
+            return refused(format!(
+                "ftl.subpages = {subpages}: expected a number that divides geometry.page_bytes = \
+                 {page_bytes} into parts of at least {SUBPAGE_BYTES_MIN} bytes"
+            ));
+        }
+        if self.ftl.map_cache_bytes > 0 {
+            return refused(
+                "ftl.map_cache_bytes must be 0: a flash page of compressed pages changes as many \
+                 mapping entries, all at once"
+                    .to_owned(),
+            );
+        }
+        let behind = self.ftl.compression == CompressionPlace::AfterScrambler;
+        let seeds = onefold_code::preset(&self.media.scrambler).map(|it| it.seed_source);
+        if behind && seeds.is_ok_and(|seeds| seeds != SeedSource::Lba) {
+            return refused(format!(
+                "ftl.compression = \"after-scrambler\" needs to scramble a page before it has a \
+                 place, and media.scrambler = \"{}\" takes its seed from there",
+                self.media.scrambler
+            ));
         }
         Ok(())
     }
@@ -157,6 +219,9 @@ impl DriveSpec {
             checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
             spread_patterns: self.ftl.spread_patterns,
+            subpages: if self.packs() { self.ftl.subpages } else { 1 },
+            packing_pages: self.ftl.packing_pages,
+            packing_survives: self.controller.power_loss_protection,
             apart: policy_info(&self.dedup.policy).is_ok_and(|policy| policy.apart),
         }
     }

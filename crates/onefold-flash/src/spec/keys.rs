@@ -205,6 +205,23 @@ pub const KEYS: &[Key] = &[
         Switch,
         "Whether a plain page goes to a unit whose last page is not like it (emulated drive)",
     ),
+    key(
+        "ftl.compression",
+        Word(&["none", "before-scrambler", "after-scrambler"]),
+        "Where pages are compressed, to be packed into flash pages: nowhere, or on which side of \
+         the scrambler",
+    ),
+    key(
+        "ftl.subpages",
+        Whole(2, 64),
+        "compression: equal parts of a flash page; a compressed page takes whole ones",
+    ),
+    key(
+        "ftl.packing_pages",
+        Whole(1, 64),
+        "compression: flash pages that are filled side by side, for each stream of the host and \
+         for collection in each plane",
+    ),
     // controller
     key("controller.cpu_cores", Whole(1, 1024), "Cores that handle requests"),
     key("controller.request_ns", TIME, "Core time of a request, whatever its length"),
@@ -219,6 +236,17 @@ pub const KEYS: &[Key] = &[
         "controller.parity_correction_ns",
         TIME,
         "Correcting the parity of a page for its scrambler",
+    ),
+    key("controller.compression_engines", Whole(1, 1024), "Engines that compress and decompress"),
+    key(
+        "controller.compress_mb_per_s",
+        Whole(0, 1_000_000),
+        "What one of them compresses in 10^6 bytes a second; 0: no time",
+    ),
+    key(
+        "controller.decompress_mb_per_s",
+        Whole(0, 1_000_000),
+        "What one of them decompresses in 10^6 bytes a second; 0: no time",
     ),
     key(
         "controller.dram_bytes",
@@ -316,6 +344,17 @@ pub const KEYS: &[Key] = &[
         "workload.hot_share",
         Number(0.0, 1.0),
         "profile: redundant pages that are of hot contents",
+    ),
+    key(
+        "workload.compressed_percent",
+        Whole(0, 100),
+        "compression in simulated runs: length of a compressed page, of a page",
+    ),
+    key(
+        "workload.compressed_spread_percent",
+        Whole(0, 100),
+        "How far that is off at most, either way, evenly spread; the same content always gets as \
+         short",
     ),
     key(
         "workload.trace_timing",

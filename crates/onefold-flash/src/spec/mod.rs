@@ -11,9 +11,9 @@ mod presets;
 mod print;
 
 pub use choices::{
-    Allocation, ArrivalKind, BlockCount, ContentKind, IdleOrder, MediaCode, MediaWear, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TraceTiming, VictimName,
-    WriteBuffer,
+    Allocation, ArrivalKind, BlockCount, CompressionPlace, ContentKind, IdleOrder, MediaCode,
+    MediaWear, PacingName, ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind,
+    TraceTiming, VictimName, WriteBuffer,
 };
 pub use derive::SpecError;
 pub use parse::{ParseError, Source, SpecBuilder};
@@ -116,6 +116,9 @@ pub struct FtlSpec {
     pub map_cache_bytes: u64,
     pub allocation: Allocation,
     pub spread_patterns: bool,
+    pub compression: CompressionPlace,
+    pub subpages: u32,
+    pub packing_pages: u32,
 }
 
 /// `[controller]`: cores, engines, memory and buffers.
@@ -133,6 +136,9 @@ pub struct ControllerSpec {
     pub ecc_engines: u32,
     pub ecc_decode_ns: u64,
     pub parity_correction_ns: u64,
+    pub compression_engines: u32,
+    pub compress_mb_per_s: u64,
+    pub decompress_mb_per_s: u64,
     pub dram_bytes: u64,
     pub write_buffer: WriteBuffer,
     pub write_buffer_pages: u32,
@@ -189,6 +195,8 @@ pub struct WorkloadTable {
     pub duplicate_ratio: f64,
     pub hot_fingerprint_ratio: f64,
     pub hot_share: f64,
+    pub compressed_percent: u32,
+    pub compressed_spread_percent: u32,
     pub trace_timing: TraceTiming,
     pub wrap_addresses: bool,
     pub idle_hint_ns: u64,

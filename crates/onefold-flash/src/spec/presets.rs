@@ -21,10 +21,10 @@
 
 use crate::geometry::Geometry;
 use crate::spec::{
-    Allocation, ArrivalKind, BlockCount, ContentKind, ControllerSpec, DedupSpec, DriveSpec,
-    EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, MediaWear, PacingName,
-    ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec, TraceTiming,
-    VictimName, WorkloadTable, WriteBuffer,
+    Allocation, ArrivalKind, BlockCount, CompressionPlace, ContentKind, ControllerSpec, DedupSpec,
+    DriveSpec, EnergySpec, FtlSpec, HostSpec, IdleOrder, MediaCode, MediaSpec, MediaWear,
+    PacingName, ParallelUnit, PatternKind, Precondition, Suspend, ThinkKind, TimingSpec,
+    TraceTiming, VictimName, WorkloadTable, WriteBuffer,
 };
 
 /// Names that `--preset` knows; the first is the default.
@@ -138,6 +138,9 @@ fn ftl(over_provisioning: f64, gc_reserve_blocks: BlockCount) -> FtlSpec {
         map_cache_bytes: 0,
         allocation: Allocation::RoundRobin,
         spread_patterns: false,
+        compression: CompressionPlace::None,
+        subpages: 8,
+        packing_pages: 2,
     }
 }
 
@@ -153,6 +156,9 @@ fn controller(dram_bytes: u64, hash_ns: u64, parity_correction_ns: u64) -> Contr
         ecc_engines: 1,
         ecc_decode_ns: 0,
         parity_correction_ns,
+        compression_engines: 1,
+        compress_mb_per_s: 1_000,
+        decompress_mb_per_s: 2_000,
         dram_bytes,
         write_buffer: WriteBuffer::Through,
         write_buffer_pages: 256,
@@ -185,6 +191,8 @@ fn workload() -> WorkloadTable {
         duplicate_ratio: 0.2,
         hot_fingerprint_ratio: 0.15,
         hot_share: 0.8,
+        compressed_percent: 50,
+        compressed_spread_percent: 0,
         trace_timing: TraceTiming::Timestamps,
         wrap_addresses: false,
         idle_hint_ns: 0,

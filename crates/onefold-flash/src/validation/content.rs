@@ -90,7 +90,7 @@ fn full(blocks: u32) -> Result<u32, FtlError> {
 }
 
 fn policy((name, options): Case, blocks: u32) -> Result<AnyPolicy<Identities>, FtlError> {
-    let site = Site { geometry: plane(blocks, NP), seed_source: None };
+    let site = Site::new(plane(blocks, NP), None);
     let refused = |error: &dyn std::fmt::Display| FtlError::Settings(error.to_string());
     let options = options.parse().map_err(|error: toml::de::Error| refused(&error))?;
     AnyPolicy::new::<Identity>(name, &options, &site, Identities).map_err(|error| refused(&error))

@@ -5,9 +5,10 @@
 
 use onefold_block::SplitMix64;
 
+use crate::dedup::Engine;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Pacing, Recovered, VictimRule};
 use crate::geometry::Geometry;
-use crate::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut};
+use crate::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
 use crate::op::Untimed;
 use crate::validation::PerfectTable;
 
@@ -26,6 +27,8 @@ pub struct Ordeal {
     pub flash_operations: u64,
     /// Pages shared inline and offline.
     pub shared: u64,
+    /// Pages that were compressed.
+    pub compressed: u64,
     /// Blocks that failed.
     pub failures: u64,
     /// Whether the drive ended for want of good blocks.
@@ -59,8 +62,22 @@ impl Model {
 /// # Errors
 /// What is wrong, as one line that ends with how to see it again.
 pub fn check(seed: u64, durability: Durability) -> Result<Ordeal, String> {
-    let replay = format!("replay: validate power --durability {durability:?} --seed {seed}");
-    match std::panic::catch_unwind(|| run(seed, durability)) {
+    check_drive(seed, durability, false)
+}
+
+/// The same with a drive that compresses pages and packs them.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_packed(seed: u64, durability: Durability) -> Result<Ordeal, String> {
+    check_drive(seed, durability, true)
+}
+
+fn check_drive(seed: u64, durability: Durability, packs: bool) -> Result<Ordeal, String> {
+    let packed = if packs { " --packed" } else { "" };
+    let replay =
+        format!("replay: validate power --durability {durability:?} --seed {seed}{packed}");
+    match std::panic::catch_unwind(|| run(seed, durability, packs)) {
         Ok(result) => result.map_err(|what| format!("{what}; {replay}")),
         Err(panic) => {
             let what = panic.downcast_ref::<String>().map_or("a panic", String::as_str);
@@ -69,10 +86,11 @@ pub fn check(seed: u64, durability: Durability) -> Result<Ordeal, String> {
     }
 }
 
-fn run(seed: u64, durability: Durability) -> Result<Ordeal, String> {
+fn run(seed: u64, durability: Durability, packs: bool) -> Result<Ordeal, String> {
     let mut random = SplitMix64::new(seed);
     let (geometry, settings, faults) = draw_drive(&mut random, durability);
-    let nand = PowerCut::new(IdentityNand::new(geometry), faults);
+    let (settings, sizes) = if packs { packing(seed, settings) } else { (settings, None) };
+    let nand = PowerCut::new(IdentityNand::new(geometry).with_sizes(sizes), faults);
     let table = PerfectTable::new(random.below(101), random.next_u64());
     let mut drive = Drive::format(nand, table, settings).map_err(|e| format!("format: {e}"))?;
     let pages = settings.logical_pages;
@@ -87,6 +105,7 @@ fn run(seed: u64, durability: Durability) -> Result<Ordeal, String> {
         drive.check_invariants();
         ordeal.shared += drive.counters().inline_pages + drive.counters().offline_pages;
         ordeal.failures += drive.counters().block_failures;
+        ordeal.compressed += drive.counters().fragments;
         if ended {
             ordeal.ended = true;
         }
@@ -147,6 +166,23 @@ fn draw_drive(random: &mut SplitMix64, durability: Durability) -> (Geometry, Ftl
         ..FtlSettings::default()
     };
     (geometry, settings, faults)
+}
+
+/// A drive with these settings that packs pages; how short they get.
+fn packing(seed: u64, settings: FtlSettings) -> (FtlSettings, Option<Sizes>) {
+    let mut random = SplitMix64::new(seed ^ 0x9ac4);
+    let subpages = [2, 4, 8][random.below(3) as usize];
+    let settings = FtlSettings {
+        subpages,
+        packing_pages: 1 + random.below(3) as u32,
+        packing_survives: settings.durability == Durability::Protected,
+        map_cache_bytes: 0,
+        ..settings
+    };
+    let percent = random.below(100) as u32;
+    let spread = random.below(60) as u32;
+    let engine = Engine::BeforeScrambler;
+    (settings, Some(Sizes { subpages, percent, spread, engine, plain: None }))
 }
 
 fn plan_cut(drive: &mut Drive, random: &mut SplitMix64, settings: &FtlSettings) {

@@ -22,7 +22,7 @@ const LOGICAL: u32 = 340;
 /// What a policy answers and counts after writes, trims and idle steps: of every batch the right
 /// pages are announced, or others and pages that the drive does not have, or none.
 fn outcome(name: &str, announced: Option<bool>) -> (Counters, Vec<u32>, Vec<(&'static str, u64)>) {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let policy = AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities);
     let settings = FtlSettings {
         logical_pages: LOGICAL,

@@ -33,6 +33,11 @@ const SMALL: &[(&str, &[&str])] = &[
     ("ftl.wear_spread", &["0", "0", "1", "5"]),
     ("ftl.checkpoint_pages", &["0", "1", "17", "1000"]),
     ("ftl.map_cache_bytes", &["0", "0", "1", "600", "5000", "40000", "1000000"]),
+    ("ftl.compression", &["\"none\"", "\"before-scrambler\"", "\"after-scrambler\""]),
+    ("ftl.subpages", &["2", "4", "5", "8"]),
+    ("ftl.packing_pages", &["1", "2", "7"]),
+    ("controller.compression_engines", &["1", "2"]),
+    ("controller.compress_mb_per_s", &["0", "7", "1000"]),
     ("controller.cpu_cores", &["1", "2", "1024"]),
     ("controller.hash_engines", &["1", "2", "1024"]),
     ("controller.ecc_engines", &["1", "2"]),
@@ -111,6 +116,18 @@ fn assignments(random: &mut SplitMix64) -> Vec<String> {
             all.push(format!("dedup.{}={}", info.key, option(random, info.kind)));
         }
     }
+    // What compression goes with, most of the time.
+    let place = all.iter().find_map(|set| set.strip_prefix("ftl.compression=")).map(str::to_owned);
+    if let Some(place) = place.filter(|place| place != "\"none\"")
+        && random.chance(7, 8)
+    {
+        all.extend(
+            ["controller.write_buffer=\"back\"", "ftl.map_cache_bytes=0"].map(str::to_owned),
+        );
+        if policy.options.iter().any(|info| info.key == "compression") {
+            all.push(format!("dedup.compression={place}"));
+        }
+    }
     all
 }
 
@@ -126,6 +143,7 @@ fn outcome(preset: &str, set: &[String]) -> Result<Report, String> {
             | RunError::Format(_)
             | RunError::Workload(_)
             | RunError::Dedup(_)
+            | RunError::PackingThrough
             | RunError::Dram { .. }),
         ) => Err(error.to_string()),
         Err(error) => panic!("failed in the middle: {error}"),

@@ -126,7 +126,7 @@ fn codewords_are_counted_as_a_count_of_all_live_pages_counts_them() {
 #[test]
 fn identities_have_no_codewords_to_count() {
     let spec = spec("ses-device");
-    let site = Site { geometry: spec.geometry, seed_source: None };
+    let site = Site::new(spec.geometry, None);
     let options = &spec.dedup.options;
     let policy = AnyPolicy::new::<Identity>("ses-device", options, &site, Identities);
     let nand = IdentityNand::new(spec.geometry);

@@ -183,7 +183,7 @@ impl Driver for Flash {
 type Drive<N> = Ftl<N, Watched>;
 
 fn policy(case: (&str, &str), known: &Known) -> Watched {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let options = case.1.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>(case.0, &options, &site, Identities);
     known.borrow_mut().clear();

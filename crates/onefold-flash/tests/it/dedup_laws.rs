@@ -32,7 +32,7 @@ fn geometry(blocks_per_plane: u32) -> Geometry {
 }
 
 fn site() -> Site {
-    Site { geometry: geometry(64), seed_source: None }
+    Site::new(geometry(64), None)
 }
 
 fn policy(name: &str, options: &str) -> Result<AnyPolicy<Identities>, PolicyError> {
@@ -290,7 +290,7 @@ fn ses_tables_take_what_the_paper_says() {
         page_bytes: 8192,
         oob_bytes: 320,
     };
-    let site = Site { geometry: drive, seed_source: Some(SeedSource::Lba) };
+    let site = Site::new(drive, Some(SeedSource::Lba));
     let dram = |name: &str| {
         let policy = AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities);
         Policy::<Identity>::dram(&policy.expect("accepted"))

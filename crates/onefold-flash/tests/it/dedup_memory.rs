@@ -24,7 +24,7 @@ const GEOMETRY: Geometry = Geometry {
 };
 
 fn memory(name: &str, options: &Table) -> u64 {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let policy = AnyPolicy::new::<Identity>(name, options, &site, Identities).expect("accepted");
     Policy::<Identity>::dram(&policy).iter().map(|(_, bytes)| bytes).sum()
 }

@@ -124,7 +124,7 @@ pub(crate) fn is_exact(name: &str, options: &str) -> bool {
 type Drive<F> = Ftl<IdentityNand, AnyPolicy<F>>;
 
 fn drive<F: Fingerprinting<Identity>>(name: &str, options: &str, fingerprints: F) -> Drive<F> {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let options = options.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>(name, &options, &site, fingerprints).expect("accepted");
     let settings =

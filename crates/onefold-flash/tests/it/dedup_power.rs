@@ -25,7 +25,7 @@ const LOGICAL: u32 = 120;
 type Drive = Ftl<PowerCut<IdentityNand>, AnyPolicy<Identities>>;
 
 fn policy(name: &str) -> AnyPolicy<Identities> {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities).expect("accepted")
 }
 

@@ -24,7 +24,7 @@ const HOT: u32 = 16;
 const PREDICT: &str = "predict = 'overwrites'\nregion_pages = 8\nepoch_share = 0.1";
 
 fn drive(options: &str) -> Drive {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let options = options.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>("crc-compare", &options, &site, Identities);
     let settings =

@@ -55,6 +55,12 @@ fn hurt(folder: &SimFolder, file: &str, at: u64, harm: Harm) {
     }
 }
 
+/// No bit of a flash page is as it was.
+pub fn spoil(folder: &SimFolder, ppn: u32) {
+    let at = DATA_AT + u64::from(ppn) * PAGE as u64;
+    hurt(folder, NAND_FILE, at, Harm::Noise(PAGE as u64));
+}
+
 /// The content of a page that was lost: it is not read again until it is written.
 const LOST: u64 = u64::MAX;
 

@@ -8,7 +8,9 @@ use onefold_block::handover::{Handover, SimHandover};
 use onefold_block::{BlockDevice as _, CrashMode, SimFolder, SplitMix64};
 use onefold_flash::drive::{OpenDrive, Remark};
 
-use crate::drive_power::{Model, PAGE, Still, made};
+use onefold_flash::spec::DriveSpec;
+
+use crate::drive_power::{Model, PAGE, Still, made, made_of, spec};
 
 const POLICIES: [&str; 4] = ["none", "caftl-online", "ses-device", "ses-host"];
 
@@ -32,7 +34,12 @@ fn old_pages(drive: &OpenDrive, model: &Model) -> usize {
 
 /// Kill after kill with a few requests between; pages that were old after any of them.
 fn kills(policy: &str, with_memory: bool) -> (usize, u64) {
-    let (mut folder, drive, mut model) = made(policy);
+    kills_of(&spec(policy), with_memory)
+}
+
+pub fn kills_of(spec: &DriveSpec, with_memory: bool) -> (usize, u64) {
+    let policy = &spec.dedup.policy;
+    let (mut folder, drive, mut model) = made_of(spec);
     drive.close().expect("closed");
     let mut memory = SimHandover::new();
     let (mut old, mut random) = (0, SplitMix64::new(11));

@@ -10,7 +10,7 @@ use onefold_block::{
 };
 use onefold_flash::Geometry;
 use onefold_flash::drive::{self, Clock, OpenDrive, SmartReport};
-use onefold_flash::spec::{BlockCount, DriveSpec};
+use onefold_flash::spec::{BlockCount, CompressionPlace, DriveSpec};
 
 pub const PAGE: usize = 1024;
 
@@ -47,13 +47,30 @@ pub fn spec(policy: &str) -> DriveSpec {
     spec
 }
 
+/// The same with a compression engine, before the scrambler or behind it.
+pub fn packed(policy: &str, place: CompressionPlace) -> DriveSpec {
+    let mut spec = spec(policy);
+    spec.ftl.compression = place;
+    spec.ftl.subpages = 4;
+    if policy.starts_with("ses-") {
+        spec.dedup.options.insert("compression".to_owned(), place.name().into());
+    }
+    spec
+}
+
 pub fn open(folder: &SimFolder) -> Result<OpenDrive, drive::DriveError> {
     OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Still), None)
 }
 
 /// A page of content number `id`; 0 is zeroes.
 pub fn content(id: u64) -> Vec<u8> {
-    if id == 0 { vec![0; PAGE] } else { SplitMix64::new(id).bytes(PAGE) }
+    if id == 0 {
+        return vec![0; PAGE];
+    }
+    // Some are noise, and others get shorter in a compression engine.
+    let mut page = SplitMix64::new(id).bytes(PAGE);
+    page[PAGE * (1 + id as usize % 5) / 5..].fill(id as u8);
+    page
 }
 
 /// What each page must or may hold, by number of content.
@@ -65,7 +82,7 @@ pub struct Model {
 }
 
 impl Model {
-    fn new(pages: usize) -> Self {
+    pub fn new(pages: usize) -> Self {
         Self { durable: vec![0; pages], since: vec![Vec::new(); pages], next: 100 }
     }
 
@@ -214,7 +231,12 @@ fn a_drive_with_a_small_map_cache_is_the_same_drive() {
 }
 
 fn cut(policy: &str, seed: u64, op: u64, kept: &[CrashMode], torn: &mut BTreeSet<u64>) {
-    let (folder, drive, mut model) = made(policy);
+    cut_of(&spec(policy), seed, op, kept, torn);
+}
+
+pub fn cut_of(spec: &DriveSpec, seed: u64, op: u64, kept: &[CrashMode], torn: &mut BTreeSet<u64>) {
+    let policy = &spec.dedup.policy;
+    let (folder, drive, mut model) = made_of(spec);
     let mut random = SplitMix64::new(seed);
     folder.crash_at(folder.op_count() + op);
     while model.step(&drive, &mut random).is_ok() {}

@@ -137,7 +137,7 @@ impl Driver for Told {
 }
 
 fn policy((name, options): (&str, &str)) -> AnyPolicy<Identities> {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     let options = options.parse().expect("TOML");
     AnyPolicy::new::<Identity>(name, &options, &site, Identities).expect("accepted")
 }

@@ -36,7 +36,7 @@ const WORDS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 type Drive = Ftl<PowerCut<IdentityNand>, AnyPolicy<Identities>>;
 
 fn policy(name: &str) -> AnyPolicy<Identities> {
-    let site = Site { geometry: GEOMETRY, seed_source: None };
+    let site = Site::new(GEOMETRY, None);
     AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities).expect("accepted")
 }
 

@@ -22,6 +22,28 @@ fn with_power_loss_protection_nothing_that_was_written_is_lost() {
     }
 }
 
+/// Whatever a power cut takes of pages that wait to be packed, of packed pages and of those that
+/// collection packs anew: what was flushed is there, and nothing that was never written.
+#[test]
+fn nothing_that_was_flushed_is_lost_from_packed_pages() {
+    let (mut compressed, mut shared) = (0, 0);
+    for seed in 0..300 {
+        let ordeal = power::check_packed(seed, Durability::Journal);
+        let ordeal = ordeal.unwrap_or_else(|what| panic!("{what}"));
+        compressed += ordeal.compressed;
+        shared += ordeal.shared;
+    }
+    assert!(compressed > 100_000 && shared > 10_000, "{compressed} {shared}");
+}
+
+#[test]
+fn with_power_loss_protection_nothing_that_waits_to_be_packed_is_lost() {
+    for seed in 0..100 {
+        let ordeal = power::check_packed(seed, Durability::Protected);
+        ordeal.unwrap_or_else(|what| panic!("{what}"));
+    }
+}
+
 #[test]
 fn without_a_journal_shared_and_trimmed_pages_are_lost() {
     // [park-shin] section II: deduplication makes the mapping the only witness of where data is.

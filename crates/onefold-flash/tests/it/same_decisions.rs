@@ -175,7 +175,7 @@ fn bytes_and_identities_decide_alike_under_every_policy() {
             let real = run(nand.expect("fits"), policy, durability, seed, bytes);
 
             let seed_source = channel.scrambler.as_ref().map(|s| s.seed_source);
-            let site = Site { geometry: spec.geometry, seed_source };
+            let site = Site::new(spec.geometry, seed_source);
             let fingerprints = Named(fingerprints(&spec));
             let options = &spec.dedup.options;
             let policy = AnyPolicy::new(info.name, options, &site, fingerprints).expect("known");

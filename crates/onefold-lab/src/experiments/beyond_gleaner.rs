@@ -31,7 +31,7 @@ const GLEANER: usize = 7;
 
 /// Bytes of memory that a policy takes on this drive.
 fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
-    let site = Site { geometry: spec.geometry, seed_source: None };
+    let site = Site::new(spec.geometry, None);
     let table = options.parse().expect("experiments write valid options");
     let policy = AnyPolicy::new::<PageIdentity>(policy, &table, &site, Identities)
         .expect("experiments write valid options");

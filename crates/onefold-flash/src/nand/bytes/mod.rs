@@ -14,6 +14,7 @@ mod copies;
 mod file;
 mod health;
 mod open;
+mod packed;
 mod page;
 mod proof;
 mod record;
@@ -31,14 +32,16 @@ pub use page::PageBytes;
 pub use record::{Found, RECORD_BYTES, Record, RecordCodec};
 pub use store::{MemStore, Store};
 
+use packed::Packer;
 use proof::{PageBits, Unproven};
 
 use onefold_block::MediaError;
 use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
 
+use crate::dedup::Engine;
 use crate::geometry::Geometry;
 use crate::nand::wear::{RATE_MAX, Reading, WearModel};
-use crate::nand::{Nand, NandError, Oob, PageKey, Pattern, Payload, likeness};
+use crate::nand::{Fragment, Nand, NandError, Oob, PageKey, Pattern, Payload, likeness};
 
 /// A NAND array that holds bytes.
 #[derive(Debug)]
@@ -69,6 +72,8 @@ pub struct ByteNand<S> {
     /// Seconds of whatever clock the owner keeps.
     now_s: u64,
     health: NandHealth,
+    /// The compression engine, if there is one.
+    packer: Option<Packer>,
     /// Why the store cannot be trusted any more.
     broken: Option<String>,
 }
@@ -96,6 +101,43 @@ impl StoredParity {
 }
 
 impl<S: Store> ByteNand<S> {
+    /// With a compression engine, on flash pages of so many sub-pages.
+    #[must_use]
+    pub fn with_engine(self, engine: Engine, subpages: u32) -> Self {
+        let packer = (engine != Engine::None).then(|| Packer::new(engine, subpages));
+        Self { packer, ..self }
+    }
+
+    /// Programs compressed pages as one page of the flash.
+    fn program_packed(
+        &mut self,
+        ppn: u32,
+        fragments: &[Fragment<PageBytes>],
+        oob: &Oob,
+    ) -> Result<(), NandError> {
+        let Some(packer) = &self.packer else {
+            return Err(self.forbidden("program", ppn, "there is no compression engine"));
+        };
+        let scrambles = packer.is_before_scrambler();
+        self.begin_program(ppn)?;
+        if let Some(packer) = &self.packer {
+            packer.lay(fragments, &mut self.page);
+        }
+        // A packed page has no logical address: its place is as good.
+        let (scrambler_seed, page_crc) =
+            if scrambles { self.encode(ppn, u64::from(ppn)) } else { (0, self.encode_plain()) };
+        let record = Record {
+            oob: *oob,
+            meta_len: 0,
+            scrambler_seed,
+            erases: self.blocks[self.geometry.block_of(ppn) as usize].erases,
+            page_crc,
+            lost: false,
+            plain: !scrambles,
+        };
+        self.finish_program(ppn, &record)
+    }
+
     /// The scrambler and the code.
     pub fn channel(&self) -> &Channel {
         &self.channel
@@ -449,7 +491,7 @@ impl<S: Store> ByteNand<S> {
 /// The bit of a key's kind; data is one kind, shared or not.
 const fn kind_bit(key: PageKey) -> u8 {
     match key {
-        PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) => 1,
+        PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) | PageKey::Packed(_) => 1,
         PageKey::Map(_) => 1 << 1,
         PageKey::Journal(_) => 1 << 2,
         PageKey::Directory(_) => 1 << 3,
@@ -473,6 +515,7 @@ impl<S: Store> Nand for ByteNand<S> {
         let bytes: &[u8] = match &payload {
             Payload::Data(page) => page,
             Payload::Meta(bytes) => bytes,
+            Payload::Packed(fragments) => return self.program_packed(ppn, fragments, oob),
         };
         let whole = matches!(payload, Payload::Data(_));
         self.check_intact()?;
@@ -544,6 +587,32 @@ impl<S: Store> Nand for ByteNand<S> {
         }
         self.channel.descramble(record.scrambler_seed, &mut self.page);
         Ok(PageBytes::from(&self.page[..]))
+    }
+
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<PageBytes>>, NandError> {
+        let record = self.fetch(ppn)?;
+        if !matches!(record.oob.key, PageKey::Packed(_)) {
+            return Err(self.forbidden("read", ppn, "the page is no packed page"));
+        }
+        if !record.plain {
+            self.channel.descramble(record.scrambler_seed, &mut self.page);
+        }
+        let subpages = self.packer.as_ref().map_or(1, Packer::subpages);
+        packed::fragments(&self.page, subpages).ok_or(NandError::Uncorrectable { ppn, retries: 0 })
+    }
+
+    fn compress(
+        &mut self,
+        lpn: u32,
+        page: &PageBytes,
+        _request: Option<bool>,
+    ) -> Option<Fragment<PageBytes>> {
+        self.packer.as_mut()?.compress(&self.channel, lpn, page)
+    }
+
+    fn expand(&mut self, ppn: u32, fragment: &Fragment<PageBytes>) -> Result<PageBytes, NandError> {
+        let expanded = self.packer.as_mut().and_then(|it| it.expand(&self.channel, fragment));
+        expanded.ok_or(NandError::Uncorrectable { ppn, retries: 0 })
     }
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {

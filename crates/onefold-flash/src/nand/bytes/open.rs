@@ -158,6 +158,7 @@ impl<S: Store> ByteNand<S> {
             beside: (vec![0; geometry.page_bytes as usize], vec![0; oob_bytes as usize]),
             now_s: 0,
             health: NandHealth::default(),
+            packer: None,
             broken: None,
         })
     }

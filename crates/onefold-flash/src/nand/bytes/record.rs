@@ -166,7 +166,7 @@ fn parse(fields: &[u8]) -> Option<Record> {
 }
 
 /// Kind and number of a key; kinds begin at 1.
-const fn split(key: PageKey) -> (u8, u32) {
+pub(super) const fn split(key: PageKey) -> (u8, u32) {
     match key {
         PageKey::Data(lpn) => (1, lpn),
         PageKey::Shared(vpn) => (2, vpn),
@@ -175,10 +175,11 @@ const fn split(key: PageKey) -> (u8, u32) {
         PageKey::Directory(index) => (5, index),
         PageKey::Root(index) => (6, index),
         PageKey::Kept(lpn) => (7, lpn),
+        PageKey::Packed(count) => (8, count),
     }
 }
 
-const fn join(kind: u8, number: u32) -> Option<PageKey> {
+pub(super) const fn join(kind: u8, number: u32) -> Option<PageKey> {
     Some(match kind {
         1 => PageKey::Data(number),
         2 => PageKey::Shared(number),
@@ -187,6 +188,7 @@ const fn join(kind: u8, number: u32) -> Option<PageKey> {
         5 => PageKey::Directory(number),
         6 => PageKey::Root(number),
         7 => PageKey::Kept(number),
+        8 => PageKey::Packed(number),
         _ => return None,
     })
 }
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     fn some(random: &mut SplitMix64) -> Record {
-        let key = join(random.below(7) as u8 + 1, random.next_u64() as u32).expect("seven kinds");
+        let key = join(random.below(8) as u8 + 1, random.next_u64() as u32).expect("eight kinds");
         Record {
             oob: Oob {
                 key,

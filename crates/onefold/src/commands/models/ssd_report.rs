@@ -58,7 +58,7 @@ pub fn text(report: &Report, printer: &Printer) -> String {
     text + "\n"
 }
 
-fn pairs<const N: usize>(rows: [(&str, String); N]) -> Vec<String> {
+fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<String> {
     let mut table = Table::new(&[Align::Left, Align::Left]);
     for (name, value) in rows {
         table.row([name.to_owned(), value]);
@@ -77,7 +77,7 @@ fn summary(report: &Report) -> Vec<String> {
     let missed = dedup
         .missed_pages
         .map_or_else(String::new, |pages| format!(", {} still stored twice", count(pages)));
-    pairs([
+    let mut rows = vec![
         ("requests", answered),
         ("rate", format!("{} IOPS", rate(report.iops))),
         (
@@ -110,8 +110,23 @@ fn summary(report: &Report) -> Vec<String> {
                 count(dedup.offline_pages)
             ),
         ),
-        ("result hash", report.result_hash.clone()),
-    ])
+    ];
+    if let Some(compression) = &report.compression {
+        rows.push((
+            "compression",
+            format!(
+                "{} pages shorter, packed into {} that are {} % full; stored at {} % of their \
+                 size, alpha {} of what is stored",
+                count(compression.compressed_pages),
+                count(compression.packed_pages),
+                figure(compression.filled_share.map(|share| 100.0 * share), 1),
+                figure(compression.stored_share.map(|share| 100.0 * share), 1),
+                figure(compression.alpha_of_stored, 3)
+            ),
+        ));
+    }
+    rows.push(("result hash", report.result_hash.clone()));
+    pairs(rows)
 }
 
 /// Whether endless writes would measure the same, and within what.

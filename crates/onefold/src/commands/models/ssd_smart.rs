@@ -180,6 +180,13 @@ fn remarks(report: &SmartReport, pending: &Pending) -> Vec<String> {
             plural(pending.records, "change is", "changes are")
         ));
     }
+    if pending.pages > 0 {
+        lines.push(format!(
+            "{} acknowledged and in memory alone, to be packed with others: a flush or the next \
+             start stores what was written, a power cut takes it.",
+            plural(pending.pages, "page is", "pages are")
+        ));
+    }
     if let Some(why) = &pending.lost {
         lines.push(format!("What is in memory alone cannot all be read: {why}."));
     }
