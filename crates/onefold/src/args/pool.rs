@@ -159,6 +159,12 @@ pub struct PoolSetArgs {
     /// Memory for decompressed blocks that were read lately
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub cache_memory: Option<ByteSize>,
+    /// Memory for finding duplicates
+    ///
+    /// With less, what was used least recently is let go; with more, the index is read again
+    /// beside clients.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub index_memory: Option<ByteSize>,
 }
 
 /// `onefold pool drain`

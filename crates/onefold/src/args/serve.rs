@@ -62,8 +62,8 @@ pub struct ServeArgs {
     /// What SIGHUP does: stop, as when a terminal is closed, or reload
     ///
     /// Reloading reads the TLS files again, for connections from then on, and the settings files:
-    /// work in the background, the space target and the memory of the read cache. What cannot be
-    /// used is told in the log and stays as it was.
+    /// work in the background, the space target and the memory of the read cache and of the index.
+    /// What cannot be used is told in the log and stays as it was.
     #[arg(long, value_name = "WHAT", env = "ONEFOLD_ON_HANGUP", hide_env = true)]
     #[arg(default_value = "stop", hide_possible_values = true)]
     pub on_hangup: Hangup,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pool_drain::served;
-use crate::args::{Background, PoolSetArgs};
+use crate::args::{Background, MemoryArgs, PoolSetArgs};
 use crate::failure::{Failure, Result};
 use crate::operate::{Context, table};
 use crate::output::Printer;
@@ -23,6 +23,8 @@ pub struct Request {
     pub space_target: Option<f64>,
     /// Memory for decompressed blocks that were read lately, in bytes.
     pub cache_memory_bytes: Option<u64>,
+    /// Memory for finding duplicates, in bytes.
+    pub index_memory_bytes: Option<u64>,
 }
 
 /// Set limits.
@@ -31,6 +33,9 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         return Err(Failure::nothing_done("only a running server has limits to set"));
     };
     let mut report = Report::default();
+    if request.cache_memory_bytes.is_some() || request.index_memory_bytes.is_some() {
+        check_memory(context, request)?;
+    }
     if request.background.is_some() || request.space_target.is_some() {
         let Some(mut now) = live.background() else {
             return Err(Failure::nothing_done("a pool that is served read-only has no work to do"));
@@ -49,11 +54,29 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         context.pool.set_cache_memory(bytes).map_err(|error| context.failed(error))?;
         report.notes.push(format!("memory of the read cache: {}", ByteSize(bytes)));
     }
+    if let Some(bytes) = request.index_memory_bytes {
+        let again = context.pool.set_index_memory(bytes).map_err(|error| context.failed(error))?;
+        if let Some(bell) = live.index.as_ref().filter(|_| again) {
+            bell.fill();
+        }
+        report.notes.push(format!("memory for finding duplicates: {}", ByteSize(bytes)));
+    }
     if report.notes.is_empty() {
-        return Err(Failure::nothing_done("there is nothing to set")
-            .hint("--background, --space-target and --cache-memory can be set"));
+        let all = "--background, --space-target, --cache-memory and --index-memory can be set";
+        return Err(Failure::nothing_done("there is nothing to set").hint(all));
     }
     Ok(report)
+}
+
+/// Refuse memory that the machine can never give, or that a pool does not work with.
+fn check_memory(context: &Context<'_>, request: &Request) -> Result<()> {
+    let now = context.pool.status().map_err(|error| context.failed(error))?;
+    let memory = MemoryArgs {
+        index_memory: ByteSize(request.index_memory_bytes.unwrap_or(now.index_memory_max_bytes)),
+        map_memory: ByteSize(now.map_memory_max_bytes),
+        cache_memory: ByteSize(request.cache_memory_bytes.unwrap_or(now.cache_memory_max_bytes)),
+    };
+    memory.budgets().map(drop)
 }
 
 /// Set limits, and say what they are.
@@ -63,6 +86,7 @@ pub fn run(args: &PoolSetArgs, printer: &Printer) -> Result<()> {
         background: args.background,
         space_target: args.space_target.map(|target| target.stored_over_live()),
         cache_memory_bytes: args.cache_memory.map(ByteSize::bytes),
+        index_memory_bytes: args.index_memory.map(ByteSize::bytes),
     };
     let report = door.call(&table::POOL_SET, &request, printer)?;
     printer.report(report, false)

@@ -69,7 +69,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let scrubbing = scrubbing(&pool, args, worker.as_ref())?;
     let schedule = schedule(args);
     let knobs = worker.as_ref().map(Worker::knobs);
-    let live = Live::new(Arc::clone(&exports), knobs.clone(), &servers, events.sender());
+    let index = filler.as_ref().map(IndexFiller::bell);
+    let works = (knobs.clone(), index.clone());
+    let live = Live::new(Arc::clone(&exports), works, &servers, events.sender());
     let served = Arc::new(served(&pool, &cache, live, args));
     let control = control(&served, args);
     let source = PoolSource::new(served);
@@ -82,7 +84,8 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         notify::tell(notify::READY);
         None
     };
-    let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs: knobs.as_deref() };
+    let (knobs, index) = (knobs.as_deref(), index.as_deref());
+    let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs, index };
     let with = (&*exports, schedule);
     let ended = wait(&events, &pool, (&cache, &reload), (args, printer), with);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
@@ -95,15 +98,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     if let Some(control) = control {
         control.stop();
     }
-    if let Some(scrubbing) = scrubbing {
-        scrubbing.stop();
-    }
-    if let Some(worker) = worker {
-        worker.stop();
-    }
-    if let Some(filler) = filler {
-        filler.stop();
-    }
+    end_works(scrubbing, worker, filler);
     exports.lift_limits();
     let stopped = stop::in_order(servers, pool, &args.pool, printer);
     if let Some(recorder) = recorder {
@@ -113,6 +108,19 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         tier.save();
     }
     verdict(command.map(|_| ended.map_or(0, child::exit_code)), stopped, printer)
+}
+
+/// End what works beside clients, after the steps that are under way.
+fn end_works(scrubbing: Option<Scrubbing>, worker: Option<Worker>, filler: Option<IndexFiller>) {
+    if let Some(scrubbing) = scrubbing {
+        scrubbing.stop();
+    }
+    if let Some(worker) = worker {
+        worker.stop();
+    }
+    if let Some(filler) = filler {
+        filler.stop();
+    }
 }
 
 /// What verifies the pool while it is served, if that is asked for.

@@ -12,6 +12,7 @@ use crate::args::BackgroundArgs;
 use crate::commands::pool_addresses::AddressJson;
 use crate::serve::background::{self, Knobs};
 use crate::serve::events::Event;
+use crate::serve::index_filler::Bell;
 use crate::serve::listeners::Servers;
 use crate::serve::pool_exports::PoolExports;
 
@@ -21,6 +22,8 @@ pub struct Live {
     pub exports: Arc<PoolExports>,
     /// Work in the background, if the pool may be changed.
     pub knobs: Option<Arc<Knobs>>,
+    /// What asks for the index to be filled, if the pool may be changed.
+    pub index: Option<Arc<Bell>>,
     /// Counts its clients.
     pub connections: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Where it listens.
@@ -34,14 +37,14 @@ impl Live {
     /// Of a server that hears of `events`.
     pub fn new(
         exports: Arc<PoolExports>,
-        knobs: Option<Arc<Knobs>>,
+        (knobs, index): (Option<Arc<Knobs>>, Option<Arc<Bell>>),
         servers: &Servers,
         events: Sender<Event>,
     ) -> Self {
         let address = |(at, tls): (&ListenAddr, bool)| AddressJson { address: at.to_string(), tls };
         let addresses = servers.addresses().map(address).collect();
         let (connections, started) = (Box::new(servers.counter()), SystemTime::now());
-        Self { exports, knobs, connections, addresses, started, events: Mutex::new(events) }
+        Self { exports, knobs, index, connections, addresses, started, events: Mutex::new(events) }
     }
 
     /// Begin to stop; whether anybody hears of it.

@@ -1,8 +1,7 @@
 //! The thread that reads what the index must know, while clients are served already.
 //! Room: onefold.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
@@ -13,9 +12,45 @@ use crate::failure::{Failure, Result};
 /// Directories read in one step, in bytes: what stopping waits for, at most.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// The thread. It ends by itself when the index is full, or knows all.
+/// Whether there is something to read, and whether the server ends.
+#[derive(Default)]
+struct Asked {
+    fill: bool,
+    stop: bool,
+}
+
+/// Asks the thread to work.
+#[derive(Default)]
+pub struct Bell {
+    asked: Mutex<Asked>,
+    rung: Condvar,
+}
+
+impl Bell {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is something to be read again, as when the index was given more memory.
+    pub fn fill(&self) {
+        self.asked().fill = true;
+        self.rung.notify_all();
+    }
+
+    /// Wait until there is something to read; `false` if the server ends.
+    fn wait(&self) -> bool {
+        let mut asked = self.asked();
+        while !asked.fill && !asked.stop {
+            asked = self.rung.wait(asked).unwrap_or_else(PoisonError::into_inner);
+        }
+        asked.fill = false;
+        !asked.stop
+    }
+}
+
+/// The thread. It waits when the index is full, or knows all.
 pub struct IndexFiller {
-    stop: Arc<AtomicBool>,
+    bell: Arc<Bell>,
     thread: JoinHandle<()>,
 }
 
@@ -23,28 +58,36 @@ impl IndexFiller {
     /// Begin. From here on no write waits for the index.
     pub fn start(pool: &Pool) -> Result<Self> {
         pool.fill_index_beside();
-        let (stop, pool) = (Arc::new(AtomicBool::new(false)), pool.clone());
-        let stopped = Arc::clone(&stop);
+        let (bell, pool) = (Arc::<Bell>::default(), pool.clone());
+        bell.fill();
+        let heard = Arc::clone(&bell);
         let run = move || {
-            let begun = Instant::now();
-            while !stopped.load(Ordering::Relaxed) {
-                if pool.fill_index(STEP_BYTES) {
-                    tracing::info!(
-                        "the index was filled in {:.1} s",
-                        begun.elapsed().as_secs_f64()
-                    );
-                    return;
+            while heard.wait() {
+                let begun = Instant::now();
+                let mut done = false;
+                while !done && !heard.asked().stop {
+                    done = pool.fill_index(STEP_BYTES);
+                }
+                if done {
+                    let seconds = begun.elapsed().as_secs_f64();
+                    tracing::info!("the index was filled in {seconds:.1} s");
                 }
             }
         };
         let thread = Builder::new().name("index".to_owned()).spawn(run);
         let failed = |error| Failure::nothing_done(format!("cannot start a thread: {error}"));
-        Ok(Self { stop, thread: thread.map_err(failed)? })
+        Ok(Self { bell, thread: thread.map_err(failed)? })
+    }
+
+    /// What asks it to work.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
     }
 
     /// Stop after the step that is under way.
     pub fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.bell.asked().stop = true;
+        self.bell.rung.notify_all();
         if self.thread.join().is_err() {
             tracing::error!("the thread that fills the index has failed");
         }

@@ -2,9 +2,10 @@
 //! Room: onefold.
 //! Invariant: what cannot be used is told, and stays as it was.
 
-use onefold_pool::Pool;
+use onefold_pool::{Budgets, Pool};
 
 use super::background::{self, Knobs};
+use super::index_filler::Bell;
 use super::listeners::Servers;
 use super::notify;
 use crate::args::{Command, ServeArgs};
@@ -20,6 +21,8 @@ pub struct Reload<'a> {
     pub watch: Option<&'a Watch>,
     /// Work in the background, if there is any.
     pub knobs: Option<&'a Knobs>,
+    /// What asks for the index to be filled, if the pool may be changed.
+    pub index: Option<&'a Bell>,
 }
 
 impl Reload<'_> {
@@ -42,8 +45,23 @@ impl Reload<'_> {
         if let Some(knobs) = self.knobs {
             background::set(pool, knobs, args.background);
         }
-        if let Err(error) = pool.set_cache_memory(args.memory.cache_memory.bytes()) {
+        match args.memory.budgets() {
+            Ok(budgets) => self.set_memory(pool, &budgets),
+            Err(failure) => tracing::error!("the memory stays what it was: {}", failure.message),
+        }
+    }
+
+    fn set_memory(&self, pool: &Pool, budgets: &Budgets) {
+        if let Err(error) = pool.set_cache_memory(budgets.cache_bytes) {
             tracing::error!("the memory of the read cache stays what it was: {error}");
+        }
+        match pool.set_index_memory(budgets.index_bytes) {
+            Ok(again) => {
+                if let Some(bell) = self.index.filter(|_| again) {
+                    bell.fill();
+                }
+            }
+            Err(error) => tracing::error!("the memory of the index stays what it was: {error}"),
         }
     }
 }

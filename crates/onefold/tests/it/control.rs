@@ -6,12 +6,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use onefold_block::SplitMix64;
 use serde_json::Value;
 
 use crate::command_line::{assert_is_file, crate_path};
-use crate::harness::{ONEFOLD, Said, Sandbox, nbdsh, run, tool};
+use crate::harness::{ONEFOLD, PATIENCE, Said, Sandbox, nbdsh, run, tool};
 
 /// Commands, in their order; in a folder with a pool `pool` and a file `file` of 3 MiB.
 const COMMANDS: [&str; 24] = [
@@ -135,6 +136,56 @@ fn limits_are_set_while_it_runs() {
     assert_eq!(sandbox.status("pool")["memory"]["cache_max_bytes"], 1 << 20);
     assert_eq!(set(&[]).code, Some(2));
     assert_eq!(set(&["--space-target", "0.5"]).code, Some(2));
+    let said = set(&["--cache-memory", "1024T"]);
+    assert!(said.err.contains("of this machine"), "{}", said.err);
+}
+
+#[test]
+fn the_index_is_given_another_memory_while_it_runs_and_knows_again_what_it_let_go() {
+    let sandbox = with_a_pool();
+    let text = "index-memory = '1M'\n";
+    fs::write(sandbox.path("pool/onefold.toml"), text).unwrap();
+    let more = ["--background", "off", "--on-hangup", "reload"];
+    let server = sandbox.serve("pool", &more);
+    let max = || sandbox.status("pool")["memory"]["index_max_bytes"].as_u64().unwrap();
+    let index = || sandbox.status("pool")["index"].clone();
+    assert_eq!(max(), 1 << 20);
+    // 1 MiB has room for a hundred thousand blocks, of which there are more.
+    let write = "blocks = iter(range(1, 600 * 256 + 1))\n\
+        block = lambda: next(blocks).to_bytes(8, 'little') + bytes(4088)\n\
+        for n in range(600): h.pwrite(b''.join(block() for _ in range(256)), n << 20)\nh.flush()";
+    let said = run(nbdsh(&["-u", &server.uri("first"), "-c", write]).current_dir(sandbox.path("")));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let stored = index();
+    assert!(stored["let_go"].as_u64().unwrap() > 0, "{stored}");
+    let set = |args: &[&str]| sandbox.onefold(&[&["pool", "set", "pool"], args].concat());
+    for (size, why) in [("1K", "index"), ("1024T", "of this machine")] {
+        let said = set(&["--index-memory", size]);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(why), "{}", said.err);
+        assert_eq!(max(), 1 << 20);
+    }
+    let said = set(&["--index-memory", "64M"]);
+    assert!(said.err.contains("memory for finding duplicates: 64 MiB"), "{}", said.err);
+    assert_eq!(max(), 64 << 20);
+    let until = Instant::now() + PATIENCE;
+    // Read again by the thread that is there for it, without a write.
+    while index()["containers_left"] != 0 || index()["entries"] != 600 * 256 {
+        assert!(Instant::now() < until, "{}", index());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // And taken back by a file, when it is read again.
+    server.signal("HUP");
+    server.wait_for_line("reloaded");
+    assert_eq!(max(), 1 << 20);
+    fs::write(sandbox.path("pool/onefold.toml"), "index-memory = '1024T'\n").unwrap();
+    server.signal("HUP");
+    server.wait_for_log("the memory stays what it was");
+    // Commands read the file as well.
+    fs::write(sandbox.path("pool/onefold.toml"), text).unwrap();
+    assert_eq!(max(), 1 << 20);
+    server.stop();
+    sandbox.check("pool");
 }
 
 #[test]
