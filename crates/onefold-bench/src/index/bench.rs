@@ -40,7 +40,8 @@ pub struct Bench {
     buffer: Vec<u8>,
     beside: Beside,
     later: Later,
-    counter: Counter,
+    /// None where somebody else knows what is written.
+    counter: Option<Counter>,
 }
 
 /// What writing took.
@@ -67,8 +68,14 @@ impl Bench {
     pub fn new(path: &Path, index_bytes: u64, beside: Beside) -> Result<Self> {
         let budgets = Budgets { index_bytes, cache_bytes: 0, ..Budgets::default() };
         let (pool, volume) = new_pool(path, budgets, ByteSize(VOLUME_BYTES))?;
-        let (buffer, later, counter) = (vec![0; REQUEST], Later::default(), Counter::default());
+        let (buffer, later) = (vec![0; REQUEST], Later::default());
+        let counter = Some(Counter::default());
         Ok(Self { pool, volume, budgets, buffer, beside, later, counter })
+    }
+
+    /// What is written is not counted: the caller knows it.
+    pub fn without_counter(self) -> Self {
+        Self { counter: None, ..self }
     }
 
     /// Write all of a source, from this byte of the volume on.
@@ -80,7 +87,9 @@ impl Bench {
             if len == 0 {
                 break;
             }
-            self.counter.add(&self.buffer[..len]);
+            if let Some(counter) = &mut self.counter {
+                counter.add(&self.buffer[..len]);
+            }
             let begun = clock::thread_cpu();
             self.volume.write_at(at, &self.buffer[..len], false)?;
             cpu += clock::thread_cpu() - begun;
@@ -114,9 +123,18 @@ impl Bench {
         Ok(())
     }
 
-    /// What was written until now.
+    /// What was written until now, if it was counted.
     pub fn counted(&self) -> Counted {
-        self.counter.counted()
+        self.counter.as_ref().map(Counter::counted).unwrap_or_default()
+    }
+
+    /// What look-ups on disk came to, for a row's note.
+    pub fn asked(&self) -> Result<String> {
+        let made = self.pool.status()?.deduplication.predictions;
+        Ok(format!(
+            "{} looked for on disk, {} there, {} not asked",
+            made.asked, made.right, made.passed
+        ))
     }
 
     /// Find the rest, also of the container that was being filled: opened anew, it is sealed.

@@ -2,42 +2,47 @@
 //! Room: onefold-bench.
 //! Their duplicates are in no order, so that only the memory and the runs on disk find them.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, Result};
 use onefold_workload::content::PRESETS;
 
-use super::bench::{Bench, Beside, count};
+use super::bench::{Bench, Beside};
 use super::source::Identities;
 use super::{GROUP, INDEX_MIN, needed, share};
 use crate::lab::Lab;
 use crate::report::{Goal, Row, Unit};
 
-/// Parts of what all fingerprints need, in percent.
-const PERCENTS: [u64; 4] = [1, 5, 15, 50];
+/// Parts of what all fingerprints need, in percent, and pages of which that is as much as an index
+/// has at least.
+const PERCENTS: [(u64, u64); 4] =
+    [(1, 14_000_000), (5, 3_000_000), (15, 3_000_000), (50, 3_000_000)];
 const SEED: u64 = 1;
 
 /// What is found at once in each, and of all of them the least that is found in the end.
 pub fn data_sets(lab: &Lab) -> Result<Vec<Row>> {
-    let pages: u64 = lab.pick(14_000_000, 50_000);
     let scratch = lab.scratch()?;
     let (mut rows, mut least) = (Vec::new(), 1.0_f64);
     for preset in &PRESETS {
-        for percent in PERCENTS {
+        for (percent, pages) in PERCENTS {
+            let contents = || preset.profile.data_set(lab.pick(pages, 50_000), SEED);
+            let unique = contents()?.collect::<HashSet<_>>().len() as u64;
             eprintln!("index: {}, {percent} %", preset.name);
             let path = scratch.path().join(format!("{}-{percent}", preset.name));
-            let contents = || preset.profile.data_set(pages, SEED);
-            let unique = count(&mut Identities::new(contents()?))?.unique;
             let index_bytes = (needed(unique) * percent / 100).max(INDEX_MIN);
-            let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
+            let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?.without_counter();
             let written = bench.write(&mut Identities::new(contents()?), 0)?;
-            let counted = bench.counted();
-            let duplicates = counted.duplicates();
+            let duplicates = written.blocks - unique;
             let later = bench.find_all(&path)?;
-            least = least.min(share(counted.unique, later.stored));
+            least = least.min(share(unique, later.stored));
+            let sum = share(written.found + later.found, duplicates);
             rows.push(Row {
                 note: format!(
-                    "{:.1} % of the blocks are duplicates; the background adds {:.1} % of them",
+                    "{:.1} % of the blocks are duplicates; the background adds {:.1} %, {:.1} % in \
+                     sum",
                     100.0 * share(duplicates, written.blocks),
-                    100.0 * share(later.found, duplicates)
+                    100.0 * share(later.found, duplicates),
+                    100.0 * sum
                 ),
                 ..Row::new(
                     GROUP,

@@ -67,9 +67,9 @@ pub fn working_set(lab: &Lab) -> Result<Vec<Row>> {
         let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
         let written = bench.write(&mut WorkingSet::new(blocks), 0)?;
         let counted = bench.counted();
+        let note = bench.asked()?;
         let later = bench.find_all(&path)?;
         let name = format!("working set, index for {percent} %: found at once");
-        let note = "61 % at 50 % with an index that knew neither hooks nor runs".to_owned();
         let found = share(written.found, counted.duplicates());
         let goal = (percent == 50).then_some(Goal::AtLeast(0.61)).filter(|_| lab.pick(true, false));
         rows.push(Row { goal, note, ..Row::new(GROUP, name, found, Unit::Share) });
