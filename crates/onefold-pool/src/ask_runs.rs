@@ -37,6 +37,11 @@ impl AskRuns {
         &self.predictors[usize::from(!perhaps.filtered)]
     }
 
+    /// Whether what is in runs is found there by now.
+    fn finds(&self) -> bool {
+        self.predictors.iter().all(Predictor::finds)
+    }
+
     /// What came of all.
     pub fn predictions(&self) -> Predictions {
         let [filtered, bare] = &self.predictors;
@@ -103,6 +108,7 @@ impl Inner {
         for at in later {
             self.ask(&lookup, at, scratch, found, Wait::IfNeeded);
         }
+        self.index.runs_are_asked(self.ask_runs.finds());
     }
 
     /// Ask for the chunk with this number in the batch, if it was not found yet; false if that

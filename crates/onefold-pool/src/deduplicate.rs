@@ -36,8 +36,10 @@ use crate::twins::{Meeting, Twins};
 const SORTED_SHARES: (u64, u64) = (16, 8);
 /// Pairs of a new run, at most: 16 MiB.
 const SORTED_MAX: u64 = 1 << 20;
-/// So many pairs that are in no run yet are worth one, as a part of a full one.
+/// So many pairs that are in no run yet are worth one, as a part of a full one,
 const WORTH_SHARE: u64 = 16;
+/// or of what the index holds, if that is less: it should not let go what is in no run yet.
+const INDEX_SHARE: u64 = 2;
 /// Share of the index memory in which runs are read to be merged.
 const READ_SHARE: u64 = 32;
 /// Blocks of a run that are read at once, at most.
@@ -316,7 +318,7 @@ impl Inner {
         let runs_pairs: u64 = runs.whole().iter().map(Run::pairs).sum();
         let new = self.not_in_runs(state)?;
         let pairs: u64 = new.iter().map(|(_, info)| u64::from(info.chunks)).sum();
-        let worth = self.sorted_max() / WORTH_SHARE;
+        let worth = self.new_run_min();
         let least = match thoroughness {
             Thoroughness::Levels => worth,
             Thoroughness::Idle => runs_pairs.div_ceil(WORTH_SHARE).clamp(1, worth),
@@ -402,6 +404,7 @@ impl Inner {
             state.work = None;
         }
         state.asked.clear();
+        self.index.is_in_runs(ContainerId::default());
         self.ask_runs.replace(self.ask_runs.lookup().within(state.filter_bytes));
     }
 
@@ -432,6 +435,9 @@ impl Inner {
                 Ok(Some(bytes)) => step.work_bytes += bytes,
                 Ok(None) => {
                     self.ask_runs.replace(builder.finish());
+                    let covered = self.runs(&mut state.runs)?.whole().iter();
+                    let newest = covered.filter_map(|run| run.covered.last()).max();
+                    self.index.is_in_runs(newest.copied().unwrap_or_default());
                     return Ok(());
                 }
                 Err(error) if error.is_unreadable() => {
@@ -608,6 +614,11 @@ impl Inner {
     /// The containers that are there.
     fn alive(&self) -> ContainerSet {
         self.engine().table.iter().map(|(id, _)| id).collect()
+    }
+
+    /// Pairs that are worth a new run.
+    fn new_run_min(&self) -> u64 {
+        (self.sorted_max() / WORTH_SHARE).min(self.index.room() / INDEX_SHARE)
     }
 
     fn sorted_max(&self) -> u64 {

@@ -59,11 +59,16 @@ impl Default for Predictor {
 impl Predictor {
     /// Whether to look for the next chunk of which a filter says "perhaps".
     pub fn is_worth(&self) -> bool {
-        if self.share.load(Ordering::Relaxed) >= WORTH {
+        if self.finds() {
             return true;
         }
         let passed = self.passed.fetch_add(1, Ordering::Relaxed);
         passed % EXPLORED == EXPLORED - 1
+    }
+
+    /// Whether look-ups find enough, by now.
+    pub fn finds(&self) -> bool {
+        self.share.load(Ordering::Relaxed) >= WORTH
     }
 
     /// It could not be looked for in time.

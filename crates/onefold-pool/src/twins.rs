@@ -44,6 +44,8 @@ const GROUP_MAX: usize = 64;
 const WHOLE_DIRECTORY: usize = 32;
 /// Twins that wait for one pass over the maps, at most.
 const TWINS_MAX: u64 = 1 << 20;
+/// A leaf that is in memory counts as a part of one that is read, for the time that it takes.
+const IN_MEMORY_SHARE: u64 = 8;
 /// Chunks with one weak fingerprint that are told apart by their bytes.
 const UNLIKE_MAX: usize = 8;
 
@@ -295,11 +297,13 @@ impl Inner {
     pub fn share_twins(&self, twins: &mut Twins) -> Result<u64, PoolError> {
         let mut cursor = twins.walk.unwrap_or_default();
         let mut references = Vec::new();
+        let read_before = self.map.pages_read();
         let more = self.walk_leaf(&mut cursor, Leaves::OfVolumes, &mut |volume, lba, pba| {
             if twins.first_of(pba).is_some() {
                 references.push(Reference { volume, lba, pba });
             }
         })?;
+        let is_in_memory = self.map.pages_read() == read_before;
         let mut rest = references.as_slice();
         while !rest.is_empty() {
             let now = batch(rest);
@@ -319,7 +323,7 @@ impl Inner {
             self.conclude_twins(std::mem::take(twins));
         }
         self.relieve()?;
-        Ok(LEAF_BYTES)
+        Ok(if is_in_memory { LEAF_BYTES / IN_MEMORY_SHARE } else { LEAF_BYTES })
     }
 
     /// Turn a few blocks of one volume, as far as they still refer to twins.

@@ -23,12 +23,17 @@ mod table;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use onefold_block::ContainerId;
+
 pub use self::entry::Place;
 use self::entry::{AGE_AHEAD, AGE_NEW, is_hook_tag, tag_of_hash};
 pub use self::shard::Candidates;
 use self::shard::{Inserted, Layout};
 use self::table::{Table, buckets_per_shard, shards_for};
+use crate::pba::CHUNKS_PER_CONTAINER_MAX;
 
+/// Bytes that an entry takes, about.
+const ENTRY_BYTES: u64 = 10;
 /// Hashes whose first slots are asked for at once.
 const AHEAD: usize = 64;
 
@@ -47,6 +52,9 @@ pub struct FingerprintIndex {
     full: AtomicBool,
     /// Of these, hooks.
     full_of_hooks: AtomicBool,
+    /// Seniority of the last place that can be asked of runs on disk.
+    in_runs_to: AtomicU64,
+    runs_are_asked: AtomicBool,
 }
 
 /// What is there to grow with.
@@ -91,6 +99,8 @@ impl FingerprintIndex {
             let_go: AtomicU64::new(0),
             full: AtomicBool::new(false),
             full_of_hooks: AtomicBool::new(false),
+            in_runs_to: AtomicU64::new(0),
+            runs_are_asked: AtomicBool::new(true),
         }
     }
 
@@ -172,12 +182,14 @@ impl FingerprintIndex {
     /// which shard that is.
     fn insert_until_full(&self, entries: &[(u64, Place)], age: u64) -> (usize, Option<usize>) {
         let table = &self.tables().now;
+        let asked = self.runs_are_asked.load(Ordering::Relaxed);
+        let in_runs_to = if asked { self.in_runs_to.load(Ordering::Relaxed) } else { 0 };
         for (number, &(hash, place)) in entries.iter().enumerate() {
             if number % AHEAD == 0 {
                 table.ask_for(entries[number..].iter().take(AHEAD).map(|&(hash, _)| hash));
             }
             let (at, shard) = table.shard(hash);
-            match shard.insert(&table.arena, tag_of_hash(hash), place, age) {
+            match shard.insert(&table.arena, (tag_of_hash(hash), place, age), in_runs_to) {
                 Inserted::Yes => {}
                 Inserted::InsteadOfAnother => self.note_let_go(1, 0),
                 Inserted::InsteadOfHook => self.note_let_go(1, 1),
@@ -193,6 +205,24 @@ impl FingerprintIndex {
         for table in std::iter::once(&tables.now).chain(&tables.former) {
             table.shard(hash).1.remove(&table.arena, tag_of_hash(hash), place);
         }
+    }
+
+    /// What is in containers up to this one can be asked of runs on disk: it goes first.
+    pub fn is_in_runs(&self, newest: ContainerId) {
+        let last = Place::new(newest, CHUNKS_PER_CONTAINER_MAX as u16 - 1);
+        self.in_runs_to.store(last.map_or(0, Place::seniority), Ordering::Relaxed);
+    }
+
+    /// Whether they are: if not, age alone decides.
+    pub fn runs_are_asked(&self, asked: bool) {
+        if self.runs_are_asked.load(Ordering::Relaxed) != asked {
+            self.runs_are_asked.store(asked, Ordering::Relaxed);
+        }
+    }
+
+    /// Entries that have room, about.
+    pub fn room(&self) -> u64 {
+        self.growth().budget_bytes / ENTRY_BYTES
     }
 
     /// Whether another entry might push one out.
@@ -225,8 +255,6 @@ impl FingerprintIndex {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-
-    use onefold_block::ContainerId;
 
     use super::*;
 
@@ -318,6 +346,34 @@ mod tests {
         assert!(index.is_full_of_hooks());
         let newest = (count - 10_000..count).filter(|&n| held(n)).count();
         assert!(newest > 4_000, "{newest} of the newest 10,000 that are no hooks");
+    }
+
+    #[test]
+    fn what_runs_on_disk_tell_as_well_goes_before_what_nothing_else_knows() {
+        let index = FingerprintIndex::new(1 << 20);
+        let (count, covered) = (150_000, 110_000);
+        insert(&index, 0..covered);
+        index.is_in_runs(ContainerId::new((covered / 1000) as u32));
+        // All of them are of use, and most go all the same.
+        for n in 0..covered {
+            lookup(&index, mix(n));
+        }
+        insert(&index, covered..count);
+        let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
+        let others = (covered..count).filter(|&n| held(n)).count() as u64;
+        assert!(others * 100 > (count - covered) * 98, "{others} of {}", count - covered);
+        assert!((0..count).filter(|&n| is_hook(mix(n))).all(held));
+        assert!(index.stats().entries > (1 << 20) / 13);
+        // However much comes, what is of use again and again has a part of the memory.
+        let used: Vec<u64> = (0..8000).map(|n| n * 13).filter(|&n| held(n)).collect();
+        for from in (count..3 * count).step_by(1000) {
+            insert(&index, from..from + 1000);
+            for &n in &used {
+                lookup(&index, mix(n));
+            }
+        }
+        let stay = used.iter().filter(|&&n| held(n)).count();
+        assert!(used.len() > 2000 && stay * 2 > used.len(), "{stay} of {}", used.len());
     }
 
     #[test]

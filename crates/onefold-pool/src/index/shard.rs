@@ -25,6 +25,9 @@ const BUCKETS_SPREAD: usize = 4;
 const LOAD_PERCENT_MAX: usize = 92;
 /// Hooks that a bucket keeps whatever else comes: half of it.
 const HOOKS_KEPT: usize = SLOTS / 2;
+/// Entries that nothing else knows of that a bucket keeps before others: the rest is for what is
+/// asked for again and again, which would be read from the disk each time.
+const LONE_KEPT: usize = 5;
 
 /// Places that a lookup found, at most four: more equal tags than that are bad luck, and the
 /// chunk is then stored again.
@@ -143,8 +146,14 @@ impl Shard {
         found
     }
 
-    /// Put an entry where there is room. Only one thread inserts at a time.
-    pub fn insert(&self, arena: &Arena, tag: u32, place: Place, age: u64) -> Inserted {
+    /// Put an entry where there is room, or in place of one of [`replace_oldest`]. Only one thread
+    /// inserts at a time.
+    pub fn insert(
+        &self,
+        arena: &Arena,
+        (tag, place, age): (u32, Place, u64),
+        in_runs_to: u64,
+    ) -> Inserted {
         let full = self.len() * 100 >= self.buckets * SLOTS * LOAD_PERCENT_MAX;
         if full && !self.grown {
             return Inserted::MustGrow;
@@ -166,8 +175,12 @@ impl Shard {
         if !self.grown {
             return Inserted::MustGrow;
         }
-        let fewer = is_hook_tag(tag) && hooks_in(second) < hooks_in(first);
-        let went = replace_oldest(if fewer { second } else { first }, entry);
+        let elsewhere = if is_hook_tag(tag) {
+            hooks_in(second) < hooks_in(first)
+        } else {
+            !has_spare(first, in_runs_to) && has_spare(second, in_runs_to)
+        };
+        let went = replace_oldest(if elsewhere { second } else { first }, entry, in_runs_to);
         if is_hook_tag(tag_of(went)) { Inserted::InsteadOfHook } else { Inserted::InsteadOfAnother }
     }
 
@@ -418,18 +431,38 @@ fn hooks_in(bucket: &Bucket) -> usize {
     bucket.slots().iter().filter(|&&slot| slot != FREE && is_hook_tag(tag_of(slot))).count()
 }
 
+/// Entries of a bucket that nothing but the index knows of.
+fn lone_in(slots: &[u64; SLOTS], in_runs_to: u64) -> usize {
+    slots.iter().filter(|&&slot| !is_hook_tag(tag_of(slot)) && is_lone(slot, in_runs_to)).count()
+}
+
+/// Whether runs on disk do not tell of this entry.
+fn is_lone(entry: u64, in_runs_to: u64) -> bool {
+    place_of(entry).map_or(0, Place::seniority) > in_runs_to
+}
+
+/// Whether a bucket has an entry that runs on disk tell as well, and that goes before others.
+fn has_spare(bucket: &Bucket, in_runs_to: u64) -> bool {
+    let slots = bucket.slots();
+    let spare = |&slot: &u64| !is_hook_tag(tag_of(slot)) && !is_lone(slot, in_runs_to);
+    lone_in(&slots, in_runs_to) <= LONE_KEPT && slots.iter().any(spare)
+}
+
 /// Put an entry in place of the one that was of use least recently; of several, of the one in the
-/// oldest container. Hooks only go for hooks, unless they fill more than half of the bucket. All
-/// others of the bucket grow older. Returns the one that went.
-fn replace_oldest(bucket: &Bucket, entry: u64) -> u64 {
+/// oldest container. What runs on disk tell as well, as of places up to `in_runs_to`, goes before
+/// what nothing else knows, unless that fills most of the bucket. Hooks only go for hooks, unless
+/// they fill more than half of it. All others of the bucket grow older. Returns the one that went.
+fn replace_oldest(bucket: &Bucket, entry: u64, in_runs_to: u64) -> u64 {
     let is_hook = |entry: u64| is_hook_tag(tag_of(entry));
     loop {
         let slots = bucket.slots();
         let hooks = slots.iter().filter(|&&slot| is_hook(slot)).count();
         let hook_goes = hooks + usize::from(is_hook(entry)) > HOOKS_KEPT;
+        let lone_stay = lone_in(&slots, in_runs_to) <= LONE_KEPT;
         let rank = |&slot: &usize| {
             let seniority = place_of(slots[slot]).map_or(0, Place::seniority);
-            (age_of(slots[slot]), seniority)
+            let stays = is_lone(slots[slot], in_runs_to) == lone_stay;
+            (stays, age_of(slots[slot]), seniority)
         };
         let may_go = (0..SLOTS).filter(|&slot| is_hook(slots[slot]) == hook_goes);
         let oldest = may_go.min_by_key(rank).expect("half of the slots at most have hooks");

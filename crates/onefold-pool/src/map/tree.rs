@@ -530,13 +530,18 @@ impl Map {
         Ok(())
     }
 
+    /// Pages read from the media since the map was opened.
+    pub fn pages_read(&self) -> u64 {
+        self.pages_read.load(Ordering::Relaxed)
+    }
+
     /// What it uses now.
     pub fn stats(&self) -> MapStats {
         let state = self.state();
         MapStats {
             bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64,
             pages: state.slots.used().into(),
-            pages_read: self.pages_read.load(Ordering::Relaxed),
+            pages_read: self.pages_read(),
         }
     }
 }

@@ -126,6 +126,29 @@ fn filters_keep_to_their_share_and_go_once_the_index_knows_all() {
 }
 
 #[test]
+fn what_is_in_no_run_yet_stays_before_what_runs_tell_as_well() {
+    let (_, pool, volume) = pool();
+    pool.checkpoint().unwrap();
+    while !pool.deduplicate(1 << 20, Thoroughness::Whole).unwrap().done {}
+    // New chunks, each after copies of old ones, all of which are of use all the time.
+    let mut random = SplitMix64::new(11);
+    let new = 12_000;
+    for n in 0..new {
+        let old = (0..3).flat_map(|_| tiny(random.below(COUNT)));
+        let data: Vec<u8> = old.chain(tiny(COUNT + n)).collect();
+        volume.write_at((COUNT + 4 * n) * CHUNK, &data, false).unwrap();
+    }
+    let before = pool.status().unwrap().activity.duplicate;
+    for n in 0..new {
+        let scattered = n * 7919 % new;
+        volume.write_at((COUNT + n) * CHUNK, &tiny(COUNT + scattered), false).unwrap();
+    }
+    let found = pool.status().unwrap().activity.duplicate - before;
+    assert!(found * 100 > new * 99, "{found} of {new}");
+    within_budget(&pool, LEAST);
+}
+
+#[test]
 fn less_than_a_pool_works_with_is_refused_and_changes_nothing() {
     let (_, pool, _) = pool();
     let refused = pool.set_index_memory(LEAST - 1).unwrap_err().to_string();
