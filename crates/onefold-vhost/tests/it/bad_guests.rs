@@ -70,9 +70,11 @@ fn chains_that_loop_or_lie_are_given_back_and_touch_nothing() {
         guest.put_descriptor_at(table, (table, 32, FLAG_INDIRECT, 0));
     };
     many(&guest);
-    let chains: [&[(u64, u32, u16, u16)]; 9] = [
+    let chains: [&[(u64, u32, u16, u16)]; 10] = [
         &loops,
         &leaves,
+        // All that a request has is there, and more was promised.
+        &[(header, 16, 1, 1), (DATA, 513, 3, ENTRIES)],
         // A descriptor that the guest reads before one that it writes.
         &[(status, 1, 3, 1), (header, 16, 0, 0)],
         // An indirect table that is none: its length, its place, one within another.
