@@ -1,6 +1,6 @@
 //! Prints theory, measurement and deviation of the FTL as a table, or puts drives through power
 //! cuts: `validate [steady]`, `validate content`, `validate power
-//! [--durability Journal|NoJournal|Protected]
+//! [--durability Journal|NoJournal|Protected] [--packed]
 //! [--seed N | --seeds N]`.
 //! Room: onefold-flash.
 

@@ -180,9 +180,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let mut moved = 0;
         while self.blocks.live(collection.block) > 0 && moved < quota {
             if collection.next == self.places_per_block() {
-                // All that is live waits to be packed.
+                // All that is live waits to be packed, and is out of the block with that.
                 self.program_gathered(plane, collection.cause, d)?;
-                continue;
+                break;
             }
             let from = first + collection.next;
             let places = self.move_out(from, plane, collection.cause, d)?;

@@ -592,7 +592,8 @@ impl<S: Store> Nand for ByteNand<S> {
     fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<PageBytes>>, NandError> {
         let record = self.fetch(ppn)?;
         if !matches!(record.oob.key, PageKey::Packed(_)) {
-            return Err(self.forbidden("read", ppn, "the page is no packed page"));
+            // Taken for one when it could not be read.
+            return Err(NandError::Uncorrectable { ppn, retries: 0 });
         }
         if !record.plain {
             self.channel.descramble(record.scrambler_seed, &mut self.page);
