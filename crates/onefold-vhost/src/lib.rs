@@ -1,6 +1,6 @@
 //! A block device for a virtual machine, by vhost-user: the machine's monitor hands its memory
 //! over, and requests are taken from queues in it and answered there.
-//! Room: onefold-vhost.   In: any [`BlockDevice`](onefold_block::BlockDevice), a Unix socket.
+//! Room: onefold-vhost.   In: any [`BlockDevice`], a Unix socket.
 //! Invariants: (1) nothing that a guest or its monitor says stops the server or another client;
 //! (2) what is stored is what was hashed, whatever a guest does to its memory meanwhile; (3) the
 //! requests of a queue are answered in their order, so that a monitor that connects again goes on
