@@ -208,6 +208,11 @@ impl State {
         self.expected.remove(&id.get());
     }
 
+    /// A container is full: from now on it may be kept.
+    pub fn is_full(&mut self, id: ContainerId) {
+        self.open.remove(&id);
+    }
+
     fn let_go(&mut self, gone: &[Kept]) {
         for kept in gone {
             self.held.remove(&kept.extent.key());

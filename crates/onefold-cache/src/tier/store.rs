@@ -327,7 +327,7 @@ impl TieredStore {
     /// A container is full: from now on it may be kept, and all of it is, if these are its bytes.
     fn is_full(&self, id: ContainerId, bytes: Option<&[u8]>) {
         let mut state = self.state();
-        state.open.remove(&id);
+        state.is_full(id);
         let Some(bytes) = bytes.filter(|bytes| (1..=CONTAINER_MAX).contains(&(bytes.len() as u64)))
         else {
             return;
