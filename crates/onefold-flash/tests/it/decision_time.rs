@@ -5,8 +5,9 @@
 use onefold_flash::DriveSpec;
 use onefold_flash::dedup::POLICIES;
 use onefold_flash::run::{Completion, Report, RunOptions, run};
-use onefold_flash::spec::SpecBuilder;
 use onefold_workload::{Identity, Op, Request};
+
+use crate::support;
 
 /// One plane of 64 blocks x 32 pages of 8 KiB.
 const SMALL: &str = "\
@@ -36,21 +37,11 @@ const PAGE: u64 = 8192;
 const SECOND: u64 = 1_000_000_000;
 
 fn drive(assignments: &[&str]) -> DriveSpec {
-    let start = SpecBuilder::preset("ses-slc").and_then(|builder| builder.file("small", SMALL));
-    (assignments.iter().try_fold(start.expect("small is a drive"), |b, text| b.set(text)))
-        .and_then(SpecBuilder::build)
-        .unwrap_or_else(|error| panic!("{error}"))
+    support::drive(SMALL, assignments)
 }
 
 fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>) {
-    let mut log = Vec::new();
-    let mut keep = |completion: &Completion| {
-        log.push(*completion);
-        Ok(())
-    };
-    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
-    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
-    let report = run(spec, options).unwrap_or_else(|error| panic!("{error}")).report;
+    let (report, mut log) = support::replay(spec, requests);
     log.sort_by_key(|done: &Completion| done.request.number);
     (report, log)
 }

@@ -2,9 +2,10 @@
 //! Room: onefold-flash.   Source: [park-shin] sec. III: the host tells of idle time.
 
 use onefold_flash::DriveSpec;
-use onefold_flash::run::{Completion, Report, RunOptions, run};
-use onefold_flash::spec::SpecBuilder;
+use onefold_flash::run::{Completion, Report};
 use onefold_workload::{Identity, Op, Request};
+
+use crate::support;
 
 const DRIVE: &str = "\
 precondition = \"none\"
@@ -36,23 +37,11 @@ const MS: u64 = 1_000_000;
 const LATER: u64 = 100 * MS;
 
 fn drive(assignments: &[&str]) -> DriveSpec {
-    let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("drive", DRIVE));
-    (assignments.iter().try_fold(start.expect("a drive"), |b, text| b.set(text)))
-        .and_then(SpecBuilder::build)
-        .unwrap_or_else(|error| panic!("{error}"))
+    support::drive(DRIVE, assignments)
 }
 
 fn replay(assignments: &[&str], requests: &[Request]) -> (Report, Vec<Completion>) {
-    let mut log = Vec::new();
-    let mut keep = |completion: &Completion| {
-        log.push(*completion);
-        Ok(())
-    };
-    let requests: Vec<Request> = requests.to_vec();
-    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
-    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
-    let report = run(&drive(assignments), options).unwrap_or_else(|error| panic!("{error}")).report;
-    (report, log)
+    support::replay(&drive(assignments), requests.to_vec())
 }
 
 fn merged(assignments: &[&str], requests: &[Request]) -> u64 {

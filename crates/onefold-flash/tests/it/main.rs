@@ -42,6 +42,7 @@ mod shared_seeds;
 mod spec;
 mod spread;
 mod steady_state;
+mod support;
 mod timing;
 mod timing_budget;
 mod timing_queue;

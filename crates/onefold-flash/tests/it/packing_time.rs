@@ -3,10 +3,11 @@
 //! Room: onefold-flash.
 
 use onefold_flash::DriveSpec;
-use onefold_flash::run::{Completion, Report, RunError, RunOptions, run};
-use onefold_flash::spec::SpecBuilder;
+use onefold_flash::run::{Report, RunError, RunOptions, run};
 use onefold_flash::theory;
 use onefold_workload::{Op, Request};
+
+use crate::support;
 
 const DRIVE: &str = "\
 precondition = \"none\"
@@ -46,10 +47,7 @@ const PROGRAM: u64 = 200_000;
 const SECOND: u64 = 1_000_000_000;
 
 fn built(assignments: &[&str]) -> DriveSpec {
-    let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("drive", DRIVE));
-    (assignments.iter().try_fold(start.expect("a drive"), |b, text| b.set(text)))
-        .and_then(SpecBuilder::build)
-        .unwrap_or_else(|error| panic!("{error}"))
+    support::drive(DRIVE, assignments)
 }
 
 fn report(assignments: &[&str]) -> Report {
@@ -71,16 +69,9 @@ fn at(time_ns: u64, op: Op, page: u64) -> Request {
 }
 
 fn replay(assignments: &[&str], requests: Vec<Request>) -> (Report, Vec<u64>) {
-    let mut log = Vec::new();
-    let mut keep = |done: &Completion| {
-        log.push((done.request.number, done.answered_ns - done.request.arrival_ns));
-        Ok(())
-    };
-    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
-    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
-    let report = run(&built(assignments), options).unwrap_or_else(|error| panic!("{error}")).report;
-    log.sort_unstable();
-    (report, log.into_iter().map(|(_, latency)| latency).collect())
+    let (report, mut log) = support::replay(&built(assignments), requests);
+    log.sort_unstable_by_key(|done| done.request.number);
+    (report, log.iter().map(|done| done.answered_ns - done.request.arrival_ns).collect())
 }
 
 fn close(got: f64, want: f64, share: f64) {
@@ -226,10 +217,7 @@ fn what_cannot_be_had_together_is_refused_by_name() {
         (&["map_cache_bytes=65536"], "map_cache_bytes"),
         (&["ftl.compression=after-scrambler", "scrambler=allwinner-1024"], "after-scrambler"),
     ] {
-        let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("drive", DRIVE));
-        let spec = assignments.iter().try_fold(start.expect("a drive"), |b, text| b.set(text));
-        let spec = spec.and_then(SpecBuilder::build);
-        let why = match spec {
+        let why = match support::try_drive(DRIVE, assignments) {
             Err(error) => error.to_string(),
             Ok(spec) => match run(&spec, RunOptions::default()) {
                 Err(RunError::Spec(error)) => error.to_string(),

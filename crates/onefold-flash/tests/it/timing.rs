@@ -4,8 +4,9 @@
 use onefold_flash::DriveSpec;
 use onefold_flash::dedup::POLICIES;
 use onefold_flash::run::{Completion, Report, RunError, RunOptions, run, sweep};
-use onefold_flash::spec::SpecBuilder;
 use onefold_workload::{Op, Request};
+
+use crate::support;
 
 /// 2 channels x 2 packages x 2 planes of 32 blocks x 32 pages of 4 KiB.
 const SMALL: &str = "\
@@ -34,10 +35,7 @@ idle_after_ns = 0
 const PAGE: u64 = 4096;
 
 fn small(assignments: &[&str]) -> DriveSpec {
-    let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("small", SMALL));
-    (assignments.iter().try_fold(start.expect("small is a drive"), |b, text| b.set(text)))
-        .and_then(SpecBuilder::build)
-        .unwrap_or_else(|error| panic!("{error}"))
+    support::drive(SMALL, assignments)
 }
 
 fn report(assignments: &[&str]) -> Report {
@@ -45,15 +43,7 @@ fn report(assignments: &[&str]) -> Report {
 }
 
 fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>) {
-    let mut log = Vec::new();
-    let mut keep = |completion: &Completion| {
-        log.push(*completion);
-        Ok(())
-    };
-    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
-    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
-    let report = run(spec, options).unwrap_or_else(|error| panic!("{error}")).report;
-    (report, log)
+    support::replay(spec, requests)
 }
 
 fn at(time_ns: u64, op: Op, page: u64) -> Request {

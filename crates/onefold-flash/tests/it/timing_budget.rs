@@ -4,8 +4,9 @@
 
 use onefold_block::SplitMix64;
 use onefold_flash::run::{Report, RunOptions, run};
-use onefold_flash::spec::{DriveSpec, SpecBuilder};
 use onefold_workload::{Op, Request};
+
+use crate::support;
 
 /// Eight packages that program in 262.6 us, and one engine that needs 226.5 us a page.
 const DRIVE: &str = "
@@ -32,15 +33,8 @@ content = 'profile'
 duplicate_ratio = 0.3
 ";
 
-fn spec(text: &str, assignments: &[&str]) -> DriveSpec {
-    let start = SpecBuilder::preset("ses-slc").and_then(|b| b.file("drive", text));
-    (assignments.iter().try_fold(start.expect("a drive"), |b, text| b.set(text)))
-        .and_then(SpecBuilder::build)
-        .unwrap_or_else(|error| panic!("{error}"))
-}
-
 fn report(text: &str, assignments: &[&str]) -> Report {
-    let spec = spec(text, assignments);
+    let spec = support::drive(text, assignments);
     run(&spec, RunOptions::default()).unwrap_or_else(|error| panic!("{error}")).report
 }
 
@@ -106,7 +100,7 @@ fn idle_moments_collect_ahead_of_the_reserve() {
     let with = |blocks: &str| {
         let all = ["precondition=prefill", "over_provisioning=1.0", blocks];
         let trace = Some(Box::new(bursts().into_iter().map(Ok)) as _);
-        run(&spec(DRIVE, &all), RunOptions { trace, ..RunOptions::default() })
+        run(&support::drive(DRIVE, &all), RunOptions { trace, ..RunOptions::default() })
             .unwrap_or_else(|error| panic!("{error}"))
             .report
     };

@@ -1,0 +1,30 @@
+//! Small drives for tests, and what becomes of requests that are given to them.
+
+use onefold_flash::DriveSpec;
+use onefold_flash::run::{Completion, Report, RunOptions, run};
+use onefold_flash::spec::{ParseError, SpecBuilder};
+use onefold_workload::Request;
+
+/// The drive that a text describes, and what is set after it, if it is one.
+pub fn try_drive(text: &str, assignments: &[&str]) -> Result<DriveSpec, ParseError> {
+    let start = SpecBuilder::preset("ses-slc").and_then(|builder| builder.file("drive", text))?;
+    assignments.iter().try_fold(start, |builder, text| builder.set(text))?.build()
+}
+
+/// The drive that a text describes, and what is set after it.
+pub fn drive(text: &str, assignments: &[&str]) -> DriveSpec {
+    try_drive(text, assignments).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Give a drive these requests; the report, and the requests as they were completed.
+pub fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>) {
+    let mut log = Vec::new();
+    let mut keep = |completion: &Completion| {
+        log.push(*completion);
+        Ok(())
+    };
+    let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
+    let options = RunOptions { trace, observer: Some(&mut keep), ..RunOptions::default() };
+    let report = run(spec, options).unwrap_or_else(|error| panic!("{error}")).report;
+    (report, log)
+}
