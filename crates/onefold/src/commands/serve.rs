@@ -76,6 +76,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let control = control(&served, args);
     let source = PoolSource::new(served);
     let watch = watch.and_then(|place| watch::begin(place, source, printer));
+    warn_of_missing(&servers, &volumes, printer);
     let command = if let (Some(command), Some(folder)) = (&args.run, &private) {
         let socket = folder.path().join(SOCKET);
         Some(Child::start(command, ("pool", &args.pool), &socket, &volumes[0].0, events.sender())?)
@@ -409,6 +410,19 @@ fn pool_exports(
     let recorder = recording.map(|file| file.begin(all)).transpose()?.map(Arc::new);
     let exports = PoolExports::new(pool.clone(), recorder.as_ref().map(Arc::clone));
     Ok((Arc::new(exports), names, recorder))
+}
+
+/// Name the volumes of sockets for machines that are not there yet.
+fn warn_of_missing(servers: &Servers, volumes: &[(String, u64)], printer: &Printer) {
+    for socket in servers.machine_sockets() {
+        let volume = socket.export.split('@').next().unwrap_or_default();
+        if !volume.is_empty() && volumes.iter().all(|(name, _)| name != volume) {
+            let at = socket.path.display();
+            printer.warning(&format!(
+                "there is no volume '{volume}': machines find no disk at {at} until it is made"
+            ));
+        }
+    }
 }
 
 /// Say what is served and how to reach it.

@@ -101,6 +101,11 @@ fn a_volume_that_is_not_there_is_named_and_comes_when_it_is_made() {
     sandbox.ok(&["volume", "create", "pool", "main", "--size", "16M"]);
     let socket = sandbox.path("vm");
     let place = format!("{}=later", socket.display());
+    for (named, missing) in [(place.clone(), true), (format!("{}=main", socket.display()), false)] {
+        let said = sandbox.ok(&["serve", "pool", "--vhost-user", &named, "--run", "true"]);
+        let told = said.err.contains("there is no volume 'later'");
+        assert_eq!(told, missing, "{}", said.err);
+    }
     let server = serve(&sandbox, &["--vhost-user", &place, "--read-only"]);
     assert_eq!(Monitor::at(&socket).size(), None);
     server.wait_for_log("there is no export 'later'");
