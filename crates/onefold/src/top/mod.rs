@@ -87,8 +87,6 @@ fn show(terminal: &mut DefaultTerminal, title: &str, told: &Receiver<Told>) -> R
                 readings.push(reading);
             }
         }
-        #[cfg(debug_assertions)]
-        panic_if_a_test_wants_it(&readings);
         let state = match (answers, looking.is_held) {
             (false, _) => "NO ANSWER, trying again",
             (true, true) => "held",
@@ -97,6 +95,8 @@ fn show(terminal: &mut DefaultTerminal, title: &str, told: &Receiver<Told>) -> R
         let scene = view::Scene { title, state, readings: &readings, colours };
         let drawn = |frame: &mut ratatui::Frame<'_>| view::draw(frame, &scene, &mut looking);
         terminal.draw(drawn).map_err(|e| unusable(&e))?;
+        #[cfg(debug_assertions)]
+        panic_if_a_test_wants_it(&readings);
         // A key or another size is drawn at once, all of those that wait together.
         let mut waits = LOOK;
         while event::poll(waits).map_err(|e| unusable(&e))? {

@@ -51,11 +51,9 @@ fn a_signal_restores_the_terminal_and_a_server_that_goes_and_comes_is_told() {
     server.stop();
     top.wait_for(&["NO ANSWER"]);
     let server = sandbox.serve("pool", &[]);
-    top.screen.clear();
     top.wait_for(&["live"]);
     top.press("s");
-    // Only the letters that differ from "busiest first" are drawn.
-    top.wait_for(&["y name"]);
+    top.wait_for(&["by name"]);
     // The one that `script` started: its child is the shell, which became the command.
     let pid = top.child.id().to_string();
     let found = run(Command::new("pgrep").args(["-P", &pid]));
