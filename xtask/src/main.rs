@@ -9,9 +9,11 @@ mod deny;
 mod files;
 mod floors;
 mod fuzz;
+mod guest;
 mod metadata;
 mod mutants;
 mod package;
+mod programs;
 mod rtl;
 mod test_programs;
 mod tidy;
@@ -31,6 +33,7 @@ usage: cargo xtask COMMAND
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
   fuzz [TARGET] ...   inputs that nobody meant, for everything that reads bytes from outside
+  guest KERNEL.deb    what takes another kernel: its devices, sockets between machines
   package WHAT        what is handed out: a Debian package, a static program, an image, a site
   bench [GROUP] ...   measure, with --release; `cargo xtask bench --help` tells more
   bench --smoke       every benchmark once, at tiny sizes, with the tests' build
@@ -67,6 +70,7 @@ fn run() -> Result<bool> {
         ("bench", [flag]) if flag == "--smoke" => bench::smoke(),
         ("bench", rest) => bench::run(rest),
         ("package", rest) => package::run(rest),
+        ("guest", rest) => guest::run(rest),
         ("fuzz", rest) => fuzz::run(rest),
         ("" | "help" | "-h" | "--help", []) => {
             print!("{USAGE}");

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{FOLDER, answer, is_there, succeed};
+use super::FOLDER;
+use crate::programs::{answer, is_there, succeed};
 
 /// The Debian that `debootstrap` makes; it is kept for the next time.
 const SUITE: &str = "bookworm";

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{FOLDER, answer, is_there, succeed};
+use super::FOLDER;
 use crate::cargo;
+use crate::programs::{answer, is_there, succeed};
 
 /// How much time packing may take.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{FOLDER, is_there, succeed};
+use super::FOLDER;
+use crate::programs::{is_there, succeed};
 
 /// Build it with what there is; both take the same words.
 pub fn make(program: &Path) -> Result<()> {

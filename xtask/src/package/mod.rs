@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
+use crate::programs::succeed;
 
 const USAGE: &str = "\
 usage: cargo xtask package WHAT
@@ -98,28 +99,4 @@ fn static_program() -> Result<PathBuf> {
         "the program needs libraries: {said}"
     );
     Ok(program)
-}
-
-/// Run a program that must end well.
-fn succeed(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("cannot run {name}"))?;
-    ensure!(status.success(), "{name} failed: {status}");
-    Ok(())
-}
-
-/// Run a program that must end well, and return what it said.
-fn answer(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot run {name}"))?;
-    let problem = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} failed: {} {problem}", output.status);
-    String::from_utf8(output.stdout).with_context(|| format!("{name} said what is no text"))
-}
-
-/// Is there a program of this name?
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let beside = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(beside).any(|folder| folder.join(program).is_file())
 }

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{FOLDER, is_there, succeed};
+use super::FOLDER;
+use crate::programs::{is_there, succeed};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 

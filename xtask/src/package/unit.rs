@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::is_there;
+use crate::programs::is_there;
 
 /// Tenths of `systemd-analyze security`'s scale, on which 100 may do everything.
 const MOST_EXPOSED: &str = "20";

@@ -38,10 +38,19 @@ impl Way {
         }
         let message = "this machine has neither the kernel's NBD client nor nbdfuse";
         Err(Failure::nothing_done(message)
-            .hint("load the kernel's, as root: modprobe nbd")
+            .hint(LOAD)
             .hint("or install the other one: apt-get install libnbd-bin fuse3")
             .hint("what else is missing says: onefold doctor"))
     }
+}
+
+/// What brings the kernel's client.
+const LOAD: &str = "load the kernel's, as root: modprobe nbd";
+
+/// The kernel's client was asked for, and is not there.
+fn no_kernels(export: &str) -> Failure {
+    Failure::nothing_done(format!("'{export}' cannot be attached: the kernel has no NBD client"))
+        .hint(LOAD)
 }
 
 /// What is to be attached.

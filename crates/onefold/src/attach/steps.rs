@@ -131,7 +131,10 @@ pub fn by_kernel(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
         shown.flags |= onefold_nbd::protocol::constants::transmission_flag::READ_ONLY;
     }
     let connected = Netlink::open().and_then(|mut kernel| kernel.connect(stream.as_fd(), &shown));
-    let index = connected.map_err(failed)?;
+    let index = connected.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => super::no_kernels(wanted.export),
+        _ => failed(error),
+    })?;
     note.add(Step::Nbd(index))?;
     let device = device_of(index);
     let size = PathBuf::from(format!("/sys/block/nbd{index}/size"));
