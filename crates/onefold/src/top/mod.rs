@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use onefold_control::{Client, Credentials, Method, PREFIX, client_tls};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::args::TopArgs;
@@ -31,6 +33,9 @@ use reading::{Reading, Readings};
 const PERIOD: Duration = Duration::from_secs(1);
 /// Between two looks at the keyboard, and so how soon a signal is heard.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The status of what ended with its terminal: 128 and the number of SIGHUP.
+const HANGUP: i32 = 129;
 
 /// Where a server is asked.
 #[derive(Clone)]
@@ -61,11 +66,28 @@ pub fn run(args: &TopArgs) -> Result<()> {
     // It ends with the process: a server that hangs must not keep anybody here.
     let ask = move || ask_on(&place, client, &to);
     std::thread::Builder::new().name("ask".to_owned()).spawn(ask).map_err(failed)?;
+    let hangs = std::thread::Builder::new().name("terminal".to_owned()).spawn(end_with_terminal);
+    hangs.map_err(failed)?;
     // Restores the terminal when there is a panic, too.
     let mut terminal = ratatui::try_init().map_err(|e| unusable(&e))?;
     let ended = show(&mut terminal, &args.server, &told);
     ratatui::restore();
     ended
+}
+
+/// End with the terminal. What reads keys would ask a terminal that is gone again and again, and
+/// never return.
+fn end_with_terminal() {
+    let keys = std::io::stdin();
+    let mut gone = [PollFd::new(&keys, PollFlags::empty())];
+    loop {
+        match poll(&mut gone, None) {
+            Err(Errno::INTR) => {}
+            Ok(_) if gone[0].revents().contains(PollFlags::HUP) => std::process::exit(HANGUP),
+            // No terminal, but a file.
+            _ => return,
+        }
+    }
 }
 
 /// What went wrong with the terminal.

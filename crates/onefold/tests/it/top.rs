@@ -2,8 +2,9 @@
 //! Room: onefold.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Sandbox, run, tool};
+use crate::harness::{PATIENCE, Sandbox, run, tool};
 use crate::metrics::seen;
 use crate::rights::CERTIFICATES;
 use crate::watch::OnTerminal;
@@ -54,13 +55,38 @@ fn a_signal_restores_the_terminal_and_a_server_that_goes_and_comes_is_told() {
     top.wait_for(&["live"]);
     top.press("s");
     top.wait_for(&["by name"]);
-    // The one that `script` started: its child is the shell, which became the command.
-    let pid = top.child.id().to_string();
-    let found = run(Command::new("pgrep").args(["-P", &pid]));
-    let inner = found.text().trim().to_owned();
+    let inner = inner_of(&top);
     assert_eq!(run(Command::new("kill").args(["-TERM", &inner])).code, Some(0), "{inner}");
     let (_, screen) = top.ended();
     assert!(screen.contains(FORMER_SCREEN) && screen.contains(CURSOR), "{screen:?}");
+    server.stop();
+}
+
+/// The process that `script` started: its child is the shell, which became the command.
+fn inner_of(top: &OnTerminal) -> String {
+    let found = run(Command::new("pgrep").args(["-P", &top.child.id().to_string()]));
+    let inner = found.text().trim().to_owned();
+    assert!(!inner.is_empty());
+    inner
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let sandbox = Sandbox::new();
+    let server = seen(&sandbox);
+    let mut top = OnTerminal::start(&sandbox, "top pool");
+    top.wait_for(&["live", "logical"]);
+    // A process that has ended has no words, also while nobody has asked how.
+    let words = format!("/proc/{}/cmdline", inner_of(&top));
+    let runs = || std::fs::read(&words).is_ok_and(|words| !words.is_empty());
+    assert!(runs());
+    // The terminal goes with `script`, which has no time to tell anybody.
+    drop(top);
+    let until = Instant::now() + PATIENCE;
+    while runs() {
+        assert!(Instant::now() < until, "it goes on without a terminal");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     server.stop();
 }
 
