@@ -125,6 +125,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Trace(TraceCommand::Record(args)) => c::trace_record::run(args, printer),
         Command::Top(args) => top::run(args),
         Command::Attach(args) => c::attach::run(args, printer),
+        Command::Carry(args) => attach::carry(&args.socket, &args.volume, args.read_only),
         Command::Detach(args) => c::attach::detach(args, printer),
         Command::Demo => c::demo::run(printer),
         Command::Doctor(args) => return c::doctor::run(args, printer),

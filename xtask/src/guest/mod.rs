@@ -27,8 +27,11 @@ Needs qemu-system-x86, busybox, cpio, e2fsprogs, fio, libnbd-bin and xz-utils.
 /// Everything that is made lies here.
 const FOLDER: &str = "target/guest";
 /// What is tried, and lies beside this file.
-const SCRIPTS: &[(&str, &str)] =
-    &[("attach-nbd", include_str!("attach-nbd.sh")), ("vsock", include_str!("vsock.sh"))];
+const SCRIPTS: &[(&str, &str)] = &[
+    ("attach-nbd", include_str!("attach-nbd.sh")),
+    ("attach-ublk", include_str!("attach-ublk.sh")),
+    ("vsock", include_str!("vsock.sh")),
+];
 const COMMON: &str = include_str!("common.sh");
 /// The guest ends itself when a script takes longer; this is for one that hangs.
 const SECONDS_MAX: u32 = 1200;

@@ -7,9 +7,9 @@ use crate::attach::Way;
 
 const EXAMPLES: &str = "\
 The server of the pool must listen at a Unix socket. The kernel's NBD client is used where it is
-there and the user is root, and nbdfuse otherwise; mounting needs root. What is printed is the
-device or file. What is done is noted in /run/onefold-attached, or in $XDG_RUNTIME_DIR for others
-than root, until it is undone.
+there and the user is root, else its ublk, and nbdfuse otherwise; mounting needs root. What is
+printed is the device or file. What is done is noted in /run/onefold-attached, or for others than
+root in $XDG_RUNTIME_DIR, until it is undone.
 
 Examples:
   onefold attach ./demo main               /dev/nbd0, or a file
@@ -33,7 +33,8 @@ pub struct AttachArgs {
     /// Change nothing; a snapshot needs it
     #[arg(long)]
     pub read_only: bool,
-    /// By the kernel's NBD client (nbd) or nbdfuse (file); without it by what the machine has
+    /// By the kernel's NBD client (nbd), its ublk (ublk) or nbdfuse (file); without it by what the
+    /// machine has
     #[arg(long, value_name = "WAY", hide_possible_values = true)]
     pub by: Option<Way>,
 }
@@ -47,4 +48,18 @@ pub struct DetachArgs {
     /// Name of the volume or snapshot
     #[arg(value_name = "VOLUME")]
     pub volume: String,
+}
+
+/// What answers for a ublk device; `attach` starts it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CarryArgs {
+    /// Socket of the server
+    #[arg(value_name = "SOCKET")]
+    pub socket: PathBuf,
+    /// Name of the volume or snapshot
+    #[arg(value_name = "VOLUME")]
+    pub volume: String,
+    /// Change nothing
+    #[arg(long)]
+    pub read_only: bool,
 }

@@ -35,7 +35,7 @@ pub use archive::{
     ArchiveDiffArgs, ArchiveKeyArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs,
     ArchiveRemoveArgs, ArchiveRestoreArgs, ArchiveTraceArgs, ArchiveVerifyArgs, KeyArgs,
 };
-pub use attach::{AttachArgs, DetachArgs};
+pub use attach::{AttachArgs, CarryArgs, DetachArgs};
 pub use background::{Background, BackgroundArgs};
 pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs};
 pub use keep::{KeepArgs, SnapshotScheduleArgs};
@@ -186,6 +186,9 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Answer for a device that `attach` makes
+    #[command(hide = true)]
+    Carry(CarryArgs),
     /// Print docs/cli.md, the reference of this command line
     #[command(hide = true)]
     Reference,

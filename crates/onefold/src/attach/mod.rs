@@ -4,6 +4,8 @@
 //! once it is undone: what a killed command leaves, `detach` undoes; (2) undoing what was not done,
 //! or is undone, does no harm.
 
+mod bridge;
+mod carrier;
 mod client;
 mod netlink;
 mod notes;
@@ -13,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
+pub use carrier::run as carry;
 pub use netlink::Netlink;
 pub use notes::Note;
 pub use steps::Step;
@@ -22,6 +25,8 @@ pub use steps::Step;
 pub enum Way {
     /// The kernel's NBD client: /dev/nbdN.
     Nbd,
+    /// The kernel's ublk, and a process that carries requests to the server: /dev/ublkbN.
+    Ublk,
     /// nbdfuse: a file, and a loop device on it where one is mounted.
     File,
 }
@@ -33,10 +38,13 @@ impl Way {
         if root && Netlink::open().is_ok_and(|mut netlink| netlink.has_nbd()) {
             return Ok(Self::Nbd);
         }
+        if root && onefold_ublk::Control::is_there() {
+            return Ok(Self::Ublk);
+        }
         if Path::new("/dev/fuse").exists() && steps::is_program("nbdfuse") {
             return Ok(Self::File);
         }
-        let message = "this machine has neither the kernel's NBD client nor nbdfuse";
+        let message = "this machine has neither the kernel's NBD client, nor its ublk, nor nbdfuse";
         Err(Failure::nothing_done(message)
             .hint(LOAD)
             .hint("or install the other one: apt-get install libnbd-bin fuse3")
@@ -51,6 +59,12 @@ const LOAD: &str = "load the kernel's, as root: modprobe nbd";
 fn no_kernels(export: &str) -> Failure {
     Failure::nothing_done(format!("'{export}' cannot be attached: the kernel has no NBD client"))
         .hint(LOAD)
+}
+
+/// ublk was asked for, and is not there.
+fn no_ublk(export: &str) -> Failure {
+    Failure::nothing_done(format!("'{export}' cannot be attached: the kernel has no ublk"))
+        .hint("load it, as root: modprobe ublk_drv")
 }
 
 /// What is to be attached.
@@ -69,6 +83,7 @@ pub struct Wanted<'a> {
 pub fn attach(way: Way, wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
     let done = match way {
         Way::Nbd => steps::by_kernel(wanted, note),
+        Way::Ublk => steps::by_ublk(wanted, note),
         Way::File => steps::by_fuse(wanted, note),
     };
     done.map_err(|failure| match undo(note) {

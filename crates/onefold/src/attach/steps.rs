@@ -9,8 +9,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onefold_nbd::ListenAddr;
+use onefold_ublk::{Control, Device};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Started;
 use super::netlink::Netlink;
 use super::{Note, Wanted, client};
 use crate::failure::{Failure, Result};
@@ -32,6 +36,13 @@ pub enum Step {
     Loop(PathBuf),
     /// The kernel's NBD client has the device of this number.
     Nbd(u32),
+    /// A ublk device of this number, for which this process answers.
+    Ublk {
+        /// Its number.
+        device: u32,
+        /// The carrier's.
+        process: u32,
+    },
     /// A file system was mounted.
     Mount(PathBuf),
 }
@@ -60,9 +71,11 @@ impl Step {
             }
             Self::Nbd(index) => {
                 let device = device_of(*index);
+                let_go(&device)?;
                 let gone = Netlink::open().and_then(|mut netlink| netlink.disconnect(*index));
                 gone.map_err(|error| Failure::broke("disconnect", &device, error))
             }
+            Self::Ublk { device, process } => remove_ublk(*device, *process),
             Self::Mount(at) => {
                 if is_mounted(at) {
                     run("umount", &[at.as_os_str()])?;
@@ -75,6 +88,41 @@ impl Step {
 
 fn device_of(index: u32) -> PathBuf {
     PathBuf::from(format!("/dev/nbd{index}"))
+}
+
+/// What was written to a device is with the server, and nobody has it mounted.
+fn let_go(device: &Path) -> Result<()> {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    match rustix::fs::open(device, flags, Mode::empty()) {
+        Err(Errno::BUSY) => Err(Failure::broke("let go of", device, "it is in use")),
+        // One that is gone, or whose server is.
+        Err(_) => Ok(()),
+        Ok(file) => {
+            let _ = rustix::fs::fsync(&file);
+            Ok(())
+        }
+    }
+}
+
+/// Remove a ublk device, if it is still the one that was made.
+fn remove_ublk(number: u32, process: u32) -> Result<()> {
+    let device = Device::path_of(number);
+    let failed = |error: std::io::Error| Failure::broke("remove", &device, error);
+    let gone = |error: &std::io::Error| error.raw_os_error() == Some(Errno::NODEV.raw_os_error());
+    if !Control::is_there() {
+        return Ok(());
+    }
+    let mut control = Control::open().map_err(failed)?;
+    match control.process_of(number) {
+        Err(error) if gone(&error) => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        // Another one has its number.
+        Ok(Some(other)) if other != process => return Ok(()),
+        Ok(_) => {}
+    }
+    let_go(&device)?;
+    let removed = control.stop(number).and_then(|()| control.delete(number));
+    removed.or_else(|error| if gone(&error) { Ok(()) } else { Err(failed(error)) })
 }
 
 /// Whether something is mounted at a folder: it is on another device than the folder above it.
@@ -137,9 +185,28 @@ pub fn by_kernel(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
     })?;
     note.add(Step::Nbd(index))?;
     let device = device_of(index);
-    let size = PathBuf::from(format!("/sys/block/nbd{index}/size"));
+    comes_as_device(&device)?;
+    mount(&device, wanted, note)?;
+    Ok(device)
+}
+
+fn comes_as_device(device: &Path) -> Result<()> {
+    let name = device.file_name().unwrap_or_default();
+    let size = Path::new("/sys/block").join(name).join("size");
     let has_size = || std::fs::read_to_string(&size).is_ok_and(|text| text.trim() != "0");
-    wait_until(&device, "come", || device.exists() && has_size())?;
+    wait_until(device, "come", || device.exists() && has_size())
+}
+
+/// By the kernel's ublk, and a process that carries requests to the server.
+pub fn by_ublk(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
+    if !Control::is_there() {
+        return Err(super::no_ublk(wanted.export));
+    }
+    let carrier = Started::start(wanted)?;
+    note.add(Step::Ublk { device: carrier.device, process: carrier.process() })?;
+    let device = Device::path_of(carrier.device);
+    carrier.wait()?;
+    comes_as_device(&device)?;
     mount(&device, wanted, note)?;
     Ok(device)
 }

@@ -79,6 +79,12 @@ fn findings() -> Vec<Finding> {
         "attach as /dev/nbd0, nbd-client",
         "modprobe nbd, or use nbdfuse",
     );
+    add(
+        "kernel: ublk",
+        onefold_ublk::Control::is_there(),
+        "attach as /dev/ublkb0",
+        "modprobe ublk_drv, or use nbd or nbdfuse",
+    );
     add("kernel: FUSE", exists("/dev/fuse"), "nbdfuse, archive mount", "modprobe fuse");
     add("kernel: loop", exists("/dev/loop-control"), "file systems in tests", "modprobe loop");
     add(
