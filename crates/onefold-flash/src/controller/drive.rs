@@ -50,17 +50,11 @@ impl Driver for Controller {
         }
     }
 
+    #[inline]
     fn work(&mut self, work: Work, foreground: bool) {
         let ns = self.timing.work_ns(work);
-        let engine = EngineKind::of(work);
-        if !foreground || self.current == NONE {
-            if ns > 0 {
-                let ends = self.serve(engine, ns);
-                self.background += 1;
-                self.schedule(ends, Event::Engine);
-            }
-        } else if ns > 0 {
-            self.add_step(Step::Work { engine: engine as u8, ns });
+        if ns > 0 {
+            self.work_for(work, ns, foreground);
         }
     }
 
@@ -91,6 +85,7 @@ impl Driver for Controller {
         free.max(self.ready_at).max(self.now) - self.now + self.timing.work_ns(work)
     }
 
+    #[inline]
     fn preferred_plane(&mut self) -> Option<u32> {
         Some(self.placement.choose(&self.units, self.now))
     }
@@ -231,11 +226,27 @@ impl Controller {
         self.preload(number);
     }
 
-    /// While the array programs, the next page of the queue is taken into the cache register.
-    fn preload(&mut self, number: u32) {
-        if !self.timing.cache_program {
-            return;
+    /// Work that takes some time.
+    fn work_for(&mut self, work: Work, ns: u64, foreground: bool) {
+        let engine = EngineKind::of(work);
+        if !foreground || self.current == NONE {
+            let ends = self.serve(engine, ns);
+            self.background += 1;
+            self.schedule(ends, Event::Engine);
+        } else {
+            self.add_step(Step::Work { engine: engine as u8, ns });
         }
+    }
+
+    /// While the array programs, the next page of the queue is taken into the cache register.
+    #[inline]
+    fn preload(&mut self, number: u32) {
+        if self.timing.cache_program {
+            self.take_into_cache(number);
+        }
+    }
+
+    fn take_into_cache(&mut self, number: u32) {
         let now = self.now;
         let unit = &mut self.units[number as usize];
         let programs = unit.phase == Phase::Array && unit.current.kind == OpKind::Program;

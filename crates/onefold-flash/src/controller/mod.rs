@@ -212,6 +212,7 @@ impl Controller {
     }
 
     /// What the FTL decides from now on is a part of this request; the answer is its number.
+    #[inline]
     pub(crate) fn begin_part(&mut self, flight: u32) -> u32 {
         let chain = self.chains.take();
         self.chains[chain].flight = flight;

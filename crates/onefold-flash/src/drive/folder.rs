@@ -27,7 +27,7 @@ use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
 use crate::nand::bytes::{
     BlockEntry, ByteNand, CopyFile, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
 };
-use crate::nand::{BlankNand, Nand as _, PageKey, WearModel};
+use crate::nand::{IdentityNand, Nand as _, PageKey, WearModel};
 use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 
 /// The specification of the drive.
@@ -456,7 +456,7 @@ impl std::fmt::Display for Remark {
 pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
     spec.bytes_policy()?;
     ByteNand::in_memory(spec.geometry, &spec.channel()?, WearModel::none())?;
-    Ftl::format(BlankNand::new(spec.geometry), NoDedup, settings(spec))?;
+    Ftl::format(IdentityNand::new(spec.geometry), NoDedup, settings(spec))?;
     Ok(())
 }
 

@@ -53,7 +53,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 .filter(|&ppn| self.owners.is_live(ppn))
                 .inspect(|&ppn| self.check_owner(ppn))
                 .map(|ppn| {
-                    let (len, gap) = self.owners.part(ppn, self.settings.subpages);
+                    let (len, gap) = self.owners.part(ppn, self.subpages());
                     len + gap
                 })
                 .sum();
@@ -75,7 +75,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn check_packing(&self) {
         let mut lpns: Vec<u32> = Vec::new();
         for (who, fragment) in self.packing.fragments() {
-            assert!(!who.is_empty() && fragment.subpages < self.settings.subpages);
+            assert!(!who.is_empty() && fragment.subpages < self.subpages());
             lpns.extend(who);
         }
         lpns.sort_unstable();

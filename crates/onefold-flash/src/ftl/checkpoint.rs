@@ -122,7 +122,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.program_meta(slots.state(index, odd), seq, &bytes, d)?;
         }
         let (logical_pages, pages) = (self.settings.logical_pages, self.geometry.pages());
-        let root = Root { seq, logical_pages, pages, odd, subpages: self.settings.subpages };
+        let root = Root { seq, logical_pages, pages, odd, subpages: self.subpages() };
         self.program_meta(slots.root(), seq, &root.encode(), d)?;
         self.counters.checkpoints += 1;
         while let Some(page) = self.meta.journal.pages.front().copied() {

@@ -99,6 +99,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let cache =
             MapCache::new(settings.map_cache_bytes, geometry.page_bytes, meta.slots.logical);
         check_settings(&geometry, &settings, &cache)?;
+        if !N::PACKS && settings.subpages > 1 {
+            return Err(FtlError::Settings("this array cannot hold packed pages".to_owned()));
+        }
         let subpages = settings.subpages;
         let places = geometry.pages() * subpages;
         let good = geometry.blocks() - blocks.bad();

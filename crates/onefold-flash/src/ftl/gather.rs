@@ -52,6 +52,7 @@ const fn lost<P>() -> Fragment<P> {
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Takes the live fragments of the flash page that begins at `first`; the answer is how many
     /// sub-pages they take.
+    #[inline(never)]
     pub(super) fn gather(
         &mut self,
         first: u32,
@@ -59,7 +60,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         cause: Cause,
         d: &mut impl Driver,
     ) -> Result<u32, FtlError> {
-        let end = first + self.settings.subpages;
+        let end = first + self.subpages();
         if !(first..end).any(|place| self.owners.is_live(place)) {
             return Ok(0);
         }
@@ -101,7 +102,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             _ if hot => Stream::MovedHot,
             _ => Stream::Moved,
         };
-        let room = self.settings.subpages - fragment.subpages;
+        let room = self.subpages() - fragment.subpages;
         let gathered = &self.gathered[plane as usize];
         let at = if let Some(at) = gathered.fullest(stream, room) {
             at
@@ -179,7 +180,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 let to = first + offset;
                 offset += subpages;
                 let last = at + 1 == fragments.len();
-                let gap = if last { self.settings.subpages - offset } else { 0 };
+                let gap = if last { self.subpages() - offset } else { 0 };
                 self.settle_part(to, owner, subpages, gap);
                 self.moved_out(from, to, owner);
                 if !matches!(owner, Owner::Kept(_)) {

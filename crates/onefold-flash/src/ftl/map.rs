@@ -150,6 +150,21 @@ const META: u32 = 0b10 << 30;
 /// With a number below those of [`NONE`], [`REST`] and [`GAP`].
 const KEPT: u32 = 0b11 << 30;
 
+/// The owner that an entry stands for.
+#[inline]
+const fn owner_of(entry: u32) -> Owner {
+    if entry >= GAP {
+        return Owner::None;
+    }
+    let number = entry & !KIND;
+    match entry & KIND {
+        0 => Owner::Data(number),
+        SHARED => Owner::Shared(number),
+        META => Owner::Meta(number),
+        _ => Owner::Kept(number),
+    }
+}
+
 /// PPN to owner; where flash pages are packed, place to owner: the owner of what begins there.
 #[derive(Clone, Debug)]
 pub struct Owners {
@@ -164,17 +179,7 @@ impl Owners {
 
     /// The owner of a page.
     pub fn get(&self, ppn: u32) -> Owner {
-        let entry = self.entries[ppn as usize];
-        if entry >= GAP {
-            return Owner::None;
-        }
-        let number = entry & !KIND;
-        match entry & KIND {
-            0 => Owner::Data(number),
-            SHARED => Owner::Shared(number),
-            META => Owner::Meta(number),
-            _ => Owner::Kept(number),
-        }
+        owner_of(self.entries[ppn as usize])
     }
 
     /// Gives a page an owner.
@@ -207,11 +212,19 @@ impl Owners {
     }
 
     /// Nobody owns what begins at a place any more; the answer is how many sub-pages that frees.
+    #[inline]
     pub fn clear(&mut self, place: u32, subpages: u32) -> u32 {
-        if subpages == 1 {
-            self.entries[place as usize] = NONE;
-            return 1;
+        if subpages > 1 {
+            return self.clear_part(place, subpages);
         }
+        self.entries[place as usize] = NONE;
+        1
+    }
+
+    /// The same on flash pages of several sub-pages: apart, so that drives which do not pack pay
+    /// for a branch alone.
+    #[inline(never)]
+    fn clear_part(&mut self, place: u32, subpages: u32) -> u32 {
         let (len, gap) = self.part(place, subpages);
         self.entries[place as usize..(place + len + gap) as usize].fill(NONE);
         len + gap
@@ -226,6 +239,13 @@ impl Owners {
     /// Whether a page holds data that others may share.
     pub fn may_be_shared(&self, ppn: u32) -> bool {
         matches!(self.get(ppn), Owner::Data(_) | Owner::Shared(_))
+    }
+
+    /// The same; nothing for a place that is not one of the flash.
+    #[inline]
+    pub fn shareable(&self, place: u32) -> Option<bool> {
+        let of = |owner| matches!(owner, Owner::Data(_) | Owner::Shared(_));
+        self.entries.get(place as usize).map(|&entry| of(owner_of(entry)))
     }
 
     /// Whether a page holds something that is wanted.

@@ -259,7 +259,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     pub(super) fn drop_meta(&mut self, ppn: u32) {
-        let freed = self.owners.clear(ppn, self.settings.subpages);
+        let freed = self.owners.clear(ppn, self.subpages());
         self.blocks.lose(self.block_of(ppn), freed);
     }
 
@@ -302,7 +302,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             Some(block) if self.blocks.written(block) < limit => block,
             _ => self.open_meta_block(d)?,
         };
-        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
+        Ok(self.first_place(block) + self.blocks.append(block) * self.subpages())
     }
 
     /// A page of any open block, when the power has gone and there is no other. Recovery finds it,
@@ -312,7 +312,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let Some(block) = open.into_iter().find(|&block| !self.blocks.is_full(block)) else {
             return Err(self.no_space());
         };
-        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
+        Ok(self.first_place(block) + self.blocks.append(block) * self.subpages())
     }
 
     fn open_meta_block(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {

@@ -200,10 +200,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.nand
     }
 
+    /// Equal parts of a flash page: 1 where nothing is packed.
+    #[inline]
+    const fn subpages(&self) -> u32 {
+        if N::PACKS { self.settings.subpages } else { 1 }
+    }
+
     /// Places of the drive: its sub-pages, or its pages where nothing is packed. What a logical
     /// page is at, what a policy names and what an owner has are places.
     pub fn places(&self) -> u32 {
-        self.geometry.pages() * self.settings.subpages
+        self.geometry.pages() * self.subpages()
     }
 
     /// Compressed pages that wait for others, each with the logical pages that it is for.
@@ -230,12 +236,18 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ///
     /// # Errors
     /// [`NandError`].
+    #[inline]
     pub fn content(&mut self, place: u32) -> Result<N::Page, NandError> {
         if !self.is_fragment(place) {
             let ppn = self.page_of(place);
             return self.nand.read(ppn);
         }
-        let (ppn, subpage) = (self.page_of(place), place % self.settings.subpages);
+        self.content_of_fragment(place)
+    }
+
+    #[inline(never)]
+    fn content_of_fragment(&mut self, place: u32) -> Result<N::Page, NandError> {
+        let (ppn, subpage) = (self.page_of(place), place % self.subpages());
         let fragments = self.nand.read_packed(ppn)?;
         match fragment_at(&fragments, subpage) {
             Some(fragment) => self.nand.expand(ppn, fragment),
@@ -244,8 +256,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// Whether a place holds one of the compressed pages of a flash page.
+    #[inline]
     pub fn is_fragment(&self, place: u32) -> bool {
-        let subpages = self.settings.subpages;
+        let subpages = self.subpages();
         subpages > 1 && self.owners.part(place, subpages).0 < subpages
     }
 
@@ -311,9 +324,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         ppn: u32,
         foreground: bool,
     ) {
-        self.counters.ops.add(kind, cause);
-        let ppn = self.page_of(ppn);
-        d.issue(FlashOp { kind, cause, ppn, foreground });
+        self.issue_page(d, FlashOp { kind, cause, ppn: self.page_of(ppn), foreground });
+    }
+
+    #[inline]
+    fn issue_page(&mut self, d: &mut impl Driver, op: FlashOp) {
+        self.counters.ops.add(op.kind, op.cause);
+        d.issue(op);
     }
 
     /// What was read at a place goes through the compression engine, if it is compressed.
@@ -326,19 +343,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// The flash page of a place.
     #[inline]
     fn page_of(&self, place: u32) -> u32 {
-        page_of(place, self.settings.subpages)
+        page_of(place, self.subpages())
     }
 
     /// The first place of a block.
     #[inline]
     fn first_place(&self, block: u32) -> u32 {
-        self.geometry.first_page(block) * self.settings.subpages
+        self.geometry.first_page(block) * self.subpages()
     }
 
     /// Places of a block.
     #[inline]
     fn places_per_block(&self) -> u32 {
-        self.geometry.pages_per_block * self.settings.subpages
+        self.geometry.pages_per_block * self.subpages()
     }
 
     #[inline]
@@ -368,7 +385,7 @@ macro_rules! view {
     ($ftl:expr, $driver:expr, $foreground:expr) => {
         crate::ftl::View {
             geometry: &$ftl.geometry,
-            subpages: $ftl.settings.subpages,
+            subpages: $ftl.subpages(),
             packing: &$ftl.packing,
             owners: &$ftl.owners,
             map: &$ftl.map,
@@ -401,10 +418,8 @@ impl<D, P> View<'_, D, P> {
 
 impl<D: Driver, P: Clone + PartialEq> Look for View<'_, D, P> {
     fn is_live(&self, ppn: u32) -> bool {
-        if self.subpages > 1 && self.packing.is_here(ppn) {
-            return self.packing.may_be_shared(ppn);
-        }
-        self.owners.may_be_shared(ppn)
+        // Places behind the last one of the flash are of what waits to be packed.
+        self.owners.shareable(ppn).unwrap_or_else(|| self.packing.may_be_shared(ppn))
     }
 
     fn is_idle(&self, ppn: u32) -> bool {

@@ -230,10 +230,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Whether pages are compressed and packed.
     #[inline]
     pub(super) const fn packs(&self) -> bool {
-        self.settings.subpages > 1
+        self.subpages() > 1
     }
 
     /// Lets a compressed page of the host wait for others. Nothing is changed if this fails.
+    #[inline(never)]
     pub(super) fn pack(
         &mut self,
         lpn: u32,
@@ -325,7 +326,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Programs a bin; `false` if nothing waits.
     pub(super) fn program_one(&mut self, d: &mut impl Driver) -> Result<bool, FtlError> {
-        let any = !self.packing.bins.is_empty();
+        let any = self.packs() && !self.packing.bins.is_empty();
         if any {
             self.program_bin(0, d)?;
         }
@@ -351,7 +352,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         for one in &bin.waiting {
             let (place, kept) = (first + offset, one.is_kept());
             offset += one.fragment.subpages;
-            let gap = if offset == bin.used { self.settings.subpages - offset } else { 0 };
+            let gap = if offset == bin.used { self.subpages() - offset } else { 0 };
             let lpn = one.lpns[0];
             let owner = if kept { Owner::Kept(lpn) } else { Owner::Data(lpn) };
             self.settle_part(place, owner, one.fragment.subpages, gap);

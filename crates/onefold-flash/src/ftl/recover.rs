@@ -251,7 +251,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let seen = &mut scan.seen[block as usize];
             seen.written = ppn - first + 1;
             let Some(oob) = oob else { continue };
-            let place = ppn * self.settings.subpages;
+            let place = ppn * self.subpages();
             let data = oob.key.is_data();
             seen.own |= seen.first.is_none() && !data;
             seen.first = seen.first.or(Some(oob.seq));
@@ -280,7 +280,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             Err(error) => return Err(error.into()),
         };
-        let mut place = ppn * self.settings.subpages;
+        let mut place = ppn * self.subpages();
         for fragment in &fragments {
             let event = match fragment.key {
                 PageKey::Data(lpn) | PageKey::Kept(lpn) => Event::Data { lpn, ppn: place },
@@ -295,7 +295,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// What begins at a place of a flash page: whole pages have one part.
     fn part_at(&mut self, place: u32, scan: &mut Scan) -> Result<Option<Part>, FtlError> {
-        let subpages = self.settings.subpages;
+        let subpages = self.subpages();
         let whole = Part { start: 0, len: subpages, gap: 0, tag: 0, kept: false };
         if subpages == 1 {
             return Ok(Some(whole));
@@ -370,10 +370,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 root.logical_pages, root.pages, expected.0, expected.1
             )));
         }
-        if root.subpages != self.settings.subpages {
+        if root.subpages != self.subpages() {
             return Err(FtlError::Unrecoverable(format!(
                 "the drive packs pages into {} sub-pages, the settings say {}",
-                root.subpages, self.settings.subpages
+                root.subpages,
+                self.subpages()
             )));
         }
         self.meta.place[self.meta.slots.root() as usize] = found.ppn;
@@ -734,8 +735,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// The same where flash pages were looked into already.
     fn tell_policy_of_parts(&mut self, scan: &Scan) {
         for (&ppn, parts) in &scan.parts {
-            let first = ppn * self.settings.subpages;
-            for place in first..first + self.settings.subpages {
+            let first = ppn * self.subpages();
+            for place in first..first + self.subpages() {
                 let owner = self.owners.get(place);
                 let part = parts.iter().find(|part| first + part.start == place);
                 match (owner, part) {

@@ -128,13 +128,19 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// The fingerprint that a policy gave what is at a place.
+    #[inline]
     fn tag_of(&mut self, place: u32) -> Result<u64, NandError> {
-        let ppn = self.page_of(place);
         if !self.is_fragment(place) {
+            let ppn = self.page_of(place);
             return Ok(self.nand.read_oob(ppn)?.tag);
         }
-        let fragments = self.nand.read_packed(ppn)?;
-        let fragment = fragment_at(&fragments, place % self.settings.subpages);
+        self.tag_of_fragment(place)
+    }
+
+    #[inline(never)]
+    fn tag_of_fragment(&mut self, place: u32) -> Result<u64, NandError> {
+        let fragments = self.nand.read_packed(self.page_of(place))?;
+        let fragment = fragment_at(&fragments, place % self.subpages());
         Ok(fragment.map_or(0, |fragment| fragment.tag))
     }
 

@@ -24,7 +24,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Counts the pages in use.
     pub fn stored(&self) -> Stored {
         let mut stored = Stored::default();
-        let subpages = self.settings.subpages;
+        let subpages = self.subpages();
         for ppn in 0..self.geometry.pages() {
             let mut places = 0;
             for place in ppn * subpages..(ppn + 1) * subpages {

@@ -31,6 +31,16 @@ fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
 }
 
 #[test]
+fn an_array_of_blank_pages_holds_no_packed_ones() {
+    let settings = FtlSettings { logical_pages: 20, subpages: 2, ..FtlSettings::default() };
+    let refused = Ftl::format(BlankNand::new(steady::plane(16, 4)), NoDedup, settings);
+    let error = refused.map(drop).expect_err("nobody would keep what is packed");
+    assert!(error.to_string().contains("packed pages"), "{error}");
+    let kept = IdentityNand::new(steady::plane(16, 4));
+    Ftl::format(kept, NoDedup, settings).expect("identities are kept page by page");
+}
+
+#[test]
 fn what_recovery_finds_half_filled_is_for_collection_first_and_then_for_the_host() {
     let settings = FtlSettings {
         logical_pages: 200,

@@ -366,7 +366,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// Programs the next page of a stream; a block in which that fails is given up, and the page
-    /// goes to another one.
+    /// goes to another one. The answer is the place at which the page begins.
     pub(super) fn program<T>(
         &mut self,
         plane: u32,
@@ -376,9 +376,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         loop {
             let ppn = self.next_page(plane, stream)?;
             let seq = self.next_seq();
-            let page = self.page_of(ppn);
-            match program(&mut self.nand, page, seq) {
-                Ok(answer) => return Ok((ppn, answer)),
+            match program(&mut self.nand, ppn, seq) {
+                Ok(answer) => return Ok((ppn * self.subpages(), answer)),
                 Err(NandError::Failed { block, .. }) => {
                     self.open[plane as usize][stream as usize] = None;
                     self.blocks.condemn(block);
@@ -401,6 +400,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// The plane that the next host page goes to: the driver's choice, or the next in turn that
     /// is not so full of live pages that collecting it would free nothing. For a page with a
     /// pattern it is the first, from there on, in which nothing like it was written last.
+    #[inline]
     pub(super) fn choose_plane(
         &mut self,
         stream: Stream,
@@ -456,14 +456,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         FtlError::NoSpace { bad_blocks: self.blocks.bad(), blocks: self.geometry.blocks() }
     }
 
-    /// The next page of a stream's open block in a plane.
+    /// The next flash page of a stream's open block in a plane.
     pub(super) fn next_page(&mut self, plane: u32, stream: Stream) -> Result<u32, FtlError> {
         let open = self.open[plane as usize][stream as usize];
         let block = match open {
             Some(block) if !self.blocks.is_full(block) => block,
             _ => self.open_block(plane, stream)?,
         };
-        Ok(self.first_place(block) + self.blocks.append(block) * self.settings.subpages)
+        Ok(self.geometry.first_page(block) + self.blocks.append(block))
     }
 
     fn open_block(&mut self, plane: u32, stream: Stream) -> Result<u32, FtlError> {
@@ -498,17 +498,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// A programmed page has an owner now.
     #[inline]
     pub(super) fn settle(&mut self, ppn: u32, owner: Owner) {
-        self.settle_part(ppn, owner, self.settings.subpages, 0);
+        if self.subpages() > 1 {
+            return self.settle_part(ppn, owner, self.subpages(), 0);
+        }
+        self.owners.set(ppn, owner);
+        if ppn.is_multiple_of(OWNERS_PER_LINE) {
+            self.owners.prefetch(ppn + OWNERS_PER_LINE);
+        }
+        self.blocks.gain(self.block_of(ppn), 1);
     }
 
     /// What takes `len` sub-pages of a programmed page has an owner now, and the gap behind it.
-    #[inline]
+    #[inline(never)]
     pub(super) fn settle_part(&mut self, place: u32, owner: Owner, len: u32, gap: u32) {
-        if len + gap == 1 {
-            self.owners.set(place, owner);
-        } else {
-            self.owners.set_part(place, owner, len, gap);
-        }
+        self.owners.set_part(place, owner, len, gap);
         if place.is_multiple_of(OWNERS_PER_LINE) {
             self.owners.prefetch(place + OWNERS_PER_LINE);
         }
@@ -516,9 +519,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// A physical page is wanted no more.
+    #[inline]
     pub(super) fn drop_page(&mut self, ppn: u32) {
         let known = !self.is_kept(ppn);
-        let freed = self.owners.clear(ppn, self.settings.subpages);
+        let freed = self.owners.clear(ppn, self.subpages());
         let block = self.block_of(ppn);
         self.blocks.lose(block, freed);
         if !self.meta.journal.pending.is_empty() {

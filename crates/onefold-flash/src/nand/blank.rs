@@ -46,6 +46,7 @@ impl Nand for BlankNand {
     type Page = ();
 
     const KEEPS_META: bool = false;
+    const PACKS: bool = false;
 
     fn geometry(&self) -> &Geometry {
         &self.geometry

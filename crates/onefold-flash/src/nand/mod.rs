@@ -134,6 +134,9 @@ pub trait Nand {
 
     /// Whether out-of-band areas and the FTL's own pages can be read back.
     const KEEPS_META: bool = true;
+    /// Whether flash pages can hold several compressed pages; where not, a run does not pay for
+    /// the question.
+    const PACKS: bool = true;
 
     /// The shape.
     fn geometry(&self) -> &Geometry;
@@ -208,6 +211,7 @@ impl<N: Nand> Nand for &mut N {
     type Page = N::Page;
 
     const KEEPS_META: bool = N::KEEPS_META;
+    const PACKS: bool = N::PACKS;
 
     fn geometry(&self) -> &Geometry {
         (**self).geometry()

@@ -150,6 +150,7 @@ impl<N: Interruptible> Nand for PowerCut<N> {
     type Page = N::Page;
 
     const KEEPS_META: bool = N::KEEPS_META;
+    const PACKS: bool = N::PACKS;
 
     fn geometry(&self) -> &Geometry {
         self.inner.geometry()

@@ -587,24 +587,30 @@ where
         Ok(())
     }
 
+    /// Flushes that wait for no write any more go on.
+    fn flush(&mut self, request: u64) -> Result<(), RunError> {
+        let done: Vec<u32> =
+            self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
+        self.host.flushes.retain(|flush| flush.writes_left > 0);
+        for flight in done {
+            // What the writes before it left to be packed.
+            self.controller.begin_part(flight);
+            let packed = self.ftl.program_packing(&mut self.controller);
+            self.controller.end_part();
+            packed.map_err(|error| RunError::Ftl { request, error })?;
+            self.controller.seal_flight(flight);
+        }
+        Ok(())
+    }
+
     /// A write has reached the flash: flushes and writes that waited for it go on.
     fn written(&mut self, request: &HostRequest) -> Result<(), RunError> {
         self.host.writes -= 1;
         for flush in &mut self.host.flushes {
             flush.writes_left -= u32::from(request.number < flush.number);
         }
-        let done: Vec<u32> =
-            self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
-        if !done.is_empty() {
-            self.host.flushes.retain(|flush| flush.writes_left > 0);
-            for flight in done {
-                // What the writes before it left to be packed.
-                self.controller.begin_part(flight);
-                let packed = self.ftl.program_packing(&mut self.controller);
-                self.controller.end_part();
-                packed.map_err(|error| RunError::Ftl { request: request.number, error })?;
-                self.controller.seal_flight(flight);
-            }
+        if !self.host.flushes.is_empty() {
+            self.flush(request.number)?;
         }
         if self.host.write_back {
             self.host.buffer_used -= request.pages;
