@@ -20,6 +20,7 @@ mod report;
 mod snapshots;
 mod space;
 mod stored;
+mod throttled;
 
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,8 @@ enum Group {
     Snapshots,
     /// The cache on a fast device before a pool, beside nbdkit's cache filter: bytes.
     Cache,
+    /// The cache between two throttled devices, for a pool and an archive, by policy; takes root.
+    Throttled,
     /// The estimator, beside hashing and compressing alone.
     Estimate,
     /// Archives of real trees, beside borg and restic; needs the network for two of the trees.
@@ -112,7 +115,7 @@ fn main() -> Result<()> {
         page: args.write_docs.then(|| docs.to_owned()),
     };
     let machine = page::machine();
-    let groups: [(Group, Measure); 10] = [
+    let groups: [(Group, Measure); 11] = [
         (Group::Engine, engine::run),
         (Group::Nbd, nbd::run),
         (Group::Stored, stored::run),
@@ -121,6 +124,7 @@ fn main() -> Result<()> {
         (Group::Index, index::run),
         (Group::Snapshots, snapshots::run),
         (Group::Cache, cache::run),
+        (Group::Throttled, throttled::run),
         (Group::Estimate, estimate::run),
         (Group::Archive, archive::run),
     ];

@@ -25,7 +25,7 @@ default puts every duplicate next to its original, which no index is needed to f
 ";
 
 /// Sections in the order in which they stand.
-pub const GROUPS: [(&str, &str); 10] = [
+pub const GROUPS: [(&str, &str); 11] = [
     ("engine", "The engine in process"),
     ("nbd", "Over NBD, on a Unix socket"),
     ("stored", "Stored bytes"),
@@ -34,6 +34,7 @@ pub const GROUPS: [(&str, &str); 10] = [
     ("index", "Duplicates with little memory"),
     ("snapshots", "Snapshots"),
     ("cache", "The cache before a pool"),
+    ("throttled", "The cache between two throttled devices"),
     ("estimate", "The estimator"),
     ("archive", "Archives"),
 ];

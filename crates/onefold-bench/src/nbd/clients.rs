@@ -25,6 +25,9 @@ pub struct Run {
     pub server_cpu: f64,
     /// Bytes moved.
     pub bytes: f64,
+    /// Seconds that a request took in the mean, and that 99 % did not exceed; 0 likewise.
+    pub mean: f64,
+    pub p99: f64,
     /// Seconds that the slowest in 10,000 requests took; 0 where the client does not tell.
     pub slowest: f64,
 }
@@ -61,15 +64,19 @@ pub fn fio(server: &Server, job: &[&str]) -> Result<Run> {
     let start = output.iter().position(|&byte| byte == b'{').context("fio printed no JSON")?;
     let report: Value = serde_json::from_slice(&output[start..]).context("fio's JSON is broken")?;
     let (mut bytes, mut speed, mut slowest) = (0.0, 0.0, 0.0f64);
+    let (mut mean, mut p99) = (0.0f64, 0.0f64);
     for direction in ["read", "write"] {
         let part = &report["jobs"][0][direction];
         bytes += part["io_bytes"].as_f64().unwrap_or(0.0);
         speed += part["bw_bytes"].as_f64().unwrap_or(0.0);
-        let percentile = &part["clat_ns"]["percentile"]["99.990000"];
-        slowest = slowest.max(percentile.as_f64().unwrap_or(0.0) * 1e-9);
+        let seconds = |of: &Value| of.as_f64().unwrap_or(0.0) * 1e-9;
+        let times = &part["clat_ns"];
+        mean = mean.max(seconds(&times["mean"]));
+        p99 = p99.max(seconds(&times["percentile"]["99.000000"]));
+        slowest = slowest.max(seconds(&times["percentile"]["99.990000"]));
     }
     ensure!(bytes > 0.0, "fio moved nothing: {report}");
-    Ok(Run { speed, cpu, server_cpu, bytes, slowest })
+    Ok(Run { speed, cpu, server_cpu, bytes, mean, p99, slowest })
 }
 
 /// Copy an image to the export and flush, or the export to nowhere.
@@ -84,5 +91,5 @@ pub fn nbdcopy(server: &Server, image: Option<&Path>, bytes: u64) -> Result<Run>
     let (_, cpu, server_cpu) = run(server, &mut command)?;
     let bytes = bytes as f64;
     let speed = bytes / start.elapsed().as_secs_f64();
-    Ok(Run { speed, cpu, server_cpu, bytes, slowest: 0.0 })
+    Ok(Run { speed, cpu, server_cpu, bytes, mean: 0.0, p99: 0.0, slowest: 0.0 })
 }

@@ -138,7 +138,15 @@ impl Driver {
         let seconds = begun.elapsed().as_secs_f64();
         let server_cpu = server.cpu()? - before;
         let (cpu, bytes) = (server_cpu + clock::thread_cpu() - here, (requests * BLOCK) as f64);
-        Ok(Run { speed: bytes / seconds, cpu, server_cpu, bytes, slowest: 0.0 })
+        Ok(Run {
+            speed: bytes / seconds,
+            cpu,
+            server_cpu,
+            bytes,
+            mean: 0.0,
+            p99: 0.0,
+            slowest: 0.0,
+        })
     }
 
     fn ask(&mut self, slot: u16, sector: u64) -> Result<()> {

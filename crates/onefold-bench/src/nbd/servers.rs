@@ -120,6 +120,11 @@ impl Server {
         Ok(())
     }
 
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Bytes that it moved to and from files.
     pub fn moved(&self) -> Result<Moved> {
         Moved::by(self.child.id())
