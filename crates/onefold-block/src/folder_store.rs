@@ -2,29 +2,27 @@
 //! Room: onefold-block.
 //! Invariant: `sync` of a container makes its name durable as well as its bytes.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::address::ContainerId;
 use crate::container_store::{ContainerStore, StoreError};
 use crate::media::{Folder, Media, MediaError};
-
-/// Open files kept at most; beyond it the one opened longest ago is closed. Well below the usual
-/// limit of 1,024 per process, which connections and other files share.
-const OPEN_FILES_MAX: usize = 256;
+use crate::open_files::{OpenFiles, open_containers_max};
 
 const SUFFIX: &str = ".container";
 
 /// Containers as files of a folder.
 pub struct FolderContainerStore {
     folder: Arc<dyn Folder>,
+    /// Files kept open, at most, if not as many as the process says.
+    open_max: Option<usize>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    open: HashMap<ContainerId, Arc<dyn Media>>,
-    order: VecDeque<ContainerId>,
+    open: OpenFiles,
     /// Created, but their names are not known to be durable.
     unnamed: HashSet<ContainerId>,
     /// Sealed by this process, as far as their files are still open: an append to one of these is
@@ -35,9 +33,15 @@ struct State {
 }
 
 impl FolderContainerStore {
-    /// A store in `folder`, which holds nothing else.
+    /// A store in `folder`, which holds nothing else. It keeps as many files open as
+    /// [`keep_containers_open`](crate::keep_containers_open) says.
     pub fn new(folder: Arc<dyn Folder>) -> Self {
-        Self { folder, state: Mutex::default() }
+        Self { folder, open_max: None, state: Mutex::default() }
+    }
+
+    /// One that keeps up to `open_max` files open, and at least one.
+    pub fn with_open_files(folder: Arc<dyn Folder>, open_max: usize) -> Self {
+        Self { open_max: Some(open_max), ..Self::new(folder) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -46,9 +50,9 @@ impl FolderContainerStore {
 
     fn media(&self, id: ContainerId) -> Result<Arc<dyn Media>, StoreError> {
         let removals = {
-            let state = self.state();
-            if let Some(media) = state.open.get(&id) {
-                return Ok(Arc::clone(media));
+            let mut state = self.state();
+            if let Some(media) = state.open.get(id) {
+                return Ok(media);
             }
             state.removals
         };
@@ -56,24 +60,18 @@ impl FolderContainerStore {
         let mut state = self.state();
         // It may have been removed since: its space would stay taken as long as it is remembered.
         if state.removals == removals {
-            state.remember(id, &media);
+            self.remember(&mut state, id, Arc::clone(&media));
         }
         drop(state);
         Ok(media)
     }
-}
 
-impl State {
-    fn remember(&mut self, id: ContainerId, media: &Arc<dyn Media>) {
-        let state = self;
-        if state.open.insert(id, Arc::clone(media)).is_none() {
-            state.order.push_back(id);
-        }
-        while state.open.len() > OPEN_FILES_MAX {
-            let Some(oldest) = state.order.pop_front() else { break };
-            state.open.remove(&oldest);
-            state.sealed.remove(&oldest);
-        }
+    fn remember(&self, state: &mut State, id: ContainerId, media: Arc<dyn Media>) {
+        let State { open, sealed, .. } = state;
+        let most = self.open_max.unwrap_or_else(open_containers_max);
+        open.insert(id, media, most, &mut |closed| {
+            sealed.remove(&closed);
+        });
     }
 }
 
@@ -109,7 +107,7 @@ impl ContainerStore for FolderContainerStore {
         }
         let mut state = self.state();
         state.unnamed.insert(id);
-        state.remember(id, &media);
+        self.remember(&mut state, id, media);
         Ok(())
     }
 
@@ -168,9 +166,8 @@ impl ContainerStore for FolderContainerStore {
         // After the file: who opens it before this and remembers it later sees the count.
         let mut state = self.state();
         state.removals += 1;
-        state.open.remove(&id);
+        state.open.remove(id);
         state.sealed.remove(&id);
-        state.order.retain(|&other| other != id);
         state.unnamed.remove(&id);
         result
     }

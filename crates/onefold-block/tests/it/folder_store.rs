@@ -2,12 +2,13 @@
 //! Room: onefold-block.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_block::conformance::check_container_store;
 use onefold_block::folder_store::file_name;
 use onefold_block::{
     ContainerId, ContainerStore, CrashMode, FaultKind, FileFolder, Folder, FolderContainerStore,
-    OpKind, SimFolder, StoreError,
+    Media, MediaError, OpKind, SimFolder, StoreError,
 };
 
 fn id(number: u32) -> ContainerId {
@@ -47,7 +48,22 @@ fn only_names_as_they_are_written_are_containers() {
 
 /// Files whose names went away behind the store's back take space as long as they are open.
 #[test]
-fn the_256_files_opened_last_stay_open_and_no_more() {
+fn as_many_files_stay_open_as_were_asked_for_and_no_more() {
+    for (most, kept) in [(8, 8), (1, 1), (0, 1)] {
+        let folder = SimFolder::new();
+        let store = FolderContainerStore::with_open_files(Arc::new(folder.clone()), most);
+        for number in 0..9 {
+            store.create(id(number), 4096).unwrap();
+        }
+        for number in 0..9 {
+            folder.remove(&file_name(id(number))).unwrap();
+        }
+        folder.sync_names().unwrap();
+        assert_eq!(folder.used_bytes(), kept * 4096, "{most}");
+        assert!(matches!(store.len(id(0)), Err(StoreError::NotFound { .. })));
+        assert_eq!(store.len(id(8)).unwrap(), 0, "the newest is open");
+    }
+    // Unless it is asked for, as many as any process may open.
     let (folder, store) = store();
     for number in 0..257 {
         store.create(id(number), 4096).unwrap();
@@ -56,12 +72,87 @@ fn the_256_files_opened_last_stay_open_and_no_more() {
         folder.remove(&file_name(id(number))).unwrap();
     }
     folder.sync_names().unwrap();
-    assert_eq!(folder.used_bytes(), 256 * 4096, "the oldest one was closed");
-    assert!(matches!(store.len(id(0)), Err(StoreError::NotFound { .. })));
-    assert_eq!(store.len(id(1)).unwrap(), 0, "the next one was not");
-    store.create(id(300), 0).unwrap();
-    assert!(matches!(store.len(id(1)), Err(StoreError::NotFound { .. })));
-    assert_eq!(folder.used_bytes(), 255 * 4096);
+    assert_eq!(folder.used_bytes(), 256 * 4096);
+}
+
+/// Counts opens.
+#[derive(Default)]
+struct Counted {
+    folder: SimFolder,
+    opened: AtomicUsize,
+}
+
+impl Folder for Counted {
+    fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.folder.open(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+        self.folder.create(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediaError> {
+        self.folder.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.folder.rename(from, to)
+    }
+
+    fn list(&self) -> Result<Vec<String>, MediaError> {
+        self.folder.list()
+    }
+
+    fn sync_names(&self) -> Result<(), MediaError> {
+        self.folder.sync_names()
+    }
+
+    fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        self.folder.subfolder(name)
+    }
+
+    fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+        self.folder.existing_subfolder(name)
+    }
+}
+
+#[test]
+fn files_in_use_stay_open_while_others_are_looked_through() {
+    let sim = SimFolder::new();
+    let all = FolderContainerStore::new(Arc::new(sim.clone()));
+    for number in 0..100 {
+        all.create(id(number), 0).unwrap();
+        all.append(id(number), 0, &[number as u8]).unwrap();
+    }
+    drop(all);
+    let counted = Arc::new(Counted { folder: sim, opened: AtomicUsize::new(0) });
+    let opened = || counted.opened.load(Ordering::Relaxed);
+    let store = FolderContainerStore::with_open_files(Arc::clone(&counted) as _, 8);
+    let read = |number: u32| {
+        let mut byte = [0];
+        store.read(id(number), 0, &mut byte).unwrap();
+        assert_eq!(byte[0], number as u8);
+    };
+    // As many as may be open are opened once, in whatever order they are read.
+    for turn in 0..50 {
+        (0..8).for_each(|n| read((n * 3 + turn) % 8));
+    }
+    assert_eq!(opened(), 8);
+    // Six that are read again and again stay open while all others pass: at first, when all eight
+    // were in use, any of them may have been closed.
+    for other in 8..100 {
+        (0..6).for_each(read);
+        read(other);
+    }
+    let passed = opened();
+    assert!((100..104).contains(&passed), "{passed} opened");
+    // What was removed makes room, and is found anew under its number.
+    store.remove(id(3)).unwrap();
+    store.create(id(3), 0).unwrap();
+    store.append(id(3), 0, &[3]).unwrap();
+    (0..6).for_each(read);
+    assert_eq!(opened(), passed);
 }
 
 #[test]

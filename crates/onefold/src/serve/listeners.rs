@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::Group;
 use onefold_block::wrappers::{Clock, SystemClock};
+use onefold_block::{Group, OPEN_CONTAINERS_MIN, keep_containers_open};
 use onefold_nbd::{
     Exports, Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, SlowRequests,
     TlsError, TlsFiles, TlsMode,
@@ -83,17 +83,18 @@ pub struct Servers {
     tls: Option<TlsFiles>,
 }
 
-/// Files that a server has open besides its connections: containers, the copies of some in a
-/// cache, and the dozen that a pool or a drive consists of.
-const OTHER_FILES: u64 = 256 + 256 + 32;
+/// Files that a server has open besides its connections and its containers: fingerprint runs, one
+/// for each 64 MiB of them, the dozen that a pool or a drive consists of, and its cache's.
+const OTHER_FILES: u64 = 256 + 32;
 
 /// Let this process open as many files as it may: connections and containers want a few hundred,
 /// and the usual soft limit is there for programs that use select(2). Refuse what would not fit.
+/// Half of what clients leave is for more containers: a random read of one whose file is not open
+/// has to open it.
 fn allow_open_files(how: &Listening) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     // Without it the limit stays what it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let Some(most) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let Places { addresses, handed } = &how.places;
     let tcp = addresses.iter().map(is_tcp).chain(handed.iter().map(is_tcp_too));
     let (mut kinds, tcp) = ([false; 2], tcp);
@@ -101,8 +102,10 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     let kinds = kinds.into_iter().filter(|&there| there).count() as u64;
     let each = u64::from(how.max_connections) + ServerConfig::default().max_handshakes as u64;
     let machines = how.machines.len() as u64 * MACHINES_MAX as u64 * FILES_OF_A_MACHINE;
-    let wanted = kinds * each + machines + OTHER_FILES;
-    if wanted <= most {
+    let wanted = kinds * each + machines + OTHER_FILES + OPEN_CONTAINERS_MIN as u64;
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if let Some(left) = most.checked_sub(wanted) {
+        keep_containers_open(containers_with(left));
         return Ok(());
     }
     Err(Failure::nothing_done(format!(
@@ -110,6 +113,11 @@ fn allow_open_files(how: &Listening) -> Result<()> {
         how.max_connections
     ))
     .hint("allow more (ulimit -n, or LimitNOFILE= of a service), or ask for fewer connections"))
+}
+
+/// Containers to keep open where so many files more than are wanted may be.
+fn containers_with(left: u64) -> usize {
+    OPEN_CONTAINERS_MIN.saturating_add(usize::try_from(left / 2).unwrap_or(usize::MAX))
 }
 
 /// Whether clients there must use TLS where it is on.

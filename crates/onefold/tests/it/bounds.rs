@@ -3,7 +3,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use super::harness::{ONEFOLD, Sandbox, run, tool};
+use super::harness::{ONEFOLD, Sandbox, Server, run, tool};
 
 #[test]
 fn limits_that_cannot_be_had_are_refused_at_once_and_by_name() {
@@ -44,6 +44,28 @@ fn connections_that_the_system_has_no_files_for_are_refused() {
         let said = sandbox.onefold(&["serve", "pool", "--max-connections", wrong]);
         assert_eq!(said.code, Some(2), "{wrong}: {}", said.err);
     }
+}
+
+/// A server may open 84 files more than clients, handshakes, a pool and 256 containers take: half
+/// of these are for containers, the others stay.
+#[test]
+fn more_containers_stay_open_where_a_process_may_open_more_files_and_clients_have_theirs() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("file"), super::harness::noise(5, 100 << 20)).unwrap();
+    sandbox.ok(&["pool", "create", "pool", "--container-size", "256K", "--cache-memory", "0"]);
+    sandbox.ok(&["volume", "import", "pool", "v", "file"]);
+    let containers = std::fs::read_dir(sandbox.path("pool/containers")).unwrap().count();
+    assert!(containers > 390, "{containers}");
+    let socket = sandbox.path("socket");
+    let (flags, listen) = ("--max-connections 8", format!("unix:{}", socket.display()));
+    let serve = format!("ulimit -n 700; exec \"$0\" serve pool {flags} --listen {listen}");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &serve]).arg(ONEFOLD).current_dir(sandbox.path(""));
+    let server = Server::start(shell, socket);
+    tool("nbdcopy", &[&server.uri("v"), "null:"]);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    assert!((298..298 + 60).contains(&open), "{open} files open");
+    server.stop();
 }
 
 #[test]
