@@ -7,7 +7,8 @@
 //! compared ([`crate::twins`]); (3) containers come into runs only when it is durable that they are
 //! there, so that their numbers are never given out again.
 //! Cost: 44 bytes read of each chunk's directory, 16 written; 32 for each of its merges, of which
-//! there are as many as there are levels: one for each eightfold of the index's memory.
+//! there are as many as there are levels: one for each eightfold of the index's memory. Filters are
+//! made of what is written anyway.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,7 @@ use crate::format::pair::{HOOKS_END, Pair};
 use crate::pool::Pool;
 use crate::predictor::Predictions;
 use crate::runs::container_set::ContainerSet;
+use crate::runs::lookup::{Asked, Lookup};
 use crate::runs::lookup_builder::{Builder, bytes_wanted};
 use crate::runs::merge::{Merge, MergeError, Output, Progress, SEGMENT_PAIRS};
 use crate::runs::reader::RunReader;
@@ -96,6 +98,8 @@ pub struct Deduplication {
     unreadable: HashSet<ContainerId>,
     /// Numbers of the runs that writers can ask, as far as there is memory.
     asked: Vec<u32>,
+    /// What was made of new runs while they were written.
+    made: Vec<Asked>,
     /// Memory that the index has given to them.
     filter_bytes: u64,
     /// No space was left when so many commits had been made.
@@ -138,6 +142,13 @@ impl DeduplicationStatus {
 }
 
 impl Deduplication {
+    /// What was made of a new run is kept until writers can ask it, unless that run has gone.
+    fn keep_made(&mut self, asked: Option<Asked>) {
+        self.made.extend(asked);
+        let runs = self.runs.as_ref().map_or(&[][..], Runs::whole);
+        self.made.retain(|made| runs.iter().any(|run| run.number == made.number));
+    }
+
     /// The runs, once they were read.
     pub const fn runs(&self) -> Option<&Runs> {
         self.runs.as_ref()
@@ -244,7 +255,10 @@ impl Inner {
                     Ok(()) => state.work = Some(Work::Merge(merge)),
                     Err(failed) => self.merge_stopped(state, merge, failed)?,
                 },
-                Work::Merged(merge) => merge.finish(self.runs(&mut state.runs)?)?,
+                Work::Merged(merge) => {
+                    let asked = merge.finish(self.runs(&mut state.runs)?)?;
+                    state.keep_made(asked);
+                }
                 Work::Filters(builder) => self.build_on(state, builder, budget_bytes, step)?,
             }
         }
@@ -336,7 +350,24 @@ impl Inner {
             return self.choose_filters(state);
         };
         let merge = Merge::new(runs, inputs, self.alive(), limits);
+        let merge = merge.map(|merge| match self.filters_to_make(state) {
+            0 => merge,
+            bytes => merge.with_filters(bytes),
+        });
         self.begin_merge(state, merge).map(|()| true)
+    }
+
+    /// Bytes of filters that are made of a run while it is written: in the memory for sorting, of
+    /// which a merge has no other use, and a new run a 14th. An index that knows all asks none.
+    fn filters_to_make(&self, state: &Deduplication) -> u64 {
+        if self.index_knows_all() {
+            return 0;
+        }
+        let sorting = self.sorted_max() * size_of::<Pair>() as u64;
+        let kept: u64 = state.made.iter().map(Asked::bytes).sum();
+        let most =
+            (self.index_memory() - self.directories.budget_bytes() as u64) / FILTER_SHARE_MAX;
+        sorting.min(most).saturating_sub(kept)
     }
 
     /// Where other runs are there than those that writers ask, these are next.
@@ -351,7 +382,8 @@ impl Inner {
         let (folder, wanted) = (Arc::clone(runs.folder()), bytes_wanted(runs.whole()));
         let limit = self.make_room_for_filters(&mut state.filter_bytes, wanted);
         let runs = self.runs(&mut state.runs)?;
-        let before = self.ask_runs.lookup();
+        let mut before = Lookup::clone(&self.ask_runs.lookup());
+        before.runs.append(&mut state.made);
         let builder = Builder::new(&folder, runs.whole(), limit, &before);
         // While it is made, there is no room for what is of no use any more.
         self.ask_runs.replace(builder.kept());
@@ -404,6 +436,7 @@ impl Inner {
             state.work = None;
         }
         state.asked.clear();
+        state.made.clear();
         self.index.is_in_runs(ContainerId::default());
         self.ask_runs.replace(self.ask_runs.lookup().within(state.filter_bytes));
     }
@@ -565,15 +598,21 @@ impl Inner {
         pairs.sort_unstable();
         covered.sort_unstable();
         let sequence = self.checkpoint_sequence.load(Ordering::Acquire);
+        let filters = self.filters_to_make(state);
         let runs = self.runs(&mut state.runs)?;
         let number = runs.take_number();
         let mut output = Output::new(number, sequence, Vec::new(), covered, SEGMENT_PAIRS);
+        if filters > 0 {
+            output = output.with_filters(pairs.len() as u64, filters);
+        }
         for pair in pairs {
             step.work_bytes += output.push(runs, pair)?;
         }
         // Pairs of its own that are alike meet when it is merged.
-        let run = output.finish(runs)?;
-        runs.install(run)
+        let (run, asked) = output.finish(runs)?;
+        runs.install(run)?;
+        state.keep_made(asked);
+        Ok(())
     }
 
     /// Containers that are in no run and may come into one: sealed and in the store.

@@ -13,7 +13,9 @@ mod opening;
 mod shares;
 mod source;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use onefold_block::{OPEN_CONTAINERS_MAX, keep_containers_open};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::lab::Lab;
 use crate::report::Row;
@@ -25,6 +27,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// Measure all of it.
 pub fn run(lab: &Lab) -> Result<Vec<Row>> {
+    open_files_as_a_server()?;
     let mut rows = Vec::new();
     if lab.wants("copy") {
         rows.extend(shares::second_copy(lab)?);
@@ -48,6 +51,16 @@ pub fn run(lab: &Lab) -> Result<Vec<Row>> {
         rows.extend(opening::after_a_crash(lab)?);
     }
     Ok(rows)
+}
+
+/// Where a process may open many files, a server keeps its containers open.
+fn open_files_as_a_server() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .context("the limit of open files cannot be raised")?;
+    let most = limit.maximum.unwrap_or(u64::MAX) / 2;
+    keep_containers_open(usize::try_from(most).unwrap_or(OPEN_CONTAINERS_MAX));
+    Ok(())
 }
 
 /// Bytes that an index of so many entries takes.

@@ -5,14 +5,15 @@
 //! is that of [binary-fuse-22].
 //! Invariant: what is told is a hint: it is verified like the index's.
 //! Cost: 4 bytes of memory for each block of 255 pairs, and where there is room for filters 1.15
-//! bytes a pair. A block of 4 KiB is read for each key that is there; of those that are not, for
-//! one in 256 where there is a filter, and elsewhere for all.
+//! bytes a pair, or half of that. A block of 4 KiB is read for each key that is there; of those
+//! that are not, for one in 256 or in 16 where there is a filter, and elsewhere for all.
 
 use std::sync::Arc;
 
 use onefold_block::Media;
-use xorf::{BinaryFuse8, Filter};
 
+use super::filter::Filter;
+use super::part_maker::FilterPlan;
 use crate::error::PoolError;
 use crate::format::pair::Pair;
 use crate::format::run::{BLOCK_BYTES, search_block};
@@ -34,7 +35,7 @@ pub struct Asked {
     /// In the order of their keys.
     pub parts: Arc<[Part]>,
     /// What keys are in the first parts, as far as there is memory.
-    pub filters: Vec<Arc<BinaryFuse8>>,
+    pub filters: Vec<Arc<Filter>>,
 }
 
 pub struct Segment {
@@ -69,8 +70,28 @@ impl Part {
 impl Asked {
     /// Memory in use, in bytes.
     pub fn bytes(&self) -> u64 {
-        let filters = self.filters.iter().map(|filter| filter.fingerprints.len() as u64);
+        let filters = self.filters.iter().map(|filter| filter.bytes());
         filters.sum::<u64>() + self.parts.iter().map(Part::bytes).sum::<u64>()
+    }
+}
+
+impl Asked {
+    /// Which filters it has.
+    pub fn plan(&self) -> FilterPlan {
+        let whole = self.filters.iter().filter(|filter| filter.is_whole()).count();
+        FilterPlan { filters: self.filters.len(), whole }
+    }
+
+    /// The same with no more filters than these.
+    pub fn cut(&self, plan: FilterPlan) -> Self {
+        let mut cut = self.clone();
+        cut.filters.truncate(plan.filters);
+        for filter in cut.filters.iter_mut().skip(plan.whole) {
+            if let Some(half) = filter.halved() {
+                *filter = Arc::new(half);
+            }
+        }
+        cut
     }
 }
 
@@ -80,16 +101,28 @@ impl Lookup {
         self.runs.iter().map(Asked::bytes).sum()
     }
 
-    /// The same in so many bytes: filters go first, from the end of the largest run, and then whole
-    /// runs.
+    /// The same in so many bytes: filters are halved first, from the end of the largest run, then
+    /// they go, and then whole runs.
     pub fn within(&self, bytes: u64) -> Self {
         let mut cut = self.clone();
         cut.runs.sort_by_key(|run| run.parts.len());
-        while cut.bytes() > bytes {
-            match cut.runs.iter_mut().rev().find(|run| !run.filters.is_empty()) {
-                Some(run) => drop(run.filters.pop()),
-                None => drop(cut.runs.pop()),
+        let mut over = cut.bytes().saturating_sub(bytes);
+        for filter in cut.runs.iter_mut().rev().flat_map(|run| run.filters.iter_mut().rev()) {
+            if over == 0 {
+                return cut;
             }
+            if let Some(half) = filter.halved() {
+                over = over.saturating_sub(filter.bytes() - half.bytes());
+                *filter = Arc::new(half);
+            }
+        }
+        while over > 0 {
+            let filter = cut.runs.iter_mut().rev().find_map(|run| run.filters.pop());
+            let gone = match filter {
+                Some(filter) => Some(filter.bytes()),
+                None => cut.runs.pop().map(|run| run.bytes()),
+            };
+            over = over.saturating_sub(gone.unwrap_or(over));
         }
         cut
     }
@@ -106,7 +139,7 @@ impl Lookup {
             let at = run.parts.partition_point(|part| part.last < key);
             let Some(part) = run.parts.get(at) else { continue };
             let filter = run.filters.get(at);
-            if filter.is_some_and(|filter| !filter.contains(&key)) {
+            if filter.is_some_and(|filter| !filter.contains(key)) {
                 continue;
             }
             let high = (key >> 32) as u32;

@@ -6,28 +6,19 @@
 
 use std::sync::Arc;
 
-use onefold_block::Folder;
-use xorf::BinaryFuse8;
+use onefold_block::{Folder, Media};
 
-use super::lookup::{Asked, Lookup, Part, Segment};
+use super::lookup::{Lookup, Part};
+use super::part_maker::{BLOCKS_PER_PART, FilterPlan, PartMaker, filter_bytes};
 use super::set::Run;
 use super::writer::file_name;
 use crate::error::PoolError;
-use crate::format::pair::Pair;
 use crate::format::run::{BLOCK_BYTES, PAIRS_PER_BLOCK, SegmentHeader, decode_block};
-
-/// Blocks whose pairs share a filter: 1 MiB of a run.
-const BLOCKS_PER_PART: u64 = 256;
-/// Bytes of a filter for so many pairs, at most: 1.13 for each of many, more for each of few.
-const fn filter_bytes(pairs: u64) -> u64 {
-    pairs * 115 / 100 + 1024
-}
-const FILTER_BYTES: u64 = filter_bytes(BLOCKS_PER_PART * PAIRS_PER_BLOCK as u64);
 
 /// A run that is to be read, and how many of its parts get a filter.
 struct Planned {
     run: Run,
-    filters: usize,
+    plan: FilterPlan,
 }
 
 /// Makes a [`Lookup`], a part at a time.
@@ -37,16 +28,17 @@ pub struct Builder {
     /// Those that are still to be read.
     left: Vec<Planned>,
     made: Lookup,
-    /// Of the run that is being read.
-    now: Reading,
+    /// Of the last of these, if it has begun to be read.
+    now: Option<Reading>,
 }
 
-#[derive(Default)]
 struct Reading {
-    segments: Vec<Segment>,
-    parts: Vec<Part>,
-    filters: Vec<Arc<BinaryFuse8>>,
-    /// The block of the last segment that is next.
+    maker: PartMaker,
+    /// The segment that is next or being read.
+    segment: usize,
+    /// Its file, once it is open.
+    media: Option<Arc<dyn Media>>,
+    /// The block of it that is next.
     block: u64,
 }
 
@@ -61,7 +53,7 @@ fn fence_bytes(run: &Run) -> u64 {
 
 /// Memory for all that can be asked of these runs, in bytes.
 pub fn bytes_wanted(runs: &[Run]) -> u64 {
-    let of = |run: &Run| fence_bytes(run) + filter_bytes(run.pairs()) + 1024 * parts(run);
+    let of = |run: &Run| fence_bytes(run) + filter_bytes(run.pairs(), parts(run));
     runs.iter().map(of).sum()
 }
 
@@ -76,25 +68,21 @@ impl Builder {
             free -= if has_room { fence_bytes(run) } else { 0 };
             has_room
         });
+        let size = |run: &Run| (run.pairs(), parts(run));
+        let halves = |run: &&Run| FilterPlan::halves(size(run), &mut free);
+        let plans: Vec<FilterPlan> = runs.iter().map(halves).collect();
         let (mut made, mut left) = (Lookup::default(), Vec::new());
-        for run in runs {
-            let each = filter_bytes(run.pairs()).min(FILTER_BYTES);
-            let filters = parts(run).min(free / each);
-            free -= filters * each;
-            let filters = filters as usize;
-            let known = before.runs.iter().find(|asked| asked.number == run.number);
-            match known {
+        for (run, plan) in runs.into_iter().zip(plans) {
+            let plan = plan.with_wholes(size(run), &mut free);
+            match before.runs.iter().find(|asked| asked.number == run.number) {
                 // It is not read again for little more than is known of it.
-                Some(known) if known.filters.len() * 2 >= filters => {
-                    let mut known = known.clone();
-                    known.filters.truncate(filters);
-                    made.runs.push(known);
+                Some(known) if known.plan().worth() * 2 >= plan.worth() => {
+                    made.runs.push(known.cut(plan));
                 }
-                _ => left.push(Planned { run: run.clone(), filters }),
+                _ => left.push(Planned { run: run.clone(), plan }),
             }
         }
-        let (folder, now) = (Arc::clone(folder), Reading::default());
-        Self { folder, limit_bytes, left, made, now }
+        Self { folder: Arc::clone(folder), limit_bytes, left, made, now: None }
     }
 
     /// What can be asked until all is made.
@@ -104,48 +92,41 @@ impl Builder {
 
     /// Make the next part. Returns the bytes read; none if all is made.
     pub fn step(&mut self) -> Result<Option<u64>, PoolError> {
-        let Some(Planned { run, filters }) = self.left.last() else { return Ok(None) };
-        let now = &mut self.now;
-        let is_read = now.segments.last().is_none_or(|last| now.block == u64::from(last.blocks));
-        if is_read {
-            let Some(header) = run.parts.get(now.segments.len()) else {
-                let Reading { segments, parts, filters, .. } = std::mem::take(now);
-                let (segments, parts) = (segments.into(), parts.into());
-                self.made.runs.push(Asked { number: run.number, segments, parts, filters });
-                self.left.pop();
-                return Ok(Some(1));
-            };
-            let name = file_name(header.run, header.part);
-            let media = self.folder.open(&name)?;
-            now.segments.push(Segment { media, name, blocks: header.blocks() as u32 });
-            now.block = 0;
+        let Some(Planned { run, plan }) = self.left.last() else { return Ok(None) };
+        let now = self.now.get_or_insert_with(|| Reading {
+            maker: PartMaker::new(*plan),
+            segment: 0,
+            media: None,
+            block: 0,
+        });
+        let Some(header) = run.parts.get(now.segment) else {
+            let maker = self.now.take().map(|now| now.maker);
+            let asked = maker.map(|maker| maker.finish(&self.folder, run)).transpose()?;
+            self.made.runs.extend(asked);
+            self.left.pop();
+            return Ok(Some(1));
+        };
+        if now.block == header.blocks() {
+            now.maker.end_segment();
+            (now.segment, now.media, now.block) = (now.segment + 1, None, 0);
             return Ok(Some(1));
         }
-        let at = now.segments.len() - 1;
-        let segment = &now.segments[at];
-        let count = BLOCKS_PER_PART.min(u64::from(segment.blocks) - now.block);
+        let name = file_name(header.run, header.part);
+        let media = match &now.media {
+            Some(media) => media,
+            None => now.media.insert(self.folder.open(&name)?),
+        };
+        let count = BLOCKS_PER_PART.min(header.blocks() - now.block);
         let mut bytes = vec![0; count as usize * BLOCK_BYTES];
-        segment.media.read((1 + now.block) * BLOCK_BYTES as u64, &mut bytes)?;
-        let (mut keys, mut fences) = (Vec::new(), Vec::with_capacity(count as usize));
+        media.read((1 + now.block) * BLOCK_BYTES as u64, &mut bytes)?;
         let mut pairs = Vec::with_capacity(PAIRS_PER_BLOCK);
         for (block, number) in bytes.chunks_exact(BLOCK_BYTES).zip(now.block as u32..) {
             pairs.clear();
-            decode_block(block, (&segment.name, number), &mut pairs)?;
-            fences.push(pairs.first().map_or(0, |pair: &Pair| (pair.key >> 32) as u32));
-            keys.extend(pairs.iter().map(|pair| pair.key));
+            decode_block(block, (&name, number), &mut pairs)?;
+            for pair in &pairs {
+                now.maker.push(pair.key);
+            }
         }
-        // A filter cannot be made of keys that are there twice.
-        keys.dedup();
-        let last = keys.last().copied().unwrap_or(0);
-        let (first_block, fences) = (now.block as u32, fences.into_boxed_slice());
-        if now.filters.len() == now.parts.len()
-            && now.parts.len() < *filters
-            // It fails by bad luck once in many billions: the rest does without, then.
-            && let Ok(filter) = BinaryFuse8::try_from(&keys)
-        {
-            now.filters.push(Arc::new(filter));
-        }
-        now.parts.push(Part { last, segment: at, first_block, fences });
         now.block += count;
         Ok(Some(bytes.len() as u64))
     }
@@ -162,7 +143,8 @@ mod tests {
     use onefold_block::{ContainerId, SimFolder, SplitMix64};
 
     use super::*;
-    use crate::runs::merge::Output;
+    use crate::format::pair::Pair;
+    use crate::runs::merge::{Merge, Output, Progress};
     use crate::runs::set::Runs;
 
     fn built(runs: &Runs, limit_bytes: u64) -> Lookup {
@@ -208,7 +190,7 @@ mod tests {
             for &pair in &pairs {
                 output.push(&runs, pair).unwrap();
             }
-            let run = output.finish(&runs).unwrap();
+            let (run, _) = output.finish(&runs).unwrap();
             runs.install(run).unwrap();
             all.extend(pairs);
         }
@@ -232,12 +214,18 @@ mod tests {
         for pair in all.iter().step_by(17) {
             assert!(found(&half, pair.key).contains(pair), "{pair:?}");
         }
-        perhaps.clear();
-        for _ in 0..10_000 {
-            half.perhaps(random.next_u64(), &mut perhaps);
-        }
-        let bare = perhaps.iter().filter(|perhaps| !perhaps.filtered).count();
-        assert!((6_000..14_000).contains(&bare), "{bare} of 20,000 without a filter");
+        let mut asked = |lookup: &Lookup| {
+            perhaps.clear();
+            for _ in 0..10_000 {
+                lookup.perhaps(random.next_u64(), &mut perhaps);
+            }
+            (perhaps.len(), perhaps.iter().filter(|perhaps| !perhaps.filtered).count())
+        };
+        let (in_vain, bare) = asked(&half);
+        assert!(in_vain < 6_000 && bare < 5_000, "{in_vain} and {bare} of 20,000");
+        let (in_vain, bare) = asked(&built(&runs, lookup.bytes() / 4));
+        assert!((7_000..17_000).contains(&in_vain), "{in_vain} of 20,000");
+        assert!((6_000..16_000).contains(&bare), "{bare} of 20,000 without a filter");
         let fences = built(&runs, 6000);
         assert!(fences.bytes() <= 6000 && found(&fences, 1 << 60).len() == 1200);
         assert!(built(&runs, 1000).is_empty());
@@ -253,7 +241,7 @@ mod tests {
             for n in from..from + 20_000 {
                 output.push(runs, Pair { key: n << 40, rest: ((from + 1) << 13) | 7 }).unwrap();
             }
-            let run = output.finish(runs).unwrap();
+            let (run, _) = output.finish(runs).unwrap();
             let number = run.number;
             runs.install(run).unwrap();
             number
@@ -269,10 +257,10 @@ mod tests {
         assert!((of_one - 9..of_one + 9).contains(&of_two), "{of_two} bytes");
         assert!(!found(&two, 7 << 40).is_empty() && !found(&two, 30_000 << 40).is_empty());
         // With less memory one of them does without its filter; with more, it is read again.
-        let (part, _) = built_after(&two, &runs, one.bytes() + 2000);
+        let (part, _) = built_after(&two, &runs, one.bytes() / 2 + 2500);
         let filters = |lookup: &Lookup| lookup.runs.iter().map(|run| run.filters.len()).sum();
         let (of_part, of_both): (usize, usize) = (filters(&part), filters(&two));
-        assert!(part.bytes() <= one.bytes() + 2000 && (of_part, of_both) == (1, 2));
+        assert!(part.bytes() <= one.bytes() / 2 + 2500 && (of_part, of_both) == (1, 2));
         assert!(!found(&part, 7 << 40).is_empty() && !found(&part, 30_000 << 40).is_empty());
         let (again, of_again) = built_after(&part, &runs, 1 << 30);
         assert_eq!((filters(&again), of_again > 20_000), (of_both, true));
@@ -282,5 +270,79 @@ mod tests {
         assert!(builder.kept().is_empty());
         let (last, _) = built_after(&two, &runs, 1 << 30);
         assert!(found(&last, 7 << 40).is_empty() && !found(&last, 50_000 << 40).is_empty());
+    }
+
+    #[test]
+    fn what_is_made_while_a_run_is_written_is_what_would_be_read_of_it() {
+        let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
+        let (mut runs, _) = Runs::open(folder, [1; 16], 1).unwrap();
+        let mut random = SplitMix64::new(8);
+        let key = |n: u64| if n.is_multiple_of(4) { 1 << 61 } else { random.next_u64() };
+        // One key fills several blocks, and a segment ends amid a part.
+        let mut keys: Vec<u64> = (0..4000).map(key).collect();
+        keys.extend((0..180_000).map(|_| random.next_u64()));
+        keys.sort_unstable();
+        let write = |runs: &mut Runs, bytes_max: u64| {
+            let covered: Vec<ContainerId> = (1..=23).map(ContainerId::new).collect();
+            let alive = covered.iter().copied().collect();
+            let mut output = Output::new(runs.take_number(), 1, Vec::new(), covered, u64::MAX);
+            for (&key, n) in keys.iter().zip(0..) {
+                let rest = ((1 + n / 8000) << 13) | (n % 8000);
+                output.push(runs, Pair { key, rest }).unwrap();
+            }
+            let (run, none) = output.finish(runs).unwrap();
+            assert!(none.is_none(), "nobody wanted it");
+            runs.install(run.clone()).unwrap();
+            let merge = Merge::new(runs, vec![run], alive, (100_000, 4));
+            let merge = merge.unwrap_or_else(|failed| panic!("{}", failed.error));
+            let (mut merge, mut group) = (merge.with_filters(bytes_max), Vec::new());
+            loop {
+                match merge.next(runs, &mut group).unwrap_or_else(|_| panic!("it is whole")) {
+                    Progress::Group(_) => {}
+                    Progress::SegmentFull => assert!(merge.end_segment().is_ok()),
+                    Progress::Ended => break,
+                }
+            }
+            let asked = merge.finish(runs).unwrap().unwrap();
+            (runs.whole().last().unwrap().clone(), asked)
+        };
+        let (run, made) = write(&mut runs, u64::MAX);
+        let runs_of = |run: &Run| vec![run.clone()];
+        let mut builder = Builder::new(runs.folder(), &runs_of(&run), 1 << 30, &Lookup::default());
+        while builder.step().unwrap().is_some() {}
+        let read = builder.finish().runs.remove(0);
+        assert_eq!((made.number, made.parts.len()), (run.number, read.parts.len()));
+        assert_eq!((made.parts.len(), made.segments.len()), (4, 2));
+        assert_eq!(made.filters.len(), made.parts.len());
+        for (made, read) in made.parts.iter().zip(&*read.parts) {
+            assert_eq!((made.last, made.segment), (read.last, read.segment));
+            assert_eq!((made.first_block, &made.fences), (read.first_block, &read.fences));
+        }
+        for (made, read) in made.filters.iter().zip(&read.filters) {
+            assert!(made.is_whole() && read.is_whole() && made.bytes() == read.bytes());
+        }
+        for &key in &keys {
+            let filter = &made.filters[made.parts.partition_point(|part| part.last < key)];
+            assert!(filter.contains(key));
+        }
+        // With it at hand, nothing is read.
+        let before = Lookup { runs: vec![made] };
+        let mut builder = Builder::new(runs.folder(), &runs_of(&run), 1 << 30, &before);
+        assert_eq!(builder.step().unwrap(), None);
+        let lookup = builder.finish();
+        for &key in keys.iter().step_by(97) {
+            assert!(found(&lookup, key).iter().any(|pair| pair.key == key), "{key}");
+        }
+        // With less memory some are halved, with little only the first parts have any.
+        for (bytes, filters, whole) in [(160_000, 4, 0..=2), (30_000, 1, 0..=0)] {
+            let (_, less) = write(&mut runs, bytes);
+            let plan = less.plan();
+            assert_eq!((plan.filters, less.parts.len()), (filters, read.parts.len()));
+            assert!(whole.contains(&plan.whole) && less.bytes() < bytes + 20_000, "{plan:?}");
+            let lookup = Lookup { runs: vec![less] };
+            for &key in keys.iter().step_by(97) {
+                assert!(found(&lookup, key).iter().any(|pair| pair.key == key), "{key}");
+            }
+        }
     }
 }

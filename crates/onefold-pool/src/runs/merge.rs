@@ -11,6 +11,8 @@ use std::sync::Arc;
 use onefold_block::ContainerId;
 
 use super::container_set::ContainerSet;
+use super::lookup::Asked;
+use super::part_maker::{FilterPlan, PartMaker};
 use super::reader::RunReader;
 use super::set::{Run, Runs};
 use super::writer::SegmentWriter;
@@ -41,6 +43,8 @@ pub struct Output {
     writer: Option<SegmentWriter>,
     segment_pairs: u64,
     last: Option<Pair>,
+    /// Makes what writers can ask of it, while all of it passes by.
+    maker: Option<PartMaker>,
 }
 
 /// What came of a step.
@@ -77,8 +81,15 @@ impl Output {
         covered: Vec<ContainerId>,
         segment_pairs: u64,
     ) -> Self {
-        let (parts, writer, last) = (Vec::new(), None, None);
-        Self { number, sequence, inputs, covered, parts, writer, segment_pairs, last }
+        let (parts, writer, last, maker) = (Vec::new(), None, None, None);
+        Self { number, sequence, inputs, covered, parts, writer, segment_pairs, last, maker }
+    }
+
+    /// Make filters of its `pairs` meanwhile, of about so many bytes: it is not read once more for
+    /// them.
+    pub fn with_filters(self, pairs: u64, bytes_max: u64) -> Self {
+        let plan = FilterPlan::alone(pairs, self.segment_pairs, bytes_max);
+        Self { maker: Some(PartMaker::new(plan)), ..self }
     }
 
     /// Whether this pair, which is next, belongs into another segment: all pairs of one key are in
@@ -99,6 +110,9 @@ impl Output {
             )?),
         };
         self.last = Some(pair);
+        if let Some(maker) = &mut self.maker {
+            maker.push(pair.key);
+        }
         writer.push(pair)
     }
 
@@ -106,19 +120,25 @@ impl Output {
         if let Some(writer) = self.writer.take() {
             let covered: &[ContainerId] = if self.parts.is_empty() { &self.covered } else { &[] };
             self.parts.push(writer.finish(last, covered)?);
+            if let Some(maker) = &mut self.maker {
+                maker.end_segment();
+            }
         }
         Ok(())
     }
 
-    /// All pairs are there.
-    pub fn finish(mut self, runs: &Runs) -> Result<Run, PoolError> {
+    /// All pairs are there. The second is what writers can ask of it, if that was made.
+    pub fn finish(mut self, runs: &Runs) -> Result<(Run, Option<Asked>), PoolError> {
         if self.writer.is_none() {
             let header = next_header(self.number, self.sequence, &self.inputs, &self.parts);
             self.writer = Some(SegmentWriter::begin(runs.folder(), runs.uuid(), header)?);
         }
         self.end_segment(u64::MAX)?;
         let (parts, covered) = (self.parts.into(), self.covered.into());
-        Ok(Run { number: self.number, parts, covered })
+        let run = Run { number: self.number, parts, covered };
+        // If it cannot be opened now, it is read once that is wanted.
+        let asked = self.maker.and_then(|maker| maker.finish(runs.folder(), &run).ok());
+        Ok((run, asked))
     }
 }
 
@@ -243,10 +263,21 @@ impl Merge {
         runs.remove_files(&Run { number, parts: parts.into(), covered: Arc::default() })
     }
 
-    /// Everything is merged: the new run takes the place of the others.
-    pub fn finish(self, runs: &mut Runs) -> Result<(), PoolError> {
-        let run = self.output.finish(runs)?;
-        runs.install(run)
+    /// Make filters of what comes out meanwhile, of about so many bytes.
+    pub fn with_filters(mut self, bytes_max: u64) -> Self {
+        // Of one that is gone on with, the beginning has passed by.
+        if self.output.parts.is_empty() {
+            self.output = self.output.with_filters(self.total, bytes_max);
+        }
+        self
+    }
+
+    /// Everything is merged: the new run takes the place of the others. Returns what writers can
+    /// ask of it, if that was made.
+    pub fn finish(self, runs: &mut Runs) -> Result<Option<Asked>, PoolError> {
+        let (run, asked) = self.output.finish(runs)?;
+        runs.install(run)?;
+        Ok(asked)
     }
 }
 
@@ -295,7 +326,7 @@ mod tests {
             for &pair in &pairs {
                 output.push(&runs, pair).unwrap();
             }
-            let run = output.finish(&runs).unwrap();
+            let (run, _) = output.finish(&runs).unwrap();
             runs.install(run).unwrap();
             all.extend(pairs);
         }

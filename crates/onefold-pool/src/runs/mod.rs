@@ -6,9 +6,11 @@
 //! shared; what they lack is read from the containers' directories again.
 
 pub mod container_set;
+pub mod filter;
 pub mod lookup;
 pub mod lookup_builder;
 pub mod merge;
+pub mod part_maker;
 pub mod reader;
 pub mod set;
 pub mod writer;

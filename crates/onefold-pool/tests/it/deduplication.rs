@@ -207,22 +207,46 @@ fn on_a_full_disk_it_waits_and_takes_nobody_s_space() {
     expect_copies(&folder, 2);
 }
 
+/// Tiny contents that keep a test quick.
+fn tiny(n: u64) -> Vec<u8> {
+    let mut chunk = vec![0u8; CHUNK as usize];
+    chunk[..8].copy_from_slice(&(n + 1).to_le_bytes());
+    chunk
+}
+
+/// Write those with these numbers, each to its own block.
+fn write_tiny(volume: &Volume, numbers: std::ops::Range<u64>) {
+    for from in numbers.step_by(1000) {
+        let data: Vec<u8> = (from..from + 1000).flat_map(tiny).collect();
+        volume.write_at(from * CHUNK, &data, false).unwrap();
+    }
+}
+
 #[test]
 fn after_opening_the_hooks_of_old_containers_come_from_the_runs() {
     let settings = PoolSettings { container_bytes: 1 << 20, ..PoolSettings::default() };
     let folder = new_pool(&settings);
-    // More than the index has room for; tiny contents keep the test quick.
-    let tiny = |n: u64| {
-        let mut chunk = vec![0u8; CHUNK as usize];
-        chunk[..8].copy_from_slice(&(n + 1).to_le_bytes());
-        chunk
-    };
     let (pool, volume) = opened_blind(&folder);
-    for from in (0..150_000).step_by(1000) {
-        let data: Vec<u8> = (from..from + 1000).flat_map(tiny).collect();
-        volume.write_at(from * CHUNK, &data, false).unwrap();
-    }
+    write_tiny(&volume, 0..120_000);
     assert_eq!(finish(&pool, Thoroughness::Whole), 0);
+    // A new run of what comes now is written once and not read again for its filter: 44 bytes of
+    // each chunk's directory, and 16 of the run.
+    write_tiny(&volume, 120_000..150_000);
+    pool.checkpoint().unwrap();
+    let seen = pool.status().unwrap().deduplication;
+    let mut work = 0;
+    loop {
+        let step = pool.deduplicate(32 << 10, Thoroughness::Levels).unwrap();
+        work += step.work_bytes;
+        if step.done {
+            break;
+        }
+    }
+    let now = pool.status().unwrap().deduplication;
+    let learned = seen.new - now.new;
+    assert!(learned > 20_000 && now.runs > seen.runs + 2, "{learned} in {now:?}");
+    let each = work as f64 / learned as f64;
+    assert!((60.0..63.0).contains(&each), "{each} bytes for each chunk");
     drop(volume);
     pool.close().unwrap();
     let pool = Pool::open(&folder, &options()).unwrap();
