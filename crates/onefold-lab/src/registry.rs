@@ -121,6 +121,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ),
     experiment!("beyond/gleaner", "Every policy in the same memory", e::beyond_gleaner::run),
     experiment!(
+        "beyond/compression",
+        "Compressing before the scrambler and behind it, beside deduplication",
+        e::beyond_compression::run
+    ),
+    experiment!(
         "beyond/host-cost",
         "The host's scrambler beside the drive's correction",
         e::beyond_host_cost::run

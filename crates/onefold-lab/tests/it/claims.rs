@@ -98,6 +98,34 @@ fn lives_grow_with_duplicates_and_most_with_inline_policies() {
 }
 
 #[test]
+fn compression_pays_before_the_scrambler_and_costs_where_nothing_fits_beside() {
+    let of = |quantity: &str, policy: &str, place: &str, percent: u64| {
+        measured("beyond/compression", quantity, policy, place, percent)
+    };
+    let (before, behind) = ("before the scrambler", "behind the scrambler");
+    let life = |policy: &str, place: &str, percent: u64| of("life", policy, place, percent);
+    for policy in ["none", "ses-host", "ses-device"] {
+        let beside = life(policy, before, 80) / life(policy, "no engine", 80);
+        assert!((0.96..0.98).contains(&beside), "{policy}: {beside}");
+        let reads = |place| of("mean read latency", policy, place, 25);
+        assert!(reads(before) < 0.65 * reads("no engine"), "{policy}");
+    }
+    for (policy, half, quarter) in
+        [("none", 2.5, 5.2), ("ses-host", 4.1, 6.6), ("ses-device", 4.1, 6.8)]
+    {
+        let lives = (life(policy, before, 50), life(policy, before, 25));
+        assert!((lives.0 - half).abs() < 0.1 && (lives.1 - quarter).abs() < 0.1, "{lives:?}");
+    }
+    for percent in [80, 50, 25] {
+        let sides = life("ses-host", behind, percent) / life("ses-host", before, percent);
+        assert!((0.98..1.0).contains(&sides), "{percent}: {sides}");
+        assert!(life("ses-device", behind, percent) < life("ses-device", "no engine", percent));
+    }
+    let waits = "99th percentile of write latency";
+    assert!(of(waits, "none", before, 80) > 100.0 && of(waits, "none", "no engine", 80) < 1.0);
+}
+
+#[test]
 fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
     let timers = ["timer, 1 us", "timer, 1 ms", "timer, 10 ms", "timer, 50 ms"];
     let of = |quantity: &str, policy: &str, way: &str| {

@@ -70,8 +70,9 @@ fn the_page_and_its_charts_are_fresh() {
 /// Experiments that take most of the time of all, or whose runs are those of another one. They
 /// spread them over threads as the others do, by `Settings::sweep`, and are repeated by
 /// `ONEFOLD_EXPERIMENTS=all` alone.
-const LONG: [&str; 8] = [
+const LONG: [&str; 9] = [
     "beyond/cache-frontier",
+    "beyond/compression",
     "beyond/gleaner",
     "beyond/lifetime",
     "beyond/software-today",

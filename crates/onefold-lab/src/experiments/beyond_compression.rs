@@ -1,0 +1,270 @@
+//! Beyond the papers: a compression engine on either side of the scrambler, and deduplication.
+//! Room: onefold-lab.
+//! Source: [ses-dedup] sec. IV asks where an engine may be, and leaves out what it gains.
+
+use onefold_flash::run::Report;
+use onefold_flash::spec::{
+    ArrivalKind, BlockCount, CompressionPlace, ContentKind, DriveSpec, Precondition, ThinkKind,
+    WriteBuffer,
+};
+
+use crate::error::{LabError, Result};
+use crate::experiments::drives::{simulate, with_policy};
+use crate::row::show;
+use crate::series::{Data, Line, Spread};
+use crate::settings::Settings;
+
+/// Policies, and whether their fingerprint is that of what the engine puts out.
+const POLICIES: [(&str, bool); 3] = [("none", false), ("ses-host", true), ("ses-device", true)];
+
+/// Where the engine is, in the words of the specification and in ours.
+const BEFORE: (&str, &str) = ("before-scrambler", "before the scrambler");
+const BEHIND: (&str, &str) = ("after-scrambler", "behind the scrambler");
+const WITHOUT: (&str, &str) = ("none", "no engine");
+const PLACES: [(&str, &str); 3] = [WITHOUT, BEFORE, BEHIND];
+
+/// A drive that is written without end, with an engine there.
+fn drive(
+    settings: &Settings<'_>,
+    (policy, by_output): (&str, bool),
+    place: &str,
+    percent: u64,
+) -> Result<DriveSpec> {
+    let mut spec = DriveSpec::preset(settings.text("flash")?)
+        .map_or_else(|| Err(settings.refused("no such preset")), Ok)?;
+    spec.geometry.planes_per_die = 1;
+    spec.geometry.blocks_per_plane = settings.number("blocks_per_plane")? as u32;
+    spec.geometry.pages_per_block = settings.number("pages_per_block")? as u32;
+    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(3);
+    spec.ftl.over_provisioning = settings.real("over_provisioning")?;
+    spec.ftl.compression = match place {
+        "before-scrambler" => CompressionPlace::BeforeScrambler,
+        "after-scrambler" => CompressionPlace::AfterScrambler,
+        _ => CompressionPlace::None,
+    };
+    spec.ftl.subpages = settings.number("subpages")? as u32;
+    spec.precondition = Precondition::Steady;
+    let rate = settings.number("compress_mb_per_s")?;
+    spec.controller.compress_mb_per_s = rate;
+    spec.controller.decompress_mb_per_s = 2 * rate;
+    spec.controller.write_buffer = WriteBuffer::Back;
+    spec.controller.write_buffer_pages = settings.number("write_buffer_pages")? as u32;
+    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.dram_bytes = 1 << 32;
+    let workload = &mut spec.workload;
+    workload.arrivals = ArrivalKind::Closed;
+    workload.queue_depth = settings.number("queue_depth")? as u32;
+    workload.think_time = ThinkKind::Exponential;
+    workload.think_time_ns = settings.number("think_time_ns")?;
+    workload.read_share = settings.number("reads_percent")? as f64 / 100.0;
+    workload.content = ContentKind::Profile;
+    workload.duplicate_ratio = settings.number("duplicate_percent")? as f64 / 100.0;
+    workload.hot_fingerprint_ratio = 0.15;
+    workload.hot_share = 0.8;
+    workload.finish_offline = false;
+    workload.compressed_percent = percent as u32;
+    workload.compressed_spread_percent = settings.number("spread_percent")? as u32;
+    let options = if by_output { format!("compression = '{place}'") } else { String::new() };
+    with_policy(&mut spec, policy, &options);
+    spec.workload.requests = spec.footprint_pages() * settings.number("requests_percent")? / 100;
+    Ok(spec)
+}
+
+/// What is taken of a run; a life only of one that has settled.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    amplification: f64,
+    /// The ends of its 95 % interval.
+    between: (f64, f64),
+    settled: bool,
+    write_us: f64,
+    write_p99_us: f64,
+    read_us: f64,
+    stored: f64,
+}
+
+impl Figures {
+    fn of(report: &Report) -> Self {
+        let us = |ns: f64| ns / 1000.0;
+        let of = |kind: &str| report.latency_ns.get(kind).and_then(Option::as_ref);
+        let stored = report.compression.as_ref().and_then(|packed| packed.stored_share);
+        Self {
+            amplification: report.waf.total.unwrap_or(f64::NAN),
+            between: report
+                .settled
+                .write_amplification
+                .map_or((f64::NAN, f64::NAN), |of| (of.low, of.high)),
+            settled: report.lifetime.terabytes_written.is_some(),
+            write_us: of("write").map_or(f64::NAN, |latency| us(latency.mean)),
+            write_p99_us: of("write").map_or(f64::NAN, |latency| us(latency.p99 as f64)),
+            read_us: of("read").map_or(f64::NAN, |latency| us(latency.mean)),
+            stored: 100.0 * stored.unwrap_or(1.0),
+        }
+    }
+}
+
+/// A quantity with its unit, and how it is taken of a run.
+type Measure = (&'static str, &'static str, fn(&Figures) -> f64);
+
+const MEASURES: [Measure; 4] = [
+    ("mean write latency", "us", |f| f.write_us),
+    ("99th percentile of write latency", "us", |f| f.write_p99_us),
+    ("mean read latency", "us", |f| f.read_us),
+    ("flash that stored pages take", "% of what they take whole", |f| f.stored),
+];
+
+/// The runs of one drive, one for each seed.
+struct Runs {
+    policy: &'static str,
+    place: (&'static str, &'static str),
+    percent: u64,
+    figures: Vec<Figures>,
+}
+
+/// Every policy with the engine at every place, over content of every compressibility.
+pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+    let (percents, seeds) = (settings.numbers("compressed_percent")?, settings.numbers("seeds")?);
+    let mut points = Vec::new();
+    for policy in POLICIES {
+        for place in PLACES {
+            let all = if sees_lengths(policy.0, place) { &percents[..] } else { &percents[..1] };
+            for &percent in all {
+                points.extend(seeds.iter().map(|&seed| (policy, place, percent, seed)));
+            }
+        }
+    }
+    let found = settings.sweep(&points, |&(policy, place, percent, seed)| {
+        let mut spec = drive(settings, policy, place.0, percent)?;
+        spec.seed = seed;
+        Ok::<_, LabError>(Figures::of(&simulate(settings, &spec)?))
+    });
+    let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut all = Vec::new();
+    for (figures, point) in found.chunks(seeds.len()).zip(points.chunks(seeds.len())) {
+        let [(policy, place, percent, _), ..] = point else { continue };
+        let (policy, figures) = (policy.0, figures.to_vec());
+        let here = [*percent];
+        let beside = if sees_lengths(policy, *place) { &here[..] } else { &percents[..] };
+        for &percent in beside {
+            all.push(Runs { policy, place: *place, percent, figures: figures.clone() });
+        }
+    }
+    let plain = &all[0].figures;
+    for runs in &all {
+        put(runs, plain, data);
+    }
+    predicted(&all, &percents, data)
+}
+
+/// Whether an engine has pages before it that get shorter. Where none has, one drive stands beside
+/// every length: an engine that puts noise out as it comes in asks for no length.
+fn sees_lengths(policy: &str, place: (&str, &str)) -> bool {
+    place == BEFORE || (place == BEHIND && policy == "ses-host")
+}
+
+/// The least and the most.
+fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
+        (low.min(value), high.max(value))
+    })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn put(runs: &Runs, plain: &[Figures], data: &mut Data) {
+    let line = |quantity: &str, unit: &str| {
+        let line = Line::new(quantity, unit).over("length of a compressed page", "%");
+        line.of(runs.policy).under(runs.place.1)
+    };
+    let wafs: Vec<f64> = runs.figures.iter().map(|run| run.amplification).collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = runs.figures.iter().map(|run| run.between).unzip();
+    let between = (ends(&low).0, ends(&high).1);
+    let point = data.put(&line("write amplification", ""), runs.percent, mean(&wafs));
+    point.range(between.0, between.1, Spread::Confidence95);
+    // A run that has not settled has no life.
+    if runs.figures.iter().chain(plain).all(|run| run.settled) {
+        let lives = lives(&runs.figures, plain);
+        let longest = plain.iter().zip(&low).map(|(plain, low)| plain.amplification / low);
+        let shortest = plain.iter().zip(&high).map(|(plain, high)| plain.amplification / high);
+        let (low, high) = (shortest.fold(f64::MAX, f64::min), longest.fold(0.0, f64::max));
+        let life = line("life", "no engine and no deduplication = 1");
+        data.put(&life, runs.percent, mean(&lives)).range(low, high, Spread::Confidence95);
+    }
+    for (quantity, unit, value) in MEASURES {
+        let values: Vec<f64> = runs.figures.iter().map(value).collect();
+        let (low, high) = ends(&values);
+        let point = data.put(&line(quantity, unit), runs.percent, mean(&values));
+        if values.len() > 1 {
+            point.range(low, high, Spread::Extremes);
+        }
+    }
+}
+
+/// How much longer drives live than others, seed by seed.
+fn lives(runs: &[Figures], plain: &[Figures]) -> Vec<f64> {
+    let pairs = plain.iter().zip(runs);
+    pairs.map(|(plain, run)| plain.amplification / run.amplification).collect()
+}
+
+/// Whether what was predicted holds.
+fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
+    let of = |policy: &str, place: (&str, &str), percent: u64| {
+        let runs = all
+            .iter()
+            .find(|runs| (runs.policy, runs.place.0, runs.percent) == (policy, place.0, percent));
+        runs.map_or(&[][..], |runs| &runs.figures)
+    };
+    let waf = |policy: &str, place: (&str, &str), percent: u64| {
+        let runs = of(policy, place, percent);
+        mean(&runs.iter().map(|run| run.amplification).collect::<Vec<_>>())
+    };
+    let mut most: f64 = 0.0;
+    for &percent in percents {
+        for (policy, _) in POLICIES {
+            let like = if policy == "ses-host" { BEFORE } else { WITHOUT };
+            let off = waf(policy, BEHIND, percent) / waf(policy, like, percent) - 1.0;
+            most = most.max(off.abs());
+        }
+    }
+    let figure = format!("{} % apart at most", show(100.0 * most));
+    data.shows("behind-as-without", most <= 0.03, figure)?;
+
+    let long = percents.iter().copied().max().unwrap_or(100);
+    let fewer = POLICIES
+        .map(|(policy, _)| 100.0 * (1.0 - waf(policy, BEFORE, long) / waf(policy, WITHOUT, long)));
+    let words: Vec<String> = fewer.map(show).into();
+    let figure = format!("{} % fewer at {long} %, policy by policy", words.join(", "));
+    data.shows("long-gains-nothing", fewer.iter().all(|&fewer| fewer < 3.0), figure)?;
+
+    let half = percents.iter().copied().find(|&percent| percent == 50).unwrap_or(long);
+    let plain = of("none", WITHOUT, half);
+    let life = |policy: &str, place| mean(&lives(of(policy, place, half), plain));
+    let (mut holds, mut words) = (true, Vec::new());
+    for (policy, _) in &POLICIES[1..] {
+        let (alone, engine) = (life(policy, WITHOUT), life("none", BEFORE));
+        let both = life(policy, BEFORE);
+        holds &= both > alone.max(engine) && both < alone * engine;
+        words.push(format!(
+            "{policy} {} times as long, the engine {}, both {}",
+            show(alone),
+            show(engine),
+            show(both)
+        ));
+    }
+    data.shows("together-less-than-the-product", holds, words.join("; "))?;
+
+    let short = percents.iter().copied().min().unwrap_or(long);
+    let (mut holds, mut words) = (true, Vec::new());
+    for (policy, _) in POLICIES {
+        let read = |place| {
+            let runs = of(policy, place, short);
+            mean(&runs.iter().map(|run| run.read_us).collect::<Vec<_>>())
+        };
+        let (with, without) = (read(BEFORE), read(WITHOUT));
+        holds &= with < without;
+        words.push(format!("{policy} {} us instead of {}", show(with), show(without)));
+    }
+    data.shows("reads-sooner", holds, words.join(", "))
+}
