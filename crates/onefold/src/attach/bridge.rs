@@ -281,6 +281,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread::JoinHandle;
+    use std::time::Duration;
 
     use onefold_block::{BlockDevice, MemDevice};
     use onefold_nbd::{ExportTable, ListenAddr, Server, ServerConfig};
@@ -372,7 +373,7 @@ mod tests {
         }
 
         fn ended(&self) -> Ended {
-            self.ended.recv().unwrap()
+            self.ended.recv_timeout(Duration::from_secs(30)).unwrap()
         }
 
         fn stop(self) {
