@@ -58,6 +58,9 @@ impl Root {
 /// Marks a block as open in its state entry; the rest is its erase count.
 pub(super) const OPEN: u32 = 1 << 31;
 
+/// Flash pages that the journal may need beside what waits to be packed, when the power goes.
+const RESCUED_RECORDS: u32 = 2;
+
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Does the share of checkpointing that falls to one host page.
     pub(super) fn checkpoint_share(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
@@ -195,9 +198,45 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::NoSpace`], [`FtlError::Nand`].
     pub fn program_packing(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
-        // A drive that has no blocks left could not keep the promise.
-        let survives = self.settings.packing_survives && self.may_write();
-        if survives { Ok(()) } else { self.program_waiting(d) }
+        if self.waiting_survives(0) { Ok(()) } else { self.program_waiting(d) }
+    }
+
+    /// Whether what waits to be packed, and so many flash pages more, would find a place if the
+    /// power went now: a drive that has no blocks left could not keep the promise.
+    pub(super) fn waiting_survives(&self, more: u32) -> bool {
+        let needed = self.packing.flash_pages() + more + RESCUED_RECORDS;
+        self.settings.packing_survives && self.may_write() && self.rescue_pages() >= needed
+    }
+
+    /// Flash pages that can be programmed when the power has gone, but for those of the two blocks
+    /// that have most of them: so many may fail until then, and in the rescue itself.
+    fn rescue_pages(&self) -> u32 {
+        let pages = self.geometry.pages_per_block;
+        let free: u32 = (0..self.geometry.planes()).map(|plane| self.blocks.free_of(plane)).sum();
+        let open = self.open.iter().flatten().flatten();
+        let left = open.map(|&block| pages - self.blocks.written(block));
+        let (mut all, mut most) = (free * pages, [pages * free.min(1), pages * (free / 2).min(1)]);
+        for left in left {
+            all += left;
+            if left > most[0] {
+                most = [left, most[0]];
+            } else {
+                most[1] = most[1].max(left);
+            }
+        }
+        all - most[0] - most[1]
+    }
+
+    /// After something in which blocks may have failed: what waits is programmed while there still
+    /// is a place for it. Where there is none any more, power-loss protection tries again.
+    pub(super) fn keep_waiting_safe(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
+        if self.packing.is_empty() || !self.settings.packing_survives || self.waiting_survives(0) {
+            return Ok(());
+        }
+        match self.program_waiting(d) {
+            Err(FtlError::NoSpace { .. }) => Ok(()),
+            programmed => programmed,
+        }
     }
 
     /// Whether collection frees what the host needs, as it does until too many blocks are bad.

@@ -107,6 +107,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return Ok(false);
         }
         self.collect(plane, 1, d)?;
+        self.keep_waiting_safe(d)?;
         Ok(true)
     }
 

@@ -8,7 +8,7 @@ use crate::dedup::Policy;
 use crate::ftl::journal::{Journal, JournalPage, RECORD_BYTES, Record};
 use crate::ftl::map::{NONE, Owner};
 use crate::ftl::settings::{Durability, FtlSettings};
-use crate::ftl::{Ftl, FtlError};
+use crate::ftl::{Ftl, FtlError, Stream};
 use crate::geometry::Geometry;
 use crate::nand::{Nand, NandError, Oob, PageKey, Payload};
 use crate::op::{Cause, Driver, OpKind};
@@ -308,11 +308,26 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// A page of any open block, when the power has gone and there is no other. Recovery finds it,
     /// because it looks at every page of the blocks that were open.
     pub(super) fn any_page(&mut self) -> Result<u32, FtlError> {
-        let open = self.open.iter().flatten().flatten().copied();
-        let Some(block) = open.into_iter().find(|&block| !self.blocks.is_full(block)) else {
-            return Err(self.no_space());
+        let mut open = self.open.iter().flatten().flatten().copied();
+        let block = match open.find(|&block| !self.blocks.is_full(block)) {
+            Some(block) => block,
+            None => self.open_last_block()?,
         };
         Ok(self.first_place(block) + self.blocks.append(block) * self.subpages())
+    }
+
+    /// A block that collection would have needed, now that there is none.
+    fn open_last_block(&mut self) -> Result<u32, FtlError> {
+        for plane in 0..self.geometry.planes() {
+            if let Some(block) = self.blocks.take_free(plane, false) {
+                let open = &mut self.open[plane as usize][Stream::Host as usize];
+                if let Some(full) = open.replace(block) {
+                    self.blocks.close(full, self.seq);
+                }
+                return Ok(block);
+            }
+        }
+        Err(self.no_space())
     }
 
     fn open_meta_block(&mut self, d: &mut impl Driver) -> Result<u32, FtlError> {

@@ -79,6 +79,11 @@ impl<P: Clone + PartialEq> Packing<P> {
         self.version
     }
 
+    /// Flash pages that what waits would fill.
+    pub const fn flash_pages(&self) -> u32 {
+        self.bins.len() as u32
+    }
+
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -334,16 +339,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     fn program_bin(&mut self, at: usize, d: &mut impl Driver) -> Result<(), FtlError> {
-        if self.meta.on {
-            self.make_meta_room(d)?;
-        }
         let stream = self.packing.bins[at].stream;
         let fragments: Vec<_> = self.packing.bins[at].waiting.iter().map(whose).collect();
-        let first = match self.program_for_host(stream, &fragments, d) {
-            Err(FtlError::NoSpace { .. }) if self.meta.emergency => {
-                self.program_anywhere(&fragments)?
+        let first = if self.meta.emergency {
+            // No energy to collect with, and no block to lose by it.
+            self.program_anywhere(&fragments)?
+        } else {
+            if self.meta.on {
+                self.make_meta_room(d)?;
             }
-            first => first?,
+            self.program_for_host(stream, &fragments, d)?
         };
         self.issue(d, OpKind::Program, Cause::Host, first, true);
         self.counters.packed_host_pages += 1;
@@ -387,6 +392,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Programs fragments where there is a page at all, when the power has gone.
     fn program_anywhere(&mut self, fragments: &[Fragment<N::Page>]) -> Result<u32, FtlError> {
         let key = PageKey::Packed(fragments.len() as u32);
+        self.counters.packed_pages += 1;
+        let used: u32 = fragments.iter().map(|fragment| fragment.subpages).sum();
+        self.counters.packed_subpages += u64::from(used);
         loop {
             let first = self.any_page()?;
             let oob = Oob { key, seq: self.next_seq(), seed: 0, tag: 0 };

@@ -2,14 +2,14 @@
 //! finds half filled.
 //! Room: onefold-flash.
 
-use crate::dedup::NoDedup;
+use crate::dedup::{Engine, NoDedup};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::meta::CLEAN;
-use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Stream};
+use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Stream, Written};
 use crate::geometry::Geometry;
 use crate::nand::{
     BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Payload,
-    PowerCut,
+    PowerCut, Sizes,
 };
 use crate::op::{Cause, Untimed};
 use crate::validation::{PerfectTable, steady};
@@ -38,6 +38,48 @@ fn an_array_of_blank_pages_holds_no_packed_ones() {
     assert!(error.to_string().contains("packed pages"), "{error}");
     let kept = IdentityNand::new(steady::plane(16, 4));
     Ftl::format(kept, NoDedup, settings).expect("identities are kept page by page");
+}
+
+/// A drive that runs out of blocks while a page waits: nothing more waits than could still be
+/// stored, and what waits finds the last block, which is for collection otherwise.
+#[test]
+fn nothing_waits_for_which_no_block_would_be_left_when_the_power_goes() {
+    let settings = FtlSettings {
+        logical_pages: 20,
+        durability: Durability::Protected,
+        subpages: 4,
+        packing_pages: 4,
+        packing_survives: true,
+        ..FtlSettings::default()
+    };
+    let (subpages, engine) = (4, Engine::BeforeScrambler);
+    let sizes = Sizes { subpages, percent: 75, spread: 0, engine, plain: None };
+    let nand = || IdentityNand::new(steady::plane(32, 4)).with_sizes(Some(sizes.clone()));
+    let page = Identity::of_number(7);
+    let waits_then_runs_out = |left: u32| {
+        let mut ftl = Ftl::format(nand(), NoDedup, settings).expect("fits");
+        assert_eq!(ftl.write(0, &page, &mut Untimed).expect("room"), Written::Waits);
+        while ftl.blocks.free_of(0) > left {
+            ftl.blocks.take_free(0, false).expect("free");
+        }
+        ftl
+    };
+    // If two of three blocks of four pages fail, two pages and the journal's still have a place,
+    // and a third one has none.
+    for (left, waits) in [(6, 4), (3, 2)] {
+        let mut ftl = waits_then_runs_out(left);
+        for lpn in 1..4 {
+            let written = ftl.write(lpn, &page, &mut Untimed).expect("room");
+            assert_eq!(written == Written::Waits, lpn < waits, "{left}, {lpn}: {written:?}");
+            assert_eq!(ftl.packing.is_empty(), lpn >= waits, "{left}, {lpn}");
+        }
+    }
+    for left in [1, 2] {
+        let mut ftl = waits_then_runs_out(left);
+        ftl.power_loss(&mut Untimed).expect("there is a block");
+        let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
+        assert_eq!(ftl.read(0, &mut Untimed).expect("readable"), Some(page), "{left}");
+    }
 }
 
 #[test]

@@ -184,6 +184,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<Written, FtlError> {
         let kept = matches!(owner, Owner::Kept(_));
         if self.packs()
+            && self.may_wait(d)?
             && let Some(fragment) = self.nand.compress(lpn, page, request)
         {
             let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
@@ -197,6 +198,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.policy.stored(ppn, tag);
         }
         Ok(Written::Programmed { ppn })
+    }
+
+    /// Whether one more page may wait to be packed. Where power-loss protection could not store it
+    /// any more, nothing waits: what does is programmed, and the page goes as it is.
+    fn may_wait(&mut self, d: &mut impl Driver) -> Result<bool, FtlError> {
+        let may = !self.settings.packing_survives || self.waiting_survives(1);
+        if !may {
+            self.program_waiting(d)?;
+        }
+        Ok(may)
     }
 
     fn stream_of(&self, lpn: u32, apart: bool) -> Stream {

@@ -38,7 +38,8 @@ fn nothing_that_was_flushed_is_lost_from_packed_pages() {
 
 #[test]
 fn with_power_loss_protection_nothing_that_waits_to_be_packed_is_lost() {
-    for seed in 0..100 {
+    // The last ones lose their last good blocks while pages wait, between a flush and a cut.
+    for seed in (0..100).chain([588, 1089, 1616, 1888, 2229, 2312, 2493, 3132, 3167, 3375]) {
         let ordeal = power::check_packed(seed, Durability::Protected);
         ordeal.unwrap_or_else(|what| panic!("{what}"));
     }
