@@ -205,6 +205,25 @@ pub fn search_block(
     Ok(pairs.last().is_none_or(|last| decode_pair(last).key <= key))
 }
 
+/// Bytes of so many pairs of a block, which begin with it.
+pub const fn pairs_bytes(pairs: usize) -> usize {
+    pairs * PAIR_BYTES
+}
+
+/// Append those of some pairs of a full block that have this key to `out`. Returns whether these
+/// are all, which is so if there are pairs before and behind them; else nothing is appended. What
+/// damage leads to is a hint that turns out to be wrong, or is missing.
+pub fn search_pairs(bytes: &[u8], key: u64, out: &mut Vec<Pair>) -> bool {
+    let (pairs, _) = bytes.as_chunks::<PAIR_BYTES>();
+    let first = pairs.partition_point(|pair| decode_pair(pair).key < key);
+    let end = pairs.partition_point(|pair| decode_pair(pair).key <= key);
+    let is_all = first > 0 && end < pairs.len();
+    if is_all && first < end {
+        out.extend(pairs[first..end].iter().map(decode_pair));
+    }
+    is_all
+}
+
 fn decode_pair(bytes: &[u8; PAIR_BYTES]) -> Pair {
     let word =
         |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, &b| word << 8 | u64::from(b));
