@@ -13,13 +13,16 @@
 //! 5. Idle moments settle the queue first, then look for the rest among the out-of-band
 //!    fingerprints; one bit a page says which came since the last round, and only those go into
 //!    the scratch table, so that a round reads most tags once. See [`Passes`].
-//! 6. Nothing is compared that was found different before: an entry that failed goes.
+//! 6. A compression engine before the scrambler changes what the parity is of, and nothing else:
+//!    see [`crate::dedup::ses_device`]. Behind it, the parity is that of what goes in.
+//! 7. Nothing is compared that was found different before: an entry that failed goes.
 //!
 //! Invariants: table, queue and scratch table stay within their entries.
 
 use std::collections::VecDeque;
 
 use crate::dedup::compact_table::CompactTable;
+use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
@@ -46,6 +49,11 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "rounds",
         Kind::Word(&["incremental", "whole"]),
         "Which pages an offline round puts into its table: those since the last one, or all",
+    ),
+    OptionInfo::new(
+        "compression",
+        Kind::Word(Engine::NAMES),
+        "Where the drive compresses; what is found is the same",
     ),
 ];
 

@@ -169,11 +169,6 @@ pub fn check_engine(name: &str, options: &Table, engine: Engine) -> Result<(), P
     if engine == Engine::None {
         return Ok(());
     }
-    if policy == "gleaner" {
-        let why = "its fingerprint is the parity of a whole flash page, and a packed one has the \
-                   parity of several pages";
-        return Err(PolicyError::Packed { policy, why: why.to_owned(), set: None });
-    }
     let parity = info.options.iter().any(|option| option.key == "compression");
     let options = Options::check(policy, info.options, options)?;
     if parity && Engine::of(&options) != engine {

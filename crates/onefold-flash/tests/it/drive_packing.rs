@@ -13,7 +13,7 @@ use crate::drive_kill::kills_of;
 use crate::drive_power::{PAGE, cut_of, made_of, open, packed};
 
 /// Every policy that packed pages can be had with, on each side of the scrambler.
-const DRIVES: [(&str, CompressionPlace); 8] = [
+const DRIVES: [(&str, CompressionPlace); 9] = [
     ("none", BeforeScrambler),
     ("caftl-online", BeforeScrambler),
     ("caftl-offline", BeforeScrambler),
@@ -22,6 +22,7 @@ const DRIVES: [(&str, CompressionPlace); 8] = [
     ("ses-device", BeforeScrambler),
     ("ses-host", BeforeScrambler),
     ("ses-host", AfterScrambler),
+    ("gleaner", BeforeScrambler),
 ];
 
 fn drives() -> impl Iterator<Item = DriveSpec> {

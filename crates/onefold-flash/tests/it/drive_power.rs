@@ -52,7 +52,7 @@ pub fn packed(policy: &str, place: CompressionPlace) -> DriveSpec {
     let mut spec = spec(policy);
     spec.ftl.compression = place;
     spec.ftl.subpages = 4;
-    if policy.starts_with("ses-") {
+    if policy.starts_with("ses-") || policy == "gleaner" {
         spec.dedup.options.insert("compression".to_owned(), place.name().into());
     }
     spec

@@ -205,7 +205,8 @@ fn compressible(id: u64) -> PageBytes {
 
 #[test]
 fn a_compression_engine_changes_no_decision() {
-    for (name, seed) in [("ses-device", 1), ("ses-device", 2), ("ses-host", 1), ("ses-host", 2)] {
+    let each = ["ses-device", "ses-host", "gleaner"].into_iter().flat_map(|n| [(n, 1), (n, 2)]);
+    for (name, seed) in each {
         let mut plain = None;
         for place in ["none", "before-scrambler", "after-scrambler"] {
             let what = format!("{name}, {place}, seed {seed}");
