@@ -13,6 +13,7 @@ pub mod server;
 pub use client::Client;
 pub use export::{Changes, ExportEntry, ExportTable, Exports};
 pub use server::{
-    Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport,
-    SlowRequests, SocketFile, TlsError, TlsFiles, TlsMode, listener_is_safe, private_socket,
+    Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, SlowCall,
+    SlowLog, SlowRequests, SocketFile, TlsError, TlsFiles, TlsMode, Whose, listener_is_safe,
+    private_socket,
 };

@@ -18,7 +18,7 @@ use super::cost::Cost;
 use super::extents;
 use super::processors::Processors;
 use super::replies::ReplyBuffer;
-use super::slow::{Call, SlowLog, Whose};
+use super::slow::{SlowCall, SlowLog, Whose};
 use crate::export::Changes;
 use crate::protocol::constants::{MAX_EXTENTS, MAX_WHOLE_READ_BYTES, SIMPLE_REPLY_BYTES, chunk};
 use crate::protocol::reply::{self, To};
@@ -159,7 +159,7 @@ impl<'a> Executor<'a> {
             && log.is_slow(&spent, queued_ns)
         {
             let requests = group.len() as u64;
-            log.tell(whose, &Call { op, bytes, requests, queued_ns, spent });
+            log.tell(whose, &SlowCall { op, bytes, requests, queued_ns, spent });
         }
         done.map(|()| begun_ns + spent.total_ns)
     }
@@ -249,7 +249,7 @@ impl<'a> Executor<'a> {
         if log.is_slow(&spent, 0) {
             let (offset, bytes) = (request.offset, request.len);
             let op = Op::Write { offset, len: bytes as u32, fua };
-            log.tell(whose, &Call { op, bytes, requests: 1, queued_ns: 0, spent });
+            log.tell(whose, &SlowCall { op, bytes, requests: 1, queued_ns: 0, spent });
         }
         self.put_result(self.to(request), "write", true, &result, out);
     }

@@ -40,7 +40,7 @@ use accept::Clients;
 use connection::Terms;
 pub use listen::{Handed, ListenAddr, SocketFile, listener_is_safe, private_socket};
 use processors::Processors;
-pub use slow::SlowRequests;
+pub use slow::{SlowCall, SlowLog, SlowRequests, Whose};
 pub use tls::{TlsError, TlsFiles, TlsMode};
 pub use transmission::CONNECTION_BYTES_MAX;
 
@@ -187,7 +187,7 @@ impl Server {
             write_timeout: config.write_timeout,
             stopping: AtomicBool::new(false),
             processors: Processors::of_machine(),
-            slow: slow::SlowLog::new(config.slow.as_ref()),
+            slow: SlowLog::new(config.slow.as_ref()),
         };
         let clients = Arc::new(Clients::new(terms, config.max_connections, config.max_handshakes));
         let accepting = Arc::clone(&clients);

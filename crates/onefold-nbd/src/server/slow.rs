@@ -35,7 +35,7 @@ impl fmt::Debug for SlowRequests {
 }
 
 /// What a server has told so far.
-pub(super) struct SlowLog {
+pub struct SlowLog {
     /// Requests that take longer are told, if any are.
     after: Option<Duration>,
     clock: Arc<dyn Clock>,
@@ -50,21 +50,32 @@ struct Told {
 
 /// Whose requests they are.
 #[derive(Clone, Copy)]
-pub(super) struct Whose<'a> {
+pub struct Whose<'a> {
+    /// Who asks.
     pub peer: &'a str,
+    /// Of which export.
     pub export: &'a str,
 }
 
 /// One request, or several that were one call.
 #[derive(Clone, Copy)]
-pub(super) struct Call {
+pub struct SlowCall {
+    /// The first of them.
     pub op: Op,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// How many they are.
     pub requests: u64,
     /// Between the moment in which the first of them was received and the beginning of the call.
     pub queued_ns: u64,
+    /// Where the time of the call went.
     pub spent: Spent,
+}
+
+impl fmt::Debug for SlowLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlowLog").field("after", &self.after).finish_non_exhaustive()
+    }
 }
 
 impl SlowLog {
@@ -99,7 +110,7 @@ impl SlowLog {
     }
 
     /// A call is over that was slow.
-    pub fn tell(&self, whose: Whose<'_>, call: &Call) {
+    pub fn tell(&self, whose: Whose<'_>, call: &SlowCall) {
         let left_out = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if !told.lines.try_take(LINES, LINE, self.now_ns()) {
@@ -117,7 +128,7 @@ fn ms(ns: u64) -> f64 {
     (ns / 100_000) as f64 / 10.0
 }
 
-fn write_line(Whose { peer, export }: Whose<'_>, call: &Call, left_out: u64) {
+fn write_line(Whose { peer, export }: Whose<'_>, call: &SlowCall, left_out: u64) {
     let part = |part| ms(call.spent.of(part));
     let (verb, (offset, _)) = (call.op.name(), call.op.range());
     tracing::warn!(
@@ -163,7 +174,7 @@ mod tests {
         let op = Op::Read { offset: 8192, len: 4096, whole: false };
         let queued_ns = queued * MS;
         if log.is_slow(&spent, queued_ns) {
-            log.tell(WHOSE, &Call { op, bytes: 4096, requests: 1, queued_ns, spent });
+            log.tell(WHOSE, &SlowCall { op, bytes: 4096, requests: 1, queued_ns, spent });
         }
     }
 

@@ -160,8 +160,8 @@ impl Servers {
             let server = Server::start(Arc::clone(exports), &config).map_err(refused)?;
             servers.push((server, encrypted));
         }
-        let machines = how.machines.iter().map(|socket| Machines::start(socket, exports, how));
-        let machines = machines.collect::<Result<_>>()?;
+        let start = |socket| Machines::start(socket, exports, (how, slow.as_ref()));
+        let machines = how.machines.iter().map(start).collect::<Result<_>>()?;
         Ok(Self { doors: servers, machines, tls: how.tls.clone() })
     }
 

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::BlockDevice;
-use onefold_nbd::{Client, Exports, ServerError, SocketFile, private_socket};
+use onefold_nbd::{
+    Client, Exports, ServerError, SlowLog, SlowRequests, SocketFile, private_socket,
+};
 use onefold_vhost::{Handle, Server, ServerConfig, Source};
 
 use super::listeners::{Listening, refused};
+use super::slow_device::SlowDevice;
 use crate::args::MachineSocket;
 use crate::failure::Result;
 
@@ -30,16 +33,21 @@ pub struct Machines {
 struct Export {
     exports: Arc<dyn Exports>,
     name: String,
+    /// Whom the log of slow requests means.
+    peer: String,
+    slow: Arc<SlowLog>,
 }
 
 impl Source for Export {
     fn open(&self) -> std::result::Result<Arc<dyn BlockDevice>, String> {
         // Whoever may connect to the socket is let in for its user or group.
         let client = &Client::Local;
-        self.exports.open(&self.name, client).ok_or_else(|| {
+        let device = self.exports.open(&self.name, client).ok_or_else(|| {
             let why = self.exports.refusal(&self.name, client);
             why.unwrap_or_else(|| format!("there is no export '{}'", self.name))
-        })
+        })?;
+        let (log, peer, export) = (Arc::clone(&self.slow), self.peer.clone(), self.name.clone());
+        Ok(Arc::new(SlowDevice { device, log, peer, export }))
     }
 
     fn name(&self) -> &str {
@@ -52,12 +60,17 @@ impl Machines {
     pub fn start(
         socket: &MachineSocket,
         exports: &Arc<dyn Exports>,
-        how: &Listening,
+        (how, slow): (&Listening, Option<&SlowRequests>),
     ) -> Result<Self> {
         let address = socket.to_string();
         let failed = |source| refused(ServerError::Bind { address: address.clone(), source });
         let (listener, file) = private_socket(&socket.path, how.group).map_err(failed)?;
-        let export = Export { exports: Arc::clone(exports), name: socket.export.clone() };
+        let export = Export {
+            exports: Arc::clone(exports),
+            name: socket.export.clone(),
+            peer: address.clone(),
+            slow: Arc::new(SlowLog::new(slow)),
+        };
         let config = ServerConfig { read_only: how.read_only, max_connections: MACHINES_MAX };
         let server = Server::start(listener, &address, Arc::new(export), config);
         Ok(Self { server: server.map_err(failed)?, socket: socket.clone(), _file: file })

@@ -22,5 +22,6 @@ pub mod reload;
 pub mod schedule;
 pub mod scrubbing;
 pub mod share;
+mod slow_device;
 pub mod stop;
 pub mod tap;
