@@ -30,8 +30,9 @@ usage: cargo xtask package WHAT
 
 /// Everything that is made lies here.
 const FOLDER: &str = "target/package";
-/// Most bytes of the static program. 16 MiB is wanted; it was 18.5 on 2026-11-24.
-const STATIC_BYTES: u64 = 20 << 20;
+/// Most bytes of the static program. 16 MiB is wanted; it was 18.5 on 2026-11-24 and 20.0 on
+/// 2026-11-26, of which Parquet is 1.8.
+const STATIC_BYTES: u64 = 21 << 20;
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 /// The profile of what is handed out, and its folder below `target`.
 const PROFILE: &str = "dist";
