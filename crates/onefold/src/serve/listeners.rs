@@ -86,10 +86,12 @@ pub struct Servers {
 /// Files that a server has open besides its connections and its containers: fingerprint runs, one
 /// for each 64 MiB of them, the dozen that a pool or a drive consists of, and its cache's.
 const OTHER_FILES: u64 = 256 + 32;
+/// Files of a container that stays open: it is written past the page cache by a second one.
+const FILES_OF_A_CONTAINER: u64 = 2;
 
 /// Let this process open as many files as it may: connections and containers want a few hundred,
 /// and the usual soft limit is there for programs that use select(2). Refuse what would not fit.
-/// Half of what clients leave is for more containers: a random read of one whose file is not open
+/// More containers stay open where clients leave more: a random read of one whose file is not open
 /// has to open it.
 fn allow_open_files(how: &Listening) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
@@ -102,7 +104,8 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     let kinds = kinds.into_iter().filter(|&there| there).count() as u64;
     let each = u64::from(how.max_connections) + ServerConfig::default().max_handshakes as u64;
     let machines = how.machines.len() as u64 * MACHINES_MAX as u64 * FILES_OF_A_MACHINE;
-    let wanted = kinds * each + machines + OTHER_FILES + OPEN_CONTAINERS_MIN as u64;
+    let containers = OPEN_CONTAINERS_MIN as u64 * FILES_OF_A_CONTAINER;
+    let wanted = kinds * each + machines + OTHER_FILES + containers;
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if let Some(left) = most.checked_sub(wanted) {
         keep_containers_open(containers_with(left));
@@ -115,9 +118,11 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     .hint("allow more (ulimit -n, or LimitNOFILE= of a service), or ask for fewer connections"))
 }
 
-/// Containers to keep open where so many files more than are wanted may be.
+/// Containers to keep open where so many files more than are wanted may be: two thirds of these
+/// are theirs.
 fn containers_with(left: u64) -> usize {
-    OPEN_CONTAINERS_MIN.saturating_add(usize::try_from(left / 2).unwrap_or(usize::MAX))
+    let more = left / (FILES_OF_A_CONTAINER + 1);
+    OPEN_CONTAINERS_MIN.saturating_add(usize::try_from(more).unwrap_or(usize::MAX))
 }
 
 /// Whether clients there must use TLS where it is on.
