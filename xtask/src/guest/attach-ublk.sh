@@ -1,7 +1,5 @@
 # A volume by the kernel's ublk, which is taken where the kernel has no NBD client.
-load crc32c_generic
-load ext4
-serve pool --size 256M --listen unix:socket
+serve_for_ext4
 refused "the kernel has no ublk" onefold attach pool main --by ublk
 load ublk_drv
 try_attached

@@ -63,6 +63,13 @@ sum() {
     md5sum "$@" | cut -d' ' -f1
 }
 
+# A pool, and what a file system on its volume takes.
+serve_for_ext4() {
+    load crc32c_generic
+    load ext4
+    serve pool --size 256M --listen unix:socket
+}
+
 # A volume as a device of the kernel: tested, with a file system, without its server, read-only.
 try_attached() {
     device=$(onefold attach pool main)

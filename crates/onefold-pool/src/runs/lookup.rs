@@ -80,9 +80,7 @@ impl Asked {
         let filters = self.filters.iter().map(|filter| filter.bytes());
         filters.sum::<u64>() + self.parts.iter().map(Part::bytes).sum::<u64>()
     }
-}
 
-impl Asked {
     /// Which filters it has.
     pub fn plan(&self) -> FilterPlan {
         let whole = self.filters.iter().filter(|filter| filter.is_whole()).count();

@@ -24,7 +24,13 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=4096;
 
 /// Connect and pick an export.
 pub fn connect(socket: &Path, export: &str) -> io::Result<(UnixStream, Shown)> {
-    let mut stream = UnixStream::connect(socket)?;
+    let unreachable = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("no server answers at '{}': {error}", socket.display()),
+        )
+    };
+    let mut stream = UnixStream::connect(socket).map_err(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let shown = handshake(&mut stream, export)?;
@@ -133,5 +139,8 @@ mod tests {
         assert_eq!(array(&mut stream).unwrap(), *b"data");
         let refused = connect(&at, "nosuch").unwrap_err().to_string();
         assert!(refused.contains("no export named 'nosuch'"), "{refused}");
+        let elsewhere = folder.path().join("elsewhere");
+        let refused = connect(&elsewhere, "a disk").unwrap_err().to_string();
+        assert!(refused.contains(elsewhere.to_str().unwrap()), "{refused}");
     }
 }

@@ -65,6 +65,7 @@ impl Step {
             Self::Loop(device) => {
                 let known = Command::new("losetup").arg(device).output();
                 if known.is_ok_and(|known| known.status.success()) {
+                    let_go(device)?;
                     run("losetup", &["-d".as_ref(), device.as_os_str()])?;
                 }
                 Ok(())
@@ -90,17 +91,13 @@ fn device_of(index: u32) -> PathBuf {
     PathBuf::from(format!("/dev/nbd{index}"))
 }
 
-/// What was written to a device is with the server, and nobody has it mounted.
+/// Nobody has a device mounted, or claims it in another way.
 fn let_go(device: &Path) -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     match rustix::fs::open(device, flags, Mode::empty()) {
         Err(Errno::BUSY) => Err(Failure::broke("let go of", device, "it is in use")),
         // One that is gone, or whose server is.
-        Err(_) => Ok(()),
-        Ok(file) => {
-            let _ = rustix::fs::fsync(&file);
-            Ok(())
-        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

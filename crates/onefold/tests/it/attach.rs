@@ -80,6 +80,15 @@ fn a_volume_is_a_file_gets_a_file_system_and_is_mounted_and_nothing_is_left() {
     assert!(busy.err.contains("umount") && busy.err.contains("detach it again"), "{}", busy.err);
     assert!(inside.exists());
     drop(open);
+    // What somebody has mounted by hand is not pulled away.
+    let elsewhere = stage.sandbox.text("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    tool("mount", &[device.to_str().unwrap(), &elsewhere]);
+    let busy = stage.onefold(&["detach", "pool", "main"]);
+    let is_there = Path::new(&elsewhere).join("file").exists();
+    tool("umount", &[&elsewhere]);
+    assert_eq!(busy.code, Some(1), "{}", busy.err);
+    assert!(is_there && busy.err.contains("it is in use"), "{}", busy.err);
     stage.detach("main");
     assert!(!inside.exists());
 
