@@ -28,8 +28,9 @@ pub struct ReadCache {
 struct Shard {
     by_address: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
     slots: Vec<Slot>,
-    /// The chunks, slot after slot, in pieces so that growing copies nothing.
-    pieces: Vec<Box<[u8]>>,
+    /// The chunks, slot after slot, in pieces so that growing copies nothing. A piece has its
+    /// memory from the start and grows by the chunks that are put in: nothing is written twice.
+    pieces: Vec<Vec<u8>>,
     slots_max: usize,
     chunk_bytes: usize,
     hand: usize,
@@ -92,7 +93,7 @@ impl ReadCache {
     pub fn bytes(&self) -> u64 {
         let bytes = |shard: &Mutex<Shard>| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.pieces.iter().map(|piece| piece.len()).sum::<usize>() + shard.slots.len() * 32
+            shard.pieces.iter().map(Vec::capacity).sum::<usize>() + shard.slots.len() * 32
         };
         self.shards.iter().map(bytes).sum::<usize>() as u64
     }
@@ -139,10 +140,9 @@ impl Visit<'_> {
             return;
         }
         let Some(slot) = shard.free_slot() else { return };
+        shard.put(slot, chunk);
         shard.slots[slot] = Slot { address, referenced: false };
         shard.by_address.insert(address, slot as u32);
-        let at = slot % SLOTS_PER_PIECE * shard.chunk_bytes;
-        shard.pieces[slot / SLOTS_PER_PIECE][at..at + chunk.len()].copy_from_slice(chunk);
     }
 }
 
@@ -152,15 +152,28 @@ impl Shard {
         &self.pieces[slot / SLOTS_PER_PIECE][at..at + self.chunk_bytes]
     }
 
-    /// One more slot, as long as there may be more and there is memory.
+    fn put(&mut self, slot: usize, chunk: &[u8]) {
+        let at = slot % SLOTS_PER_PIECE * self.chunk_bytes;
+        let piece = &mut self.pieces[slot / SLOTS_PER_PIECE];
+        if at == piece.len() {
+            piece.extend_from_slice(chunk);
+        } else {
+            piece[at..at + self.chunk_bytes].copy_from_slice(chunk);
+        }
+    }
+
+    /// One more slot, as long as there may be more and there is memory; a chunk is put there next.
     fn new_slot(&mut self) -> Option<usize> {
         if self.slots.len() >= self.slots_max {
             return None;
         }
         if self.slots.len().is_multiple_of(SLOTS_PER_PIECE) {
             let slots = SLOTS_PER_PIECE.min(self.slots_max - self.slots.len());
-            let piece = memory::zeroes(slots * self.chunk_bytes)?;
-            self.pieces.push(piece.into_boxed_slice());
+            let mut piece = Vec::new();
+            if !memory::reserve(&mut piece, slots * self.chunk_bytes) {
+                return None;
+            }
+            self.pieces.push(piece);
         }
         self.slots.push(Slot { address: 0, referenced: false });
         Some(self.slots.len() - 1)
