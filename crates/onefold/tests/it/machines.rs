@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::harness::{Sandbox, Server};
+use super::ssd;
 
 /// A monitor that only asks.
 struct Monitor(UnixStream);
@@ -118,6 +119,44 @@ fn a_volume_that_is_not_there_is_named_and_comes_when_it_is_made() {
     server.stop();
     let server = serve(&sandbox, &["--vhost-user", &place, "--read-only"]);
     assert!(Monitor::at(&socket).is_read_only());
+    server.stop();
+}
+
+#[test]
+fn an_emulated_drive_is_the_disk_of_a_machine_too() {
+    let sandbox = Sandbox::new();
+    let socket = sandbox.path("vm");
+    let (plain, keep) = (socket.display().to_string(), format!("{}=keep", socket.display()));
+    let start = |more: &[&str]| {
+        let args = [&["ssd", "serve", "--dir", "drive"], more].concat();
+        Server::start(sandbox.command(&args), sandbox.path("nothing"))
+    };
+    let refused = |more: &[&str]| {
+        let said = sandbox.onefold(&[&["ssd", "serve", "--dir", "drive"], more].concat());
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("no export"), "{}", said.err);
+        assert!(!socket.exists());
+        said.err
+    };
+    let small = [&ssd::SMALL[..], &ssd::SHARING].concat();
+    let bad = format!("{plain}=main");
+    let said = refused(&[&small[..], &["--vhost-user", &bad]].concat());
+    assert!(said.contains("'deduplicate' and 'keep'"), "{said}");
+    assert!(!sandbox.path("drive").exists(), "made for nothing");
+    let said = refused(&[&ssd::SMALL[..], &["--vhost-user", &keep]].concat());
+    assert!(said.contains("one export without a name"), "{said}");
+    let server = start(&[&small[..], &["--vhost-user", &keep]].concat());
+    assert!(server.listening_at("vhost-user:").ends_with("/vm"));
+    let size = Monitor::at(&socket).size().unwrap();
+    server.stop();
+    assert!(!socket.exists());
+    refused(&["--vhost-user", &bad]);
+    let server = start(&["--vhost-user", &plain, "--metrics", "127.0.0.1:0"]);
+    let mut monitor = Monitor::at(&socket);
+    assert_eq!(monitor.size(), Some(size));
+    assert!(!monitor.is_read_only());
+    let metrics = scraped(&server);
+    assert!(metrics.contains("\nonefold_connections 1\n"), "{metrics}");
     server.stop();
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use crate::args::serve::{CrowdArgs, GuardArgs, SlowArgs, TlsArgs};
+use crate::args::serve::{CrowdArgs, GuardArgs, MachineSocket, SlowArgs, TlsArgs};
 use crate::args::{AccessArgs, MetricsArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ with everything flushed; a second one stops it at once.
 Examples:
   onefold ssd serve --preset ses-slc --dir ./drive
   onefold ssd serve drive.toml --dir ./drive --set geometry.blocks_per_plane=64 --pace
+  onefold ssd serve --dir ./drive --vhost-user /run/onefold-vm1
   onefold ssd serve --dir ./drive --run 'nbdinfo $uri'";
 
 /// `onefold ssd serve`
@@ -44,11 +45,19 @@ pub struct SsdServeArgs {
     pub pace: bool,
     /// Where to accept clients: unix:PATH or tcp:HOST:PORT; may be repeated
     ///
-    /// Without --listen and without --run it is tcp:127.0.0.1:10809. An address that is neither
-    /// a Unix socket nor loopback needs TLS. Port 0 takes any free one.
+    /// Without --listen, --vhost-user and --run it is tcp:127.0.0.1:10809. An address that is
+    /// neither a Unix socket nor loopback needs TLS. Port 0 takes any free one.
     #[arg(long, value_name = "ADDRESS", env = "ONEFOLD_LISTEN", hide_env = true)]
     #[arg(value_delimiter = ',')]
     pub listen: Vec<ListenAddr>,
+    /// A socket that virtual machines have the drive from, by vhost-user; may be repeated
+    ///
+    /// EXPORT is 'deduplicate' or 'keep', or nothing. Requests are taken out of the machine's
+    /// memory, which it must share: with QEMU, a memory-backend-memfd with share=on. At most four
+    /// machines have it at once.
+    #[arg(long, value_name = "PATH[=EXPORT]", env = "ONEFOLD_VHOST_USER", hide_env = true)]
+    #[arg(value_delimiter = ',')]
+    pub vhost_user: Vec<MachineSocket>,
     /// How many may come.
     #[command(flatten)]
     pub crowd: CrowdArgs,

@@ -1,4 +1,5 @@
-//! `onefold ssd serve`: an emulated drive over NBD, until a signal or the end of a command.
+//! `onefold ssd serve`: an emulated drive over NBD and vhost-user, until a signal or the end of a
+//! command.
 //! Room: onefold.
 
 use std::path::Path;
@@ -16,8 +17,8 @@ use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use super::ssd_background::Background;
 use super::ssd_idle::IDLE;
 use super::ssd_watch::{DriveSource, LentDrive, Meters};
-use crate::args::Hangup;
 use crate::args::models::SsdServeArgs;
+use crate::args::{Hangup, MachineSocket};
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::output::Printer;
@@ -56,6 +57,27 @@ const EXPORTS: [Export; 3] = [
 fn exports(spec: &DriveSpec) -> &'static [Export] {
     let several = spec.dedup.policy != "none";
     if several { &EXPORTS } else { &EXPORTS[..1] }
+}
+
+/// Sockets for machines that would wait for an export in vain: a drive gets none later.
+fn refuse_unknown(sockets: &[MachineSocket], exports: &[Export]) -> Result<()> {
+    for socket in sockets {
+        // Behind the sign is the number of a generation.
+        let asked = socket.export.split('@').next().unwrap_or_default();
+        if exports.iter().all(|export| export.name != asked) {
+            let at = socket.path.display();
+            let named: Vec<&str> =
+                exports.iter().map(|e| e.name).filter(|n| !n.is_empty()).collect();
+            let failure =
+                Failure::nothing_done(format!("the drive has no export '{asked}' for '{at}'"));
+            return Err(if named.is_empty() {
+                failure.hint("it deduplicates nothing, and has one export without a name")
+            } else {
+                failure.hint(format!("it has '{}', and one without a name", named.join("' and '")))
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The exports over the drive, recorded each under its own name where anything is.
@@ -98,6 +120,9 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let said = args.spec.is_some() || args.preset.is_some();
     // A drive that is there needs no words about it; `--set` changes it.
     let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
+    if let Some(wanted) = &wanted {
+        refuse_unknown(&args.vhost_user, exports(wanted))?;
+    }
     // Nothing is made for a server that could not listen; who comes early waits.
     let late = Arc::new(LateExports::default());
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
@@ -199,6 +224,10 @@ fn serve(
         }
     };
     let exports = exports(open.spec());
+    if let Err(failure) = refuse_unknown(&args.vhost_user, exports) {
+        open.close().map_err(failed)?;
+        return Err(door.abandon(failure));
+    }
     let names = exports.iter().map(|export| export.name);
     let recorder = match recording.map(|file| file.begin(names)).transpose() {
         Ok(recorder) => recorder,
@@ -327,8 +356,8 @@ fn listening(
 ) -> Result<Listening> {
     let private = private.map(|folder| ListenAddr::Unix(folder.join(SOCKET)));
     Ok(Listening {
-        places: Places::new((&args.listen, &[]), handed.doors, private)?,
-        machines: Vec::new(),
+        places: Places::new((&args.listen, &args.vhost_user), handed.doors, private)?,
+        machines: args.vhost_user.clone(),
         tls,
         allow_insecure: args.tls.allow_unencrypted_network_access,
         read_only: false,
@@ -362,6 +391,12 @@ fn introduce(
             printer.note(&line);
         }
     }
+    for socket in servers.machine_sockets() {
+        printer.note("\na virtual machine has it as its disk with:");
+        for line in connect::machine_lines(socket) {
+            printer.note(&line);
+        }
+    }
     if let [_, named @ ..] = exports
         && !named.is_empty()
     {
@@ -369,7 +404,8 @@ fn introduce(
         let names = names.join(" and ");
         printer.note(&format!("\nexports {names} say of each write whether it is deduplicated"));
     }
-    let all: Vec<String> = servers.addresses().map(|(address, _)| address.to_string()).collect();
+    let all = servers.addresses().map(|(address, _)| address.to_string());
+    let all: Vec<String> = all.chain(servers.machine_sockets().map(ToString::to_string)).collect();
     printer.note(&format!(
         "\nlook at its health with: onefold ssd smart {}\nCtrl-C stops the drive with everything \
          flushed",
