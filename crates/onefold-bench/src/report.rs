@@ -155,6 +155,21 @@ pub fn table(rows: &[Row]) -> String {
     out
 }
 
+/// Which goals hold and which do not, in words; empty if there was none.
+pub fn goals(rows: &[Row]) -> String {
+    let count = |verdict: &str| rows.iter().filter(|row| row.verdict() == verdict).count();
+    let (met, missed) = (count("met"), count("missed"));
+    if met + missed == 0 {
+        return String::new();
+    }
+    let mut out = format!("{met} of {} goals met\n", met + missed);
+    for row in rows.iter().filter(|row| row.verdict() == "missed") {
+        let [name, goal, measured, ..] = row.cells();
+        let _ = writeln!(out, "missed: {name}: {measured}, goal {goal}");
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +183,15 @@ mod tests {
         assert_eq!(row(2.1, Some(Goal::AtMost(2.0))).verdict(), "missed");
         assert_eq!(row(f64::NAN, Some(Goal::AtMost(2.0))).verdict(), "missed");
         assert_eq!(row(1.0, None).verdict(), "");
+    }
+
+    #[test]
+    fn goals_that_are_missed_are_named() {
+        let row = |name: &str, value, goal| Row { goal, ..Row::new("g", name, value, Unit::Times) };
+        let goal = Some(Goal::AtLeast(2.0));
+        let rows = [row("a", 2.0, goal), row("b", 1.5, goal), row("c", 1.0, None)];
+        assert_eq!(goals(&rows), "1 of 2 goals met\nmissed: b: 1.50x, goal >= 2.00x\n");
+        assert_eq!(goals(&rows[2..]), "");
     }
 
     #[test]

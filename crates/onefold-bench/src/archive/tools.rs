@@ -64,6 +64,15 @@ impl Tool {
         }
     }
 
+    /// The distribution's package that it comes in; ours is built.
+    const fn package(self) -> Option<&'static str> {
+        match self {
+            Self::Onefold | Self::Encrypted => None,
+            Self::Borg => Some("borgbackup"),
+            Self::Restic => Some("restic"),
+        }
+    }
+
     fn program(self) -> PathBuf {
         match self {
             Self::Onefold | Self::Encrypted => std::env::current_exe()
@@ -73,16 +82,41 @@ impl Tool {
         }
     }
 
-    /// Whether it can be run; that it cannot is said.
-    pub fn is_there(self) -> bool {
+    /// What it says of its version; `None` if it cannot be run.
+    pub fn version(self) -> Option<String> {
         let argument = if self == Self::Restic { "version" } else { "--version" };
-        let said = Command::new(self.program()).arg(argument).output();
-        let is_there = said.is_ok_and(|said| said.status.success());
-        if !is_there {
-            eprintln!("archive: {} is not installed: skipped", self.name());
-        }
-        is_there
+        let said = Command::new(self.program()).arg(argument).output().ok()?;
+        let said = said.status.success().then_some(said.stdout)?;
+        Some(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
     }
+}
+
+/// The programs to measure. Without a rival there is nothing to compare with: that is refused, but
+/// when it is only to be shown that everything runs.
+pub fn at_hand(quick: bool) -> Result<Vec<Tool>> {
+    let (there, missing): (Vec<_>, Vec<_>) =
+        Tool::ALL.into_iter().partition(|tool| tool.version().is_some());
+    if quick {
+        for tool in &missing {
+            eprintln!("archive: {} is skipped", tool.name());
+        }
+    } else {
+        refuse_missing(&missing)?;
+    }
+    Ok(there)
+}
+
+fn refuse_missing(missing: &[Tool]) -> Result<()> {
+    let names: Vec<&str> = missing.iter().map(|tool| tool.name()).collect();
+    let packages: Vec<&str> = missing.iter().filter_map(|tool| tool.package()).collect();
+    ensure!(
+        missing.is_empty(),
+        "archives are measured beside others, and these cannot be run: {}; install what is \
+         missing: apt-get install {}",
+        names.join(", "),
+        packages.join(" ")
+    );
+    Ok(())
 }
 
 /// A program's archive.
@@ -199,7 +233,7 @@ impl Store {
         }
         let dir = self.beside.join("mount");
         fs::create_dir(&dir).context("cannot make a folder")?;
-        let read = "tar --create --file - --directory $mount/newest/ . | cat > /dev/null";
+        let read = "find \"$mount/newest/\" -type f -exec cat {} + > /dev/null";
         let mut command = self.command(&self.beside);
         command.args(["archive", "mount"]).arg(&self.at).arg(&dir).args(["--run", read]);
         match run(command) {
@@ -244,4 +278,17 @@ fn run(mut command: Command) -> Result<()> {
     let told = String::from_utf8_lossy(&said.stderr);
     ensure!(said.status.success(), "{command:?}: {}: {told}", said.status);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_refused_with_the_packages_that_have_it() {
+        refuse_missing(&[]).unwrap();
+        let error = refuse_missing(&[Tool::Borg, Tool::Restic]).unwrap_err().to_string();
+        assert!(error.contains("cannot be run: borg, restic"), "{error}");
+        assert!(error.ends_with("apt-get install borgbackup restic"), "{error}");
+    }
 }
