@@ -10,7 +10,8 @@ use onefold_archive::Archive;
 use onefold_block::ContainerStore;
 use onefold_cache::tier::TierOptions;
 
-use crate::args::{ArchiveCreateArgs, CacheMode, Thousandths, TierArgs};
+use crate::args::{ArchiveCreateArgs, CacheMode, TierArgs};
+use crate::endurance::{self, Watched};
 use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::output::Printer;
@@ -54,27 +55,38 @@ pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
 pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Result<ServedCache> {
     must_be_open(args.cache.as_deref(), archive.is_encrypted())?;
     must_write_around(args)?;
-    let mut cache = ServedCache { tier: None, problem: None, args: args.clone() };
+    // Nobody is told of the years here: the drive is asked only for what may be written.
+    let asks = args.cache_years.is_some() && args.cache_writes_per_day.is_none();
+    let life = if asks { Watched::begin(args) } else { Watched::of_nothing(args) };
+    let mut cache = ServedCache { tier: None, problem: None, life: Arc::new(life) };
     let Some(folder) = &args.cache else { return Ok(cache) };
-    let options = TierOptions {
-        owner: archive.identity().uuid,
+    let budget = endurance::budget(args, &cache.life.life());
+    let (owner, container_bytes) = (archive.identity().uuid, archive.settings().container_bytes);
+    let options = |writes_per_day| TierOptions {
+        owner,
         policy: args.cache_policy.clone(),
         size: args.cache_size,
-        container_bytes: archive.settings().container_bytes,
-        writes_per_day: args.cache_writes_per_day.map(|Thousandths(times)| times),
+        container_bytes,
+        writes_per_day,
         write_through: false,
     };
-    archive.read_through(|slow| match open_tier(folder, Arc::clone(&slow), options) {
-        Ok(tier) => {
-            let tier = Arc::new(tier);
-            tell_time(&tier);
-            cache.tier = Some(Arc::clone(&tier));
-            tier as Arc<dyn ContainerStore>
-        }
-        Err(error) => {
-            printer.warning(&format!("the archive is read without its cache: {error}"));
-            cache.problem = Some(error.to_string());
-            slow
+    archive.read_through(|slow| {
+        let opened = budget.and_then(|budget| {
+            let opened = open_tier(folder, Arc::clone(&slow), options(budget));
+            opened.map_err(|error| error.to_string())
+        });
+        match opened {
+            Ok(tier) => {
+                let tier = Arc::new(tier);
+                tell_time(&tier);
+                cache.tier = Some(Arc::clone(&tier));
+                tier as Arc<dyn ContainerStore>
+            }
+            Err(error) => {
+                printer.warning(&format!("the archive is read without its cache: {error}"));
+                cache.problem = Some(error);
+                slow
+            }
         }
     });
     Ok(cache)
@@ -83,5 +95,6 @@ pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Resu
 /// What the cache of an archive told last; `None` if it has none.
 pub fn report(archive: &Archive, args: &TierArgs) -> Option<CacheReport> {
     let folder = args.cache.as_deref()?;
-    Some(CacheReport::saved(folder, args.cache_endurance, &archive.identity().uuid))
+    let life = endurance::ask(args.cache_endurance.as_ref(), folder);
+    Some(CacheReport::saved(folder, life, &archive.identity().uuid))
 }

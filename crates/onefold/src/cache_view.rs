@@ -4,15 +4,9 @@
 use onefold_block::ByteSize;
 use serde::Serialize;
 
+use crate::endurance::{Drive, Life};
 use crate::pool_cache::CacheReport;
 use crate::table::{Align, Table, percent, plural};
-
-const DAYS_PER_YEAR: f64 = 365.25;
-
-/// Years that a device lasts which takes `endurance` bytes in its life and so many a day.
-fn years(endurance: ByteSize, per_day: u64) -> f64 {
-    endurance.bytes() as f64 / (per_day.max(1) as f64 * DAYS_PER_YEAR)
-}
 
 /// The table, with a head.
 pub fn cache_table(report: &CacheReport) -> Table {
@@ -25,6 +19,7 @@ pub fn cache_table(report: &CacheReport) -> Table {
         let problem = report.problem.as_deref().unwrap_or(nothing);
         let row = if report.problem.is_some() { "not used" } else { "" };
         table.row([row, "", problem]);
+        life_row(&mut table, report);
         return table;
     };
     let totals = &tier.totals;
@@ -46,7 +41,7 @@ pub fn cache_table(report: &CacheReport) -> Table {
         table.row(["of new data", &size(totals.new_bytes), new]);
     }
     let lasts = |per_day| {
-        let years = report.endurance.map(|endurance| years(endurance, per_day));
+        let years = life(report).map(|life| life.years(per_day));
         years.map_or_else(String::new, |years| format!("; the device lasts {years:.1} years so"))
     };
     if let Some(per_day) = tier.writes_per_day {
@@ -56,6 +51,7 @@ pub fn cache_table(report: &CacheReport) -> Table {
         let budget = format!("no limit{}", lasts(tier.written_last_day));
         table.row(["last day", &size(tier.written_last_day), &budget]);
     }
+    life_row(&mut table, report);
     if tier.index_bytes > 0 {
         let [policy, waiting] = [tier.policy_bytes, tier.waiting_bytes].map(size);
         let memory = format!("index; policy {policy}; extents not judged yet {waiting}");
@@ -73,12 +69,61 @@ pub fn cache_table(report: &CacheReport) -> Table {
     table
 }
 
+fn life(report: &CacheReport) -> Option<&Life> {
+    report.life.as_ref()?.as_ref().ok()
+}
+
+/// What a drive told of itself, or why it did not.
+fn life_row(table: &mut Table, report: &CacheReport) {
+    match &report.life {
+        Some(Ok(Life { total, left, drive: Some(drive) })) => {
+            let Drive { device, model, used_percent, written } = drive;
+            let told = format!(
+                "of {device} ({model}) used, with {written} written; so it takes {total} in its \
+                 life, and {left} from now on"
+            );
+            table.row(["life", &format!("{used_percent} %"), &told]);
+        }
+        Some(Err(why)) => table.row(["life", "", why]),
+        None | Some(Ok(_)) => {}
+    }
+}
+
 /// For programs; docs/json.md.
 #[derive(Serialize, schemars::JsonSchema)]
 pub struct CacheJson {
     problem: Option<String>,
+    life: Option<LifeJson>,
     #[serde(flatten)]
     known: Option<Known>,
+}
+
+/// What the cache's device can take.
+#[derive(Serialize, schemars::JsonSchema)]
+struct LifeJson {
+    problem: Option<String>,
+    total_bytes: Option<u64>,
+    left_bytes: Option<u64>,
+    device: Option<String>,
+    model: Option<String>,
+    used_percent: Option<u64>,
+    written_bytes: Option<u64>,
+}
+
+impl From<&Result<Life, String>> for LifeJson {
+    fn from(known: &Result<Life, String>) -> Self {
+        let life = known.as_ref().ok();
+        let drive = life.and_then(|life| life.drive.as_ref());
+        Self {
+            problem: known.as_ref().err().cloned(),
+            total_bytes: life.map(|life| life.total.bytes()),
+            left_bytes: life.map(|life| life.left.bytes()),
+            device: drive.map(|drive| drive.device.clone()),
+            model: drive.map(|drive| drive.model.clone()),
+            used_percent: drive.map(|drive| drive.used_percent),
+            written_bytes: drive.map(|drive| drive.written.bytes()),
+        }
+    }
 }
 
 #[derive(Serialize, schemars::JsonSchema)]
@@ -133,13 +178,14 @@ impl From<&CacheReport> for CacheJson {
                 dropped_extents: totals.dropped,
                 writes_per_day_bytes: tier.writes_per_day,
                 written_last_day_bytes: tier.written_last_day,
-                years: report.endurance.map(|endurance| years(endurance, per_day)),
+                years: life(report).map(|life| life.years(per_day)),
                 bad_extents: totals.bad_copies,
                 torn_segments: totals.torn_segments,
                 failed_writes: totals.failed_writes,
             }
         });
         let of_tier = report.status.as_ref().and_then(|tier| tier.problem.clone());
-        Self { problem: report.problem.clone().or(of_tier), known }
+        let life = report.life.as_ref().map(LifeJson::from);
+        Self { problem: report.problem.clone().or(of_tier), life, known }
     }
 }

@@ -11,6 +11,7 @@ mod cache_view;
 mod commands;
 mod completion;
 mod duplicates_view;
+mod endurance;
 mod failure;
 mod handover;
 mod interrupt;

@@ -9,6 +9,7 @@ use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::args::{AccessArgs, CacheMode, MemoryArgs, TierArgs};
+use crate::endurance::Endurance;
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
@@ -115,6 +116,11 @@ pub fn random_identity() -> Result<PoolIdentity> {
 /// What the settings file of a new pool or archive says of its cache, whose folder is made.
 pub fn cache_settings(slow: &Path, cache: &TierArgs, access: AccessArgs) -> Result<String> {
     let Some(folder) = &cache.cache else { return Ok(String::new()) };
+    if cache.cache_years.is_some() && cache.cache_endurance.is_none() {
+        let message = "--cache-years without --cache-endurance: how much can the device take?";
+        return Err(Failure::nothing_done(message)
+            .hint("name the bytes (TBW) of its data sheet, or smart, to ask the drive"));
+    }
     let folder = pool_cache::prepare(slow, folder, access.group)?;
     let text = folder.to_str().ok_or_else(|| {
         let at = folder.display();
@@ -122,14 +128,18 @@ pub fn cache_settings(slow: &Path, cache: &TierArgs, access: AccessArgs) -> Resu
     })?;
     let writes =
         cache.cache_writes_per_day.map(|times| format!("cache-writes-per-day = {times}\n"));
-    let endurance =
-        cache.cache_endurance.map(|size| format!("cache-endurance = {}\n", size.bytes()));
+    let years = cache.cache_years.map(|years| format!("cache-years = {years}\n"));
+    let endurance = match &cache.cache_endurance {
+        None => String::new(),
+        Some(Endurance::Bytes(size)) => format!("cache-endurance = {}\n", size.bytes()),
+        Some(drive) => format!("cache-endurance = {}\n", toml::Value::from(drive.to_string())),
+    };
     let mode = match cache.cache_mode {
         CacheMode::WriteAround => "",
         CacheMode::WriteThrough => "cache-mode = \"write-through\"\n",
     };
     Ok(format!(
-        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n{}{}{mode}",
+        "cache = {}\ncache-size = \"{}\"\ncache-policy = {}\n{}{}{endurance}{mode}",
         toml::Value::from(text),
         match cache.cache_size {
             TierSize::Bytes(bytes) => bytes.to_string(),
@@ -137,7 +147,7 @@ pub fn cache_settings(slow: &Path, cache: &TierArgs, access: AccessArgs) -> Resu
         },
         toml::Value::from(cache.cache_policy.as_str()),
         writes.unwrap_or_default(),
-        endurance.unwrap_or_default(),
+        years.unwrap_or_default(),
     ))
 }
 

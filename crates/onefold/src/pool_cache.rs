@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use onefold_block::{ByteSize, ContainerStore, FileFolder, FolderLock, Group, Hold};
+use onefold_block::{ContainerStore, FileFolder, FolderLock, Group, Hold};
 use onefold_cache::tier::{TierError, TierOptions, TierStatus, TieredStore};
 use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings};
 
-use crate::args::{CacheMode, Thousandths, TierArgs};
+use crate::args::{CacheMode, TierArgs};
+use crate::endurance::{self, KnownLife, Watched};
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::open_pool::{must_exist, refused};
@@ -25,6 +26,8 @@ pub struct Cached {
     pub tier: Option<Arc<TieredStore>>,
     /// Why it cannot be used, if it has one.
     pub problem: Option<String>,
+    /// What its device can take.
+    pub life: Arc<Watched>,
 }
 
 /// What there is to be said of a pool's cache.
@@ -33,8 +36,8 @@ pub struct CacheReport {
     pub status: Option<TierStatus>,
     /// Why it is not used.
     pub problem: Option<String>,
-    /// Bytes that its device can take in its life.
-    pub endurance: Option<ByteSize>,
+    /// What its device can take.
+    pub life: KnownLife,
 }
 
 /// A cache that is in use.
@@ -43,8 +46,8 @@ pub struct ServedCache {
     pub tier: Option<Arc<TieredStore>>,
     /// Why it cannot.
     pub problem: Option<String>,
-    /// What was asked for.
-    pub args: TierArgs,
+    /// What was asked for, and what its device can take.
+    pub life: Arc<Watched>,
 }
 
 impl ServedCache {
@@ -54,22 +57,27 @@ impl ServedCache {
             tell_time(tier);
             tier.save_changes();
         }
+        if self.life.is_old() {
+            let life = Arc::clone(&self.life);
+            // A drive may take its time, and nobody waits for what it says.
+            std::thread::spawn(move || life.renew());
+        }
     }
 
     /// What there is to be said of it now; `None` if the pool has none.
     pub fn report(&self) -> Option<CacheReport> {
-        self.args.cache.as_ref()?;
+        self.life.args().cache.as_ref()?;
         Some(CacheReport {
             status: self.tier.as_deref().map(TieredStore::status),
             problem: self.problem.clone(),
-            endurance: self.args.cache_endurance,
+            life: self.life.life(),
         })
     }
 }
 
 impl CacheReport {
     /// What the folder of a cache tells, of a pool that nobody serves.
-    pub fn saved(folder: &Path, endurance: Option<ByteSize>, uuid: &[u8; 16]) -> Self {
+    pub fn saved(folder: &Path, life: KnownLife, uuid: &[u8; 16]) -> Self {
         let opened = FileFolder::open(folder).map_err(TierError::from);
         let examined =
             opened.and_then(|opened| TieredStore::examine(&opened, uuid).map(|()| opened));
@@ -77,7 +85,7 @@ impl CacheReport {
             Ok(opened) => (TieredStore::saved_status(&opened, uuid), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { status, problem, endurance }
+        Self { status, problem, life }
     }
 }
 
@@ -93,6 +101,10 @@ pub fn open(
     let options = OpenOptions { read_only, budgets };
     let failed = |error| refused(pool, error);
     let handover = if read_only { None } else { handover::of(pool) };
+    let life = Arc::new(Watched::begin(cache));
+    if let Some(Err(why)) = life.life() {
+        printer.warning(&why);
+    }
     let Some(folder) = &cache.cache else {
         let around = Surroundings { handover, wrap: None };
         let opened = Pool::open_at_in(pool, &options, around).map_err(failed)?;
@@ -100,21 +112,26 @@ pub fn open(
             handover::tell_left(pool, &opened);
         }
         handover::tell(&opened, printer);
-        return Ok(Cached { pool: opened, tier: None, problem: None });
+        return Ok(Cached { pool: opened, tier: None, problem: None, life });
     };
     let (mut tier, mut problem) = (None, None);
     let around = Surroundings {
         handover,
         wrap: Some(Box::new(|slow, settings, identity| {
-            let options = TierOptions {
+            let options = |writes_per_day| TierOptions {
                 owner: identity.uuid,
                 policy: cache.cache_policy.clone(),
                 size: cache.cache_size,
                 container_bytes: settings.container_bytes,
-                writes_per_day: cache.cache_writes_per_day.map(|Thousandths(times)| times),
+                writes_per_day,
                 write_through: cache.cache_mode == CacheMode::WriteThrough,
             };
-            match open_tier(folder, Arc::clone(&slow), options) {
+            let budget = endurance::budget(cache, &life.life());
+            let opened = budget.and_then(|budget| {
+                let opened = open_tier(folder, Arc::clone(&slow), options(budget));
+                opened.map_err(|error| error.to_string())
+            });
+            match opened {
                 Ok(store) => {
                     let store = Arc::new(store);
                     tell_time(&store);
@@ -123,7 +140,7 @@ pub fn open(
                 }
                 Err(error) => {
                     printer.warning(&format!("the pool works without its cache: {error}"));
-                    problem = Some(error.to_string());
+                    problem = Some(error);
                     slow
                 }
             }
@@ -134,7 +151,7 @@ pub fn open(
         handover::tell_left(pool, &opened);
     }
     handover::tell(&opened, printer);
-    Ok(Cached { pool: opened, tier, problem })
+    Ok(Cached { pool: opened, tier, problem, life })
 }
 
 /// Open the cache in a folder, for nobody else meanwhile.

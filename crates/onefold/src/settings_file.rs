@@ -22,7 +22,7 @@ use crate::text_file;
 pub use onefold_pool::SETTINGS_FILE as POOL_FILE;
 /// What a pool's own file may set: its memory and its cache. Listeners and keys are the server
 /// owner's.
-const POOL_KEYS: [&str; 9] = [
+const POOL_KEYS: [&str; 10] = [
     "index-memory",
     "map-memory",
     "cache-memory",
@@ -31,14 +31,27 @@ const POOL_KEYS: [&str; 9] = [
     "cache-policy",
     "cache-mode",
     "cache-writes-per-day",
+    "cache-years",
     "cache-endurance",
 ];
 /// What an archive's own file may set: its cache.
-const ARCHIVE_KEYS: [&str; 5] =
-    ["cache", "cache-size", "cache-policy", "cache-writes-per-day", "cache-endurance"];
+const ARCHIVE_KEYS: [&str; 6] = [
+    "cache",
+    "cache-size",
+    "cache-policy",
+    "cache-writes-per-day",
+    "cache-years",
+    "cache-endurance",
+];
 /// Those that say how a cache is to be.
-const CACHE_KEYS: [&str; 5] =
-    ["cache-size", "cache-policy", "cache-mode", "cache-writes-per-day", "cache-endurance"];
+const CACHE_KEYS: [&str; 6] = [
+    "cache-size",
+    "cache-policy",
+    "cache-mode",
+    "cache-writes-per-day",
+    "cache-years",
+    "cache-endurance",
+];
 
 /// The settled arguments.
 pub struct Parsed {

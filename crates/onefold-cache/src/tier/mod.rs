@@ -32,3 +32,4 @@ pub use saved::{TierError, TierTotals};
 pub use size::{ParseTierSizeError, TierSize};
 pub use state::TierStatus;
 pub use store::{TierOptions, TieredStore};
+pub use wear::WearBudget;

@@ -23,7 +23,7 @@ use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
 use super::state::{FastRead, Known, SlowRead, State, TierStatus};
 use super::sync;
-use super::wear::Wear;
+use super::wear::{Wear, WearBudget};
 use crate::index::hash_of;
 use crate::registry::Choice;
 use crate::state::State as PolicyState;
@@ -53,8 +53,8 @@ pub struct TierOptions {
     pub size: TierSize,
     /// Largest container, in bytes.
     pub container_bytes: u32,
-    /// How often its size may be written in 24 hours, in thousandths; none: as the policy likes.
-    pub writes_per_day: Option<u32>,
+    /// How much may be written in 24 hours; none: as much as the policy likes.
+    pub writes_per_day: Option<WearBudget>,
     /// Whether containers are kept as soon as they are filled, before anybody reads them.
     pub write_through: bool,
 }
@@ -122,7 +122,7 @@ impl TieredStore {
         }
         // A device that cannot set it aside may still take some of it.
         let problem = media.reserve(0, shape.bytes()).err().map(|error| error.to_string());
-        let per_day = options.writes_per_day.map(|share| shape.bytes() * u64::from(share) / 1000);
+        let per_day = options.writes_per_day.map(|budget| budget.bytes(shape.bytes()));
         let mut decider = Decider::new(&options.policy, shape, Wear::new(per_day))?;
         let found = recover::read_log(&*media, &options.owner, &mut decider, &present);
         recover::warm(&mut decider, saved.as_ref());
@@ -467,7 +467,7 @@ impl TieredStore {
             }
             state.decider.grow(larger);
             state.decider.wear.per_day =
-                self.options.writes_per_day.map(|share| larger.bytes() * u64::from(share) / 1000);
+                self.options.writes_per_day.map(|budget| budget.bytes(larger.bytes()));
         }
     }
 }

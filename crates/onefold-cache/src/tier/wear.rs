@@ -9,6 +9,25 @@ const SECONDS_PER_HOUR: u64 = 3600;
 /// Hours in which a day's budget may be spent.
 const BUSY_HOURS: u64 = 6;
 
+/// How much may be written in 24 hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WearBudget {
+    /// Thousandths of the cache's size, with which it grows.
+    Share(u32),
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl WearBudget {
+    /// The bytes that it gives a cache of so many.
+    pub const fn bytes(self, size: u64) -> u64 {
+        match self {
+            Self::Share(thousandths) => size * thousandths as u64 / 1000,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
 /// Bytes written in the last hours, and how many may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wear {
@@ -109,6 +128,14 @@ mod tests {
         }
         let all: u64 = spent.iter().map(|(_, bytes)| bytes).sum();
         assert!(all > 24_000 * 10, "the budget is made use of: {all}");
+    }
+
+    #[test]
+    fn a_budget_is_a_share_or_bytes() {
+        for size in [0, 1_000_000, 64_000_000] {
+            assert_eq!(WearBudget::Share(300).bytes(size), size * 3 / 10);
+            assert_eq!(WearBudget::Bytes(12_345).bytes(size), 12_345);
+        }
     }
 
     #[test]

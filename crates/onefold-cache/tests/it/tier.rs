@@ -11,7 +11,7 @@ use onefold_block::{
 };
 use onefold_cache::POLICIES;
 use onefold_cache::tier::{
-    Replay, TierError, TierOptions, TierSize, TierStatus, TierTotals, TieredStore,
+    Replay, TierError, TierOptions, TierSize, TierStatus, TierTotals, TieredStore, WearBudget,
 };
 
 pub const OWNER: [u8; 16] = [7; 16];
@@ -674,7 +674,8 @@ fn the_wear_budget_is_kept_to_the_byte_whatever_is_read() {
     let (_, slow) = slow();
     for policy in ["lru", "toll"] {
         let fast = SimFolder::new();
-        let options = TierOptions { writes_per_day: Some(800), ..options(policy) };
+        let options =
+            TierOptions { writes_per_day: Some(WearBudget::Share(800)), ..options(policy) };
         let folder: Arc<dyn Folder> = Arc::new(fast.clone());
         let store = TieredStore::open(Arc::clone(&slow), folder, options.clone(), None).unwrap();
         let mut now = 1_800_000_000;

@@ -7,7 +7,7 @@ use onefold_block::{
     ContainerStore, CrashMode, FaultKind, Folder, FolderContainerStore, OpKind, SimFolder,
 };
 use onefold_cache::POLICIES;
-use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
+use onefold_cache::tier::{TierOptions, TierSize, TieredStore, WearBudget};
 
 use super::tier::{BYTES, CONTAINERS, content, fill, id, options, read, read_many};
 
@@ -135,7 +135,8 @@ fn what_is_new_leaves_half_of_the_budget_of_wear_to_what_is_read() {
     for policy in ["lru", "toll"] {
         let (_, slow) = empty();
         let fast = SimFolder::new();
-        let limit = TierOptions { writes_per_day: Some(2000), ..options(policy) };
+        let limit =
+            TierOptions { writes_per_day: Some(WearBudget::Share(2000)), ..options(policy) };
         let store = open(&slow, &fast, limit);
         store.tick(1_800_000_000);
         for number in 0..CONTAINERS {

@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use onefold_block::ByteSize;
 use onefold_cache::Choice;
 use onefold_cache::tier::TierSize;
+
+use crate::endurance::Endurance;
 
 /// A fast device before a slow one.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,9 +39,18 @@ pub struct TierArgs {
     #[arg(long, value_name = "MODE", env = "ONEFOLD_CACHE_MODE", hide_env = true)]
     #[arg(default_value = "write-around")]
     pub cache_mode: CacheMode,
-    /// Bytes that the fast device can take in its life (TBW), such as 600T, to tell its years
+    /// Years that the fast device is to last, such as 5: each day has its share of what is left
+    ///
+    /// What is left is as --cache-endurance says. With --cache-writes-per-day, that is the budget.
+    #[arg(long, value_name = "YEARS", env = "ONEFOLD_CACHE_YEARS", hide_env = true)]
+    #[arg(value_parser = parse_years, allow_negative_numbers = true)]
+    pub cache_years: Option<Thousandths>,
+    /// Bytes that the fast device can take in its life (TBW), such as 600T, or smart: ask the drive
+    ///
+    /// smart takes smartctl, of the package smartmontools, and mostly root. Where the drive beneath
+    /// the folder cannot be told, smart:PATH names it.
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_CACHE_ENDURANCE", hide_env = true)]
-    pub cache_endurance: Option<ByteSize>,
+    pub cache_endurance: Option<Endurance>,
 }
 
 /// What becomes of new data.
@@ -67,6 +77,13 @@ pub fn parse_times(text: &str) -> Result<Thousandths, String> {
     let times = times.filter(|times| (0.001..=1000.0).contains(times));
     let times = times.ok_or("expected a number of times from 0.001 to 1000, such as 0.3")?;
     Ok(Thousandths((times * 1000.0).round() as u32))
+}
+
+fn parse_years(text: &str) -> Result<Thousandths, String> {
+    let years: Option<f64> = text.parse().ok();
+    let years = years.filter(|years| (0.1..=100.0).contains(years));
+    let years = years.ok_or("expected a number of years from 0.1 to 100, such as 5")?;
+    Ok(Thousandths((years * 1000.0).round() as u32))
 }
 
 fn parse_policy(text: &str) -> Result<String, String> {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::PoolStatusArgs;
 use crate::commands::archive::utc_text;
-use crate::failure::Result;
+use crate::endurance::{self, Endurance};
+use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::open_pool::uuid_text;
 use crate::operate::door::{self, Opening};
@@ -38,6 +39,8 @@ pub struct Request {
     pub cache: Option<PathBuf>,
     /// Bytes that the cache's device can take in its life.
     pub cache_endurance_bytes: Option<u64>,
+    /// Instead of that, to ask the drive: `smart`, or `smart:/dev/DRIVE`.
+    pub cache_smart: Option<String>,
 }
 
 /// Tell the status.
@@ -45,8 +48,14 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let status = context.pool.status().map_err(|error| context.failed(error))?;
     // A server says nothing of folders that clients name.
     let folder = request.cache.as_deref().filter(|_| context.live.is_none());
-    let endurance = request.cache_endurance_bytes.map(ByteSize);
-    let saved = folder.map(|folder| CacheReport::saved(folder, endurance, &status.uuid));
+    let smart = request.cache_smart.as_deref().map(str::parse).transpose();
+    let smart: Option<Endurance> = smart.map_err(Failure::nothing_done)?;
+    let size = || request.cache_endurance_bytes.map(|bytes| Endurance::Bytes(ByteSize(bytes)));
+    let endurance = smart.or_else(size);
+    let saved = folder.map(|folder| {
+        let life = endurance::ask(endurance.as_ref(), folder);
+        CacheReport::saved(folder, life, &status.uuid)
+    });
     let cache = context.cache.and_then(ServedCache::report).or(saved);
     let scrub = ScrubState::read(context.folder, &uuid_text(&status.uuid));
     let mut text = status_text(context.at, &status, cache.as_ref(), heading);
@@ -57,8 +66,12 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
 
 /// Print the status.
 pub fn run(args: &PoolStatusArgs, printer: &Printer) -> Result<()> {
-    let cache_endurance_bytes = args.cache.cache_endurance.map(ByteSize::bytes);
-    let request = Request { cache: args.cache.cache.clone(), cache_endurance_bytes };
+    let (cache_endurance_bytes, cache_smart) = match &args.cache.cache_endurance {
+        None => (None, None),
+        Some(Endurance::Bytes(size)) => (Some(size.bytes()), None),
+        Some(drive) => (None, Some(drive.to_string())),
+    };
+    let request = Request { cache: args.cache.cache.clone(), cache_endurance_bytes, cache_smart };
     let opening = Opening::Read(args.memory.budgets()?);
     let ask = || door::call(&args.pool, opening, &table::POOL_STATUS, &request, printer);
     if !args.watch {

@@ -11,6 +11,7 @@ use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::{Pool, PoolError};
 
 use crate::args::{ServeArgs, check_volume_size};
+use crate::endurance::Watched;
 use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::open_pool;
@@ -58,9 +59,8 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let recording = Prepared::new(&args.record)?;
     let (ready, servers) = start(parsed, args, &how, recording, printer)?;
     let Ready { cached, names: volumes, exports, recorder, filler } = ready;
-    let Cached { pool, tier, problem } = cached;
-    let (of_cache, asked) = (tier.clone(), args.cache.clone());
-    let cache = Arc::new(ServedCache { tier: of_cache, problem, args: asked });
+    let Cached { pool, tier, problem, life } = cached;
+    let cache = Arc::new(ServedCache { tier: tier.clone(), problem, life });
     let to = events.sender();
     pool.set_relief(Box::new(move || {
         let _ = to.send(Event::Relieve);
@@ -306,7 +306,8 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     if args.rescue.rescue.is_some() {
         let (pool, _) = open_pool::to_read_or_rescue(path, budgets, args.rescue, printer)?;
         must_match(parsed, args, &pool)?;
-        return Ok(Cached { pool, tier: None, problem: None });
+        let life = Arc::new(Watched::of_nothing(&args.cache));
+        return Ok(Cached { pool, tier: None, problem: None, life });
     }
     let open = || pool_cache::open(path, args.read_only, budgets, &args.cache, printer);
     if args.read_only || Pool::exists_at(path) {

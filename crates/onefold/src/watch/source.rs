@@ -75,7 +75,7 @@ impl Source for PoolSource {
 pub fn pool_sample(served: &Served) -> Sample {
     let cache = served.cache.report().map(|report| CacheSample {
         tier: report.status,
-        endurance_bytes: report.endurance.map(onefold_block::ByteSize::bytes),
+        endurance_bytes: report.life.and_then(Result::ok).map(|life| life.total.bytes()),
     });
     Sample {
         // What cannot be told now is missing now.

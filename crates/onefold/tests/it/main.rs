@@ -32,6 +32,7 @@ mod metrics;
 mod mount;
 mod page;
 mod pool_cache;
+mod pool_cache_life;
 mod pool_tier;
 mod private;
 mod reconnect;
