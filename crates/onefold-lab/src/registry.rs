@@ -166,6 +166,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Hit rate of a read cache within a budget of flash writes",
         e::cache_frontier::run
     ),
+    experiment!(
+        "beyond/cache-wear",
+        "Write amplification inside a drive below a flash cache",
+        e::beyond_cache_wear::run
+    ),
 ];
 
 /// What came out of an experiment.

@@ -2,6 +2,7 @@
 //! Room: onefold-lab.
 
 pub mod array;
+pub mod beyond_cache_wear;
 pub mod beyond_compression;
 pub mod beyond_gleaner;
 pub mod beyond_host_cost;
