@@ -67,6 +67,11 @@ const LOOKS: &[(&str, Look)] = &[
     ("arc", look("#8c8c8c", Square)),
     ("plc", look("#d55e00", Square)),
     ("lru", look("#0072b2", Disc)),
+    // Caches above a drive.
+    ("CacheLib", look("#0072b2", Disc)),
+    ("CacheLib, placed", look("#56b4e9", Diamond)),
+    ("LMCache", look("#e6760a", Triangle)),
+    ("onefold", look("#b5202a", Square)),
     // Budgets of a cache.
     ("2 fills", look("#8c8c8c", Disc)),
     ("5 fills", look("#0072b2", Square)),
