@@ -1,7 +1,7 @@
 //! Beyond the papers: write amplification inside a drive below a flash cache, by kind of cache.
 //! Room: onefold-lab.
-//! Source: [cachelib-fdp-25]: caches mix buckets and a log, and placement keeps them apart. The drive
-//! is the untimed FTL of onefold-flash, whose pools do what placement does.
+//! Source: [cachelib-fdp-25]: caches mix buckets and a log, and placement keeps them apart. The
+//! drive is the untimed FTL of onefold-flash, whose pools do what placement does.
 //! Differs: what was measured on real drives is quoted as this project's goals have it.
 
 use std::collections::VecDeque;

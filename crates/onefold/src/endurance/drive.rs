@@ -1,7 +1,7 @@
 //! The drive beneath a folder.
 //! Room: onefold.
-//! Source: Linux, Documentation/ABI/testing/sysfs-block: a partition lies in the folder of its disk,
-//! and `slaves` names what a device of the device mapper or of md is made of.
+//! Source: Linux, Documentation/ABI/testing/sysfs-block: a partition lies in the folder of its
+//! disk, and `slaves` names what a device of the device mapper or of md is made of.
 
 use std::collections::BTreeSet;
 use std::fs;

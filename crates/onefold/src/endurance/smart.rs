@@ -1,8 +1,8 @@
 //! What a drive tells of its wear: `smartctl --json`, run and read.
 //! Room: onefold.
-//! Source: smartmontools 7.0 and later (the fields of its JSON, and its exit status: bits 0 and 1 say
-//! that the drive was not asked at all); NVM Express 1.4, 5.14.1.2 (a data unit is 1,000 times 512
-//! bytes); ATA Command Set 4, 9.5 (device statistics, pages 1 and 7).
+//! Source: smartmontools 7.0 and later (the fields of its JSON, and its exit status: bits 0 and 1
+//! say that the drive was not asked at all); NVM Express 1.4, 5.14.1.2 (a data unit is 1,000 times
+//! 512 bytes); ATA Command Set 4, 9.5 (device statistics, pages 1 and 7).
 //! What makers call their attributes is no standard: those that smartmontools knows by these names
 //! are understood, and no others.
 
