@@ -71,7 +71,7 @@ impl Driver for Controller {
 
     fn read_ns(&self, plane: u32) -> u64 {
         let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
-        self.estimate_read_ns(plane / planes_per_unit)
+        self.estimate_compared_ns(plane / planes_per_unit)
     }
 
     fn program_ns(&self) -> u64 {
@@ -112,6 +112,29 @@ impl Controller {
         }
     }
 
+    /// Whether a page of the unit may be read for a comparison before what is queued there: if that
+    /// delays those who wait by no more, all together, than the program that it may save. Beyond
+    /// that it takes its turn, which ends no later than the page's own program would have: shares
+    /// that leave at once would fill a deep queue with programs, each of which waits for all reads
+    /// that overtake it.
+    fn compares_first(&self, unit: u32) -> bool {
+        let timing = &self.timing;
+        let waiting = self.units[unit as usize].queue.len() as u64;
+        timing.read_priority && waiting * timing.read_ns <= timing.program_ns
+    }
+
+    /// Time until a page of the unit would be read for a comparison, all waiting included.
+    fn estimate_compared_ns(&self, unit: u32) -> u64 {
+        let timing = &self.timing;
+        if !timing.read_priority || self.compares_first(unit) {
+            return self.estimate_read_ns(unit);
+        }
+        let one = timing.command_ns + timing.read_ns + timing.transfer_ns;
+        let at = &self.units[unit as usize];
+        let before = at.ends.saturating_sub(self.now) + at.queued_ns;
+        before.max(self.ready_at - self.now) + one
+    }
+
     /// Time until a page of the unit would be read for the present part, all waiting included.
     fn estimate_read_ns(&self, unit: u32) -> u64 {
         let timing = &self.timing;
@@ -132,7 +155,11 @@ impl Controller {
         }
         self.op_issued(OpKind::Read, cause, ppn);
         let unit = self.unit_of(ppn);
-        if !late && !self.timing.read_priority {
+        let first = match cause {
+            Cause::Dedup => self.compares_first(unit),
+            _ => self.timing.read_priority,
+        };
+        if !late && !first {
             self.enqueue(Entry { ppn, cause, chain, kind: OpKind::Read, ..Entry::EMPTY });
             return true;
         }

@@ -192,6 +192,13 @@ impl Controller {
         self.background
     }
 
+    /// Whether a unit stays idle if one more background step begins, which takes two at most; on a
+    /// drive of fewer than three units, whether there is one to begin with.
+    pub(crate) fn spares_a_unit(&self) -> bool {
+        let idle = self.units.iter().filter(|unit| unit.is_idle()).count();
+        idle > (self.units.len() - 1).min(2)
+    }
+
     /// Whether a request is done, one at a time.
     pub(crate) fn pop_finished(&mut self) -> Option<u32> {
         self.finished.pop()
@@ -450,5 +457,36 @@ impl Controller {
             buffered.end = page as u16 + 1;
             buffered.pending += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Cause, Driver as _, FlashOp};
+
+    #[test]
+    fn a_unit_is_spared_as_long_as_a_step_leaves_one() {
+        // Whether one is, with so many units busy.
+        let spares = |packages: u32| -> Vec<bool> {
+            let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
+            spec.timing.parallel_unit = crate::spec::ParallelUnit::Package;
+            (spec.geometry.channels, spec.geometry.packages) = (packages, packages);
+            let mut controller = Controller::new(&spec);
+            let pages = spec.geometry.pages() / packages;
+            let mut answers = vec![controller.spares_a_unit()];
+            for unit in 0..packages {
+                let ppn = unit * pages;
+                let (kind, cause) = (OpKind::Read, Cause::Dedup);
+                controller.issue(FlashOp { kind, cause, ppn, foreground: false });
+                answers.push(controller.spares_a_unit());
+            }
+            answers
+        };
+        // A step takes two units at most.
+        assert_eq!(spares(4), [true, true, false, false, false]);
+        // Where there are fewer than three, one step at a time is better than none.
+        assert_eq!(spares(2), [true, false, false]);
+        assert_eq!(spares(1), [true, false]);
     }
 }

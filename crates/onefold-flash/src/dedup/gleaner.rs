@@ -16,19 +16,26 @@
 //! 6. A compression engine before the scrambler changes what the parity is of, and nothing else:
 //!    see [`crate::dedup::ses_device`]. Behind it, the parity is that of what goes in.
 //! 7. Nothing is compared that was found different before: an entry that failed goes.
+//! 8. Where the hash engine outruns a read, strong hashes are trusted: a page that has a candidate
+//!    whose digest is known is hashed, which tells whether they are equal without reading. Pages
+//!    without a candidate are not kept waiting: they are hashed beside their own program, if the
+//!    engine has time. Which of the two ways is sooner decides, page by page. See [`Digests`].
 //!
-//! Invariants: table, queue and scratch table stay within their entries.
+//! Invariants: table, digests, queue and scratch table stay within their entries; what is shared
+//! without reading has an equal digest of the hash that the fingerprinting trusts.
 
 use std::collections::VecDeque;
 
 use crate::dedup::compact_table::CompactTable;
+use crate::dedup::digests::Digests;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::registry::Site;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
-use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, SameDigest, Verdict};
+use crate::op::Work;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new(
@@ -44,6 +51,16 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         Kind::Word(&["when-sooner", "when-idle"]),
         "When a candidate is compared at once: if that ends before programming would, or if its \
          unit is idle",
+    ),
+    OptionInfo::new(
+        "trust",
+        Kind::Word(&["where-sooner", "never"]),
+        "Whether equal strong hashes are enough to share, where the engine outruns reads",
+    ),
+    OptionInfo::new(
+        "digest_share",
+        Kind::Multiple(0.25),
+        "Strong hashes kept where they are trusted, as a share of the table's entries",
     ),
     OptionInfo::new(
         "rounds",
@@ -70,34 +87,82 @@ struct Deferred {
 pub struct Gleaner<F> {
     fingerprints: F,
     table: CompactTable,
+    digests: Digests,
     passes: Passes,
     deferred: VecDeque<Deferred>,
     deferred_max: usize,
     by_clock: bool,
     pending: Option<Deferred>,
     last: u64,
+    /// The strong hash of the page that is decided on, if it is made.
+    digest: Option<u128>,
     from_queue: bool,
     later: u64,
     stale: u64,
+    trusted: u64,
 }
 
 impl<F> Gleaner<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
         let pages = site.geometry.pages();
         let entries = |share: &str| (f64::from(pages) * options.share(share)) as u64;
-        let incremental = options.word("rounds") == "incremental";
+        let blocks = (options.word("rounds") == "incremental").then(|| site.places_per_block());
+        let trusts = site.hash_outruns_read && options.word("trust") == "where-sooner";
+        let digests = if trusts { entries("table_share") as f64 } else { 0.0 };
         Self {
             fingerprints,
             table: CompactTable::new(entries("table_share")),
-            passes: Passes::new(site.places, entries("scratch_share"), incremental),
+            digests: Digests::new((digests * options.share("digest_share")) as u64),
+            passes: Passes::new(site.places, entries("scratch_share"), blocks),
             deferred: VecDeque::new(),
             deferred_max: options.count("deferred_entries") as usize,
             by_clock: options.word("compare") == "when-sooner",
             pending: None,
             last: 0,
+            digest: None,
             from_queue: false,
             later: 0,
             stale: 0,
+            trusted: 0,
+        }
+    }
+
+    /// A candidate that the digest proves to be equal; those that it proves different go.
+    fn proved(&mut self, digest: u128, look: &impl Look) -> Option<SameDigest> {
+        for slot in self.table.find(self.last) {
+            let ppn = self.table.ppn(slot);
+            if !look.is_live(ppn) {
+                continue;
+            }
+            match self.digests.compare(ppn, digest) {
+                Some(Ok(same)) => {
+                    self.table.hit(slot);
+                    return Some(same);
+                }
+                Some(Err(())) => self.table.remove(slot),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Whether a page with this fingerprint has a candidate whose digest is known, and would be
+    /// hashed sooner than that one could be read, or than programmed.
+    fn wants_hash(&mut self, look: &impl Look) -> bool {
+        let Some(candidate) = self.candidate(look).filter(|&ppn| self.digests.has(ppn)) else {
+            return false;
+        };
+        look.work_ns(Work::Hash) <= look.read_ns(candidate).min(look.program_ns())
+    }
+
+    /// The page is hashed beside what it waits for, if that takes no longer.
+    fn hash_beside<Page>(&mut self, page: &Page, until_ns: u64, look: &mut impl Look)
+    where
+        F: Fingerprinting<Page>,
+    {
+        if self.digests.is_on() && self.digest.is_none() && look.work_ns(Work::Hash) <= until_ns {
+            look.work_beside(Work::Hash);
+            self.digest = Some(self.fingerprints.strong(page));
         }
     }
 
@@ -117,21 +182,52 @@ impl<F> Gleaner<F> {
 }
 
 impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
+    fn prepare(
+        &mut self,
+        lpn: u32,
+        page: &Page,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
+        if prepared.steps > 0 || !self.digests.is_on() {
+            return None;
+        }
+        prepared.steps = 1;
+        self.last = self.fingerprints.parity(lpn, page);
+        prepared.left = !self.wants_hash(look);
+        (!prepared.left).then_some(Work::Hash)
+    }
+
     fn decide(
         &mut self,
         lpn: u32,
         page: &Page,
-        _prepared: Prepared,
+        prepared: Prepared,
         look: &mut impl Look,
     ) -> Verdict {
         self.last = self.fingerprints.parity(lpn, page);
         self.pending = None;
+        self.digest = None;
+        if prepared.steps > 0 && !prepared.left {
+            let digest = self.fingerprints.strong(page);
+            self.digest = Some(digest);
+            if let Some(same) = self.proved(digest, look) {
+                self.trusted += 1;
+                return Verdict::Share { tag: self.last, same };
+            }
+        }
         let program = Verdict::Program { tag: self.last, apart: false };
-        let Some(candidate) = self.candidate(look) else { return program };
-        let sooner = || self.by_clock && look.read_ns(candidate) <= look.program_ns();
-        if look.is_idle(candidate) || sooner() {
+        let program_ns = look.program_ns();
+        let Some(candidate) = self.candidate(look) else {
+            self.hash_beside(page, program_ns, look);
+            return program;
+        };
+        let read_ns = look.read_ns(candidate);
+        if look.is_idle(candidate) || self.by_clock && read_ns <= program_ns {
+            self.hash_beside(page, read_ns, look);
             return Verdict::Verify { tag: self.last, candidate, apart: false };
         }
+        self.hash_beside(page, program_ns, look);
         self.later += 1;
         self.pending = Some(Deferred { lpn, ppn: 0, original: candidate });
         program
@@ -142,6 +238,9 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
             return;
         }
         self.passes.stored(ppn);
+        if let Some(digest) = self.digest.take() {
+            self.digests.insert(ppn, digest);
+        }
         match self.pending.take() {
             Some(pending) if self.deferred.len() < self.deferred_max => {
                 self.deferred.push_back(Deferred { ppn, ..pending });
@@ -152,7 +251,14 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         }
     }
 
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        // Only the fingerprint is known, and nothing of who wrote last.
+        (self.digest, self.pending) = (None, None);
+        Policy::<Page>::stored(self, ppn, tag);
+    }
+
     fn moved(&mut self, from: u32, to: u32, tag: u64) {
+        self.digests.moved(from, to);
         if tag != 0 {
             self.table.relocate(tag, from, to);
             self.passes.moved(from, to, tag);
@@ -160,7 +266,8 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
     }
 
     fn died(&mut self, ppn: u32) {
-        self.passes.died(ppn);
+        self.digests.remove(ppn);
+        self.passes.died();
     }
 
     fn compared(&mut self, candidate: u32, equal: bool) {
@@ -170,6 +277,11 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
                     self.table.remove(slot);
                 }
             }
+        }
+        // Where they hold the same, the digest of one is that of the other.
+        let digest = if equal { self.digest.take() } else { None };
+        if let Some(digest) = digest {
+            self.digests.insert(candidate, digest);
         }
     }
 
@@ -206,6 +318,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
     fn dram(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("fingerprint table", self.table.dram()),
+            ("digests", self.digests.dram()),
             ("deferred pairs", self.deferred_max as u64 * 12),
             ("offline scratch", self.passes.dram()),
         ]
@@ -217,8 +330,154 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
             ("table_evictions", self.table.evicted),
             ("stale_candidates", self.stale),
             ("deferred_pairs", self.later),
+            ("trusted_digests", self.trusted),
+            ("digests_kept", self.digests.used),
             ("tags_read", self.passes.tags_read),
             ("offline_rounds", self.passes.rounds),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::fingerprints::Identities;
+    use crate::geometry::Geometry;
+    use crate::nand::Identity;
+    use std::collections::BTreeSet;
+
+    /// A drive whose hash engine is free or busy; a read takes 10 ns and a program 100.
+    struct Stub {
+        live: BTreeSet<u32>,
+        engine_is_free: bool,
+    }
+
+    impl Look for Stub {
+        fn is_live(&self, ppn: u32) -> bool {
+            self.live.contains(&ppn)
+        }
+        fn is_idle(&self, _ppn: u32) -> bool {
+            true
+        }
+        fn locate(&self, _lpn: u32) -> Option<u32> {
+            None
+        }
+        fn read_ns(&self, _ppn: u32) -> u64 {
+            10
+        }
+        fn program_ns(&self) -> u64 {
+            100
+        }
+        fn work_ns(&self, _work: Work) -> u64 {
+            if self.engine_is_free { 5 } else { 1000 }
+        }
+        fn work(&mut self, _work: Work) {}
+    }
+
+    /// Two contents of one fingerprint.
+    const A: Identity = Identity(7);
+    const LIKE_A: Identity = Identity(7 | 1 << 100);
+    const B: Identity = Identity(8);
+
+    struct Bench {
+        policy: Gleaner<Identities>,
+        look: Stub,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let geometry = Geometry {
+                channels: 1,
+                packages: 1,
+                dies_per_package: 1,
+                planes_per_die: 1,
+                blocks_per_plane: 8,
+                pages_per_block: 8,
+                page_bytes: 512,
+                oob_bytes: 64,
+            };
+            let site = Site { hash_outruns_read: true, ..Site::new(geometry, None) };
+            let options = Options::check("gleaner", OPTIONS, &toml::Table::new());
+            let policy = Gleaner::new(Identities, &options.expect("defaults"), &site);
+            Self { policy, look: Stub { live: BTreeSet::new(), engine_is_free: true } }
+        }
+
+        fn looks_at(&mut self, page: Identity) -> Verdict {
+            Policy::<Identity>::inspect(&mut self.policy, 1, &page, &mut self.look)
+        }
+
+        /// A page that is new to the policy is stored, with its hash made beside that or not.
+        fn store(&mut self, page: Identity, ppn: u32, engine_is_free: bool) {
+            self.look.engine_is_free = engine_is_free;
+            let Verdict::Program { tag, .. } = self.looks_at(page) else { panic!("it is new") };
+            Policy::<Identity>::stored(&mut self.policy, ppn, tag);
+            self.look.live.insert(ppn);
+            self.look.engine_is_free = true;
+        }
+
+        fn shares(&mut self, page: Identity) -> Option<u32> {
+            match self.looks_at(page) {
+                Verdict::Share { same, .. } => Some(same.ppn()),
+                Verdict::Verify { .. } | Verdict::Program { .. } => None,
+            }
+        }
+
+        fn compares(&mut self, page: Identity) -> Option<u32> {
+            match self.looks_at(page) {
+                Verdict::Verify { candidate, .. } => Some(candidate),
+                Verdict::Share { .. } | Verdict::Program { .. } => None,
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_page_is_not_believed_of_the_next_one_at_its_place() {
+        let mut bench = Bench::new();
+        bench.store(A, 0, true);
+        assert_eq!(bench.shares(A), Some(0));
+        Policy::<Identity>::died(&mut bench.policy, 0);
+        bench.look.live.remove(&0);
+        // Something else comes there, unhashed. The table still says that A may be.
+        bench.store(B, 0, false);
+        assert_eq!(bench.compares(A), Some(0), "it is read");
+    }
+
+    #[test]
+    fn a_digest_moves_with_its_page() {
+        let mut bench = Bench::new();
+        bench.store(A, 0, true);
+        Policy::<Identity>::moved(&mut bench.policy, 0, 9, 7);
+        bench.look.live = BTreeSet::from([9]);
+        assert_eq!(bench.shares(A), Some(9));
+    }
+
+    #[test]
+    fn the_digest_of_one_page_is_not_that_of_the_next() {
+        let mut bench = Bench::new();
+        bench.store(A, 0, true);
+        assert_eq!(bench.shares(A), Some(0));
+        bench.store(B, 1, false);
+        assert_eq!(bench.compares(B), Some(1), "nothing is known of it");
+    }
+
+    #[test]
+    fn a_comparison_tells_the_digest_of_an_equal_page_only() {
+        let mut bench = Bench::new();
+        bench.store(A, 0, false);
+        assert_eq!(bench.compares(LIKE_A), Some(0));
+        Policy::<Identity>::compared(&mut bench.policy, 0, false);
+        assert!(!bench.policy.digests.has(0));
+        bench.store(B, 1, false);
+        assert_eq!(bench.compares(B), Some(1));
+        Policy::<Identity>::compared(&mut bench.policy, 1, true);
+        assert_eq!(bench.shares(B), Some(1), "one comparison is enough");
+    }
+
+    #[test]
+    fn a_digest_that_differs_is_a_proof_as_well() {
+        let mut bench = Bench::new();
+        bench.store(A, 0, true);
+        assert_eq!(bench.compares(LIKE_A), None, "the digest says that they differ");
+        assert_eq!(bench.shares(LIKE_A), None);
     }
 }

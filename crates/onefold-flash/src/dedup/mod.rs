@@ -10,6 +10,7 @@ mod caftl_online;
 mod codewords;
 mod compact_table;
 mod crc_compare;
+mod digests;
 mod engine;
 mod fingerprints;
 mod gleaner;
@@ -73,6 +74,9 @@ pub trait Look {
 
     /// The controller works: the current request waits for it, or in an idle moment nobody does.
     fn work(&mut self, work: Work);
+
+    /// The controller works beside the current request, which does not wait for it.
+    fn work_beside(&mut self, _work: Work) {}
 }
 
 /// What to do with a page that is about to be written.

@@ -4,8 +4,10 @@
 //! of so many equal ranges, so many that a part fits into the scratch table. For each part all
 //! live pages' tags are read; a tag that the scratch table has leads to a comparison. A round
 //! during which pages were stored, or moved past the reader, is followed by another one.
-//! Incremental rounds put only pages that came since the last round into parts, and read the tags
-//! of the others once for each part: pages that one round has compared differ from each other.
+//! Incremental rounds put only pages of blocks to which pages came since the last round into parts,
+//! and read the tags of the others once for each part: pages that one round has compared differ
+//! from each other. A bit for each block is all that this takes: one for each page would be as much
+//! as small tables are.
 //! Source: [ses-dedup] sec. IV asks for a periodic scan; how is not said there.
 //! Invariants: the scratch table never holds more than its entries; a round that nothing disturbed
 //! leaves no two live tagged pages of one content, unless more different contents have one
@@ -14,6 +16,7 @@
 
 use crate::dedup::page_set::PageSet;
 use crate::dedup::{Look, Offline, Pair};
+use crate::geometry::Divider;
 use onefold_block::seeded::mix64;
 
 /// How often the number of parts is doubled because one did not fit.
@@ -35,15 +38,26 @@ enum Step {
     Compare { ppn: u32, tag: u64, at: usize },
 }
 
-/// Which pages a round is about.
+/// Which blocks a round is about: a block is fresh from its first fresh page on, and its other
+/// pages with it.
 #[derive(Clone, Debug)]
 struct Fresh {
-    /// Pages that came since the round began.
+    /// Blocks of pages that came since the round began.
     next: PageSet,
-    /// Pages that came since the round before it: those that this round puts into parts.
+    /// Blocks of pages that came since the round before it: those that this round puts into parts.
     now: PageSet,
     /// Whether the reader is with the pages of `now`; the others follow.
     first: bool,
+    per_block: u32,
+    block: Divider,
+}
+
+impl Fresh {
+    fn new(places: u32, per_block: u32) -> Self {
+        let blocks = places.div_ceil(per_block);
+        let (next, now) = (PageSet::new(blocks), PageSet::new(blocks));
+        Self { next, now, first: true, per_block, block: Divider::new(per_block) }
+    }
 }
 
 /// A reader of all fingerprints.
@@ -65,7 +79,7 @@ pub(crate) struct Passes {
     parts: u64,
     part: u64,
     cursor: u32,
-    /// With incremental rounds, the pages that came since the last one.
+    /// With incremental rounds, where pages came since the last one.
     fresh: Option<Fresh>,
     step: Step,
     pub tags_read: u64,
@@ -73,13 +87,10 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// A reader for a drive of `pages` with a scratch table of `entries`, at least 16.
-    pub fn new(pages: u32, entries: u64, incremental: bool) -> Self {
-        let fresh = incremental.then(|| Fresh {
-            next: PageSet::new(pages),
-            now: PageSet::new(pages),
-            first: true,
-        });
+    /// A reader for a drive of so many pages with a scratch table of `entries`, at least 16.
+    /// Rounds are incremental where the places of a block are given.
+    pub fn new(pages: u32, entries: u64, per_block: Option<u32>) -> Self {
+        let fresh = per_block.map(|places| Fresh::new(pages, places));
         let capacity = entries.max(16) as usize;
         Self {
             pages,
@@ -118,27 +129,24 @@ impl Passes {
         self.disturbed = true;
         self.doublings = 0;
         if let Some(fresh) = &mut self.fresh {
-            fresh.next.insert(ppn);
+            fresh.next.insert(fresh.block.of(ppn));
         }
     }
 
     /// A page died.
-    pub fn died(&mut self, ppn: u32) {
+    pub fn died(&mut self) {
         self.live = self.live.saturating_sub(1);
-        if let Some(fresh) = &mut self.fresh {
-            fresh.next.remove(ppn);
-            fresh.now.remove(ppn);
-        }
     }
 
     /// A tagged page moved.
     pub fn moved(&mut self, from: u32, to: u32, tag: u64) {
         if let Some(fresh) = &mut self.fresh {
-            for set in [&mut fresh.next, &mut fresh.now] {
-                if set.remove(from) {
-                    set.insert(to);
-                }
+            let (from, to) = (fresh.block.of(from), fresh.block.of(to));
+            if fresh.next.contains(from) || fresh.now.contains(from) {
+                fresh.next.insert(to);
             }
+            // Moved to where the reader has been in this part, or will not come.
+            self.disturbed |= self.running && fresh.now.contains(from) != fresh.now.contains(to);
         }
         if !self.running {
             return;
@@ -184,10 +192,10 @@ impl Passes {
             None => self.live,
             Some(fresh) => {
                 // What a disturbed round left over is taken along.
-                while let Some(ppn) = fresh.next.pop() {
-                    fresh.now.insert(ppn);
+                while let Some(block) = fresh.next.pop() {
+                    fresh.now.insert(block);
                 }
-                fresh.now.len()
+                (fresh.now.len() * u64::from(fresh.per_block)).min(self.live)
             }
         };
         let needed = (members * 11 / 10).div_ceil(self.capacity as u64).max(1);
@@ -229,7 +237,7 @@ impl Passes {
             while self.cursor < self.pages {
                 let ppn = self.cursor;
                 self.cursor += 1;
-                let turn = |fresh: &Fresh| fresh.first == fresh.now.contains(ppn);
+                let turn = |fresh: &Fresh| fresh.first == fresh.now.contains(fresh.block.of(ppn));
                 if look.is_live(ppn) && self.fresh.as_ref().is_none_or(turn) {
                     self.tags_read += 1;
                     return Some(Offline::ReadTag { ppn });
@@ -307,5 +315,96 @@ impl Passes {
             self.step =
                 if merged { Step::Read } else { Step::Compare { ppn, tag, at: self.behind(at) } };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Work;
+    use std::collections::BTreeSet;
+
+    struct Live(BTreeSet<u32>);
+
+    impl Look for Live {
+        fn is_live(&self, ppn: u32) -> bool {
+            self.0.contains(&ppn)
+        }
+        fn is_idle(&self, _ppn: u32) -> bool {
+            true
+        }
+        fn locate(&self, _lpn: u32) -> Option<u32> {
+            None
+        }
+        fn read_ns(&self, _ppn: u32) -> u64 {
+            0
+        }
+        fn program_ns(&self) -> u64 {
+            0
+        }
+        fn work(&mut self, _work: Work) {}
+    }
+
+    /// Goes on until nothing is left, every page having a tag of its own; the pages read.
+    fn rest(passes: &mut Passes, look: &Live) -> Vec<u32> {
+        let mut read = Vec::new();
+        while let Some(next) = passes.next(look) {
+            let Offline::ReadTag { ppn } = next else { panic!("no two are alike: {next:?}") };
+            passes.tag_read(ppn, 100 + u64::from(ppn));
+            read.push(ppn);
+            assert!(read.len() < 1000, "a round ends");
+        }
+        read
+    }
+
+    #[test]
+    fn what_moves_to_where_the_reader_has_been_is_read_in_the_next_round() {
+        let mut look = Live((0..4).collect());
+        let mut passes = Passes::new(64, 16, Some(4));
+        (0..4).for_each(|ppn| passes.stored(ppn));
+        assert_eq!(rest(&mut passes, &look), [0, 1, 2, 3]);
+        // Two fresh pages; the first has been read, dies, and an old one comes to its block.
+        for ppn in [8, 9] {
+            passes.stored(ppn);
+            look.0.insert(ppn);
+        }
+        for ppn in [8, 9] {
+            assert_eq!(passes.next(&look), Some(Offline::ReadTag { ppn }));
+            passes.tag_read(ppn, 100 + u64::from(ppn));
+        }
+        passes.died();
+        look.0.remove(&0);
+        passes.moved(0, 8, 100);
+        let read = rest(&mut passes, &look);
+        assert!(read.contains(&8), "{read:?}");
+    }
+
+    #[test]
+    fn a_fresh_page_that_moves_stays_fresh() {
+        let mut look = Live((0..4).collect());
+        let mut passes = Passes::new(64, 16, Some(4));
+        (0..4).for_each(|ppn| passes.stored(ppn));
+        rest(&mut passes, &look);
+        // It comes, and moves before any round has seen it.
+        passes.stored(20);
+        passes.moved(20, 40, 120);
+        look.0.insert(40);
+        let read = rest(&mut passes, &look);
+        assert_eq!(read[0], 40, "fresh pages are read first: {read:?}");
+    }
+
+    #[test]
+    fn only_blocks_with_fresh_pages_are_put_into_parts() {
+        let mut look = Live((0..48).collect());
+        let mut passes = Passes::new(64, 16, Some(4));
+        (0..48).for_each(|ppn| passes.stored(ppn));
+        // Four parts, of which each reads all.
+        assert_eq!(rest(&mut passes, &look).len(), 4 * 48);
+        passes.stored(50);
+        look.0.insert(50);
+        // One part, the fresh block first.
+        let read = rest(&mut passes, &look);
+        assert_eq!((read.len(), read[0]), (49, 50));
+        assert_eq!(passes.dram(), (16 + 5 + 1) * 12 + 2 * PageSet::new(16).bytes());
     }
 }

@@ -99,12 +99,19 @@ pub struct Site {
     pub places: u32,
     /// What the drive seeds its scrambler from; `None` without a scrambler.
     pub seed_source: Option<SeedSource>,
+    /// Whether a strong fingerprint is made sooner than a page is read and compared.
+    pub hash_outruns_read: bool,
 }
 
 impl Site {
     /// A drive that names pages by where they are.
     pub const fn new(geometry: Geometry, seed_source: Option<SeedSource>) -> Self {
-        Self { geometry, places: geometry.pages(), seed_source }
+        Self { geometry, places: geometry.pages(), seed_source, hash_outruns_read: false }
+    }
+
+    /// Places of a block.
+    pub(crate) const fn places_per_block(&self) -> u32 {
+        self.geometry.pages_per_block * (self.places / self.geometry.pages())
     }
 
     /// The same where flash pages of so many sub-pages are packed, so many at a time.

@@ -137,7 +137,7 @@ impl<D> Ses<D> {
         Self {
             design,
             table: HotTable::new(entries, options.word("retention") == "second-chance"),
-            passes: Passes::new(site.places, scratch, false),
+            passes: Passes::new(site.places, scratch, None),
             deferred: VecDeque::new(),
             deferred_max: options.count("deferred_entries") as usize,
             inline: options.switch("inline"),
@@ -260,7 +260,7 @@ impl<Page, D: Design<Page>> Policy<Page> for Ses<D> {
         if let Some(counter) = &mut self.counter {
             counter.died(ppn);
         }
-        self.passes.died(ppn);
+        self.passes.died();
     }
 
     /// A candidate that held other content: most likely its page was erased and written again.

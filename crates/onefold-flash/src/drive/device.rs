@@ -15,9 +15,11 @@ use super::host_scrambler::HostScrambler;
 use super::kept::Kept;
 use super::pace::Pace;
 use crate::dedup::Policy;
+use crate::ftl::idle::IdleWork;
 use crate::ftl::{Ftl, FtlError};
 use crate::nand::NandError;
 use crate::nand::bytes::{ByteNand, PageBytes, Store};
+use crate::spec::IdleOrder;
 
 /// Most bytes that one answer to a status request covers.
 const STATUS_BYTES_MAX: u64 = 1 << 30;
@@ -47,6 +49,7 @@ pub(super) struct Inner<S: Store, P> {
     pub ftl: Ftl<ByteNand<S>, P>,
     pub host: HostCounts,
     pub pace: Pace,
+    idle_work: IdleWork,
     /// What the host does to pages before it sends them, and after they came back.
     host_side: Option<HostScrambler>,
     /// What survives this process besides the file, where there is memory for it.
@@ -201,15 +204,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     }
 
     fn idle_step(&mut self) -> Result<bool, FtlError> {
-        if self.ftl.deduplicate_step(&mut self.pace)? {
-            return Ok(true);
-        }
-        for plane in 0..self.ftl.geometry().planes() {
-            if self.ftl.collect_idle(plane, &mut self.pace)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.idle_work.step(&mut self.ftl, true, &mut self.pace)
     }
 
     /// Before a request is answered: what is in this process alone is also where it outlives it.
@@ -250,6 +245,7 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             ftl,
             host,
             pace,
+            idle_work: IdleWork::new(IdleOrder::ByPolicy),
             host_side: None,
             kept: None,
             poisoned: None,
@@ -258,6 +254,13 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
             page_bytes,
         };
         Ok(Self { inner: Mutex::new(inner), clock, paced, size_bytes, page_bytes })
+    }
+
+    /// Chooses which background work goes first; without it, deduplication does.
+    #[must_use]
+    pub fn with_idle_order(self, order: IdleOrder) -> Self {
+        self.lock().idle_work = IdleWork::new(order);
+        self
     }
 
     /// Puts a scrambler of the host's own before the drive.
@@ -335,7 +338,8 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         })
     }
 
-    /// Does some of the drive's background work: looks for duplicates, then collects garbage.
+    /// Does some of the drive's background work: looks for duplicates and collects garbage, in the
+    /// drive's idle order.
     /// `false` when there is nothing left to do.
     ///
     /// # Errors

@@ -190,6 +190,7 @@ impl OpenDrive {
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
         let device = EmulatedDrive::new(ftl, pace, paced, Arc::clone(&clock))?;
+        let device = device.with_idle_order(spec.idle_order());
         let device = Arc::new(device.with_host_scrambler(HostScrambler::new(&spec)?));
         before.power_cycles += 1;
         before.unsafe_shutdowns += u64::from(!before.clean);

@@ -16,6 +16,7 @@ mod checkpoint;
 mod collect;
 mod format;
 mod gather;
+pub(crate) mod idle;
 pub(crate) mod journal;
 mod meta;
 mod pack;
@@ -458,5 +459,9 @@ impl<D: Driver, P: Clone + PartialEq> Look for View<'_, D, P> {
 
     fn work(&mut self, work: Work) {
         self.driver.work(work, self.foreground);
+    }
+
+    fn work_beside(&mut self, work: Work) {
+        self.driver.work(work, false);
     }
 }

@@ -14,6 +14,7 @@ use onefold_workload::Op;
 
 use crate::controller::{Breakdown, Controller, ControllerUsage, Event, Share};
 use crate::dedup::Policy;
+use crate::ftl::idle::IdleWork;
 use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::run::RunError;
@@ -24,7 +25,7 @@ use crate::run::parts::{Part, Parts};
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::settled::Windows;
 use crate::run::tally::Tally;
-use crate::spec::{DriveSpec, EnergySpec, IdleOrder};
+use crate::spec::{DriveSpec, EnergySpec};
 
 /// One answered request, for logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ pub(crate) struct AtEnd {
 struct Idle {
     after_ns: u64,
     hints: Hints,
-    order: IdleOrder,
+    work: IdleWork,
     steps: u32,
     /// Whether a look at the clock is scheduled.
     scheduled: bool,
@@ -123,8 +124,6 @@ struct Idle {
     active: bool,
     /// Whether there is nothing to do until the next write.
     done: bool,
-    /// The plane whose turn it is.
-    plane: u32,
 }
 
 /// What the host says of idle moments.
@@ -184,13 +183,12 @@ where
             idle: Idle {
                 after_ns: controller.idle_after_ns,
                 hints: Hints { heeded: controller.idle_hint, last_came: 0, given: false },
-                order: controller.idle_order,
+                work: IdleWork::new(spec.idle_order()),
                 steps: controller.idle_steps,
                 scheduled: false,
                 since: 0,
                 active: false,
                 done: false,
-                plane: 0,
             },
             finish_offline: spec.workload.finish_offline,
             energy: spec.energy.clone(),
@@ -691,17 +689,18 @@ where
         Ok(())
     }
 
-    /// Starts background steps until enough are under way.
+    /// Starts background steps until enough are under way. By need, a unit is left to the write
+    /// that ends the idle moment.
     fn background(&mut self) -> Result<(), RunError> {
-        while !self.idle.done && self.controller.background() < self.idle.steps {
-            let dedup_first = self.idle.order == IdleOrder::DedupFirst;
-            let mut more = false;
-            for dedup in [dedup_first, !dedup_first] {
-                if !more {
-                    more = if dedup { self.deduplicate()? } else { self.collect()? };
-                }
-            }
-            self.idle.done = !more;
+        let by_need = self.idle.work.is_by_need();
+        while !self.idle.done
+            && self.controller.background() < self.idle.steps
+            && (!by_need || self.controller.spares_a_unit())
+        {
+            // After the last request free blocks are of no use to anybody.
+            let collects = self.at_end.is_none();
+            let step = self.idle.work.step(&mut self.ftl, collects, &mut self.controller);
+            self.idle.done = !step.map_err(|error| RunError::Idle { error })?;
         }
         Ok(())
     }
@@ -712,27 +711,6 @@ where
         let now = self.controller.time_ns();
         usage.servers.extend(self.host.scrambler.as_ref().map(|cores| cores.usage(now)));
         AtEnd { counters: *self.ftl.counters(), usage }
-    }
-
-    fn deduplicate(&mut self) -> Result<bool, RunError> {
-        self.ftl.deduplicate_step(&mut self.controller).map_err(|error| RunError::Idle { error })
-    }
-
-    fn collect(&mut self) -> Result<bool, RunError> {
-        // After the last request free blocks are of no use to anybody.
-        if self.at_end.is_some() {
-            return Ok(false);
-        }
-        let planes = self.ftl.geometry().planes();
-        for _ in 0..planes {
-            let plane = self.idle.plane;
-            self.idle.plane = (plane + 1) % planes;
-            let more = self.ftl.collect_idle(plane, &mut self.controller);
-            if more.map_err(|error| RunError::Idle { error })? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn stall(&self, left: u64) -> SimError {

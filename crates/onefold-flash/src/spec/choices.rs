@@ -144,6 +144,10 @@ choice! {
 choice! {
     /// Which background work goes first.
     IdleOrder {
+        /// What the policy says.
+        ByPolicy = "by-policy",
+        /// Collection for what the load is seen to need, then deduplication, then the rest.
+        ByNeed = "by-need",
         /// Deduplication, as Park & Shin have it.
         DedupFirst = "dedup-first",
         /// Garbage collection.

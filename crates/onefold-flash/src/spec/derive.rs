@@ -12,8 +12,8 @@ use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::parse::one_of;
 use crate::spec::{
-    ArrivalKind, CompressionPlace, ContentKind, DriveSpec, PacingName, ParallelUnit, PatternKind,
-    ThinkKind, VictimName,
+    ArrivalKind, CompressionPlace, ContentKind, DriveSpec, IdleOrder, PacingName, ParallelUnit,
+    PatternKind, ThinkKind, VictimName,
 };
 
 /// Values that are fine on their own and cannot be together.
@@ -80,6 +80,16 @@ impl DriveSpec {
             || self.controller.idle_hint && self.workload.idle_hint_ns > 0
     }
 
+    /// Which background work goes first, where that is left to the policy: by need with `gleaner`,
+    /// deduplication with those of the papers.
+    pub fn idle_order(&self) -> IdleOrder {
+        match self.controller.idle_order {
+            IdleOrder::ByPolicy if self.dedup.policy == "gleaner" => IdleOrder::ByNeed,
+            IdleOrder::ByPolicy => IdleOrder::DedupFirst,
+            order => order,
+        }
+    }
+
     /// Checks what single keys cannot tell.
     ///
     /// # Errors
@@ -119,8 +129,12 @@ impl DriveSpec {
     }
 
     /// What a policy must know of the drive.
-    pub(crate) fn site(&self, seed_source: Option<SeedSource>) -> Site {
-        let site = Site::new(self.geometry, seed_source);
+    pub fn site(&self, seed_source: Option<SeedSource>) -> Site {
+        let (timing, controller) = (&self.timing, &self.controller);
+        let compared_ns =
+            timing.command_overhead_ns + timing.read_latency_ns + controller.compare_ns;
+        let mut site = Site::new(self.geometry, seed_source);
+        site.hash_outruns_read = controller.hash_ns < compared_ns;
         if self.packs() { site.packed(self.ftl.subpages, self.ftl.packing_pages) } else { site }
     }
 

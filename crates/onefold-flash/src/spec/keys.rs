@@ -277,8 +277,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "controller.idle_order",
-        Word(&["dedup-first", "gc-first"]),
-        "Which background work goes first",
+        Word(&["by-policy", "by-need", "dedup-first", "gc-first"]),
+        "Which background work goes first: collection as far as the load needs it, deduplication, \
+         or collection; by-policy: by-need with gleaner, deduplication with all others",
     ),
     key("controller.idle_steps", Whole(1, 65_536), "Background steps under way at a time"),
     // host

@@ -166,7 +166,7 @@ fn controller(dram_bytes: u64, hash_ns: u64, parity_correction_ns: u64) -> Contr
         read_priority: true,
         idle_after_ns: 10_000_000,
         idle_hint: true,
-        idle_order: IdleOrder::DedupFirst,
+        idle_order: IdleOrder::ByPolicy,
         idle_steps: 8,
     }
 }

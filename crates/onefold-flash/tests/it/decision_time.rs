@@ -174,3 +174,57 @@ fn a_page_written_in_part_is_not_taken_for_its_last_piece() {
     let (report, _) = replay(&spec, shifted);
     assert_eq!(report.dedup.missed_pages, Some(3), "pages 20 to 22 are those of 0 to 2");
 }
+
+/// Writes of one content a second apart, after one that is in the flash, three at a time.
+fn three_at_a_time() -> Vec<Request> {
+    let first = page(0, Op::Write, 1, 7);
+    let others = (2..5).map(|at| page(SECOND, Op::Write, at, 7));
+    std::iter::once(first).chain(others).collect()
+}
+
+#[test]
+fn a_strong_hash_is_trusted_where_it_is_sooner_than_a_read() {
+    // The first page was hashed beside its program. One engine: the third hash is not sooner.
+    let spec = drive(&["policy=\"gleaner\"", "hash_ns=10_000"]);
+    let (report, log) = replay(&spec, three_at_a_time());
+    assert_eq!(log.iter().map(took).collect::<Vec<_>>(), [200_000, 10_000, 20_000, 25_000]);
+    assert_eq!((report.dedup.inline_pages, report.dedup.compared_equal), (3, 1));
+    assert_eq!(report.dedup.policy_counts["trusted_digests"], 2);
+    // With two engines it is; a page that is not equal waits for no hash.
+    let spec = drive(&["policy=\"gleaner\"", "hash_ns=10_000", "hash_engines=4"]);
+    let mut requests = three_at_a_time();
+    requests.push(page(2 * SECOND, Op::Write, 9, 8));
+    let (report, log) = replay(&spec, requests);
+    assert_eq!(
+        log.iter().map(took).collect::<Vec<_>>(),
+        [200_000, 10_000, 10_000, 10_000, 200_000]
+    );
+    assert_eq!((report.dedup.inline_pages, report.dedup.compared_equal), (3, 0));
+    // Not trusted, or slower than a read: every duplicate is compared.
+    for more in ["dedup.trust='never'", "hash_ns=25_000"] {
+        let spec = drive(&["policy=\"gleaner\"", "hash_ns=10_000", more]);
+        let (report, log) = replay(&spec, three_at_a_time());
+        let times: Vec<u64> = log.iter().map(took).collect();
+        assert_eq!(times, [200_000, 25_000, 50_000, 75_000], "{more}");
+        assert_eq!((report.dedup.inline_pages, report.dedup.compared_equal), (3, 3), "{more}");
+    }
+}
+
+#[test]
+fn a_comparison_overtakes_no_more_than_the_program_that_it_saves_is_worth() {
+    // On one unit: so many programs at once, and then a duplicate of what is in the flash.
+    let behind = |programs: u64| {
+        let spec = drive(&["policy=\"gleaner\"", "hash_ns=226_500"]);
+        let mut requests = vec![page(0, Op::Write, 1, 7)];
+        requests.extend((0..programs).map(|at| page(SECOND, Op::Write, 2 + at, 100 + at)));
+        requests.push(page(SECOND + 1_000, Op::Write, 60, 7));
+        let (report, log) = replay(&spec, requests);
+        assert_eq!(report.dedup.inline_pages, 1, "{programs}");
+        let last_program = took(&log[log.len() - 2]);
+        (took(&log[log.len() - 1]) + 1_000, last_program)
+    };
+    // Eight waiting programs lose 25 us each, 200 us in all: as much as a program.
+    assert_eq!(behind(9), (225_000, 9 * 200_000 + 25_000));
+    // Nine would lose more: the comparison takes its turn, and nobody waits for it.
+    assert_eq!(behind(10), (10 * 200_000 + 25_000, 10 * 200_000));
+}

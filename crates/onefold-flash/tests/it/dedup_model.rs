@@ -112,6 +112,8 @@ pub(crate) const CASES: &[(&str, &str)] = &[
     ("gleaner", ""),
     ("gleaner", "table_share = 0.04\nscratch_share = 0.05\nrounds = 'whole'"),
     ("gleaner", "scratch_share = 0.04\ncompare = 'when-idle'\ndeferred_entries = 0"),
+    ("gleaner", "table_share = 1.0\ndigest_share = 2.0"),
+    ("gleaner", "trust = 'never'"),
 ];
 
 /// Whether everything is found in the end with these options.
@@ -124,7 +126,8 @@ pub(crate) fn is_exact(name: &str, options: &str) -> bool {
 type Drive<F> = Ftl<IdentityNand, AnyPolicy<F>>;
 
 fn drive<F: Fingerprinting<Identity>>(name: &str, options: &str, fingerprints: F) -> Drive<F> {
-    let site = Site::new(GEOMETRY, None);
+    // Where policies may trust strong hashes, they do.
+    let site = Site { hash_outruns_read: true, ..Site::new(GEOMETRY, None) };
     let options = options.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>(name, &options, &site, fingerprints).expect("accepted");
     let settings =

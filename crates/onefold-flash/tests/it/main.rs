@@ -31,6 +31,7 @@ mod drive_packing;
 mod drive_power;
 mod host_scrambler_time;
 mod idle_hint;
+mod idle_order;
 mod issued;
 mod on_demand;
 mod packing;

@@ -1,0 +1,181 @@
+//! What a drive does in idle moments, and in which order.
+//! Room: onefold-flash.   In: idle moments.   Out: one step of background work at a time.
+//! Orders: deduplication first (as Park & Shin have it), collection first, or by need. By need,
+//! planes come first that would have to collect while the host waits: those in which a victim is
+//! half done, and those with fewer free blocks than the load was seen to take between two idle
+//! moments. Then comes deduplication, and then collection up to `gc_idle_blocks`.
+//! What the load takes is learnt from its spells: the pages programmed for the host between two
+//! idle moments. The need rises to a larger spell at once, and falls half of the way to a smaller
+//! one, so that one short spell among long ones is not the end of what was known.
+//! Invariants: nothing but the order depends on the need; a step that finds nothing to do in one
+//! kind of work goes on to the next.
+
+use crate::dedup::Policy;
+use crate::ftl::{Ftl, FtlError, Stream};
+use crate::nand::Nand;
+use crate::op::{Cause, Driver, OpKind};
+use crate::spec::IdleOrder;
+
+/// The background work of one drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleWork {
+    order: IdleOrder,
+    /// The plane whose turn it is to be collected.
+    plane: u32,
+    /// Host pages that one spell of the load programs, as far as is known.
+    need: u64,
+    /// Host pages that had been programmed at the last step.
+    programmed: u64,
+}
+
+impl IdleWork {
+    /// Nothing is known of the load yet.
+    pub(crate) const fn new(order: IdleOrder) -> Self {
+        Self { order, plane: 0, need: 0, programmed: 0 }
+    }
+
+    /// Whether the order is by need.
+    pub(crate) const fn is_by_need(&self) -> bool {
+        matches!(self.order, IdleOrder::ByNeed)
+    }
+
+    /// Does something; `false` when there is nothing left to do. `collects` is whether free blocks
+    /// are of any use.
+    ///
+    /// # Errors
+    /// [`FtlError`].
+    pub(crate) fn step<N: Nand, P: Policy<N::Page>>(
+        &mut self,
+        ftl: &mut Ftl<N, P>,
+        collects: bool,
+        d: &mut impl Driver,
+    ) -> Result<bool, FtlError> {
+        self.learn(ftl.counters().ops.of(OpKind::Program, Cause::Host));
+        match self.order {
+            IdleOrder::ByNeed => Ok(collects && self.collect(ftl, Some(self.need), d)?
+                || ftl.deduplicate_step(d)?
+                || collects && self.collect(ftl, None, d)?),
+            IdleOrder::GcFirst => {
+                Ok(collects && self.collect(ftl, None, d)? || ftl.deduplicate_step(d)?)
+            }
+            IdleOrder::ByPolicy | IdleOrder::DedupFirst => {
+                Ok(ftl.deduplicate_step(d)? || collects && self.collect(ftl, None, d)?)
+            }
+        }
+    }
+
+    /// So many host pages have been programmed in all.
+    fn learn(&mut self, programmed: u64) {
+        // Counts begin anew when a drive has been preconditioned.
+        let spell = programmed.saturating_sub(self.programmed);
+        if spell > 0 {
+            self.need = spell.max(u64::midpoint(self.need, spell));
+        }
+        self.programmed = programmed;
+    }
+
+    /// Collects in the next plane that has something to collect; with a need, that is short of it.
+    fn collect<N: Nand, P: Policy<N::Page>>(
+        &mut self,
+        ftl: &mut Ftl<N, P>,
+        need: Option<u64>,
+        d: &mut impl Driver,
+    ) -> Result<bool, FtlError> {
+        let planes = ftl.geometry().planes();
+        let share = need.map(|need| need.div_ceil(u64::from(planes)));
+        for _ in 0..planes {
+            let plane = self.plane;
+            self.plane = (plane + 1) % planes;
+            let wanted = share.is_none_or(|pages| ftl.is_short(plane, pages));
+            if wanted && ftl.collect_idle(plane, d)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Whether so many pages of the host could not be programmed in a plane without collecting
+    /// meanwhile; but never because of more free blocks than idle moments are to leave.
+    fn is_short(&self, plane: u32, pages: u64) -> bool {
+        if self.collecting[plane as usize].is_some() {
+            return true;
+        }
+        let per_block = self.geometry.pages_per_block;
+        let open = self.open[plane as usize][Stream::Host as usize];
+        let room = open.map_or(0, |block| per_block - self.blocks.written(block));
+        let blocks = pages.saturating_sub(room.into()).div_ceil(per_block.into());
+        let least = u64::from(self.settings.gc_reserve_blocks + 1);
+        let most = least.max(self.settings.gc_idle_blocks.into());
+        u64::from(self.blocks.free_of(plane)) < (least + blocks).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::NoDedup;
+    use crate::ftl::FtlSettings;
+    use crate::geometry::Geometry;
+    use crate::nand::{Identity, IdentityNand};
+    use crate::op::Untimed;
+
+    #[test]
+    fn a_plane_is_short_of_more_than_it_has_and_while_its_victim_is_half_done() {
+        let geometry = Geometry {
+            channels: 1,
+            packages: 1,
+            dies_per_package: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 16,
+            pages_per_block: 8,
+            page_bytes: 512,
+            oob_bytes: 64,
+        };
+        let settings = FtlSettings {
+            logical_pages: 64,
+            gc_reserve_blocks: 2,
+            gc_idle_blocks: 6,
+            ..FtlSettings::default()
+        };
+        let nand = IdentityNand::new(geometry);
+        let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+        // Eight blocks, and three more in which every second page of four of them is written anew.
+        for lpn in (0..64).chain((0..32).step_by(2)).chain(32..38) {
+            ftl.write(lpn, &Identity(lpn.into()), &mut Untimed).expect("written");
+        }
+        assert_eq!((ftl.blocks.free_of(0), ftl.collecting[0].is_some()), (5, false));
+        // Two pages are left in the open block, and each block of free ones beyond three holds
+        // eight more; no more than six blocks are ever asked for.
+        assert_eq!(
+            [0, 18, 19, 1000].map(|pages| ftl.is_short(0, pages)),
+            [false, false, true, true]
+        );
+        assert!(ftl.collect_idle(0, &mut Untimed).expect("a step"));
+        assert!(ftl.is_short(0, 0), "writes would have to finish the victim");
+        let mut steps = 0;
+        while ftl.collecting[0].is_some() {
+            assert!(ftl.collect_idle(0, &mut Untimed).expect("a step"));
+            steps += 1;
+            assert!(steps < 9, "a block has eight pages");
+        }
+        assert!(!ftl.is_short(0, 0));
+    }
+
+    #[test]
+    fn the_need_rises_at_once_and_falls_by_half() {
+        let mut work = IdleWork::new(IdleOrder::ByNeed);
+        let mut programmed = 0;
+        let mut after = |spell: u64| {
+            programmed += spell;
+            work.learn(programmed);
+            work.need
+        };
+        assert_eq!([100, 0, 4, 4, 300, 2].map(&mut after), [100, 100, 52, 28, 300, 151]);
+        // Counts that begin anew are no spell.
+        work.learn(0);
+        work.learn(7);
+        assert_eq!(work.need, 79);
+    }
+}
