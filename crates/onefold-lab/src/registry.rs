@@ -121,6 +121,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ),
     experiment!("beyond/gleaner", "Every policy in the same memory", e::beyond_gleaner::run),
     experiment!(
+        "beyond/gleaner-hostile",
+        "gleaner where it is meant to lose",
+        e::beyond_gleaner_hostile::run
+    ),
+    experiment!(
         "beyond/compression",
         "Compressing before the scrambler and behind it, beside deduplication",
         e::beyond_compression::run

@@ -42,8 +42,8 @@ fn drive(assignments: &[&str]) -> DriveSpec {
     support::drive(DRIVE, assignments)
 }
 
-/// Overwrites of random pages, about five milliseconds apart so that they come in the midst of reads,
-/// a third of them duplicates.
+/// Overwrites of random pages about five milliseconds apart, in the midst of reads, a third of them
+/// duplicates.
 fn trickle(spec: &DriveSpec) -> Vec<Request> {
     let mut random = SplitMix64::new(8);
     let pages = u64::from(spec.logical_pages());

@@ -3,13 +3,11 @@
 //! The memory is what SES-Dedup's tables take for the data set; every other policy gets the
 //! largest tables that fit into it. gleaner is compared with the best of the others, run by run.
 
-use onefold_flash::dedup::{AnyPolicy, Identities, Policy, Site};
-use onefold_flash::nand::Identity as PageIdentity;
 use onefold_flash::run::Report;
-use onefold_flash::spec::DriveSpec;
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{of_written, replay_as_is, share_of_drive, with_policy, write_us};
+use crate::experiments::equal_memory::{dram, sized};
 use crate::experiments::families::{FAMILIES, Family};
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
@@ -28,30 +26,6 @@ const POLICIES: [(&str, &[&str], &str); 8] = [
 ];
 const SCRATCH: &str = "scratch_share = {scratch}\ndeferred_entries = {deferred}";
 const GLEANER: usize = 7;
-
-/// Bytes of memory that a policy takes on this drive.
-fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
-    let site = Site::new(spec.geometry, None);
-    let table = options.parse().expect("experiments write valid options");
-    let policy = AnyPolicy::new::<PageIdentity>(policy, &table, &site, Identities)
-        .expect("experiments write valid options");
-    Policy::<PageIdentity>::dram(&policy).iter().map(|(_, bytes)| bytes).sum()
-}
-
-/// Options with the largest tables that keep a policy within `budget` bytes.
-fn sized(spec: &DriveSpec, (policy, keys, options): (&str, &[&str], &str), budget: u64) -> String {
-    let with = |share: f64| {
-        let keys = keys.iter().map(|key| format!("\n{key} = {share:.9}"));
-        keys.fold(options.to_owned(), |all, key| all + &key)
-    };
-    let (mut low, mut high) = (1e-6, 1.0);
-    for _ in 0..24 {
-        let middle = f64::midpoint(low, high);
-        let fits = dram(spec, policy, &with(middle)) <= budget;
-        *(if fits { &mut low } else { &mut high }) = middle;
-    }
-    if keys.is_empty() { options.to_owned() } else { with(low) }
-}
 
 /// What one policy did in one run.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use onefold_lab::Row;
 
-use crate::reproduction::{measured, rows};
+use crate::reproduction::{measured, outcomes, rows};
 
 /// The points of a quantity of someone.
 fn of(id: &str, quantity: &str, of: &str) -> Vec<Row<'static>> {
@@ -15,16 +15,15 @@ fn of(id: &str, quantity: &str, of: &str) -> Vec<Row<'static>> {
 }
 
 #[test]
-fn gleaner_writes_soonest_in_nine_families_and_finds_most_in_all() {
+fn gleaner_writes_soonest_in_ten_families_and_finds_most_in_all() {
     let beside = |what: &str| {
         let quantity = format!("{what} beside the best of the others");
         of("beyond/gleaner", &quantity, "gleaner")
     };
-    let not_soonest = ["no duplicates", "TLC, fast hashes"];
     for row in beside("mean write latency") {
         let (family, mean) = (row.point.at.label(), row.point.measured.unwrap());
-        if not_soonest.contains(&family.as_str()) {
-            assert!(mean.abs() < 4.0, "{family}: {mean}");
+        if family == "no duplicates" {
+            assert!(mean.abs() < 0.1, "{family}: {mean}");
         } else {
             assert!(row.point.range.unwrap().high < 0.0, "{family}: {:?}", row.point);
         }
@@ -39,6 +38,33 @@ fn gleaner_writes_soonest_in_nine_families_and_finds_most_in_all() {
         let all = row.point.measured.unwrap();
         assert!((2.0..3.0).contains(&all), "{:?}: every policy has the same memory", row.point);
     }
+}
+
+#[test]
+fn gleaner_meets_its_goal_where_it_was_meant_to_lose_but_for_what_is_said() {
+    let id = "beyond/gleaner-hostile";
+    let outcome = outcomes().iter().find(|outcome| outcome.id == id).unwrap();
+    let holds = |shape: &str| outcome.claims.iter().find(|claim| claim.id == shape).unwrap().holds;
+    assert!(holds("seen"));
+    let behind = "gleaner behind the best of the others";
+    let mut missed = Vec::new();
+    let mut families = 0;
+    for quantity in ["mean write latency", "p99 write latency", "found in all"] {
+        for row in of(id, behind, quantity) {
+            families += 1;
+            if row.point.measured.unwrap() > 2.0 {
+                missed.push((quantity, row.point.at.label()));
+            }
+        }
+    }
+    assert_eq!(families, 36);
+    // Losses that the page names.
+    let lost = [
+        ("mean write latency", "128 outstanding, fast engines, kept"),
+        ("p99 write latency", "bursts, aged, kept"),
+    ];
+    assert_eq!(missed, lost.map(|(quantity, family)| (quantity, family.to_owned())));
+    assert!(!holds("kept"));
 }
 
 #[test]
@@ -138,10 +164,12 @@ fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
     };
     assert!((50.0..70.0).contains(&beside("caftl-offline")), "{}", beside("caftl-offline"));
     assert!((3.0..5.0).contains(&beside("ses-device")), "{}", beside("ses-device"));
-    assert!(beside("gleaner").abs() < 1.0, "{}", beside("gleaner"));
+    assert!((-2.0..0.0).contains(&beside("gleaner")), "{}", beside("gleaner"));
     assert!((-9.0..-6.0).contains(&beside("crc-compare")), "{}", beside("crc-compare"));
     let tail = |way: &str| of("99th percentile of write latency", "crc-compare", way);
     assert!(timers.iter().all(|way| tail("hint") < 0.2 * tail(way)));
+    let tail = |way: &str| of("99th percentile of write latency", "gleaner", way);
+    assert!(tail("hint") < 201.0 && timers.iter().all(|way| tail("hint") < 0.5 * tail(way)));
     let found =
         |policy: &str| of("found in all", policy, timers[0]) - of("found in all", policy, "hint");
     for policy in ["caftl-offline", "crc-compare", "gleaner"] {
@@ -152,7 +180,7 @@ fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
         let (always, timer) = (mean(policy, "hint before every gap"), mean(policy, timers[0]));
         assert!((always / timer - 1.0).abs() < 0.01, "{policy}");
         let both = mean(policy, "hint, and timer, 10 ms");
-        assert!((both / mean(policy, "hint") - 1.0).abs() < 0.001, "{policy}");
+        assert!((both / mean(policy, "hint") - 1.0).abs() < 0.005, "{policy}");
     }
 }
 

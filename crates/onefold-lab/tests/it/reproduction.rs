@@ -70,10 +70,11 @@ fn the_page_and_its_charts_are_fresh() {
 /// Experiments that take most of the time of all, or whose runs are those of another one. They
 /// spread them over threads as the others do, by `Settings::sweep`, and are repeated by
 /// `ONEFOLD_EXPERIMENTS=all` alone.
-const LONG: [&str; 9] = [
+const LONG: [&str; 10] = [
     "beyond/cache-frontier",
     "beyond/compression",
     "beyond/gleaner",
+    "beyond/gleaner-hostile",
     "beyond/lifetime",
     "beyond/software-today",
     "beyond/table-index",

@@ -1,0 +1,35 @@
+//! Tables of different policies in the same memory.
+//! Room: onefold-lab.
+//! Invariant: a sized policy takes no more than the budget, if its smallest tables do.
+
+use onefold_flash::dedup::{AnyPolicy, Identities, Policy};
+use onefold_flash::nand::Identity as PageIdentity;
+use onefold_flash::spec::DriveSpec;
+
+/// Bytes of memory that a policy takes on this drive.
+pub fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
+    let site = spec.site(None);
+    let table = options.parse().expect("experiments write valid options");
+    let policy = AnyPolicy::new::<PageIdentity>(policy, &table, &site, Identities)
+        .expect("experiments write valid options");
+    Policy::<PageIdentity>::dram(&policy).iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Options with the largest tables that keep a policy within `budget` bytes.
+pub fn sized(
+    spec: &DriveSpec,
+    (policy, keys, options): (&str, &[&str], &str),
+    budget: u64,
+) -> String {
+    let with = |share: f64| {
+        let keys = keys.iter().map(|key| format!("\n{key} = {share:.9}"));
+        keys.fold(options.to_owned(), |all, key| all + &key)
+    };
+    let (mut low, mut high) = (1e-6, 1.0);
+    for _ in 0..24 {
+        let middle = f64::midpoint(low, high);
+        let fits = dram(spec, policy, &with(middle)) <= budget;
+        *(if fits { &mut low } else { &mut high }) = middle;
+    }
+    if keys.is_empty() { options.to_owned() } else { with(low) }
+}
