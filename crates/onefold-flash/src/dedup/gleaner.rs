@@ -316,12 +316,15 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
-        vec![
+        let mut all = vec![
             ("fingerprint table", self.table.dram()),
-            ("digests", self.digests.dram()),
             ("deferred pairs", self.deferred_max as u64 * 12),
             ("offline scratch", self.passes.dram()),
-        ]
+        ];
+        if self.digests.is_on() {
+            all.push(("digests", self.digests.dram()));
+        }
+        all
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
