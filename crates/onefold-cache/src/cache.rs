@@ -296,14 +296,20 @@ impl<E: Eviction + Send, A: Admission + Send> Policy for Cache<E, A> {
         }
         for entry in &state.entries {
             let id = self.objects.add(entry.key, hash_of(entry.key), entry.size);
-            *self.objects.word_mut(id) = entry.word;
-            if !self.eviction.restore(&mut self.objects, id, entry.list as usize) {
+            let list = entry.list as usize;
+            *self.objects.word_mut(id) = self.eviction.word_in(list, entry.word);
+            if !self.eviction.restore(&mut self.objects, id, list) {
                 self.objects.delete(id);
                 return Err(StateError::List { list: entry.list, key: entry.key });
             }
         }
         let mut sections = state.sections.iter();
-        state::load(&mut sections, &self.objects, &mut self.eviction.parts())?;
-        state::load(&mut sections, &self.objects, &mut self.admission.parts())
+        let loaded = state::load(&mut sections, &self.objects, &mut self.eviction.parts());
+        // Also after an error: what is there then has to be taken out again.
+        self.eviction.restored(&mut self.objects);
+        loaded?;
+        let loaded = state::load(&mut sections, &self.objects, &mut self.admission.parts());
+        self.admission.restored();
+        loaded
     }
 }

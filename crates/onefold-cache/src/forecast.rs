@@ -94,6 +94,12 @@ struct Probe {
     end: u64,
 }
 
+/// The bits of a count of requests as they are, and of 0 for those of anything else.
+fn count_of(bits: u64) -> u64 {
+    let sane = (0.0..=1e12).contains(&f64::from_bits(bits));
+    if sane { bits } else { 0 }
+}
+
 /// What is known of the requests of a cell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
@@ -133,6 +139,9 @@ const LAST: usize = 6;
 /// slow, fast; and when to look again.
 const EXPOSED: usize = 7;
 const EXPOSE_AT: usize = 9;
+
+/// More octaves than any count of requests has, in parts of [`ONE`].
+const OCTAVES_MAX: i64 = 128 * ONE as i64;
 
 /// log2, in parts of [`ONE`].
 fn octaves(x: f64) -> i64 {
@@ -335,6 +344,35 @@ impl Forecast {
     /// Asks for the counts of a container.
     pub fn prefetch(&self, key: u64) {
         self.table.prefetch(key);
+    }
+
+    /// A saved state was loaded, which may say anything: what cannot be becomes something that can.
+    /// A state of this forecast stays as it is.
+    pub fn restored(&mut self) {
+        let one = u64::from(ONE);
+        for which in [SLOW, FAST] {
+            self.numbers[which] = self.numbers[which].clamp(one, REBASE_AT * one);
+            self.numbers[which + 1] &= 0xffff_ffff;
+        }
+        let time = self.numbers[TIME].min(u64::MAX / 4);
+        self.numbers[TIME] = time;
+        self.numbers[LAST] = self.numbers[LAST].min(time);
+        let look_again = time + (self.rules.horizon / 64.0) as u64 + 1;
+        self.numbers[EXPOSE_AT] = self.numbers[EXPOSE_AT].min(look_again);
+        for at in [EXPOSED, EXPOSED + 1] {
+            let octaves = self.numbers[at].cast_signed().clamp(-OCTAVES_MAX, OCTAVES_MAX);
+            self.numbers[at] = octaves.cast_unsigned();
+        }
+        for cell in &mut self.cells {
+            (cell.came, cell.expected) = (count_of(cell.came), count_of(cell.expected));
+        }
+        (0..self.cells.len()).for_each(|cell| self.correct(cell));
+        let horizon = self.rules.horizon as u64;
+        for probe in &mut self.probes {
+            probe.expected = count_of(probe.expected);
+            probe.came = probe.came.min(horizon);
+            probe.end = probe.end.min(time + horizon);
+        }
     }
 
     /// Everything that has to survive a restart, in an order that never changes.

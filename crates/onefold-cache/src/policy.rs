@@ -144,6 +144,20 @@ pub trait Eviction {
     /// Everything that has to survive a restart, in an order that never changes.
     fn parts(&mut self) -> Parts<'_>;
 
+    /// The word of an object that is restored to this list of [`Parts::lists`], and had `word`
+    /// when it was saved. What was saved may have been made to do harm: no word may name a list
+    /// other than this one, or more rounds than an object can have.
+    fn word_in(&self, list: usize, word: u32) -> u32 {
+        let _ = list;
+        word
+    }
+
+    /// All of a state is restored, and its parts may not agree: it may be of a time when other
+    /// objects were cached.
+    fn restored(&mut self, objects: &mut Objects) {
+        let _ = objects;
+    }
+
     /// Puts a restored object, whose word is set, at the back of a list of [`Parts::lists`].
     fn restore(&mut self, objects: &mut Objects, id: Id, list: usize) -> bool {
         let mut parts = self.parts();
@@ -215,6 +229,10 @@ pub trait Admission {
     fn prefetch(&self, key: u64, hash: u64) {
         let _ = (key, hash);
     }
+
+    /// A state is restored, which may have been made to do harm: numbers that cannot be become
+    /// some that can.
+    fn restored(&mut self) {}
 
     /// Everything that has to survive a restart, in an order that never changes.
     fn parts(&mut self) -> Parts<'_> {

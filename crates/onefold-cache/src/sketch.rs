@@ -60,6 +60,11 @@ impl Sketch {
         (&mut self.counters, &mut self.additions)
     }
 
+    /// Both were loaded: no more additions than there can be.
+    pub fn restored(&mut self) {
+        self.additions = self.additions.min(self.sample);
+    }
+
     /// Bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.counters.capacity()

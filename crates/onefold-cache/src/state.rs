@@ -89,7 +89,7 @@ pub struct State {
     /// Cached objects, list by list, the oldest first.
     pub entries: Vec<Entry>,
     /// Everything else, as rows of numbers whose meaning is the policy's.
-    pub(crate) sections: Vec<Vec<u64>>,
+    pub sections: Vec<Vec<u64>>,
 }
 
 impl State {

@@ -106,6 +106,17 @@ impl Admission for DynamicRandom {
         self.numbers[WRITTEN] += u64::from(size);
     }
 
+    fn restored(&mut self) {
+        let probability = f64::from_bits(self.numbers[PROBABILITY]);
+        let sane = (1e-6..=1.0).contains(&probability);
+        let probability = if sane { probability } else { self.rules.probability };
+        self.numbers[PROBABILITY] = probability.to_bits();
+        self.numbers[REQUESTS] = self.numbers[REQUESTS].min(self.period);
+        self.numbers[WRITTEN] = self.numbers[WRITTEN].min(u64::MAX / 2);
+        self.numbers[WRITTEN_BEFORE] = self.numbers[WRITTEN_BEFORE].min(self.numbers[WRITTEN]);
+        self.numbers[DRAWS] = self.numbers[DRAWS].min(u64::MAX / 2);
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts { numbers: self.numbers.iter_mut().collect(), ..Parts::default() }
     }

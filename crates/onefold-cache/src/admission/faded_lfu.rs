@@ -78,6 +78,10 @@ impl Admission for FadedLfu {
         self.counts.prefetch(key);
     }
 
+    fn restored(&mut self) {
+        self.numbers = self.numbers.map(|number| number & 0xffff_ffff);
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         let numbers = self.numbers.iter_mut().collect();
         Parts { counts: vec![&mut self.counts], numbers, ..Parts::default() }

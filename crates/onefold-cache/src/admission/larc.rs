@@ -25,20 +25,26 @@ impl Larc {
         let most = (objects * 9 / 10) as usize;
         Self { ghosts: Ghost::new(most.max(1)), objects, length: (objects * ONE / 10).max(ONE) }
     }
+
+    fn least(&self) -> u64 {
+        (self.objects * ONE / 10).max(ONE)
+    }
+
+    fn most(&self) -> u64 {
+        (self.objects * ONE * 9 / 10).max(ONE)
+    }
 }
 
 impl Admission for Larc {
     #[inline]
     fn hit(&mut self, _: &mut Incoming) {
         let step = ((self.objects * ONE) << 16) / (self.objects * ONE - self.length);
-        let least = (self.objects * ONE / 10).max(ONE);
-        self.length = self.length.saturating_sub(step).max(least);
+        self.length = self.length.saturating_sub(step).max(self.least());
     }
 
     fn miss(&mut self, incoming: &mut Incoming) -> bool {
         let step = ((self.objects * ONE) << 16) / self.length;
-        let most = (self.objects * ONE * 9 / 10).max(ONE);
-        self.length = (self.length + step).min(most);
+        self.length = (self.length + step).min(self.most());
         if self.ghosts.remove(incoming.hash) {
             return true;
         }
@@ -52,6 +58,10 @@ impl Admission for Larc {
 
     fn prefetch(&self, _: u64, hash: u64) {
         self.ghosts.prefetch(hash);
+    }
+
+    fn restored(&mut self) {
+        self.length = self.length.clamp(self.least(), self.most());
     }
 
     fn parts(&mut self) -> Parts<'_> {

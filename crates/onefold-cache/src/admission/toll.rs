@@ -124,6 +124,11 @@ impl Admission for Toll {
         self.forecast.prefetch(key);
     }
 
+    fn restored(&mut self) {
+        self.forecast.restored();
+        self.purse = self.purse.min(self.purse_max);
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         let mut parts = self.forecast.parts();
         parts.numbers.push(&mut self.purse);

@@ -128,6 +128,10 @@ impl Eviction for Arc {
         self.frequent_ghosts.prefetch(hash);
     }
 
+    fn word_in(&self, list: usize, _: u32) -> u32 {
+        u32::from(list == 1)
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             lists: vec![&mut self.recent, &mut self.frequent],

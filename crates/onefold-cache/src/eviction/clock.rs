@@ -51,6 +51,10 @@ impl Eviction for Clock {
         self.list.front()
     }
 
+    fn word_in(&self, _: usize, word: u32) -> u32 {
+        word.min(self.rounds_max)
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts { lists: vec![&mut self.list], ..Parts::default() }
     }

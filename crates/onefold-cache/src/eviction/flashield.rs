@@ -109,6 +109,10 @@ impl Eviction for Flashield {
         self.promoted.retain(|&promoted| promoted != id);
     }
 
+    fn word_in(&self, list: usize, word: u32) -> u32 {
+        if list == 1 { word | BUFFER } else { word.min(1) }
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts { lists: vec![&mut self.flash, &mut self.buffer], ..Parts::default() }
     }

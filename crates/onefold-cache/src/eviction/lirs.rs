@@ -70,6 +70,11 @@ impl Lirs {
         *self.stack.word_mut(at) = state;
     }
 
+    fn add_absent(&mut self, key: u64) {
+        let at = self.absent.add(key, crate::hash_of(key), 1);
+        self.absent.push_back(&mut self.absence, at);
+    }
+
     fn returned(&mut self, key: u64) {
         let at = self.absent.find(key, crate::hash_of(key)).expect("absent objects are listed");
         self.absent.unlink(&mut self.absence, at);
@@ -177,9 +182,39 @@ impl Eviction for Lirs {
             self.prune();
         } else {
             *self.stack.word_mut(at) = ABSENT;
-            let absent = self.absent.add(key, crate::hash_of(key), 1);
-            self.absent.push_back(&mut self.absence, absent);
+            self.add_absent(key);
         }
+    }
+
+    fn restored(&mut self, objects: &mut Objects) {
+        let rows: Vec<Id> = self.stack.iter(&self.order).collect();
+        for at in rows {
+            let key = self.stack.key(at);
+            let cached = objects.find(key, crate::hash_of(key)).map(|id| objects.word(id));
+            let listed = self.absent.find(key, crate::hash_of(key));
+            match (cached, listed) {
+                (Some(_), Some(_)) => self.returned(key),
+                (None, None) => self.add_absent(key),
+                _ => {}
+            }
+            *self.stack.word_mut(at) = cached.unwrap_or(ABSENT);
+        }
+        for key in self.absent.keys(&self.absence) {
+            if self.in_stack(key).is_none() {
+                self.returned(key);
+            }
+        }
+        for key in objects.keys(&self.short) {
+            if self.in_stack(key).is_none() {
+                self.put_on_top(key, SHORT);
+            }
+        }
+        self.prune();
+        self.limit();
+    }
+
+    fn word_in(&self, list: usize, _: u32) -> u32 {
+        if list == 0 { SHORT } else { LONG }
     }
 
     fn parts(&mut self) -> Parts<'_> {

@@ -117,6 +117,10 @@ impl Eviction for S3Fifo {
         self.ghosts.prefetch(hash);
     }
 
+    fn word_in(&self, list: usize, word: u32) -> u32 {
+        word & (u32::MAX >> 2) | if list == 1 { MAIN } else { 0 }
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         let lists = vec![&mut self.small, &mut self.main];
         Parts { lists, ghosts: vec![&mut self.ghosts], ..Parts::default() }

@@ -53,6 +53,10 @@ impl Eviction for Sieve {
         (self.hand != NONE).then_some(self.hand).or(self.list.front())
     }
 
+    fn word_in(&self, _: usize, word: u32) -> u32 {
+        word.min(1)
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts { lists: vec![&mut self.list], hands: vec![&mut self.hand], ..Parts::default() }
     }

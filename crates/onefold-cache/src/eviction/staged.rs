@@ -162,6 +162,10 @@ impl Eviction for Staged {
         self.promoted.retain(|&promoted| promoted != id);
     }
 
+    fn word_in(&self, list: usize, _: u32) -> u32 {
+        if list == 1 { STAGE } else { RING }
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         Parts { lists: vec![&mut self.ring, &mut self.stage], ..Parts::default() }
     }

@@ -83,6 +83,10 @@ impl Eviction for TwoQ {
         self.ghosts.prefetch(hash);
     }
 
+    fn word_in(&self, list: usize, _: u32) -> u32 {
+        u32::from(list == 1)
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         let lists = vec![&mut self.newcomers, &mut self.favourites];
         Parts { lists, ghosts: vec![&mut self.ghosts], ..Parts::default() }

@@ -171,6 +171,14 @@ impl Eviction for WTinyLfu {
         self.promoted.retain(|&promoted| promoted != id);
     }
 
+    fn restored(&mut self, _: &mut Objects) {
+        self.sketch.restored();
+    }
+
+    fn word_in(&self, list: usize, _: u32) -> u32 {
+        list as u32
+    }
+
     fn parts(&mut self) -> Parts<'_> {
         let (counters, additions) = self.sketch.parts();
         let lists = self.lists.iter_mut().collect();

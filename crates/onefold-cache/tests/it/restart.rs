@@ -47,6 +47,82 @@ fn a_restarted_policy_decides_as_the_one_that_was_saved() {
     }
 }
 
+/// Requests after which a policy must hold no more than fits, and each object once.
+fn works_on(name: &str, policy: &mut dyn Policy, context: &str) {
+    for (key, size) in requests(7, 1_000) {
+        policy.access(key, size);
+        policy.access(key, size);
+    }
+    let mut kept: Vec<u64> = policy.dump().into_iter().flatten().collect();
+    kept.retain(|&key| policy.contains(key));
+    kept.sort_unstable();
+    let all = kept.len();
+    kept.dedup();
+    assert_eq!(kept.len(), all, "{name}: {context}");
+    let bytes: u64 = policy.export().entries.iter().map(|entry| u64::from(entry.size)).sum();
+    assert!(bytes <= 120, "{name}: {bytes} of 120 bytes, {context}");
+}
+
+#[test]
+fn a_policy_that_lost_objects_while_it_was_away_works_on() {
+    for name in online() {
+        for lost in 1..8 {
+            let mut policy = make(name);
+            for (key, size) in requests(lost, 4_000) {
+                policy.access(key, size);
+            }
+            // As after a kill: the segment that was being filled is gone, and what was written
+            // since the state was saved comes without a word.
+            let mut state = policy.export();
+            let mut at = 0;
+            state.entries.retain(|_| {
+                at += 1;
+                at % 8 != lost
+            });
+            for entry in state.entries.iter_mut().skip(lost as usize).step_by(5) {
+                (entry.word, entry.list) = (0, 0);
+            }
+            let mut again = make(name);
+            again.import(&state).unwrap_or_else(|error| panic!("{name}: {error}"));
+            works_on(name, &mut *again, "some lost");
+        }
+    }
+}
+
+#[test]
+fn a_state_that_was_made_to_do_harm_is_refused_or_does_none() {
+    let mut random = SplitMix64::new(5);
+    for name in online() {
+        let mut policy = make(name);
+        for (key, size) in requests(1, 4_000) {
+            policy.access(key, size);
+        }
+        let state = policy.export();
+        for turn in 0..300 {
+            let mut harmful = state.clone();
+            let mut number = || {
+                let values = [0, 1, 2, 3, 1 << 24, 1 << 31, u32::MAX, (1 << 31) | 1];
+                values[random.below(values.len() as u64) as usize]
+            };
+            for entry in harmful.entries.iter_mut().skip(turn % 3).step_by(3) {
+                entry.word = number();
+                if turn % 2 == 1 {
+                    entry.list = number() % 3;
+                }
+            }
+            for section in &mut harmful.sections {
+                for value in section.iter_mut().skip(turn % 7).step_by(7) {
+                    *value = u64::from(number()) << 32 | u64::from(number());
+                }
+            }
+            let mut again = make(name);
+            if again.import(&harmful).is_ok() {
+                works_on(name, &mut *again, &format!("turn {turn}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn states_that_were_changed_are_refused() {
     let mut policy = make("plc");
