@@ -19,6 +19,10 @@ use crate::format::record;
 use crate::journal::{self, Journal, Replay};
 use crate::pba::{CONTAINER_ID_MAX, Pba, UNIT_BYTES};
 
+/// More containers than are made between two checkpoints. The table has a place for every number
+/// up to the greatest: one that was made up would take gigabytes of memory.
+const CONTAINERS_OF_AN_EPOCH: u32 = 1 << 24;
+
 /// For which blocks records were written.
 type Owners = HashMap<Pba, Owner>;
 
@@ -33,7 +37,7 @@ impl Inner {
         })?;
         refuse_other_epoch(&replay, sequence, damage)?;
         for sealed in &replay.sealed {
-            engine.know(sealed.id, seen.first_unknown);
+            engine.know(sealed.id, seen.first_unknown)?;
             engine.table.seal(sealed.id, sealed.len_bytes, sealed.chunks);
         }
         let witness = flusher.journal.witness();
@@ -138,7 +142,7 @@ impl Inner {
                 for entry in &entries {
                     tally.gained(*entry);
                     if let Some(pba) = entry.pba()
-                        && engine.know(pba.container, seen.first_unknown)
+                        && engine.know(pba.container, seen.first_unknown)?
                     {
                         seen.begun.insert(pba.container, frame_at);
                     }
@@ -318,13 +322,18 @@ struct Seen {
 impl Engine {
     /// A container that the journal refers to but the checkpoint does not know was made since. True
     /// if this is the first that is heard of it.
-    fn know(&mut self, id: ContainerId, first_unknown: u32) -> bool {
+    fn know(&mut self, id: ContainerId, first_unknown: u32) -> Result<bool, PoolError> {
         let new = id.get() >= first_unknown && self.table.get(id).is_none();
         if new {
+            if id.get() - first_unknown >= CONTAINERS_OF_AN_EPOCH {
+                let problem =
+                    format!("it refers to {id}, but the next one was number {first_unknown}");
+                return Err(PoolError::corrupt("journal", 0, problem));
+            }
             self.table.open(id);
             self.next_container = self.next_container.max(id.get() + 1);
         }
-        new
+        Ok(new)
     }
 }
 

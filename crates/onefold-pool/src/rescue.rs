@@ -5,7 +5,7 @@
 //! state of it was, or as an error; (3) a report that misses nothing means that nothing shows that
 //! anything flushed is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -232,6 +232,9 @@ fn note_containers(inner: &Inner, report: &mut RescueReport) -> Result<(), PoolE
     Ok(())
 }
 
+/// Epochs without any frame that are told of one by one.
+const EPOCHS_TOLD: usize = 8;
+
 /// Which frames to follow: their places in `frames`. What is left out is reported.
 fn choose(
     inner: &Inner,
@@ -254,7 +257,10 @@ fn choose(
     }
     let mut chosen = Vec::new();
     let mut consistent = true;
-    for epoch in base..=newest {
+    let mut before = base;
+    for epoch in epochs(frames, base, newest) {
+        consistent &= epoch - before <= 1;
+        before = epoch;
         let of_epoch: Vec<usize> =
             (0..frames.len()).filter(|&n| frames[n].epoch == epoch).collect();
         let mut next = 1;
@@ -295,6 +301,15 @@ fn choose(
         }
     }
     Ok(chosen)
+}
+
+/// The epochs from `base` to `newest` that are told of one by one: those that have frames, and the
+/// first few. A frame may say any number, and there is no memory for a line on each below it.
+fn epochs(frames: &[FoundFrame], base: u64, newest: u64) -> BTreeSet<u64> {
+    let there = frames.iter().map(|frame| frame.epoch);
+    let mut epochs: BTreeSet<u64> = there.filter(|epoch| (base..=newest).contains(epoch)).collect();
+    epochs.extend((base..=newest).take(EPOCHS_TOLD));
+    epochs
 }
 
 /// How many frames of an epoch are known to have been durable.

@@ -118,6 +118,37 @@ fn damaged_pools_with_fitting_checksums_are_answered() {
     assert!(opened > 300, "only {opened} damaged pools could be opened at all");
 }
 
+/// The pool with one more frame in its journal, which tells of this container.
+fn with_sealed(files: &[(String, Vec<u8>)], id: u32) -> SimFolder {
+    let mut files = files.to_vec();
+    let (_, journal) = files.iter_mut().find(|(name, _)| name == "journal").unwrap();
+    let (mut at, mut last) = (0, (0, 0));
+    while let Some(frame) = frame::decode(&journal[at..]) {
+        last = (frame.epoch, frame.number);
+        at += (32 + frame.payload.len()).next_multiple_of(64);
+    }
+    let mut entries = frame::Entries::default();
+    entries.sealed(&frame::Sealed { id: ContainerId::new(id), len_bytes: 64 << 10, chunks: 3 });
+    let frame = frame::encode(last.0, last.1 + 1, &entries);
+    journal.resize(journal.len().max(at + frame.len()), 0);
+    journal[at..at + frame.len()].copy_from_slice(&frame);
+    write_image(&files)
+}
+
+#[test]
+fn a_journal_that_makes_up_a_container_number_is_refused_and_not_given_memory() {
+    let pristine = image();
+    for id in [1 << 25, 1 << 30, (1 << 31) - 1] {
+        let folder = with_sealed(&pristine, id);
+        for options in [read_only(), options()] {
+            let error = Pool::open(&folder, &options).map(drop).unwrap_err().to_string();
+            assert!(error.contains("journal") && error.contains(&id.to_string()), "{error}");
+        }
+    }
+    // One that may be is looked for, and found to be missing when it is asked for.
+    assert!(Pool::open(&with_sealed(&pristine, 200), &read_only()).is_ok());
+}
+
 /// Where pools of each format version stand, written once and never again.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
