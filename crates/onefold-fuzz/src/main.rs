@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz [TARGET] [--inputs N] [--seed S]`.
+//! `cargo xtask fuzz [--blind] [TARGET] [--inputs N] [--seed S]`.
 //! Room: onefold-fuzz.
 
 use std::process::ExitCode;
@@ -10,13 +10,14 @@ use onefold_fuzz::{meter, run};
 static ALLOCATOR: meter::Counted = meter::Counted;
 
 const USAGE: &str = "\
-usage: cargo xtask fuzz [--inputs N] [--seed S] [TARGET ...]
-       cargo xtask fuzz --input FILE TARGET
+usage: cargo xtask fuzz [--blind] [--inputs N] [--seed S] [TARGET ...]
+       cargo xtask fuzz [--blind] --input FILE TARGET
 
   TARGET        what to try; all of them without a name
   --inputs N    so many inputs for each (100000)
   --seed S      which ones (1)
   --input FILE  this one alone
+  --blind       with checksums that are right whatever an input has made of a file
 ";
 
 struct Options {

@@ -13,7 +13,7 @@ use super::programs::{Outcome, Program};
 use super::reach::Reach;
 use super::schema::{Mutant, apart};
 use super::tree::Copy;
-use super::{LIMIT, Trial, build, reached, shuffled};
+use super::{COPY, LIMIT, Trial, build, reached, shuffled};
 
 pub use super::chosen::check_list;
 
@@ -47,7 +47,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     let entries = chosen::parse(&list)?;
     let turn = if options.rotate { Some(commit_number(&root)?) } else { None };
     let crates = picked(&entries, &options, turn)?;
-    let copy = Copy::refresh(&root)?;
+    let copy = Copy::refresh(&root, COPY)?;
     let (mut tried, mut alive) = (0, 0);
     for (package, entries) in crates {
         tried += entries.len();

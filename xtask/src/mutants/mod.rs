@@ -14,7 +14,7 @@ mod programs;
 mod reach;
 mod schema;
 mod sites;
-mod tree;
+pub mod tree;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,6 +40,9 @@ usage: cargo xtask mutants CRATE [--under FOLDER] [--sample N] [--seed S] [--min
 /// Longest run of tests with one change; a loop that no longer ends is noticed by it.
 const LIMIT: Duration = Duration::from_mins(2);
 
+/// The name of the copy in the target folder.
+const COPY: &str = "mutants";
+
 struct Options {
     package: Option<String>,
     under: String,
@@ -55,7 +58,7 @@ pub fn run(args: &[String]) -> Result<bool> {
         return Ok(true);
     };
     let root = crate::root()?;
-    let copy = Copy::refresh(&root)?;
+    let copy = Copy::refresh(&root, COPY)?;
     let package = options.package.as_deref().context(USAGE)?;
     let mutants = random(&root, package, &options)?;
     let Trial { mut mutants, programs, .. } = build(&root, &copy, package, mutants)?;
@@ -216,7 +219,7 @@ fn try_all<'a>(
 
 /// Run all tests unchanged, and note which come by which switch.
 fn reached(root: &Path, programs: &[Program]) -> Result<Vec<Reach>> {
-    let folder = tree::target(root).join("mutants");
+    let folder = tree::target(root).join(COPY);
     programs.iter().map(|program| Reach::of(program, &folder)).collect()
 }
 

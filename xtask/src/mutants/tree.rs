@@ -19,16 +19,16 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Bring the copy up to date with the sources. Files that did not change are left as they
-    /// are, so that cargo builds only what it must.
-    pub fn refresh(root: &Path) -> Result<Self> {
-        let copy = target(root).join("mutants");
+    /// Bring the copy of that name up to date with the sources. Files that did not change are left
+    /// as they are, so that cargo builds only what it must.
+    pub fn refresh(root: &Path, name: &str) -> Result<Self> {
+        let copy = target(root).join(name);
         let wanted = paths(root)?;
         for path in &wanted {
             let text = std::fs::read(root.join(path)).with_context(|| path.clone())?;
             match path.as_str() {
                 "Cargo.toml" | "Cargo.lock" => {
-                    let versioned = with_own_version(&String::from_utf8(text)?);
+                    let versioned = with_own_version(&String::from_utf8(text)?, name);
                     put(&copy.join(path), versioned.as_bytes())?;
                 }
                 _ => put(&copy.join(path), &text)?,
@@ -38,7 +38,7 @@ impl Copy {
             path.strip_prefix(&copy)
                 .is_ok_and(|path| !wanted.iter().any(|name| Path::new(name) == path))
         };
-        for folder in ["crates", "xtask"] {
+        for folder in ["crates", "fuzz", "xtask"] {
             remove(&copy.join(folder), &stale)?;
         }
         Ok(Self { root: copy })
@@ -97,13 +97,13 @@ pub fn target(root: &Path) -> PathBuf {
 
 /// The workspace's `Cargo.toml` or `Cargo.lock`, with another version for packages that come from
 /// no registry.
-fn with_own_version(text: &str) -> String {
+fn with_own_version(text: &str, name: &str) -> String {
     let sections = text.split("\n\n").map(|section| {
         let ours = section.contains("[workspace.package]")
             || section.starts_with("[[package]]") && !section.contains("\nsource = ");
         let lines = section.split('\n').map(|line| match line.strip_prefix("version = \"") {
             Some(version) if ours => {
-                format!("version = \"{}+mutants\"", version.trim_end_matches('"'))
+                format!("version = \"{}+{name}\"", version.trim_end_matches('"'))
             }
             _ => line.to_owned(),
         });
@@ -153,11 +153,11 @@ mod tests {
         let manifest = "[workspace]\nmembers = []\n\n[workspace.package]\nversion = \"0.1.0\"\n\n\
                         [workspace.dependencies]\nversion = \"2\"\n";
         let expected = manifest.replace("0.1.0", "0.1.0+mutants");
-        assert_eq!(with_own_version(manifest), expected);
+        assert_eq!(with_own_version(manifest, "mutants"), expected);
         let foreign = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"registry\"\n\n";
         let ours = "[[package]]\nname = \"b\"\nversion = \"1.0.0\"\n";
         let expected = format!("{foreign}{}", ours.replace("1.0.0", "1.0.0+mutants"));
-        assert_eq!(with_own_version(&format!("{foreign}{ours}")), expected);
+        assert_eq!(with_own_version(&format!("{foreign}{ours}"), "mutants"), expected);
     }
 
     #[test]

@@ -39,6 +39,13 @@ impl Target {
     }
 }
 
+/// Whether this was built with checksums that are right whatever an input has made of a file
+/// (`cargo xtask fuzz --blind`). Then other data is no surprise; what ends in a panic, or takes
+/// too much, is one all the more.
+fn checksums_are_blind() -> bool {
+    crc32fast::hash(b"one") == crc32fast::hash(b"other")
+}
+
 const fn none() -> Vec<Vec<u8>> {
     Vec::new()
 }
