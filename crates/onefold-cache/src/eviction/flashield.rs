@@ -110,7 +110,7 @@ impl Eviction for Flashield {
     }
 
     fn word_in(&self, list: usize, word: u32) -> u32 {
-        if list == 1 { word | BUFFER } else { word.min(1) }
+        if list == 1 { BUFFER | (word & !BUFFER).min(self.reads) } else { word.min(1) }
     }
 
     fn parts(&mut self) -> Parts<'_> {

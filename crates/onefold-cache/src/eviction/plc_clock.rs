@@ -31,6 +31,10 @@ pub struct PlcClock {
 
 const PRIORITY_MAX: u32 = (1 << 24) - 1;
 
+/// Greatest `inner_priority` of what is restored. The hand goes round once for each below the
+/// least one: were all of them as great as they can be, one request would wait for minutes.
+const RESTORED_MAX: u32 = 1 << 12;
+
 /// The policy's word: `inner_priority` below, `delay_count` above, which the literal rules take
 /// below 0.
 const fn word(priority: u32, delay: i8) -> u32 {
@@ -95,6 +99,10 @@ impl Eviction for PlcClock {
 
     fn next(&self) -> Option<Id> {
         self.ring.front()
+    }
+
+    fn word_in(&self, _: usize, saved: u32) -> u32 {
+        word(priority(saved).min(RESTORED_MAX), delay(saved))
     }
 
     fn parts(&mut self) -> Parts<'_> {

@@ -104,10 +104,10 @@ fn a_state_that_was_made_to_do_harm_is_refused_or_does_none() {
                 let values = [0, 1, 2, 3, 1 << 24, 1 << 31, u32::MAX, (1 << 31) | 1];
                 values[random.below(values.len() as u64) as usize]
             };
-            for entry in harmful.entries.iter_mut().skip(turn % 3).step_by(3) {
+            for entry in harmful.entries.iter_mut().skip(turn % 3).step_by(1 + turn % 3) {
                 entry.word = number();
                 if turn % 2 == 1 {
-                    entry.list = number() % 3;
+                    entry.list = number() & 1;
                 }
             }
             for section in &mut harmful.sections {
