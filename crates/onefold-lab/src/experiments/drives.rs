@@ -93,19 +93,60 @@ pub fn mixed(
     while written < pages {
         let read = written > 0 && random.below(100) < reads_percent;
         let page = if read { random.below(written) } else { written };
-        all.push(Request {
-            time_ns: 0,
-            op: if read { Op::Read } else { Op::Write },
-            offset: page * bytes,
-            length: bytes,
-            identity: if read { None } else { contents.next() },
-            stream: None,
-            pid: None,
-            deduplicate: None,
-        });
+        all.push(of_page(page, bytes, (!read).then(|| contents.next())));
         written += u64::from(!read);
     }
     Ok(all)
+}
+
+/// A request for a page of so many bytes, at time 0: a read, or a `write` of this content.
+pub fn of_page(page: u64, bytes: u64, write: Option<Option<Identity>>) -> Request {
+    Request {
+        time_ns: 0,
+        op: if write.is_some() { Op::Write } else { Op::Read },
+        offset: page * bytes,
+        length: bytes,
+        identity: write.flatten(),
+        stream: None,
+        pid: None,
+        deduplicate: None,
+    }
+}
+
+/// How large a drive is beside the pages that it holds.
+pub struct Beside {
+    /// Pages in a block.
+    pub pages_per_block: u32,
+    /// Blocks of a plane for the reserve and what is open.
+    pub blocks: u64,
+    /// Space for overwrites to live on, in % of the pages.
+    pub spare_percent: u64,
+}
+
+/// Makes a preset a drive of one plane a package that `pages` pages fill, and fill once: packages
+/// do one thing at a time, whatever their planes.
+pub fn fit(spec: &mut DriveSpec, settings: &Settings<'_>, beside: &Beside) -> Result<()> {
+    let pages = settings.number("pages")?;
+    spec.geometry.planes_per_die = 1;
+    spec.geometry.pages_per_block = beside.pages_per_block;
+    let row = u64::from(spec.geometry.planes()) * u64::from(beside.pages_per_block);
+    let blocks = pages.div_ceil(row) + beside.blocks + pages * beside.spare_percent / 100 / row;
+    spec.geometry.blocks_per_plane = blocks as u32;
+    spec.ftl.over_provisioning = f64::from(spec.geometry.pages()) / pages as f64 - 1.0;
+    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+    spec.ftl.allocation = Allocation::IdleFirst;
+    spec.timing.parallel_unit = ParallelUnit::Package;
+    spec.workload.requests = pages;
+    spec.workload.finish_offline = false;
+    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.dram_bytes = 1 << 32;
+    Ok(())
+}
+
+/// Has so many requests outstanding at any time.
+pub fn close(spec: &mut DriveSpec, depth: u32) {
+    spec.workload.queue_depth = depth;
+    spec.workload.trace_timing = TraceTiming::Closed;
 }
 
 /// Runs a drive with requests of ours, each following the end of an earlier one.

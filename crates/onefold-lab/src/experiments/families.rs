@@ -2,13 +2,12 @@
 //! Room: onefold-lab.
 //! Invariants: the same family, variant and seed give the same drive and requests for all policies.
 
-use onefold_flash::spec::{
-    Allocation, BlockCount, DriveSpec, ParallelUnit, Precondition, TraceTiming,
-};
+use onefold_flash::spec::{DriveSpec, Precondition};
 use onefold_sim::{RandomStreams, Ratio};
 use onefold_workload::content::{PRESETS, UniformContent};
-use onefold_workload::{ContentProfile, Identity, Op, Request};
+use onefold_workload::{ContentProfile, Identity, Request};
 
+use super::drives::{Beside, close, fit, of_page};
 use crate::error::{LabError, Result};
 use crate::settings::Settings;
 
@@ -94,30 +93,15 @@ impl Family {
         Ok((spec, requests))
     }
 
-    /// A drive of one plane a package: packages do one thing at a time, whatever their planes.
     fn drive(&self, settings: &Settings<'_>) -> Result<DriveSpec> {
         let mut spec = DriveSpec::preset(self.flash).expect("families name presets that exist");
-        let pages = settings.number("pages")?;
-        spec.geometry.planes_per_die = 1;
-        spec.geometry.pages_per_block = 256;
-        let row = u64::from(spec.geometry.planes()) * 256;
-        spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+        let spare_percent = if self.overwrites { 15 } else { 0 };
+        fit(&mut spec, settings, &Beside { pages_per_block: 256, blocks: 9, spare_percent })?;
         spec.ftl.journal = false;
-        spec.ftl.allocation = Allocation::IdleFirst;
-        spec.timing.parallel_unit = ParallelUnit::Package;
         spec.precondition =
             if self.overwrites { Precondition::Prefill } else { Precondition::None };
-        // Beside the data: the reserve, the open blocks, and 15 % for overwrites to live on.
-        let spare = if self.overwrites { pages * 15 / 100 / row } else { 0 };
-        spec.geometry.blocks_per_plane = (pages.div_ceil(row) + 9 + spare) as u32;
-        spec.ftl.over_provisioning = f64::from(spec.geometry.pages()) / pages as f64 - 1.0;
-        spec.workload.requests = pages;
-        spec.workload.finish_offline = false;
-        spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-        spec.controller.dram_bytes = 1 << 32;
         if let Load::Depth(depth) = self.load {
-            spec.workload.queue_depth = depth;
-            spec.workload.trace_timing = TraceTiming::Closed;
+            close(&mut spec, depth);
         }
         Ok(spec)
     }
@@ -182,16 +166,8 @@ impl Family {
             if (all.len() as u64).is_multiple_of(burst) {
                 time_ns += gap_us * 1000;
             }
-            all.push(Request {
-                time_ns,
-                op: if read { Op::Read } else { Op::Write },
-                offset: page * bytes,
-                length: bytes,
-                identity: if read { None } else { contents.next() },
-                stream: None,
-                pid: None,
-                deduplicate: None,
-            });
+            let write = (!read).then(|| contents.next());
+            all.push(Request { time_ns, ..of_page(page, bytes, write) });
             written += u64::from(!read);
         }
         Ok(all)

@@ -4,12 +4,11 @@
 //! Invariants: the same family and seed give the same drive and requests for all policies; every
 //! family to tune on has a kept one beside it that differs in numbers and not in kind.
 
-use onefold_flash::spec::{
-    Allocation, BlockCount, DriveSpec, ParallelUnit, PatternKind, Precondition, TraceTiming,
-};
+use onefold_flash::spec::{DriveSpec, PatternKind, Precondition};
 use onefold_sim::{RandomStream, RandomStreams, Ratio, SimSpan};
-use onefold_workload::{ContentProfile, Identity, Op, Request};
+use onefold_workload::{ContentProfile, Identity, Request};
 
+use super::drives::{Beside, close, fit, of_page};
 use crate::error::Result;
 use crate::settings::Settings;
 
@@ -144,31 +143,17 @@ impl Family {
             controller.compare_ns = 2_000;
             controller.parity_correction_ns = 2_000;
         }
-        let pages = settings.number("pages")?;
-        spec.geometry.planes_per_die = 1;
-        spec.geometry.pages_per_block = 64;
-        let row = u64::from(spec.geometry.planes()) * 64;
-        spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+        let spare_percent = if self.age == Age::New { 0 } else { 20 };
+        fit(&mut spec, settings, &Beside { pages_per_block: 64, blocks: 12, spare_percent })?;
         spec.ftl.gc_idle_blocks = 8;
-        spec.ftl.allocation = Allocation::IdleFirst;
-        spec.timing.parallel_unit = ParallelUnit::Package;
         spec.precondition = match self.age {
             Age::New => Precondition::None,
             Age::Full => Precondition::Prefill,
             Age::Aged => Precondition::Steady,
         };
-        // Beside the data: the reserve, the open blocks, and 20 % for overwrites to live on.
-        let spare = if self.age == Age::New { 0 } else { pages * 20 / 100 / row };
-        spec.geometry.blocks_per_plane = (pages.div_ceil(row) + 12 + spare) as u32;
-        spec.ftl.over_provisioning = f64::from(spec.geometry.pages()) / pages as f64 - 1.0;
         spec.workload.pattern = PatternKind::Uniform;
-        spec.workload.requests = pages;
-        spec.workload.finish_offline = false;
-        spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-        spec.controller.dram_bytes = 1 << 32;
         if let Load::Depth(depth) = self.load {
-            spec.workload.queue_depth = depth;
-            spec.workload.trace_timing = TraceTiming::Closed;
+            close(&mut spec, depth);
         }
         Ok(spec)
     }
@@ -222,16 +207,8 @@ impl Family {
                 (_, Age::Full | Age::Aged) => random.below(pages),
             };
             time_ns += self.load.gap_ns(all.len() as u64, full_ns, &mut random);
-            all.push(Request {
-                time_ns,
-                op: if read { Op::Read } else { Op::Write },
-                offset: page * bytes,
-                length: bytes,
-                identity: if read { None } else { contents.next() },
-                stream: None,
-                pid: None,
-                deduplicate: None,
-            });
+            let write = (!read).then(|| contents.next());
+            all.push(Request { time_ns, ..of_page(page, bytes, write) });
             written += u64::from(!read);
         }
         Ok(all)
