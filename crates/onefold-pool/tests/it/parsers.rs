@@ -118,8 +118,9 @@ fn damaged_pools_with_fitting_checksums_are_answered() {
     assert!(opened > 300, "only {opened} damaged pools could be opened at all");
 }
 
-/// The pool with one more frame in its journal, which tells of this container.
-fn with_sealed(files: &[(String, Vec<u8>)], id: u32) -> SimFolder {
+/// The pool with one more frame in its journal, which tells of this container, so many
+/// checkpoints later.
+fn with_sealed(files: &[(String, Vec<u8>)], id: u32, later: u64) -> SimFolder {
     let mut files = files.to_vec();
     let (_, journal) = files.iter_mut().find(|(name, _)| name == "journal").unwrap();
     let (mut at, mut last) = (0, (0, 0));
@@ -129,7 +130,7 @@ fn with_sealed(files: &[(String, Vec<u8>)], id: u32) -> SimFolder {
     }
     let mut entries = frame::Entries::default();
     entries.sealed(&frame::Sealed { id: ContainerId::new(id), len_bytes: 64 << 10, chunks: 3 });
-    let frame = frame::encode(last.0, last.1 + 1, &entries);
+    let frame = frame::encode(last.0 + later, last.1 + 1, &entries);
     journal.resize(journal.len().max(at + frame.len()), 0);
     journal[at..at + frame.len()].copy_from_slice(&frame);
     write_image(&files)
@@ -139,14 +140,26 @@ fn with_sealed(files: &[(String, Vec<u8>)], id: u32) -> SimFolder {
 fn a_journal_that_makes_up_a_container_number_is_refused_and_not_given_memory() {
     let pristine = image();
     for id in [1 << 25, 1 << 30, (1 << 31) - 1] {
-        let folder = with_sealed(&pristine, id);
+        let folder = with_sealed(&pristine, id, 0);
         for options in [read_only(), options()] {
             let error = Pool::open(&folder, &options).map(drop).unwrap_err().to_string();
             assert!(error.contains("journal") && error.contains(&id.to_string()), "{error}");
         }
     }
     // One that may be is looked for, and found to be missing when it is asked for.
-    assert!(Pool::open(&with_sealed(&pristine, 200), &read_only()).is_ok());
+    assert!(Pool::open(&with_sealed(&pristine, 200, 0), &read_only()).is_ok());
+}
+
+#[test]
+fn a_journal_that_makes_up_a_checkpoint_s_number_is_rescued_in_a_few_lines() {
+    let folder = with_sealed(&image(), 200, 100_000);
+    for point in [RescuePoint::Consistent, RescuePoint::Newest] {
+        let rescued = Pool::rescue(&folder, options().budgets, point);
+        let (pool, report) = rescued.unwrap();
+        assert!(report.missing.len() < 20, "{} lines", report.missing.len());
+        assert!(!report.missing.is_empty());
+        assert_eq!(pool.volumes().len(), 1);
+    }
 }
 
 /// Where pools of each format version stand, written once and never again.
