@@ -133,7 +133,8 @@ pub fn budget(args: &TierArgs, life: &KnownLife) -> Result<Option<WearBudget>, S
 }
 
 /// Said where years are asked for, and nothing to take them from.
-const NO_ENDURANCE: &str = "its device is to last for years, but nothing says how much it can take";
+const NO_ENDURANCE: &str = "its device is to last for years, but nothing says how much it can take \
+                            (--cache-endurance)";
 
 /// What is known of the life of a cache's device, asked for again now and then.
 pub struct Watched {
