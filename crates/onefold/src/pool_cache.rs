@@ -64,6 +64,23 @@ impl ServedCache {
         }
     }
 
+    /// Be what options say now.
+    ///
+    /// # Errors
+    /// Why it stays what it was.
+    pub fn apply(&self, args: &TierArgs) -> std::result::Result<(), String> {
+        let Some(tier) = &self.tier else { return Ok(()) };
+        let budget = endurance::budget(args, &self.life.life())?;
+        let (size, writes_per_day) = tier.limits();
+        if budget != writes_per_day {
+            tier.set_writes_per_day(budget);
+        }
+        if args.cache_size != size {
+            tier.resize(args.cache_size).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
     /// What there is to be said of it now; `None` if the pool has none.
     pub fn report(&self) -> Option<CacheReport> {
         self.life.args().cache.as_ref()?;

@@ -18,6 +18,7 @@ use crate::counts::{Counts, Table as _};
 use crate::options::OptionError;
 use crate::policy::Policy;
 use crate::registry::make_online;
+use crate::state::State;
 
 /// Bytes of a usual extent: how many are expected to fit.
 const USUAL_BYTES: u64 = 64 << 10;
@@ -93,9 +94,16 @@ fn make_policy(text: &str, bytes: u64) -> Result<Box<dyn Policy>, OptionError> {
     make_online(text, Capacity { bytes, objects }, 0)
 }
 
+/// Bytes that the budget must have room for, or no segment would ever be full: it, and the extent
+/// that is the first of the next, with its header.
+fn at_once(shape: Shape) -> u64 {
+    u64::from(shape.segment_bytes + EXTENT_MAX + HEADER_BYTES + 2 * TABLE_ENTRY_BYTES)
+}
+
 impl Decider {
     /// Nothing is kept yet.
-    pub fn new(policy: &str, shape: Shape, wear: Wear) -> Result<Self, OptionError> {
+    pub fn new(policy: &str, shape: Shape, mut wear: Wear) -> Result<Self, OptionError> {
+        wear.at_once = at_once(shape);
         Ok(Self {
             policy: make_policy(policy, shape.usable_bytes())?,
             text: policy.to_owned(),
@@ -363,16 +371,56 @@ impl Decider {
         kept
     }
 
-    /// Segments at the end, and as much more for the policy.
-    pub fn grow(&mut self, shape: Shape) {
-        let mut kept = self.policy.export();
-        kept.capacity = shape.usable_bytes();
-        // A policy whose state does not fit another capacity stays as large as it is.
-        if let Ok(mut policy) = make_policy(&self.text, kept.capacity)
-            && policy.import(&kept).is_ok()
-        {
-            self.policy = policy;
-            self.log.grow(shape.segments);
+    /// Have another size from now on. What is kept no longer.
+    ///
+    /// # Errors
+    /// No policy can be made of that size; nothing has changed.
+    pub fn resize(&mut self, shape: Shape) -> Result<Vec<Kept>, OptionError> {
+        let policy = make_policy(&self.text, shape.usable_bytes())?;
+        let mut gone = self.log.resize(shape);
+        self.wear.at_once = at_once(shape);
+        if !self.log.is_filling() {
+            self.filled = 0;
+        }
+        for kept in &gone {
+            self.policy.remove(kept.extent.key());
+        }
+        let old = std::mem::replace(&mut self.policy, policy).export();
+        self.take_over(State { capacity: self.policy.capacity(), ..old });
+        let all: Vec<Kept> = self.log.index.iter().collect();
+        for kept in all {
+            if !self.policy.contains(kept.extent.key()) {
+                gone.extend(self.log.remove(kept.extent.key()));
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Give a policy that keeps nothing yet what it, or one of another size, knew. What does not
+    /// fit is not kept, and where the rest does not suit it, it is told of the extents alone.
+    pub fn take_over(&mut self, state: State) {
+        let fresh = self.policy.export();
+        let mut entries = state.entries;
+        let mut total: u64 = entries.iter().map(|entry| u64::from(entry.size)).sum();
+        // The oldest of the lists come first.
+        let too_many = entries.iter().take_while(|entry| {
+            let over = total > state.capacity;
+            total -= u64::from(entry.size);
+            over
+        });
+        let too_many = too_many.count();
+        entries.drain(..too_many);
+        let taken = self.policy.import(&State { entries: entries.clone(), ..state });
+        if let Err(error) = taken {
+            tracing::warn!("what the cache's policy knew is not used: {error}");
+            for entry in &mut entries {
+                (entry.word, entry.list) = (0, 0);
+            }
+            if self.policy.import(&State { entries, ..fresh }).is_err() {
+                for key in self.policy.dump().into_iter().flatten() {
+                    self.policy.remove(key);
+                }
+            }
         }
     }
 

@@ -17,6 +17,10 @@ use crate::tier::TierSize;
 
 const OLD: u32 = 4;
 const BYTES: usize = 300_000;
+const SEGMENT_BYTES: u64 = 196_608;
+/// Segments of a cache that is full, and of one whose end is given back.
+const SMALL: u64 = 8;
+const LARGE: u64 = 12;
 /// What is read of a container as one extent.
 const PART: usize = 15_000;
 
@@ -34,10 +38,13 @@ enum Operation {
     /// A new container, from its first byte to its first read.
     Fill,
     Save,
+    /// More segments at the end, and fewer.
+    Grow,
+    Shrink,
 }
 
 impl Operation {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::ReadKept,
         Self::ReadOther,
         Self::ReadTooFar,
@@ -45,6 +52,8 @@ impl Operation {
         Self::RemoveOther,
         Self::Fill,
         Self::Save,
+        Self::Grow,
+        Self::Shrink,
     ];
 }
 
@@ -67,8 +76,8 @@ fn pointed(sim: &SimFolder) -> Arc<dyn Folder> {
 }
 
 /// A tier over four containers, of which the first two were read just now. The next extent that is
-/// kept fills a segment.
-fn stage(policy: &str, write_through: bool) -> (SimFolder, TieredStore) {
+/// kept fills a segment. In a large one they lie past the end of a small one.
+fn stage(policy: &str, write_through: bool, segments: u64) -> (SimFolder, TieredStore) {
     let slow = Arc::new(FolderContainerStore::new(pointed(&SimFolder::new())));
     for number in 1..=OLD {
         fill(&*slow, number).unwrap();
@@ -77,12 +86,21 @@ fn stage(policy: &str, write_through: bool) -> (SimFolder, TieredStore) {
     let options = TierOptions {
         owner: [7; 16],
         policy: policy.to_owned(),
-        size: TierSize::Bytes(8 * 196_608),
+        size: TierSize::Bytes(segments * SEGMENT_BYTES),
         container_bytes: BYTES as u32,
         writes_per_day: None,
         write_through,
     };
     let store = TieredStore::open(slow, pointed(&fast), options, None).unwrap();
+    // Three of these fill a segment; some are written past the end of a small cache.
+    let passing = vec![9; 60_000];
+    for number in (100..).take(if segments == LARGE { 3 * SMALL as usize + 4 } else { 0 }) {
+        store.create(id(number), passing.len() as u64).unwrap();
+        store.append(id(number), 0, &passing).unwrap();
+        store.seal(id(number), passing.len() as u64).unwrap();
+        store.read(id(number), 0, &mut vec![0; passing.len()]).unwrap();
+        store.remove(id(number)).unwrap();
+    }
     for number in [1, 2, 1, 2] {
         read(&store, number).unwrap();
     }
@@ -116,11 +134,17 @@ fn perform(store: &TieredStore, operation: Operation, role: u32) -> Result<(), S
             store.save();
             Ok(())
         }
+        Operation::Grow | Operation::Shrink => {
+            let segments = if operation == Operation::Grow { LARGE + 2 } else { SMALL };
+            store.resize(TierSize::Bytes(segments * SEGMENT_BYTES)).expect("there is room");
+            Ok(())
+        }
     }
 }
 
 fn pair(policy: &str, write_through: bool, operations: [Operation; 2], to_second: usize) -> usize {
-    let (_fast, store) = stage(policy, write_through);
+    let shrinks = operations.contains(&Operation::Shrink);
+    let (fast, store) = stage(policy, write_through, if shrinks { LARGE } else { SMALL });
     let ran = run(
         Switches { to_second, back: None },
         || perform(&store, operations[0], 0),
@@ -149,6 +173,10 @@ fn pair(policy: &str, write_through: bool, operations: [Operation; 2], to_second
         assert_eq!(result.is_err(), gone, "{context}: container {number}: {result:?}");
     }
     store.assert_consistent(&context);
+    assert!(
+        fast.open("extents").unwrap().len().unwrap() <= store.status().capacity_bytes,
+        "{context}: the file is longer than the cache"
+    );
     ran.points.len()
 }
 
@@ -167,6 +195,26 @@ fn any_two_operations_at_any_point() {
         }
     }
     assert!(runs > 400, "{runs} interleavings");
+}
+
+#[test]
+fn a_smaller_cache_gives_its_end_back_and_keeps_the_rest() {
+    let (fast, store) = stage("lru", false, LARGE);
+    let len = || fast.open("extents").unwrap().len().unwrap();
+    assert!(len() > SMALL * SEGMENT_BYTES);
+    let before = store.status();
+    store.resize(TierSize::Bytes(SMALL * SEGMENT_BYTES)).unwrap();
+    assert_eq!((len(), store.status().capacity_bytes), (SMALL * SEGMENT_BYTES, len()));
+    let after = store.status();
+    assert!(after.cached_extents < before.cached_extents, "nothing lay at the end");
+    store.assert_consistent("smaller");
+    // Numbers of segments go on, so that an old one is never taken for newer.
+    store.resize(TierSize::Bytes(LARGE * SEGMENT_BYTES)).unwrap();
+    for number in [1, 2, 3, 1, 2, 3] {
+        read(&store, number).unwrap();
+    }
+    store.assert_consistent("larger again");
+    assert_eq!(store.status().totals.bad_copies, 0);
 }
 
 #[test]
@@ -201,7 +249,7 @@ fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
     for (policy, through) in [("lru", false), ("w-tinylfu:memory=1", false), ("lru", true)] {
         let mut to_second = 1;
         loop {
-            let (_fast, store) = stage(policy, through);
+            let (_fast, store) = stage(policy, through, SMALL);
             let mut found = vec![0; PART];
             let ran = run(
                 Switches { to_second, back: None },
@@ -236,7 +284,7 @@ fn a_copy_of_what_was_replaced_meanwhile_is_never_used() {
 
 #[test]
 fn a_damaged_extent_is_found_once_and_goes() {
-    let (fast, store) = stage("lru", false);
+    let (fast, store) = stage("lru", false, SMALL);
     store.save();
     let before = store.status();
     // The first extent of the first segment is container 1's.

@@ -41,6 +41,12 @@ impl Shape {
         Self { segments: (segments as u32).max(SEGMENTS_MIN), ..self }
     }
 
+    /// Segments, from the first, that lie where they lay if the log lies otherwise: none, if they
+    /// are of another size.
+    pub const fn left_by(self, other: Self) -> u32 {
+        if self.segment_bytes == other.segment_bytes { other.segments } else { 0 }
+    }
+
     /// Bytes of the device.
     pub const fn bytes(self) -> u64 {
         self.segment_bytes as u64 * self.segments as u64
@@ -143,10 +149,25 @@ impl Log {
         self.shape
     }
 
-    /// More segments at the end.
-    pub fn grow(&mut self, segments: u32) {
-        self.shape.segments = self.shape.segments.max(segments);
-        self.segments.resize(self.shape.segments as usize, Segment::default());
+    /// Whether there is a segment that is being filled.
+    pub const fn is_filling(&self) -> bool {
+        self.filling.is_some()
+    }
+
+    /// Lie otherwise from now on. What lay past the new end is kept no longer, the segment that is
+    /// being filled among it.
+    pub fn resize(&mut self, shape: Shape) -> Vec<Kept> {
+        let left = self.shape.left_by(shape).min(self.shape.segments);
+        self.filling.take_if(|filling| filling.slot >= left);
+        let past = self.shape.places(left).start..self.shape.places(self.shape.segments).start;
+        let gone = self.index.placed(past);
+        for kept in &gone {
+            self.remove(kept.extent.key());
+        }
+        self.segments.truncate(left as usize);
+        self.segments.resize(shape.segments as usize, Segment::default());
+        self.shape = shape;
+        gone
     }
 
     /// The number of the newest segment.

@@ -108,35 +108,14 @@ pub fn warm(decider: &mut Decider, saved: Option<&Saved>) {
             Err(error) => tracing::warn!("what the cache's policy knew is lost: {error}"),
         }
     }
-    let fresh = decider.policy().export();
     let at_hand: BTreeMap<u64, (Extent, u64)> = decider
         .log
         .index
         .iter()
         .map(|kept| (kept.extent.key(), (kept.extent, decider.log.sequence_at(kept.place))))
         .collect();
-    let mut entries = entries_of(&state, &at_hand, known_sequence);
-    let mut total: u64 = entries.iter().map(|entry| u64::from(entry.size)).sum();
-    // The oldest of the lists come first.
-    let too_many = entries.iter().take_while(|entry| {
-        let over = total > state.capacity;
-        total -= u64::from(entry.size);
-        over
-    });
-    let too_many = too_many.count();
-    entries.drain(..too_many);
-    let taken = decider.policy().import(&State { entries: entries.clone(), ..state });
-    if let Err(error) = taken {
-        tracing::warn!("what the cache's policy knew is not used: {error}");
-        for entry in &mut entries {
-            (entry.word, entry.list) = (0, 0);
-        }
-        if decider.policy().import(&State { entries, ..fresh }).is_err() {
-            for key in decider.policy().dump().into_iter().flatten() {
-                decider.policy().remove(key);
-            }
-        }
-    }
+    let entries = entries_of(&state, &at_hand, known_sequence);
+    decider.take_over(State { entries, ..state });
     for &key in at_hand.keys() {
         if !decider.policy().contains(key) {
             decider.log.remove(key);

@@ -6,14 +6,17 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use onefold_block::{ContainerId, Media};
+use onefold_block::{ByteSize, ContainerId, Media};
 
 use super::decide::{Answer, Decider, Keep, Part};
 use super::extent::{Extent, UNIT};
 use super::index::{Kept, Place};
-use super::log::Step;
+use super::log::{Shape, Step};
 use super::saved::TierTotals;
 use super::segment::{self, Entry, Seal};
+use super::size::TierSize;
+use super::wear::WearBudget;
+use crate::options::OptionError;
 
 /// Bytes of the extents of a container that is kept because it is new.
 const NEW_EXTENT: u32 = 64 << 10;
@@ -104,10 +107,21 @@ pub struct Rest {
     pub slow: Vec<SlowRead>,
 }
 
+/// How large it may be, and how much of that may be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How large it may become.
+    pub size: TierSize,
+    /// How much may be written in 24 hours; none: as much as the policy likes.
+    pub writes_per_day: Option<WearBudget>,
+}
+
 /// All of it.
 pub struct State {
     /// Whose cache it is.
     pub owner: [u8; 16],
+    /// What it may be.
+    pub limits: Limits,
     /// The decisions.
     pub decider: Decider,
     filling: Option<Filling>,
@@ -143,12 +157,14 @@ impl State {
     /// Of a tier that was just opened.
     pub fn new(
         owner: [u8; 16],
+        limits: Limits,
         decider: Decider,
         found: super::recover::Found,
         totals: TierTotals,
     ) -> Self {
         Self {
             owner,
+            limits,
             decider,
             filling: None,
             sealed: VecDeque::new(),
@@ -169,7 +185,14 @@ impl State {
 
     /// What is wrong with the fast device, if anything is.
     pub fn problem(&self) -> Option<String> {
-        self.write_problem.clone().or_else(|| self.read_problem.clone())
+        let vain = || {
+            let wear = &self.decider.wear;
+            let (per_day, at_once) = (ByteSize(wear.per_day?), ByteSize(wear.at_once));
+            let what = "nothing new is kept: it may write";
+            let why = format!("{what} {per_day} a day, and a segment takes {at_once} at once");
+            wear.is_in_vain().then_some(why)
+        };
+        self.write_problem.clone().or_else(|| self.read_problem.clone()).or_else(vain)
     }
 
     /// Extents that wait in memory: how many, and their bytes as the policy counts them.
@@ -382,6 +405,25 @@ impl State {
         }
     }
 
+    /// Let be written what follows from the size and the budget.
+    pub fn keep_to_budget(&mut self) {
+        let bytes = self.decider.log.shape().bytes();
+        self.decider.wear.per_day = self.limits.writes_per_day.map(|budget| budget.bytes(bytes));
+    }
+
+    /// Lie otherwise on the device from now on, while no segment is being written.
+    ///
+    /// # Errors
+    /// The policy cannot have that size; nothing has changed.
+    pub fn resize(&mut self, shape: Shape) -> Result<(), OptionError> {
+        let left = self.decider.log.shape().left_by(shape);
+        let gone = self.decider.resize(shape)?;
+        self.let_go(&gone);
+        self.filling.take_if(|filling| filling.slot >= left);
+        self.sealed.retain(|sealed| sealed.slot < left);
+        Ok(())
+    }
+
     /// Whether nothing is under way.
     #[cfg(test)]
     pub fn is_idle(&self) -> bool {
@@ -391,12 +433,7 @@ impl State {
 
 impl FastRead {
     /// Fill `out` from the device, or say why that cannot be.
-    pub fn read(
-        &self,
-        media: &dyn Media,
-        shape: super::log::Shape,
-        out: &mut [u8],
-    ) -> Result<(), String> {
+    pub fn read(&self, media: &dyn Media, shape: Shape, out: &mut [u8]) -> Result<(), String> {
         let extent = &self.kept.extent;
         let (slot, offset) = shape.at(self.kept.place);
         let (first, last) = (self.from - extent.start, self.upto - extent.start);
@@ -417,5 +454,35 @@ impl FastRead {
         let extent = &self.kept.extent;
         let range = segment::blocks_of(extent, self.from - extent.start, self.upto - extent.start);
         u64::from(range.end - range.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder as _, SimFolder};
+
+    use super::super::recover::Found;
+    use super::super::wear::Wear;
+    use super::*;
+
+    #[test]
+    fn segments_past_a_new_end_are_not_written() {
+        let shape = |segments| Shape { segment_bytes: 192 << 10, segments };
+        let decider = Decider::new("lru", shape(16), Wear::new(None)).unwrap();
+        let limits = Limits { size: TierSize::Bytes(shape(16).bytes()), writes_per_day: None };
+        let (found, totals) = (Found::default(), TierTotals::default());
+        let mut state = State::new([7; 16], limits, decider, found, totals);
+        let media = SimFolder::new().create("extents").unwrap();
+        let bytes = vec![5; 2 << 20];
+        state.keep_new(&*media, 1, Known { len: bytes.len() as u32, stamp: 3 }, &bytes);
+        let slots = |state: &State| -> Vec<u32> {
+            let filling = state.filling.as_ref().map(|filling| filling.slot);
+            state.sealed.iter().map(|sealed| sealed.slot).chain(filling).collect()
+        };
+        assert_eq!(slots(&state), (0..16).collect::<Vec<_>>());
+        state.resize(shape(9)).unwrap();
+        assert_eq!(slots(&state), (0..9).collect::<Vec<_>>());
+        state.resize(Shape { segment_bytes: 256 << 10, segments: 8 }).unwrap();
+        assert_eq!((slots(&state), state.decider.kept_bytes()), (Vec::new(), 0));
     }
 }

@@ -21,7 +21,7 @@ use super::new_containers::NewContainers;
 use super::recover;
 use super::saved::{self, Saved, TierError, TierTotals};
 use super::size::TierSize;
-use super::state::{FastRead, Known, SlowRead, State, TierStatus};
+use super::state::{FastRead, Known, Limits, SlowRead, State, TierStatus};
 use super::sync;
 use super::wear::{Wear, WearBudget};
 use crate::index::hash_of;
@@ -128,7 +128,8 @@ impl TieredStore {
         recover::warm(&mut decider, saved.as_ref());
         let sequence = saved.as_ref().map_or(0, |saved| saved.sequence);
         let totals = saved.map_or_else(TierTotals::default, |saved| saved.totals);
-        let mut state = State::new(options.owner, decider, found, totals);
+        let limits = Limits { size: options.size, writes_per_day: options.writes_per_day };
+        let mut state = State::new(options.owner, limits, decider, found, totals);
         (state.slow_bytes, state.write_problem) = (slow_bytes, problem);
         let saves = Mutex::new(Saves { sequence, totals, calls: 0 });
         let (state, writer) = (Mutex::new(state), Mutex::new(()));
@@ -454,21 +455,83 @@ impl TieredStore {
 
     /// Let the cache grow with the slow store, if that is how its size was given.
     fn grow(&self, sealed_bytes: u64) {
-        let mut state = self.state();
-        state.slow_bytes += sealed_bytes;
-        let container_bytes = self.options.container_bytes.into();
-        let bytes = self.options.size.bytes(state.slow_bytes, container_bytes);
-        let shape = state.decider.log.shape();
-        if bytes / 5 * 4 > shape.bytes() {
-            let larger = shape.resized(bytes);
-            if let Err(error) = self.media.reserve(0, larger.bytes()) {
-                tracing::warn!("the cache stays as large as it is: {error}");
-                return;
-            }
-            state.decider.grow(larger);
-            state.decider.wear.per_day =
-                self.options.writes_per_day.map(|budget| budget.bytes(larger.bytes()));
+        let (has, wants) = {
+            let mut state = self.state();
+            state.slow_bytes += sealed_bytes;
+            (state.decider.log.shape().bytes(), self.bytes_for(state.limits.size, &state))
+        };
+        if wants / 5 * 4 > has
+            && let Err(error) = self.fit(None)
+        {
+            tracing::warn!("the cache stays as large as it is: {error}");
         }
+    }
+
+    /// Bytes of the fast device that a size stands for now.
+    fn bytes_for(&self, size: TierSize, state: &State) -> u64 {
+        size.bytes(state.slow_bytes, self.options.container_bytes.into())
+    }
+
+    /// How large it may be, and how much may be written in 24 hours.
+    pub fn limits(&self) -> (TierSize, Option<WearBudget>) {
+        let limits = self.state().limits;
+        (limits.size, limits.writes_per_day)
+    }
+
+    /// Let so much be written in 24 hours from now on, what was written in the last ones included.
+    pub fn set_writes_per_day(&self, budget: Option<WearBudget>) {
+        let mut state = self.state();
+        state.limits.writes_per_day = budget;
+        state.keep_to_budget();
+    }
+
+    /// Have another size from now on. A smaller cache gives the end of its log back: what lay there
+    /// is kept no longer, and nothing is where that would leave less than 32 of its segments.
+    ///
+    /// # Errors
+    /// The device has no room for it, and the cache stays as large as it is; or its file could not
+    /// be cut, and takes the room until the next opening.
+    pub fn resize(&self, size: TierSize) -> Result<(), TierError> {
+        self.fit(Some(size))
+    }
+
+    /// Be as large as was `asked`, or as is asked for already.
+    fn fit(&self, asked: Option<TierSize>) -> Result<(), TierError> {
+        // Nobody writes a segment meanwhile, or thinks of another size.
+        let _writer = sync::lock(&self.writer);
+        let (size, before, shape) = {
+            let mut state = self.state();
+            let size = asked.unwrap_or(state.limits.size);
+            let before = state.decider.log.shape();
+            let shape = shape_like(Some(before.segment_bytes), self.bytes_for(size, &state));
+            if shape == before {
+                state.limits.size = size;
+                return Ok(());
+            }
+            (size, before, shape)
+        };
+        if shape.bytes() > before.bytes()
+            && let Err(error) = self.media.reserve(0, shape.bytes())
+        {
+            // It may have got some of it.
+            if self.media.len()? > before.bytes() {
+                self.media.set_len(before.bytes())?;
+            }
+            return Err(error.into());
+        }
+        {
+            let mut state = self.state();
+            state.resize(shape)?;
+            state.limits.size = size;
+            state.keep_to_budget();
+        }
+        if shape.segment_bytes != before.segment_bytes {
+            self.media.set_len(0)?;
+            self.media.reserve(0, shape.bytes())?;
+        } else if shape.bytes() < before.bytes() {
+            self.media.set_len(shape.bytes())?;
+        }
+        Ok(())
     }
 }
 
@@ -485,14 +548,17 @@ fn stamp_of(len: u64, tail: &[u8]) -> u64 {
 /// How the log lies on the device: as it did before, but for its length.
 fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, bytes: u64) -> Shape {
     let before = saved.map(|saved| saved.shape[0] as u32);
-    let before = recover::segment_bytes(media, &options.owner).or(before);
-    let fresh = Shape::of(bytes);
-    match before {
-        // A log that would have too few segments of that size begins anew.
+    shape_like(recover::segment_bytes(media, &options.owner).or(before), bytes)
+}
+
+/// A log of so many bytes in segments of the size that it has, if it has any. One that would have
+/// too few of them begins anew.
+fn shape_like(segment_bytes: Option<u32>, bytes: u64) -> Shape {
+    match segment_bytes {
         Some(segment_bytes) if bytes / u64::from(segment_bytes.max(1)) >= 32 => {
             Shape { segment_bytes, segments: 0 }.resized(bytes)
         }
-        _ => fresh,
+        _ => Shape::of(bytes),
     }
 }
 

@@ -1,7 +1,8 @@
 //! How much may be written to the fast device: a budget per day, and what was written in the last.
 //! Room: onefold-cache.
 //! Invariant: in no 24 hours more is written than a day's budget, and in no hour more than a sixth
-//! of it, so that one busy hour does not leave the rest of the day without.
+//! of it, so that one busy hour does not leave the rest of the day without; but always as much as
+//! has to be written at once, or a small budget would never be used.
 //! Time is handed in, in seconds; without it all is one hour.
 
 const HOURS: usize = 24;
@@ -33,6 +34,8 @@ impl WearBudget {
 pub struct Wear {
     /// Bytes that may be written in 24 hours; none: as many as the policy likes.
     pub per_day: Option<u64>,
+    /// Bytes for which there must be room, or nothing is ever written.
+    pub at_once: u64,
     /// Hours since 1970 of the latest of `written`.
     hour: u64,
     /// By hour, the latest first; one more than a day has, as the first is not over.
@@ -42,7 +45,7 @@ pub struct Wear {
 impl Wear {
     /// Nothing was written yet.
     pub const fn new(per_day: Option<u64>) -> Self {
-        Self { per_day, hour: 0, written: [0; HOURS + 1] }
+        Self { per_day, at_once: 0, hour: 0, written: [0; HOURS + 1] }
     }
 
     /// It is so many seconds after 1970. A clock that goes back is not followed.
@@ -63,8 +66,14 @@ impl Wear {
     pub fn left(&self) -> u64 {
         self.per_day.map_or(u64::MAX, |per_day| {
             let day = per_day.saturating_sub(self.last_day());
-            day.min((per_day / BUSY_HOURS).saturating_sub(self.written[0]))
+            let hour = (per_day / BUSY_HOURS).max(self.at_once);
+            day.min(hour.saturating_sub(self.written[0]))
         })
+    }
+
+    /// Whether the budget is smaller than what has to be written at once.
+    pub fn is_in_vain(&self) -> bool {
+        self.per_day.is_some_and(|per_day| per_day < self.at_once)
     }
 
     /// Half of what may be written in an hour: kept for what is read, where new data is written
@@ -128,6 +137,21 @@ mod tests {
         }
         let all: u64 = spent.iter().map(|(_, bytes)| bytes).sum();
         assert!(all > 24_000 * 10, "the budget is made use of: {all}");
+    }
+
+    #[test]
+    fn a_small_budget_is_spent_in_few_hours_and_one_too_small_is_in_vain() {
+        let mut wear = Wear { at_once: 3_000, ..Wear::new(Some(6_000)) };
+        wear.tick(1_800_000_000);
+        assert_eq!(wear.left(), 3_000, "a sixth would never do");
+        for hour in 1..=2 {
+            wear.spend(3_000);
+            assert_eq!(wear.left(), 0);
+            wear.tick(1_800_000_000 + hour * 3600);
+        }
+        assert_eq!(wear.left(), 0, "the day is over");
+        assert!(!wear.is_in_vain() && !Wear { at_once: 3_000, ..Wear::new(None) }.is_in_vain());
+        assert!(Wear { at_once: 6_001, ..wear }.is_in_vain());
     }
 
     #[test]

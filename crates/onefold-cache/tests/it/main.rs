@@ -7,6 +7,7 @@ mod dumps;
 mod golden;
 mod laws;
 mod pinned;
+mod resize;
 mod restart;
 mod tier;
 mod tier_edges;

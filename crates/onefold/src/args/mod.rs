@@ -41,7 +41,7 @@ pub use estimate::{EstimateArgs, EstimateCommand, EstimateMergeArgs, ReportArgs}
 pub use keep::{KeepArgs, SnapshotScheduleArgs};
 pub use metrics::MetricsArgs;
 pub use pool::{
-    PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
+    CacheWrites, PoolCheckArgs, PoolCommand, PoolCreateArgs, PoolDeduplicateArgs, PoolDrainArgs,
     PoolReclaimArgs, PoolScrubArgs, PoolSetArgs, PoolStatusArgs,
 };
 pub use record::RecordArgs;
@@ -49,7 +49,7 @@ pub use rescue::RescueArgs;
 pub use serve::{GuardArgs, Hangup, MachineSocket, ServeArgs};
 pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
-pub use tier::{CacheMode, Thousandths, TierArgs};
+pub use tier::{CacheMode, Thousandths, TierArgs, parse_times, parse_years};
 pub use top::TopArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};
 pub use volume::{

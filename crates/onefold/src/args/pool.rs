@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use onefold_block::ByteSize;
+use onefold_cache::tier::TierSize;
 use onefold_pool::SpaceTarget;
 
 use super::background::{Background, space_target};
+use super::tier::{Thousandths, parse_times, parse_years};
 use super::{AccessArgs, MemoryArgs, StoreArgs, TierArgs};
 
 /// Make, inspect and check pools.
@@ -165,6 +167,38 @@ pub struct PoolSetArgs {
     /// beside clients.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub index_memory: Option<ByteSize>,
+    /// Most that the cache takes on its fast device: a size such as 100G, or a share such as 20%
+    ///
+    /// A smaller one gives the end of its log back, with what is kept there.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub cache_size: Option<TierSize>,
+    /// How often the cache's size may be written in a day, such as 0.3, or unlimited
+    #[arg(long, value_name = "TIMES", value_parser = CacheWrites::parse)]
+    #[arg(allow_negative_numbers = true, conflicts_with = "cache_years")]
+    pub cache_writes_per_day: Option<CacheWrites>,
+    /// Years that the cache's device is to last from now on, such as 5
+    ///
+    /// The server has to know how much that can take (--cache-endurance).
+    #[arg(long, value_name = "YEARS", value_parser = parse_years, allow_negative_numbers = true)]
+    pub cache_years: Option<Thousandths>,
+}
+
+/// How much may be written to a cache in a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheWrites {
+    /// So many times its size.
+    Times(Thousandths),
+    /// As much as the policy likes.
+    Unlimited,
+}
+
+impl CacheWrites {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        parse_times(text).map(Self::Times).map_err(|error| format!("{error}, or unlimited"))
+    }
 }
 
 /// `onefold pool drain`

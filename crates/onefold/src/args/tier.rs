@@ -66,9 +66,16 @@ pub enum CacheMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thousandths(pub u32);
 
+impl Thousandths {
+    /// As a number.
+    pub fn value(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+}
+
 impl std::fmt::Display for Thousandths {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", f64::from(self.0) / 1000.0)
+        write!(f, "{}", self.value())
     }
 }
 
@@ -79,7 +86,7 @@ pub fn parse_times(text: &str) -> Result<Thousandths, String> {
     Ok(Thousandths((times * 1000.0).round() as u32))
 }
 
-fn parse_years(text: &str) -> Result<Thousandths, String> {
+pub fn parse_years(text: &str) -> Result<Thousandths, String> {
     let years: Option<f64> = text.parse().ok();
     let years = years.filter(|years| (0.1..=100.0).contains(years));
     let years = years.ok_or("expected a number of years from 0.1 to 100, such as 5")?;

@@ -2,13 +2,17 @@
 //! Room: onefold.
 
 use onefold_block::ByteSize;
+use onefold_cache::tier::{TierSize, WearBudget};
 use onefold_control::Report;
 use onefold_pool::SpaceTarget;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pool_drain::served;
-use crate::args::{Background, MemoryArgs, PoolSetArgs};
+use crate::args::{
+    Background, CacheWrites, MemoryArgs, PoolSetArgs, Thousandths, parse_times, parse_years,
+};
+use crate::endurance;
 use crate::failure::{Failure, Result};
 use crate::operate::{Context, table};
 use crate::output::Printer;
@@ -25,6 +29,22 @@ pub struct Request {
     pub cache_memory_bytes: Option<u64>,
     /// Memory for finding duplicates, in bytes.
     pub index_memory_bytes: Option<u64>,
+    /// Most that the cache takes on its fast device: a size such as `100G`, or a share such as
+    /// `20%`.
+    pub cache_size: Option<String>,
+    /// How often the cache's size may be written in a day, from 0.001 to 1000; 0: as often as the
+    /// policy likes.
+    pub cache_writes_per_day: Option<f64>,
+    /// Years that the cache's device is to last from now on, from 0.1 to 100.
+    pub cache_years: Option<f64>,
+}
+
+impl Request {
+    const fn is_about_cache(&self) -> bool {
+        self.cache_size.is_some()
+            || self.cache_writes_per_day.is_some()
+            || self.cache_years.is_some()
+    }
 }
 
 /// Set limits.
@@ -61,11 +81,57 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         }
         report.notes.push(format!("memory for finding duplicates: {}", ByteSize(bytes)));
     }
+    if request.is_about_cache() {
+        set_cache(context, request, &mut report)?;
+    }
     if report.notes.is_empty() {
-        let all = "--background, --space-target, --cache-memory and --index-memory can be set";
+        let all = "--background, --space-target, --cache-memory, --index-memory, --cache-size, \
+                   --cache-writes-per-day and --cache-years can be set";
         return Err(Failure::nothing_done("there is nothing to set").hint(all));
     }
     Ok(report)
+}
+
+/// Set what the cache may be. What cannot be read is refused before anything is set.
+fn set_cache(context: &Context<'_>, request: &Request, report: &mut Report) -> Result<()> {
+    let Some((cache, tier)) = context.cache.and_then(|cache| Some((cache, cache.tier.as_ref()?)))
+    else {
+        return Err(Failure::nothing_done("the pool has no cache that is in use")
+            .hint("serve it with --cache FOLDER on a fast device"));
+    };
+    let size = request.cache_size.as_deref().map(str::parse::<TierSize>).transpose();
+    let size = size.map_err(|error| Failure::nothing_done(error.to_string()))?;
+    let budget = match (request.cache_writes_per_day, request.cache_years) {
+        (None, None) => None,
+        (Some(0.0), None) => Some(None),
+        (Some(times), None) => {
+            let Thousandths(times) =
+                parse_times(&times.to_string()).map_err(Failure::nothing_done)?;
+            Some(Some(WearBudget::Share(times)))
+        }
+        (None, Some(years)) => {
+            let years = parse_years(&years.to_string()).map_err(Failure::nothing_done)?;
+            let budget = endurance::budget_of(years, &cache.life.life());
+            Some(Some(budget.map_err(Failure::nothing_done)?))
+        }
+        (Some(_), Some(_)) => {
+            return Err(Failure::nothing_done("writes a day follow from years: name one of them"));
+        }
+    };
+    if let Some(size) = size {
+        tier.resize(size).map_err(|error| Failure::nothing_done(error.to_string()))?;
+        let bytes = ByteSize(tier.status().capacity_bytes);
+        report.notes.push(format!("cache on the fast device: {size}, {bytes} for now"));
+    }
+    if let Some(budget) = budget {
+        tier.set_writes_per_day(budget);
+        let text = match tier.status().writes_per_day {
+            None => "as many as the policy likes".to_owned(),
+            Some(bytes) => format!("{} a day", ByteSize(bytes)),
+        };
+        report.notes.push(format!("writes to the cache's device: {text}"));
+    }
+    Ok(())
 }
 
 /// Refuse memory that the machine can never give, or that a pool does not work with.
@@ -87,6 +153,15 @@ pub fn run(args: &PoolSetArgs, printer: &Printer) -> Result<()> {
         space_target: args.space_target.map(|target| target.stored_over_live()),
         cache_memory_bytes: args.cache_memory.map(ByteSize::bytes),
         index_memory_bytes: args.index_memory.map(ByteSize::bytes),
+        cache_size: args.cache_size.map(|size| match size {
+            TierSize::Bytes(bytes) => bytes.to_string(),
+            TierSize::Percent(percent) => format!("{percent}%"),
+        }),
+        cache_writes_per_day: args.cache_writes_per_day.map(|writes| match writes {
+            CacheWrites::Times(times) => times.value(),
+            CacheWrites::Unlimited => 0.0,
+        }),
+        cache_years: args.cache_years.map(Thousandths::value),
     };
     let report = door.call(&table::POOL_SET, &request, printer)?;
     printer.report(report, false)

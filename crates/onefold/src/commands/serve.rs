@@ -86,9 +86,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
         None
     };
     let (knobs, index) = (knobs.as_deref(), index.as_deref());
-    let reload = Reload { servers: &servers, watch: watch.as_ref(), knobs, index };
+    let reload = Reload { servers: &servers, watch: watch.as_ref(), cache: &cache, knobs, index };
     let with = (&*exports, schedule);
-    let ended = wait(&events, &pool, (&cache, &reload), (args, printer), with);
+    let ended = wait(&events, &pool, &reload, (args, printer), with);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
     if command.is_none() {
         notify::tell(notify::STOPPING);
@@ -465,7 +465,7 @@ fn introduce(
 fn wait(
     events: &Events,
     pool: &Pool,
-    (cache, reload): (&ServedCache, &Reload<'_>),
+    reload: &Reload<'_>,
     (args, printer): (&ServeArgs, &Printer),
     (exports, mut schedule): (&PoolExports, Option<Schedule>),
 ) -> Option<std::process::ExitStatus> {
@@ -477,7 +477,7 @@ fn wait(
             Event::Reload => reload.run(pool, printer),
             Event::ShowStatus => match pool.status() {
                 Ok(status) => {
-                    let cache = cache.report();
+                    let cache = reload.cache.report();
                     let text = status_text(&args.pool, &status, cache.as_ref(), str::to_owned);
                     printer.always(&text);
                 }
@@ -485,7 +485,7 @@ fn wait(
             },
             Event::Relieve => tell_once(pool.relieve(), &mut told),
             Event::Tick => {
-                cache.tick();
+                reload.cache.tick();
                 tell_once(pool.maintain(), &mut told);
                 exports.end_abandoned_recordings();
                 if let Some(schedule) = &mut schedule {

@@ -125,11 +125,18 @@ pub fn budget(args: &TierArgs, life: &KnownLife) -> Result<Option<WearBudget>, S
     if let Some(Thousandths(times)) = args.cache_writes_per_day {
         return Ok(Some(WearBudget::Share(times)));
     }
-    let Some(years) = args.cache_years else { return Ok(None) };
+    args.cache_years.map(|years| budget_of(years, life)).transpose()
+}
+
+/// What may be written a day if a device is to last for so many thousandths of a year.
+///
+/// # Errors
+/// Its life is not known.
+pub fn budget_of(years: Thousandths, life: &KnownLife) -> Result<WearBudget, String> {
     let life = life.clone().unwrap_or_else(|| Err(NO_ENDURANCE.to_owned()))?;
     let days = f64::from(years.0) / 1000.0 * DAYS_PER_YEAR;
     // No byte at all would look like no budget.
-    Ok(Some(WearBudget::Bytes(((life.left.bytes() as f64 / days) as u64).max(1))))
+    Ok(WearBudget::Bytes(((life.left.bytes() as f64 / days) as u64).max(1)))
 }
 
 /// Said where years are asked for, and nothing to take them from.

@@ -10,6 +10,7 @@ use super::listeners::Servers;
 use super::notify;
 use crate::args::{Command, ServeArgs};
 use crate::output::Printer;
+use crate::pool_cache::ServedCache;
 use crate::settings_file::{self, ParseError};
 use crate::watch::Watch;
 
@@ -19,6 +20,8 @@ pub struct Reload<'a> {
     pub servers: &'a Servers,
     /// And so does the page.
     pub watch: Option<&'a Watch>,
+    /// And the cache its limits.
+    pub cache: &'a ServedCache,
     /// Work in the background, if there is any.
     pub knobs: Option<&'a Knobs>,
     /// What asks for the index to be filled, if the pool may be changed.
@@ -44,6 +47,9 @@ impl Reload<'_> {
     fn apply(&self, pool: &Pool, args: &ServeArgs) {
         if let Some(knobs) = self.knobs {
             background::set(pool, knobs, args.background);
+        }
+        if let Err(why) = self.cache.apply(&args.cache) {
+            tracing::error!("the cache stays what it was: {why}");
         }
         match args.memory.budgets() {
             Ok(budgets) => self.set_memory(pool, &budgets),

@@ -141,6 +141,49 @@ fn limits_are_set_while_it_runs() {
 }
 
 #[test]
+fn a_cache_is_given_another_size_and_budget_while_it_runs() {
+    let sandbox = with_a_pool();
+    let set = |args: &[&str]| sandbox.onefold(&[&["pool", "set", "pool"], args].concat());
+    let cache = || sandbox.status("pool")["cache"].clone();
+    {
+        let _server = sandbox.serve("pool", &[]);
+        let said = set(&["--cache-size", "64M"]);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("no cache") && said.err.contains("--cache"), "{}", said.err);
+    }
+    fs::create_dir(sandbox.path("flash")).unwrap();
+    let more = ["--cache", "flash", "--cache-size", "64M", "--on-hangup", "reload"];
+    let server = sandbox.serve("pool", &more);
+    assert_eq!(cache()["capacity_bytes"], 64 << 20);
+    assert!(cache()["writes_per_day_bytes"].is_null(), "{}", cache());
+    // Which of them are refused, before any of them is set.
+    for (args, why) in [
+        (&["--cache-size", "0"][..], "bad cache size"),
+        (&["--cache-writes-per-day", "0"], "or unlimited"),
+        (&["--cache-size", "32M", "--cache-years", "5"], "how much it can take"),
+        (&["--cache-writes-per-day", "1", "--cache-years", "5"], "cannot be used with"),
+    ] {
+        let said = set(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(why), "{args:?}: {}", said.err);
+        assert_eq!(cache()["capacity_bytes"], 64 << 20, "{args:?}");
+    }
+    let said = set(&["--cache-size", "48M", "--cache-writes-per-day", "0.5"]);
+    assert!(said.err.contains("cache on the fast device: 48 MiB"), "{}", said.err);
+    assert!(said.err.contains("24 MiB a day"), "{}", said.err);
+    assert_eq!(cache()["capacity_bytes"], 48 << 20);
+    assert_eq!(cache()["writes_per_day_bytes"], 24 << 20);
+    assert_eq!(fs::metadata(sandbox.path("flash/extents")).unwrap().len(), 48 << 20);
+    set(&["--cache-writes-per-day", "unlimited"]);
+    assert!(cache()["writes_per_day_bytes"].is_null(), "{}", cache());
+    // And taken back by what the server was started with, when that is read again.
+    server.signal("HUP");
+    server.wait_for_line("reloaded");
+    assert_eq!(cache()["capacity_bytes"], 64 << 20);
+    assert!(cache()["writes_per_day_bytes"].is_null(), "{}", cache());
+}
+
+#[test]
 fn the_index_is_given_another_memory_while_it_runs_and_knows_again_what_it_let_go() {
     let sandbox = with_a_pool();
     let text = "index-memory = '1M'\n";

@@ -9,7 +9,7 @@ use onefold_cache::tier::TierSize;
 use onefold_workload::TraceFormat;
 
 use crate::args::Thousandths;
-use crate::args::tier::parse_times;
+use crate::args::parse_times;
 
 const RUN_EXAMPLES: &str = "\
 SPEC is a TOML file; `onefold cache spec` prints one with every key, its unit and its default.
