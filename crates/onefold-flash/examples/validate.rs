@@ -1,6 +1,6 @@
 //! Prints theory, measurement and deviation of the FTL as a table, or puts drives through power
 //! cuts: `validate [steady]`, `validate content`, `validate power
-//! [--durability Journal|NoJournal|Protected] [--packed]
+//! [--durability Journal|NoJournal|Protected] [--packed | --codewords]
 //! [--seed N | --seeds N]`.
 //! Room: onefold-flash.
 
@@ -107,14 +107,18 @@ fn print_power(arguments: &[String]) -> ExitCode {
         Some(seed) => seed..seed + 1,
         None => 0..number("--seeds").unwrap_or(10_000),
     };
-    let packed = arguments.iter().any(|argument| argument == "--packed");
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let check = match (has("--packed"), has("--codewords")) {
+        (true, _) => power::check_packed,
+        (_, true) => power::check_codewords,
+        _ => power::check,
+    };
     let start = Instant::now();
     let count = seeds.end - seeds.start;
     let mut total = Ordeal::default();
     let mut failed = 0;
     let mut ended = 0;
     for seed in seeds {
-        let check = if packed { power::check_packed } else { power::check };
         match check(seed, durability) {
             Ok(ordeal) => {
                 total.cuts += ordeal.cuts;

@@ -117,7 +117,7 @@ impl Controller {
                 controller.compression_engines,
             ]
             .map(Servers::new),
-            compresses: spec.packs(),
+            compresses: spec.compresses(),
             placement: Placement::new(spec),
             buffered: vec![Buffered::default(); geometry.blocks() as usize],
             flights: Slab::default(),

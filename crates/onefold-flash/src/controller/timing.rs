@@ -73,10 +73,12 @@ impl Timing {
             self::transfer_ns(page_bytes, controller.compress_mb_per_s);
         work_ns[Work::Decompress as usize] =
             self::transfer_ns(page_bytes, controller.decompress_mb_per_s);
-        work_ns[Work::Hash as usize] = controller.hash_ns;
-        work_ns[Work::LightHash as usize] = controller.light_hash_ns;
+        // What is hashed and compared is a page, or a codeword of one.
+        let codewords = u64::from(spec.codewords());
+        work_ns[Work::Hash as usize] = controller.hash_ns.div_ceil(codewords);
+        work_ns[Work::LightHash as usize] = controller.light_hash_ns.div_ceil(codewords);
         work_ns[Work::ParityCorrection as usize] = controller.parity_correction_ns;
-        work_ns[Work::Compare as usize] = controller.compare_ns;
+        work_ns[Work::Compare as usize] = controller.compare_ns.div_ceil(codewords);
         work_ns[Work::Lookup as usize] = controller.lookup_ns;
         Self {
             read_ns: timing.read_latency_ns,

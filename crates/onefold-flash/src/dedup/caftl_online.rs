@@ -36,26 +36,30 @@ pub(crate) const STORE_SHARE: OptionInfo = OptionInfo::new(
     "Entries of the fingerprint store, as a share of the drive's pages",
 );
 
+pub(crate) const SAMPLE: OptionInfo = OptionInfo::new(
+    "sample_one_in",
+    Kind::Count { default: 1, min: 1, max: 1 << 20 },
+    "N: one in N distinct contents is hashed inline; 1 hashes all",
+);
+pub(crate) const PREHASH: OptionInfo = OptionInfo::new(
+    "prehash",
+    Kind::Switch(false),
+    "Whether a CRC-32 decides which pages are hashed inline; implies background",
+);
+pub(crate) const BACKGROUND: OptionInfo = OptionInfo::new(
+    "background",
+    Kind::Switch(false),
+    "Whether idle moments hash what was not hashed inline",
+);
+
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     HASH,
     STORE_SHARE,
-    OptionInfo::new(
-        "sample_one_in",
-        Kind::Count { default: 1, min: 1, max: 1 << 20 },
-        "N: one in N distinct contents is hashed inline; 1 hashes all",
-    ),
-    OptionInfo::new(
-        "prehash",
-        Kind::Switch(false),
-        "Whether a CRC-32 decides which pages are hashed inline; implies background",
-    ),
+    SAMPLE,
+    PREHASH,
     // Of the CRC-32s that `prehash` knows.
     CRC_TABLE,
-    OptionInfo::new(
-        "background",
-        Kind::Switch(false),
-        "Whether idle moments hash what was not hashed inline",
-    ),
+    BACKGROUND,
     BUDGET_US,
 ];
 
@@ -102,7 +106,8 @@ pub struct CaftlOnline<F> {
 
 impl<F> CaftlOnline<F> {
     pub(crate) fn new(fingerprints: F, options: &Options, site: &Site) -> Self {
-        let (pages, places) = (site.geometry.pages(), site.places);
+        // What is deduplicated: pages, or codewords.
+        let (pages, places) = (site.geometry.pages() * site.codewords, site.places);
         let prehash = options.switch("prehash");
         Self {
             fingerprints,

@@ -8,6 +8,7 @@ use toml::Table;
 use crate::dedup::block_separation::{self, BlockSeparation};
 use crate::dedup::caftl_offline::{self, CaftlOffline};
 use crate::dedup::caftl_online::{self, CaftlOnline};
+use crate::dedup::codeword;
 use crate::dedup::crc_compare::{self, CrcCompare};
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
@@ -88,6 +89,13 @@ pub const POLICIES: &[PolicyInfo] = &[
         options: gleaner::OPTIONS,
         apart: false,
     },
+    PolicyInfo {
+        name: codeword::NAME,
+        summary: "inline, by a strong hash of each codeword, with a map of codewords",
+        source: "this project; left to future work by SES-Dedup (MSST 2019) sec. IV",
+        options: codeword::OPTIONS,
+        apart: false,
+    },
 ];
 
 /// What a policy must know of the drive.
@@ -99,6 +107,8 @@ pub struct Site {
     pub places: u32,
     /// What the drive seeds its scrambler from; `None` without a scrambler.
     pub seed_source: Option<SeedSource>,
+    /// Codewords of a page that have places of their own; 1 where it is pages that have them.
+    pub codewords: u32,
     /// Whether a strong fingerprint is made sooner than a page is read and compared.
     pub hash_outruns_read: bool,
 }
@@ -106,7 +116,8 @@ pub struct Site {
 impl Site {
     /// A drive that names pages by where they are.
     pub const fn new(geometry: Geometry, seed_source: Option<SeedSource>) -> Self {
-        Self { geometry, places: geometry.pages(), seed_source, hash_outruns_read: false }
+        let places = geometry.pages();
+        Self { geometry, places, seed_source, codewords: 1, hash_outruns_read: false }
     }
 
     /// Places of a block.
@@ -120,6 +131,12 @@ impl Site {
         let waiting = crate::ftl::packing_slots(subpages, packing_pages);
         Self { places: self.geometry.pages() * subpages + waiting, ..self }
     }
+
+    /// The same where so many codewords of each flash page have places of their own.
+    #[must_use]
+    pub const fn of_codewords(self, codewords: u32, packing_pages: u32) -> Self {
+        Self { codewords, ..self.packed(codewords, packing_pages) }
+    }
 }
 
 /// Any of the policies.
@@ -127,7 +144,7 @@ impl Site {
 pub enum AnyPolicy<F> {
     /// `none`.
     None(Box<NoDedup>),
-    /// `caftl-online`.
+    /// `caftl-online`, and `codeword`, which decides as it does of what is smaller.
     CaftlOnline(Box<CaftlOnline<F>>),
     /// `caftl-offline`.
     CaftlOffline(Box<CaftlOffline<F>>),
@@ -231,7 +248,9 @@ impl<F> AnyPolicy<F> {
         let f = fingerprints;
         Ok(match info.name {
             "none" => Self::None(Box::new(NoDedup)),
-            "caftl-online" => Self::CaftlOnline(Box::new(CaftlOnline::new(f, &options, site))),
+            "caftl-online" | codeword::NAME => {
+                Self::CaftlOnline(Box::new(CaftlOnline::new(f, &options, site)))
+            }
             "caftl-offline" => Self::CaftlOffline(Box::new(CaftlOffline::new(f, &options, site))),
             "block-separation" => {
                 Self::BlockSeparation(Box::new(BlockSeparation::new(f, &options, site)))

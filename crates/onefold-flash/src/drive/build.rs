@@ -37,6 +37,9 @@ impl DriveSpec {
     /// # Errors
     /// [`DriveError::Policy`], [`DriveError::Code`].
     pub fn bytes_policy(&self) -> Result<AnyPolicy<Bytes>, DriveError> {
+        if self.codewords() > 1 {
+            return Err(DriveError::Codewords);
+        }
         let channel = self.channel()?;
         let seed_source = channel.scrambler.as_ref().map(|scrambler| scrambler.seed_source);
         let scrambler = channel.scrambler.map_or_else(no_scrambler, Ok)?.compile()?;
@@ -126,6 +129,11 @@ mod tests {
         spec.media.scrambler = "none".to_owned();
         for policy in crate::dedup::POLICIES {
             spec.dedup.policy = policy.name.to_owned();
+            if policy.name == "codeword" {
+                assert!(matches!(spec.bytes_policy(), Err(DriveError::Codewords)));
+                let page = toml::Value::Integer(spec.geometry.page_bytes.into());
+                spec.dedup.options.insert("codeword_bytes".to_owned(), page);
+            }
             assert!(spec.bytes_policy().is_ok(), "{}", policy.name);
         }
         spec.dedup.policy = "ses-hosts".to_owned();

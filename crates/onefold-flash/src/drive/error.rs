@@ -64,6 +64,13 @@ pub enum DriveError {
     /// The deduplication policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The map of an emulated drive names pages.
+    #[error(
+        "dedup.policy = \"codeword\" is simulated only, by `onefold ssd run`: the map of an \
+         emulated drive names pages, which a power cut leaves old or new as a whole; expected \
+         another policy"
+    )]
+    Codewords,
     /// The NAND file.
     #[error("{name}: {0}", name = NAND_FILE)]
     File(#[from] FileError),

@@ -128,8 +128,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let chosen = victim::choose(&choice, &self.blocks, &self.geometry, &mut self.random);
         let Some(block) = chosen else { return };
         let (live, full) = (self.blocks.live(block), self.places_per_block());
-        if live < full {
-            let quota = (live * self.subpages()).div_ceil(full - live);
+        let kept = self.moved_places(live);
+        if kept < full {
+            let quota = (live * self.subpages()).div_ceil(full - kept);
             self.set_victim(plane, block, quota, Cause::Gc);
         } else if matches!(choice.rule, VictimRule::Fifo | VictimRule::DChoices(_)) {
             // A turn that frees nothing is still a turn; greedy has none left that would.

@@ -57,7 +57,8 @@ const FLOOR: u32 = 2;
 /// Usable are the pages of good blocks, less those that a plane keeps out of its log. The FTL's own
 /// pages count as mapped.
 fn effective_alpha(geometry: &Geometry, settings: &FtlSettings, good: u32, meta: u32) -> f64 {
-    let mapped = f64::from(settings.logical_pages + meta);
+    let data = f64::from(settings.logical_pages) / f64::from(settings.logical_per_page());
+    let mapped = data + f64::from(meta);
     let with = |amplification: f64| {
         let idle = idle_blocks(settings, amplification) * f64::from(geometry.planes());
         (f64::from(good) - idle) * f64::from(geometry.pages_per_block) / mapped
@@ -144,12 +145,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let streams = 3 + pools + u32::from(settings.wear_spread > 0);
         let kept =
             (settings.gc_reserve_blocks + streams) * geometry.planes() + u32::from(self.meta.on);
-        let usable = u64::from(good.saturating_sub(kept)) * u64::from(geometry.pages_per_block);
+        // Collecting codewords packs them anew: a block gives a page back only if it lacks one.
+        let dense = geometry.pages_per_block - u32::from(settings.codewords);
+        let usable = u64::from(good.saturating_sub(kept)) * u64::from(dense);
         let own = self.meta.pages_max();
-        if u64::from(settings.logical_pages) + u64::from(own) <= usable {
+        let logical = settings.logical_pages.div_ceil(settings.logical_per_page());
+        if u64::from(logical) + u64::from(own) <= usable {
             return Ok(());
         }
-        let logical = settings.logical_pages;
         Err(FtlError::NoRoom { logical, own, good, kept, usable })
     }
 
@@ -165,7 +168,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Physical pages over logical pages, less one: over-provisioning as it is advertised.
     pub fn over_provisioning(&self) -> f64 {
-        f64::from(self.geometry.pages()) / f64::from(self.settings.logical_pages) - 1.0
+        let per_page = f64::from(self.settings.logical_per_page());
+        f64::from(self.geometry.pages()) * per_page / f64::from(self.settings.logical_pages) - 1.0
     }
 
     /// DRAM that the controller needs for the FTL's tables, by name, in bytes.
@@ -229,10 +233,15 @@ fn check_settings(
 /// Whether flash pages can be packed.
 fn check_packing(geometry: &Geometry, settings: &FtlSettings) -> Result<(), FtlError> {
     let FtlSettings { subpages, packing_pages, .. } = *settings;
+    let refused = |message: String| Err(FtlError::Settings(message));
+    if settings.codewords && (subpages == 1 || geometry.pages_per_block < 2) {
+        return refused(
+            "a drive that maps codewords needs several in a page, and pages in a block".into(),
+        );
+    }
     if subpages == 1 {
         return Ok(());
     }
-    let refused = |message: String| Err(FtlError::Settings(message));
     if subpages == 0 || subpages > SUBPAGES_MAX || !geometry.page_bytes.is_multiple_of(subpages) {
         return refused(format!(
             "subpages must be from 1 to {SUBPAGES_MAX} and divide page_bytes, {}",
@@ -249,8 +258,9 @@ fn check_packing(geometry: &Geometry, settings: &FtlSettings) -> Result<(), FtlE
     }
     if settings.map_cache_bytes > 0 {
         return refused(
-            "a drive that packs compressed pages keeps its whole map in DRAM: a flash page changes \
-             as many entries as it holds pages, all at once; map_cache_bytes must be 0"
+            "a drive that packs several pages or codewords into a flash page keeps its whole map \
+             in DRAM: a flash page changes as many entries as it holds of them, all at once; \
+             map_cache_bytes must be 0"
                 .into(),
         );
     }
@@ -263,13 +273,15 @@ fn hot_blocks(geometry: &Geometry, settings: &FtlSettings, alpha: f64) -> Option
     let Temperature::HotRange { hot_pages, hot_writes_permille } = settings.temperature else {
         return None;
     };
-    let mapped = f64::from(settings.logical_pages);
-    let data = f64::from(hot_pages) / mapped;
+    let per_page = f64::from(settings.logical_per_page());
+    let mapped = f64::from(settings.logical_pages) / per_page;
+    let hot_pages = f64::from(hot_pages) / per_page;
+    let data = hot_pages / mapped;
     let writes = f64::from(hot_writes_permille) / 1000.0;
     let pages_per_block = geometry.pages_per_block;
     let pool = |alpha: f64| theory::greedy(alpha, pages_per_block);
     let (_, spare) = theory::two_pools(alpha.max(1.001), writes, data, pool);
-    let pages = f64::from(hot_pages) + (alpha - 1.0).max(0.001) * mapped * spare;
+    let pages = hot_pages + (alpha - 1.0).max(0.001) * mapped * spare;
     let blocks = pages / f64::from(geometry.planes()) / f64::from(pages_per_block);
     // Half of each of its two open blocks is not written yet.
     Some(blocks.round() as u32 + 1)

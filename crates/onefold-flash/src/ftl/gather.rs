@@ -180,7 +180,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 let to = first + offset;
                 offset += subpages;
                 let last = at + 1 == fragments.len();
-                let gap = if last { self.subpages() - offset } else { 0 };
+                let gap = if last { self.gap_behind(offset) } else { 0 };
                 self.settle_part(to, owner, subpages, gap);
                 self.moved_out(from, to, owner);
                 if !matches!(owner, Owner::Kept(_)) {

@@ -126,6 +126,8 @@ impl Meta {
             0 => geometry.pages() / 2,
             pages => pages,
         };
+        // A host page counts once for each codeword that has an entry.
+        let interval = u64::from(interval.max(1)) * u64::from(settings.logical_per_page());
         let journal = Journal {
             on: matches!(settings.durability, Durability::Journal | Durability::Protected),
             records_per_page: geometry.page_bytes as usize / RECORD_BYTES,
@@ -144,7 +146,7 @@ impl Meta {
             journal,
             round: Round::default(),
             due: 0,
-            interval: u64::from(interval.max(1)),
+            interval,
             journal_pages: (geometry.pages() / 4096).max(8),
         }
     }

@@ -31,6 +31,7 @@ mod victim;
 mod write;
 
 pub use counters::Counters;
+pub(crate) use format::SUBPAGES_MAX;
 pub use recover::Recovered;
 pub use settings::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
 pub use stored::Stored;
@@ -294,6 +295,21 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::OutOfRange`], [`FtlError::Lost`], [`FtlError::Nand`].
     pub fn read(&mut self, lpn: u32, d: &mut impl Driver) -> Result<Option<N::Page>, FtlError> {
+        self.read_where(lpn, |_| true, d)
+    }
+
+    /// The same, where `senses` says of a flash page whether the flash has to read it: a request
+    /// for several codewords has that done once for all that are in one page.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`].
+    #[inline]
+    pub(crate) fn read_where(
+        &mut self,
+        lpn: u32,
+        senses: impl FnOnce(u32) -> bool,
+        d: &mut impl Driver,
+    ) -> Result<Option<N::Page>, FtlError> {
         self.check_range(lpn)?;
         d.work(Work::Lookup, true);
         self.counters.host_pages_read += 1;
@@ -307,8 +323,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return if lost { Err(FtlError::Lost { lpn }) } else { Ok(None) };
         };
         let page = self.content(ppn)?;
-        self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
-        self.expanded(ppn, true, d);
+        if senses(self.page_of(ppn)) {
+            self.issue(d, OpKind::Read, crate::op::Cause::Host, ppn, true);
+            self.expanded(ppn, true, d);
+        }
         Ok(Some(page))
     }
 
@@ -336,9 +354,20 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// What was read at a place goes through the compression engine, if it is compressed.
     fn expanded(&self, place: u32, foreground: bool, d: &mut impl Driver) {
-        if self.is_fragment(place) {
+        if self.is_fragment(place) && !self.settings.codewords {
             d.work(Work::Decompress, foreground);
         }
+    }
+
+    /// What is left of a flash page of which so many sub-pages are used, as the gap behind what it
+    /// holds. Codewords fit anywhere, so that their gaps are dead and won back.
+    const fn gap_behind(&self, used: u32) -> u32 {
+        if self.settings.codewords { 0 } else { self.subpages() - used }
+    }
+
+    /// Sub-pages of the flash pages that a block's live ones will take when they have been moved.
+    const fn moved_places(&self, live: u32) -> u32 {
+        if self.settings.codewords { live.next_multiple_of(self.subpages()) } else { live }
     }
 
     /// The flash page of a place.

@@ -357,7 +357,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         for one in &bin.waiting {
             let (place, kept) = (first + offset, one.is_kept());
             offset += one.fragment.subpages;
-            let gap = if offset == bin.used { self.subpages() - offset } else { 0 };
+            let gap = if offset == bin.used { self.gap_behind(offset) } else { 0 };
             let lpn = one.lpns[0];
             let owner = if kept { Owner::Kept(lpn) } else { Owner::Data(lpn) };
             self.settle_part(place, owner, one.fragment.subpages, gap);

@@ -330,7 +330,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             start += len;
         }
         if let Some(last) = parts.last_mut() {
-            last.gap = whole.len.saturating_sub(start);
+            last.gap = self.gap_behind(start.min(whole.len));
         }
         Ok(parts)
     }

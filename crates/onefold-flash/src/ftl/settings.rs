@@ -61,6 +61,7 @@ pub enum Temperature {
 
 /// The settings of the FTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, independent of each other")]
 pub struct FtlSettings {
     /// Logical pages that the host can address.
     pub logical_pages: u32,
@@ -89,6 +90,10 @@ pub struct FtlSettings {
     pub apart: bool,
     /// Sub-pages of a flash page into which compressed pages are packed; 1 packs nothing.
     pub subpages: u32,
+    /// Whether every sub-page is a codeword with a place in the map of its own: then each logical
+    /// page here is such a codeword, of which a page of the host has as many as there are
+    /// sub-pages, and nothing is compressed.
+    pub codewords: bool,
     /// Flash pages that are filled side by side, for each stream: compressed pages wait in them.
     pub packing_pages: u32,
     /// Whether what waits there survives a power cut, by [`crate::Ftl::power_loss`].
@@ -113,9 +118,17 @@ impl Default for FtlSettings {
             temperature: Temperature::default(),
             apart: false,
             subpages: 1,
+            codewords: false,
             packing_pages: 1,
             packing_survives: false,
             spread_patterns: false,
         }
+    }
+}
+
+impl FtlSettings {
+    /// Logical pages that fill a flash page.
+    pub const fn logical_per_page(&self) -> u32 {
+        if self.codewords { self.subpages } else { 1 }
     }
 }

@@ -88,7 +88,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         prepared: &mut Prepared,
         d: &mut impl Driver,
     ) -> Option<Work> {
-        if self.packs() && !prepared.compressed {
+        if self.packs() && !prepared.compressed && !self.settings.codewords {
             prepared.compressed = true;
             return Some(Work::Compress);
         }
@@ -183,13 +183,17 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         let kept = matches!(owner, Owner::Kept(_));
-        if self.packs()
-            && self.may_wait(d)?
+        let waits = self.packs() && self.may_wait(d)?;
+        // A codeword has no whole flash page to go to.
+        if (waits || self.settings.codewords)
             && let Some(fragment) = self.nand.compress(lpn, page, request)
         {
             let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
             let stream = self.stream_of(lpn, apart);
             self.pack(lpn, page, Fragment { key, tag, ..fragment }, stream, d)?;
+            if !waits {
+                self.program_alone(lpn, d)?;
+            }
             return Ok(Written::Waits);
         }
         let ppn = self.program_host(lpn, page, owner, (tag, apart), d)?;
@@ -208,6 +212,18 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.program_waiting(d)?;
         }
         Ok(may)
+    }
+
+    /// Programs a codeword beside which nothing waits; if that fails, it was never written.
+    #[inline(never)]
+    fn program_alone(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+        let programmed = self.program_waiting(d);
+        if programmed.is_err() && self.packing.has(lpn) {
+            self.forget_waiting(lpn);
+            self.counters.fragments -= 1;
+            self.counters.fragments_dropped -= 1;
+        }
+        programmed
     }
 
     fn stream_of(&self, lpn: u32, apart: bool) -> Stream {
@@ -460,7 +476,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn has_room(&self, plane: u32) -> bool {
         let kept = self.settings.gc_reserve_blocks.min(self.floor() + 1);
         let good = self.blocks.good_of(plane).saturating_sub(kept);
-        self.blocks.live_of_plane(plane) < good * self.places_per_block()
+        // Codewords are packed anew: a block that lacks less than a page gives none back.
+        let short = if self.settings.codewords { self.subpages() - 1 } else { 0 };
+        self.blocks.live_of_plane(plane) < good * (self.places_per_block() - short)
     }
 
     pub(super) fn no_space(&self) -> FtlError {

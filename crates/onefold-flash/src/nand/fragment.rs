@@ -52,6 +52,12 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Pages of the array's user that are each one of so many codewords of a flash page.
+    pub const fn codewords(subpages: u32) -> Self {
+        let engine = Engine::BeforeScrambler;
+        Self { subpages, percent: 0, spread: 0, engine, plain: None }
+    }
+
     /// Sub-pages that a page takes; all of them if it does not get shorter.
     pub fn subpages_of(&self, lpn: u32, page: Identity, request: Option<bool>) -> u32 {
         let shortens = match self.engine {

@@ -82,6 +82,9 @@ pub trait Attached: Send {
 /// [`RunError`].
 pub fn attach(spec: &DriveSpec) -> Result<Box<dyn Attached>, RunError> {
     check(spec)?;
+    if spec.codewords() > 1 {
+        return Err(RunError::CodewordsAttached);
+    }
     let mut spec = spec.clone();
     spec.workload.trace_timing = TraceTiming::Timestamps;
     let nand = nand(&spec)?;

@@ -54,11 +54,17 @@ pub enum RunError {
     Dedup(#[from] PolicyError),
     /// Writes cannot wait to be packed.
     #[error(
-        "ftl.compression packs several pages into one, so writes wait for each other in the \
-         controller's memory, and controller.write_buffer = \"through\" answers none before it is \
-         in the flash: expected \"back\""
+        "ftl.compression, or a map of codewords, packs several into a flash page, so writes wait \
+         for each other in the controller's memory, and controller.write_buffer = \"through\" \
+         answers none before it is in the flash: expected \"back\""
     )]
     PackingThrough,
+    /// A part of a larger model is asked in pages.
+    #[error(
+        "dedup.policy = \"codeword\": a drive that is a part of a larger model is asked in whole \
+         pages; expected another policy"
+    )]
+    CodewordsAttached,
     /// The controller's memory is too small for its tables.
     #[error("controller.dram_bytes = {budget}: {list} need {needed} bytes{smaller}")]
     Dram {

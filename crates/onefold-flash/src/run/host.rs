@@ -100,7 +100,8 @@ impl Host {
             outside: VecDeque::new(),
             write_back: spec.controller.write_buffer == WriteBuffer::Back,
             protected: spec.controller.power_loss_protection,
-            buffer_pages: spec.controller.write_buffer_pages,
+            // Requests come in codewords where the map names these.
+            buffer_pages: spec.controller.write_buffer_pages.saturating_mul(spec.codewords()),
             buffer_used: 0,
             for_buffer: VecDeque::new(),
             writes: 0,

@@ -2,6 +2,7 @@
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
 mod attached;
+mod common;
 mod contents;
 mod error;
 mod host;
@@ -113,6 +114,11 @@ fn check(spec: &DriveSpec) -> Result<(), RunError> {
 
 /// An array of identities, with the compression engine that the drive has.
 fn nand(spec: &DriveSpec) -> Result<IdentityNand, RunError> {
+    let codewords = spec.codewords();
+    if codewords > 1 {
+        let sizes = Sizes::codewords(codewords);
+        return Ok(IdentityNand::new(spec.geometry).with_sizes(Some(sizes)));
+    }
     let engine = match spec.engine() {
         // Where nothing is scrambled, both sides of the scrambler are the same.
         Engine::AfterScrambler if spec.media.scrambler == "none" => Engine::BeforeScrambler,

@@ -181,7 +181,7 @@ where
                     N::Page::of_key(self.parts.composed.overlay(lpn, &part.piece, old))
                 } else {
                     self.parts.composed.replaced(lpn);
-                    N::Page::of_key(part.piece.whole())
+                    N::Page::of_key(self.common.content(part.piece.whole()))
                 };
                 part.page = Some(page);
                 self.ftl.begin_write(lpn, d)?;

@@ -154,14 +154,16 @@ impl CompressionReport {
         let subpages = u64::from(ftl.settings().subpages);
         let stored = ftl.stored();
         let logical = u64::from(ftl.settings().logical_pages);
+        // Where codewords are mapped, each is at home in a sub-page.
+        let subpages_of_one = subpages / u64::from(ftl.settings().logical_per_page());
         Self {
             compressed_pages: made.fragments,
             replaced_pages: made.fragments_dropped,
             packed_pages: made.packed_pages,
             filled_share: per(made.packed_subpages, made.packed_pages * subpages),
             buffer_reads: made.waiting_reads,
-            stored_share: per(stored.data_subpages, stored.contents * subpages),
-            alpha_of_stored: per(logical * subpages, stored.data_subpages)
+            stored_share: per(stored.data_subpages, stored.contents * subpages_of_one),
+            alpha_of_stored: per(logical * subpages_of_one, stored.data_subpages)
                 .map(|room| ftl.effective_alpha() * room),
         }
     }
@@ -319,6 +321,8 @@ fn latency(tally: &OpTally) -> Option<LatencyReport> {
 struct Stretch<'a> {
     before: &'a Counters,
     after: &'a Counters,
+    /// Of a page, where the host's writes are counted in them.
+    codewords: u64,
 }
 
 impl Stretch<'_> {
@@ -352,8 +356,9 @@ impl Stretch<'_> {
 
     fn waf(&self) -> WafReport {
         let written = self.written();
-        let of = |cause| per(self.ops(OpKind::Program, cause), written);
-        let all = Cause::ALL.iter().map(|&cause| self.ops(OpKind::Program, cause)).sum();
+        let programmed = |cause| self.ops(OpKind::Program, cause) * self.codewords;
+        let of = |cause| per(programmed(cause), written);
+        let all = Cause::ALL.iter().map(|&cause| programmed(cause)).sum();
         WafReport {
             total: per(all, written),
             host: of(Cause::Host),
@@ -379,7 +384,8 @@ impl Report {
         let whole = simulation.accounts();
         let at_end = simulation.at_end.clone().unwrap_or_else(|| whole.clone());
         let last = whole.counters;
-        let host_time = Stretch { before, after: &at_end.counters };
+        let codewords = u64::from(spec.codewords());
+        let host_time = Stretch { before, after: &at_end.counters, codewords };
         for kind in [OpKind::Read, OpKind::Program, OpKind::Erase] {
             for cause in Cause::ALL {
                 simulation.tally.mix(last.ops.of(kind, cause));
@@ -447,7 +453,8 @@ where
 {
     let per_page = per(requests.completed, requests.pages_written).unwrap_or(0.0);
     let report = simulation.windows.judge(spare_pages(&simulation.ftl), per_page);
-    SettledReport { preconditioning_pages: before.host_pages_written, ..report }
+    let codewords = u64::from(simulation.ftl.settings().logical_per_page());
+    SettledReport { preconditioning_pages: before.host_pages_written / codewords, ..report }
 }
 
 /// What deduplication found in a stretch of time.

@@ -47,6 +47,21 @@ impl HostRequest {
         (0..self.pages).map(move |index| wrap(self.lpn + index))
     }
 
+    /// A request in codewords of so many bytes, as one in pages that have so many of them each.
+    pub(crate) fn in_pages(self, codewords: u32, bytes: u32) -> Self {
+        if codewords == 1 || self.pages == 0 {
+            return self;
+        }
+        let (first, last) = (self.lpn % codewords, (self.lpn + self.pages - 1) % codewords);
+        Self {
+            lpn: self.lpn / codewords,
+            pages: (first + self.pages).div_ceil(codewords),
+            first_byte: first * bytes + self.first_byte,
+            end_byte: last * bytes + self.end_byte,
+            ..self
+        }
+    }
+
     /// What it writes of its page number `index`; `number` is fresh for every page.
     pub fn piece(&self, index: u32, page_bytes: u32, number: u64) -> Piece {
         let from = if index == 0 { self.first_byte } else { 0 };
@@ -107,7 +122,9 @@ pub(crate) struct Source {
     /// Drawn and not made yet; an error is the last of them.
     ahead: VecDeque<Result<HostRequest, RunError>>,
     limit: u64,
+    /// Of what the map names: a page, or a codeword.
     page_bytes: u64,
+    /// What the map names.
     logical_pages: u64,
     blocks_per_plane: u32,
     wrap: bool,
@@ -144,6 +161,7 @@ impl Source {
         });
         let limit = if trace.is_some() { u64::MAX } else { spec.workload.requests };
         let closed = spec.workload.trace_timing == TraceTiming::Closed;
+        let (mapped, mapped_bytes) = spec.mapped_units();
         Ok(Self {
             kind: match trace {
                 None => Kind::Generated(generator),
@@ -152,8 +170,8 @@ impl Source {
             made: 0,
             ahead: VecDeque::with_capacity(AHEAD),
             limit,
-            page_bytes: u64::from(spec.geometry.page_bytes),
-            logical_pages: u64::from(spec.logical_pages()),
+            page_bytes: mapped_bytes.into(),
+            logical_pages: mapped.into(),
             blocks_per_plane: spec.geometry.blocks_per_plane,
             wrap: spec.workload.wrap_addresses,
             clipped_trims: 0,
@@ -356,6 +374,27 @@ mod tests {
             assert!(matches!(source.next(), Err(RunError::Trace(_))), "number {wrong}");
             assert_eq!(source.made(), wrong);
         }
+    }
+
+    #[test]
+    fn codewords_are_counted_by_the_pages_that_they_lie_in() {
+        let request = |lpn, pages, first_byte, end_byte| HostRequest {
+            number: 7,
+            arrival_ns: 0,
+            op: Op::Write,
+            lpn,
+            pages,
+            first_byte,
+            end_byte,
+            identity: None,
+            deduplicate: None,
+        };
+        // Codewords of 1 KiB, four to a page: bytes 5100 to 9300 are in pages 1 and 2.
+        let found = request(4, 6, 1004, 84).in_pages(4, 1024);
+        assert_eq!(found, request(1, 2, 1004, 1108));
+        assert_eq!(request(8, 4, 0, 1024).in_pages(4, 1024), request(2, 1, 0, 4096));
+        assert_eq!(request(3, 2, 9, 17).in_pages(1, 4096), request(3, 2, 9, 17));
+        assert_eq!(request(0, 0, 0, 0).in_pages(4, 1024), request(0, 0, 0, 0));
     }
 
     #[test]

@@ -76,11 +76,13 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(counters: &Counters) -> Self {
+    /// In pages, or in codewords where the host's pages are written as so many of them each.
+    fn of(counters: &Counters, codewords: u32) -> Self {
+        let of_page = u64::from(codewords);
         Self {
             written: counters.host_pages_written,
-            programmed: counters.ops.of(OpKind::Program, Cause::Host),
-            all: counters.ops.all(OpKind::Program),
+            programmed: counters.ops.of(OpKind::Program, Cause::Host) * of_page,
+            all: counters.ops.all(OpKind::Program) * of_page,
         }
     }
 }
@@ -90,14 +92,15 @@ impl Mark {
 pub(crate) struct Windows {
     every: u64,
     next: u64,
+    codewords: u32,
     marks: Vec<Mark>,
 }
 
 impl Windows {
     /// Windows from here on.
-    pub(crate) fn from(counters: &Counters) -> Self {
-        let first = Mark::of(counters);
-        Self { every: FIRST_PAGES, next: first.written + FIRST_PAGES, marks: vec![first] }
+    pub(crate) fn from(counters: &Counters, codewords: u32) -> Self {
+        let (first, every) = (Mark::of(counters, codewords), FIRST_PAGES * u64::from(codewords));
+        Self { every, next: first.written + every, codewords, marks: vec![first] }
     }
 
     /// Takes the counts if a window is over.
@@ -109,7 +112,7 @@ impl Windows {
     }
 
     fn close(&mut self, counters: &Counters) {
-        self.marks.push(Mark::of(counters));
+        self.marks.push(Mark::of(counters, self.codewords));
         if self.marks.len() > WINDOWS_MAX {
             let mut number = 0;
             self.marks.retain(|_| {
@@ -125,7 +128,7 @@ impl Windows {
     /// Pages written up to the last mark.
     fn written(&self) -> u64 {
         let ends = self.marks.first().zip(self.marks.last());
-        ends.map_or(0, |(first, last)| last.written - first.written)
+        ends.map_or(0, |(first, last)| last.written - first.written) / u64::from(self.codewords)
     }
 
     /// One number for each of `count` batches of as many windows, the first windows left out where
@@ -215,7 +218,7 @@ mod tests {
     /// Windows of a run that programs `at(written)` pages for each page written.
     fn run(pages: u64, at: impl Fn(u64) -> f64) -> Windows {
         let mut counters = Counters::default();
-        let mut windows = Windows::from(&counters);
+        let mut windows = Windows::from(&counters, 1);
         let (mut programmed, mut owed) = (0_u64, 0.0);
         for page in 0..pages {
             owed += at(page);

@@ -19,6 +19,7 @@ use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
 use crate::run::RunError;
 use crate::run::attached::Answer;
+use crate::run::common::Common;
 use crate::run::host::{Flush, Host, Stage, Underway};
 use crate::run::host_scrambler::HostScrambler;
 use crate::run::parts::{Part, Parts};
@@ -85,7 +86,14 @@ pub(crate) struct Simulation<'a, N: Nand, P> {
     underway: Vec<Option<Underway>>,
     observer: Option<&'a mut Observer<'a>>,
     progress: Option<&'a AtomicU64>,
+    /// Bytes of what the map names: a page, or a codeword.
     page_bytes: u32,
+    /// Of these in a page.
+    codewords: u32,
+    /// Codewords that pages have in common.
+    pub(crate) common: Common,
+    /// Flash pages that have been read for a request already, where it takes codewords of them.
+    sensed: Vec<u32>,
     /// Closed loop: answers that are followed by a new request at once.
     owed: u64,
     /// Open loop: the request that comes next.
@@ -164,7 +172,7 @@ where
     ) -> Self {
         let controller = &spec.controller;
         Self {
-            windows: Windows::from(ftl.counters()),
+            windows: Windows::from(ftl.counters(), spec.codewords()),
             ftl,
             controller: Controller::new(spec),
             tally: Tally::default(),
@@ -175,7 +183,10 @@ where
             underway: Vec::new(),
             observer,
             progress,
-            page_bytes: spec.geometry.page_bytes,
+            page_bytes: spec.mapped_units().1,
+            codewords: spec.codewords(),
+            common: Common::of(spec),
+            sensed: Vec::new(),
             owed: 0,
             next: None,
             exhausted: false,
@@ -315,7 +326,7 @@ where
                 let lpn = request.lpn + index;
                 let lpn = if lpn < logical_pages { lpn } else { lpn - logical_pages };
                 let piece = request.piece(index, self.page_bytes, fresh);
-                self.soon.push((lpn, N::Page::of_key(piece.whole())));
+                self.soon.push((lpn, N::Page::of_key(self.common.content(piece.whole()))));
                 fresh += 1;
             }
         }
@@ -508,6 +519,7 @@ where
             self.controller.end_part();
             return done.map_err(|error| RunError::Ftl { request: request.number, error });
         }
+        self.sensed.clear();
         for index in 0..request.pages {
             let mut lpn = request.lpn + index;
             if lpn >= logical_pages {
@@ -531,7 +543,17 @@ where
             return Ok(());
         }
         self.controller.begin_part(flight);
-        let read = self.ftl.read(lpn, &mut self.controller);
+        let read = if self.codewords == 1 {
+            self.ftl.read(lpn, &mut self.controller)
+        } else {
+            let sensed = &mut self.sensed;
+            let senses = |page| {
+                let first = !sensed.contains(&page);
+                sensed.extend(first.then_some(page));
+                first
+            };
+            self.ftl.read_where(lpn, senses, &mut self.controller)
+        };
         self.controller.end_part();
         read.map(drop).map_err(|error| RunError::Ftl { request: request.number, error })
     }
@@ -631,6 +653,8 @@ where
         let underway = self.underway(flight);
         underway.answered = true;
         let Underway { request, verdict, .. } = *underway;
+        let (taken_pages, request) =
+            (request.pages, request.in_pages(self.codewords, self.page_bytes));
         let completion = Completion { request, answered_ns: now, breakdown, verdict };
         self.tally.answered(&completion);
         if let Some(answers) = &mut self.answers {
@@ -645,7 +669,7 @@ where
             progress.store(self.tally.completed(), Ordering::Relaxed);
         }
         self.host.taken -= 1;
-        self.host.taken_pages -= u64::from(request.pages);
+        self.host.taken_pages -= u64::from(taken_pages);
         if self.source.clients().is_some() {
             self.ask_again();
         }

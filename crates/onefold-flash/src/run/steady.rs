@@ -33,6 +33,7 @@ use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::op::{Cause, OpKind, Untimed};
 use crate::run::RunError;
+use crate::run::common::Common;
 use crate::run::contents::Contents;
 use crate::run::request::{HostRequest, SimPage};
 use crate::run::settled::drifts;
@@ -58,7 +59,7 @@ where
     P: Policy<N::Page>,
 {
     let wrong = |error| RunError::Idle { error };
-    for lpn in 0..spec.footprint_pages() as u32 {
+    for lpn in 0..spec.footprint_pages() as u32 * spec.codewords() {
         let page = N::Page::fresh(NUMBERS + u64::from(lpn));
         ftl.write(lpn, &page, &mut Untimed).map_err(wrong)?;
     }
@@ -116,7 +117,10 @@ struct Writer<'a, N: Nand, P> {
     logical: u32,
     request_pages: u32,
     page_bytes: u32,
-    /// Pages written so far: their numbers.
+    /// Of a page, where the map names them.
+    codewords: u32,
+    common: Common,
+    /// Pages, or codewords, written so far: their numbers.
     fresh: u64,
     /// Whether the drive has idle moments.
     idle: bool,
@@ -150,6 +154,8 @@ where
             logical,
             request_pages: table.request_pages,
             page_bytes: spec.geometry.page_bytes,
+            codewords: spec.codewords(),
+            common: Common::of(spec),
             fresh: NUMBERS,
             idle: spec.has_idle_moments() && !never_idle,
             written: vec![false; logical as usize],
@@ -277,12 +283,18 @@ where
     fn write(&mut self, lpn: u32, pages: u32, from: From) -> Result<(), RunError> {
         let mut none = Contents::Given;
         let contents = if from == From::Workload { &mut *self.contents } else { &mut none };
-        let request = whole(lpn, pages, self.page_bytes, contents);
-        for index in 0..pages {
+        self.written[lpn as usize..(lpn + pages) as usize].fill(true);
+        // All codewords of a page, one after the other, where the map names these.
+        let (first, count) = (lpn * self.codewords, pages * self.codewords);
+        let bytes = self.page_bytes / self.codewords;
+        let request = whole(first, count, bytes, contents);
+        for index in 0..count {
             self.fresh += 1;
-            let page = request.piece(index, self.page_bytes, self.fresh).whole();
-            self.written[(lpn + index) as usize] = true;
-            let written = self.ftl.write(lpn + index, &N::Page::of_key(page), &mut Untimed);
+            let mut page = request.piece(index, bytes, self.fresh).whole();
+            if from == From::Workload {
+                page = self.common.content(page);
+            }
+            let written = self.ftl.write(first + index, &N::Page::of_key(page), &mut Untimed);
             written.map_err(|error| RunError::Idle { error })?;
         }
         Ok(())

@@ -7,8 +7,8 @@ use onefold_workload::content::PRESETS as DATA_SETS;
 use onefold_workload::{AddressPattern, Arrivals, ContentProfile, ThinkTime, WorkloadSpec};
 use thiserror::Error;
 
-use crate::dedup::{Engine, Site, policy_info};
-use crate::ftl::{Durability, FtlSettings, Pacing, Temperature, VictimRule};
+use crate::dedup::{Engine, Site, codeword_bytes, policy_info};
+use crate::ftl::{Durability, FtlSettings, Pacing, SUBPAGES_MAX, Temperature, VictimRule};
 use crate::geometry::GeometryError;
 use crate::spec::parse::one_of;
 use crate::spec::{
@@ -48,6 +48,12 @@ pub enum SpecError {
     /// Compression cannot be had with something else.
     #[error("compression: {why}")]
     Compression {
+        /// Why not.
+        why: String,
+    },
+    /// A map of codewords cannot be had with something else.
+    #[error("dedup.policy = \"codeword\": {why}")]
+    Codewords {
         /// Why not.
         why: String,
     },
@@ -107,6 +113,7 @@ impl DriveSpec {
             return Err(SpecError::Scrambler { got: scrambler.to_owned() });
         }
         self.check_compression()?;
+        self.check_codewords()?;
         let (request_pages, pages) = (self.workload.request_pages, self.footprint_pages());
         if pages < u64::from(request_pages) {
             return Err(SpecError::Footprint { request_pages, pages });
@@ -114,9 +121,36 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// Whether pages are compressed and packed.
+    /// Whether flash pages are packed with compressed pages or with codewords.
     pub fn packs(&self) -> bool {
+        self.compresses() || self.codewords() > 1
+    }
+
+    /// Whether pages are compressed and packed.
+    pub fn compresses(&self) -> bool {
         self.ftl.compression != CompressionPlace::None
+    }
+
+    /// Codewords of a page that have entries of their own in the map; 1 where pages have.
+    pub fn codewords(&self) -> u32 {
+        let bytes = codeword_bytes(&self.dedup.policy, &self.dedup.options);
+        bytes.map_or(1, |bytes| (u64::from(self.geometry.page_bytes) / bytes.max(1)).max(1) as u32)
+    }
+
+    /// What the map names: pages, or their codewords. Their number and their bytes.
+    pub(crate) fn mapped_units(&self) -> (u32, u32) {
+        let codewords = self.codewords();
+        (self.logical_pages().saturating_mul(codewords), self.geometry.page_bytes / codewords)
+    }
+
+    /// Equal parts of a flash page; 1 where nothing is packed.
+    fn subpages(&self) -> u32 {
+        if self.compresses() { self.ftl.subpages } else { self.codewords() }
+    }
+
+    /// Flash pages that are filled side by side. Codewords are all of one length: one is enough.
+    const fn packing_pages(&self, codewords: u32) -> u32 {
+        if codewords > 1 { 1 } else { self.ftl.packing_pages }
     }
 
     /// Where the compression engine is.
@@ -135,12 +169,49 @@ impl DriveSpec {
             timing.command_overhead_ns + timing.read_latency_ns + controller.compare_ns;
         let mut site = Site::new(self.geometry, seed_source);
         site.hash_outruns_read = controller.hash_ns < compared_ns;
+        let codewords = self.codewords();
+        if codewords > 1 {
+            return site.of_codewords(codewords, self.packing_pages(codewords));
+        }
         if self.packs() { site.packed(self.ftl.subpages, self.ftl.packing_pages) } else { site }
+    }
+
+    /// Checks what belongs to a map of codewords.
+    fn check_codewords(&self) -> Result<(), SpecError> {
+        let Some(bytes) = codeword_bytes(&self.dedup.policy, &self.dedup.options) else {
+            return Ok(());
+        };
+        let refused = |why: String| Err(SpecError::Codewords { why });
+        let page_bytes = u64::from(self.geometry.page_bytes);
+        let codewords = page_bytes.checked_div(bytes).unwrap_or(0);
+        if codewords * bytes != page_bytes || codewords > u64::from(SUBPAGES_MAX) {
+            return refused(format!(
+                "dedup.codeword_bytes = {bytes}: expected a number that divides \
+                 geometry.page_bytes = {page_bytes} into {SUBPAGES_MAX} parts at most"
+            ));
+        }
+        if codewords == 1 {
+            return Ok(());
+        }
+        if self.compresses() {
+            let why = "ftl.compression must be \"none\": what is compressed has no codewords of \
+                       its own";
+            return refused(why.to_owned());
+        }
+        if self.ftl.map_cache_bytes > 0 {
+            let why = "ftl.map_cache_bytes must be 0: a flash page changes as many mapping entries \
+                       as it has codewords, all at once";
+            return refused(why.to_owned());
+        }
+        if self.geometry.pages_per_block < 2 {
+            return refused("geometry.pages_per_block must be 2 at least".to_owned());
+        }
+        Ok(())
     }
 
     /// Checks what belongs to compression.
     fn check_compression(&self) -> Result<(), SpecError> {
-        if !self.packs() {
+        if !self.compresses() {
             return Ok(());
         }
         let refused = |why: String| Err(SpecError::Compression { why });
@@ -208,8 +279,9 @@ impl DriveSpec {
 
     /// The settings of the FTL.
     pub fn ftl_settings(&self) -> FtlSettings {
+        let codewords = self.codewords();
         FtlSettings {
-            logical_pages: self.logical_pages(),
+            logical_pages: self.mapped_units().0,
             gc_reserve_blocks: self.gc_reserve_blocks(),
             gc_idle_blocks: self.ftl.gc_idle_blocks,
             victim: match self.ftl.victim {
@@ -233,8 +305,9 @@ impl DriveSpec {
             checkpoint_pages: self.ftl.checkpoint_pages,
             temperature: self.temperature(),
             spread_patterns: self.ftl.spread_patterns,
-            subpages: if self.packs() { self.ftl.subpages } else { 1 },
-            packing_pages: self.ftl.packing_pages,
+            subpages: self.subpages(),
+            codewords: codewords > 1,
+            packing_pages: self.packing_pages(codewords),
             packing_survives: self.controller.power_loss_protection,
             apart: policy_info(&self.dedup.policy).is_ok_and(|policy| policy.apart),
         }
@@ -257,6 +330,7 @@ impl DriveSpec {
         }
         // The hot pages are the first ones of the footprint.
         let hot_pages = ratio(table.hot_page_share).of(self.footprint_pages()) as u32;
+        let hot_pages = hot_pages.saturating_mul(self.codewords());
         let hot_writes_permille = (table.hot_request_share * 1000.0 + 0.5) as u32;
         Temperature::HotRange { hot_pages, hot_writes_permille }
     }

@@ -347,6 +347,16 @@ pub const KEYS: &[Key] = &[
         "profile: redundant pages that are of hot contents",
     ),
     key(
+        "workload.common_codewords_percent",
+        Whole(0, 100),
+        "codeword: share of the codewords that are common to many pages, wherever they lie in them",
+    ),
+    key(
+        "workload.common_codewords",
+        Whole(1, TOML_MAX),
+        "codeword: number of different common ones; the same content always has the same",
+    ),
+    key(
         "workload.compressed_percent",
         Whole(0, 100),
         "compression in simulated runs: length of a compressed page, of a page",

@@ -195,6 +195,8 @@ pub struct WorkloadTable {
     pub duplicate_ratio: f64,
     pub hot_fingerprint_ratio: f64,
     pub hot_share: f64,
+    pub common_codewords_percent: u32,
+    pub common_codewords: u64,
     pub compressed_percent: u32,
     pub compressed_spread_percent: u32,
     pub trace_timing: TraceTiming,

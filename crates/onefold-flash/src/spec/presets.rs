@@ -191,6 +191,8 @@ fn workload() -> WorkloadTable {
         duplicate_ratio: 0.2,
         hot_fingerprint_ratio: 0.15,
         hot_share: 0.8,
+        common_codewords_percent: 0,
+        common_codewords: 10_000,
         compressed_percent: 50,
         compressed_spread_percent: 0,
         trace_timing: TraceTiming::Timestamps,

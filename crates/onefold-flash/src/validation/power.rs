@@ -62,7 +62,7 @@ impl Model {
 /// # Errors
 /// What is wrong, as one line that ends with how to see it again.
 pub fn check(seed: u64, durability: Durability) -> Result<Ordeal, String> {
-    check_drive(seed, durability, false)
+    check_drive(seed, durability, Grain::Page)
 }
 
 /// The same with a drive that compresses pages and packs them.
@@ -70,14 +70,36 @@ pub fn check(seed: u64, durability: Durability) -> Result<Ordeal, String> {
 /// # Errors
 /// As [`check`].
 pub fn check_packed(seed: u64, durability: Durability) -> Result<Ordeal, String> {
-    check_drive(seed, durability, true)
+    check_drive(seed, durability, Grain::Compressed)
 }
 
-fn check_drive(seed: u64, durability: Durability, packs: bool) -> Result<Ordeal, String> {
-    let packed = if packs { " --packed" } else { "" };
-    let replay =
-        format!("replay: validate power --durability {durability:?} --seed {seed}{packed}");
-    match std::panic::catch_unwind(|| run(seed, durability, packs)) {
+/// The same with a drive whose map has an entry for every codeword.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_codewords(seed: u64, durability: Durability) -> Result<Ordeal, String> {
+    check_drive(seed, durability, Grain::Codeword)
+}
+
+/// What a logical page of the drive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grain {
+    /// A flash page.
+    Page,
+    /// As much of one as compression leaves.
+    Compressed,
+    /// A codeword.
+    Codeword,
+}
+
+fn check_drive(seed: u64, durability: Durability, grain: Grain) -> Result<Ordeal, String> {
+    let flag = match grain {
+        Grain::Page => "",
+        Grain::Compressed => " --packed",
+        Grain::Codeword => " --codewords",
+    };
+    let replay = format!("replay: validate power --durability {durability:?} --seed {seed}{flag}");
+    match std::panic::catch_unwind(|| run(seed, durability, grain)) {
         Ok(result) => result.map_err(|what| format!("{what}; {replay}")),
         Err(panic) => {
             let what = panic.downcast_ref::<String>().map_or("a panic", String::as_str);
@@ -86,10 +108,14 @@ fn check_drive(seed: u64, durability: Durability, packs: bool) -> Result<Ordeal,
     }
 }
 
-fn run(seed: u64, durability: Durability, packs: bool) -> Result<Ordeal, String> {
+fn run(seed: u64, durability: Durability, grain: Grain) -> Result<Ordeal, String> {
     let mut random = SplitMix64::new(seed);
     let (geometry, settings, faults) = draw_drive(&mut random, durability);
-    let (settings, sizes) = if packs { packing(seed, settings) } else { (settings, None) };
+    let (settings, sizes) = match grain {
+        Grain::Page => (settings, None),
+        Grain::Compressed => packing(seed, settings),
+        Grain::Codeword => codewords(&geometry, packing(seed, settings).0),
+    };
     let nand = PowerCut::new(IdentityNand::new(geometry).with_sizes(sizes), faults);
     let table = PerfectTable::new(random.below(101), random.next_u64());
     let mut drive = Drive::format(nand, table, settings).map_err(|e| format!("format: {e}"))?;
@@ -183,6 +209,15 @@ fn packing(seed: u64, settings: FtlSettings) -> (FtlSettings, Option<Sizes>) {
     let spread = random.below(60) as u32;
     let engine = Engine::BeforeScrambler;
     (settings, Some(Sizes { subpages, percent, spread, engine, plain: None }))
+}
+
+/// A packing drive that maps codewords instead of compressing: of each page several, with room for
+/// what collection leaves open.
+fn codewords(geometry: &Geometry, settings: FtlSettings) -> (FtlSettings, Option<Sizes>) {
+    let (subpages, pages) = (settings.subpages, geometry.pages_per_block);
+    let logical_pages = settings.logical_pages * (pages - 1) / pages * subpages * 4 / 5;
+    let settings = FtlSettings { codewords: true, logical_pages, ..settings };
+    (settings, Some(Sizes::codewords(subpages)))
 }
 
 fn plan_cut(drive: &mut Drive, random: &mut SplitMix64, settings: &FtlSettings) {

@@ -127,7 +127,10 @@ fn a_fingerprint_that_takes_next_to_no_time_changes_next_to_nothing() {
 #[test]
 fn the_pages_of_one_address_are_decided_on_in_their_order() {
     for policy in POLICIES {
-        let spec = drive(&[&format!("policy=\"{}\"", policy.name), "hash_ns=90000"]);
+        let of_pages = support::of_pages(policy.name, PAGE as u32);
+        let mut set: Vec<&str> = of_pages.iter().map(String::as_str).collect();
+        set.push("hash_ns=90000");
+        let spec = drive(&set);
         let (report, log) = replay(
             &spec,
             vec![

@@ -84,6 +84,11 @@ fn spec(policy: &str, options: &str) -> DriveSpec {
     };
     policy.clone_into(&mut spec.dedup.policy);
     spec.dedup.options = options.parse().expect("TOML");
+    if policy == "codeword" {
+        // Real bytes are mapped by page.
+        let page = toml::Value::Integer(PAGE as i64);
+        spec.dedup.options.insert("codeword_bytes".to_owned(), page);
+    }
     spec
 }
 

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use onefold_block::SplitMix64;
@@ -11,9 +12,9 @@ use onefold_flash::dedup::{
     AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Site, Verdict,
 };
 use onefold_flash::ftl::{Durability, FtlError};
-use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut};
+use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut, Sizes};
 use onefold_flash::op::Work;
-use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
+use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind, Untimed};
 
 use crate::dedup_model::{CASES, is_exact};
 
@@ -31,17 +32,28 @@ const GEOMETRY: Geometry = Geometry {
 /// Live pages and their tags, as a policy knows them from what it is told.
 type Known = Rc<RefCell<BTreeMap<u32, u64>>>;
 
+/// Policies with their options, on drives whose map has so many entries for each page.
+const MAPS: [(&[(&str, &str)], u32); 2] = [(CASES, 1), (CODEWORD_CASES, 4)];
+/// Of a map of codewords: ways to decide on them.
+const CODEWORD_CASES: &[(&str, &str)] = &[
+    ("codeword", "codeword_bytes = 64"),
+    ("codeword", "codeword_bytes = 64\nstore_share = 0.05\nbackground = true"),
+    ("codeword", "codeword_bytes = 64\nprehash = true\nhash = 'sha1'"),
+];
+
 /// A policy under observation: it is told of every page once, in an order that makes sense, and
 /// what it is shown is what it was told.
 struct Watched {
     policy: AnyPolicy<Identities>,
     known: Known,
+    /// Names that the drive may have for a page, or a codeword.
+    places: u32,
 }
 
 impl Watched {
     fn check(&self, look: &impl Look) {
         let known = self.known.borrow();
-        for ppn in 0..GEOMETRY.pages() {
+        for ppn in 0..self.places {
             assert_eq!(look.is_live(ppn), known.contains_key(&ppn), "page {ppn}");
         }
     }
@@ -139,7 +151,15 @@ struct Flash {
     random: SplitMix64,
     mixed: u64,
     known: Known,
+    codewords: u32,
     moves: u64,
+}
+
+impl Flash {
+    /// What is in so many pages.
+    fn places(&self, first: u32, pages: u32) -> Range<u32> {
+        first * self.codewords..(first + pages) * self.codewords
+    }
 }
 
 impl Driver for Flash {
@@ -147,10 +167,13 @@ impl Driver for Flash {
         let known = self.known.borrow();
         match op.kind {
             OpKind::Erase => {
-                let mut lost = known.range(op.ppn..op.ppn + GEOMETRY.pages_per_block);
-                assert_eq!(lost.next(), None, "a live page is erased");
+                let block = self.places(op.ppn, GEOMETRY.pages_per_block);
+                assert_eq!(known.range(block).next(), None, "a live page is erased");
             }
-            OpKind::Program => assert!(!known.contains_key(&op.ppn), "programmed over {}", op.ppn),
+            OpKind::Program => {
+                let page = self.places(op.ppn, 1);
+                assert_eq!(known.range(page).next(), None, "programmed over {}", op.ppn);
+            }
             OpKind::Read => {}
         }
         self.moves += u64::from(op.kind == OpKind::Program && !op.foreground);
@@ -182,23 +205,32 @@ impl Driver for Flash {
 
 type Drive<N> = Ftl<N, Watched>;
 
-fn policy(case: (&str, &str), known: &Known) -> Watched {
+fn policy(case: (&str, &str), codewords: u32, known: &Known) -> Watched {
     // Where policies may trust strong hashes, they do.
     let site = Site { hash_outruns_read: true, ..Site::new(GEOMETRY, None) };
+    let site = if codewords > 1 { site.of_codewords(codewords, 1) } else { site };
     let options = case.1.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>(case.0, &options, &site, Identities);
     known.borrow_mut().clear();
-    Watched { policy: policy.expect("accepted"), known: Rc::clone(known) }
+    Watched { policy: policy.expect("accepted"), known: Rc::clone(known), places: site.places }
 }
 
-fn settings(durability: Durability) -> FtlSettings {
+fn settings(durability: Durability, codewords: u32) -> FtlSettings {
+    // The rest of the drive is full of mapping pages where there are any.
+    let pages = if durability == Durability::Volatile { 50 } else { 26 };
     FtlSettings {
-        // The rest of the drive is full of mapping pages where there are any.
-        logical_pages: if durability == Durability::Volatile { 50 } else { 26 },
+        // Codewords need a page of each block to be packed anew in, and four times the map.
+        logical_pages: if codewords > 1 { codewords * pages * 3 / 5 } else { pages },
         gc_reserve_blocks: 2,
         durability,
+        subpages: codewords,
+        codewords: codewords > 1,
         ..FtlSettings::default()
     }
+}
+
+fn nand(codewords: u32) -> IdentityNand {
+    IdentityNand::new(GEOMETRY).with_sizes((codewords > 1).then(|| Sizes::codewords(codewords)))
 }
 
 /// Map, owners, references and what the policy knows say the same of every page; and every logical
@@ -209,6 +241,9 @@ fn check<N: Nand<Page = Identity>>(
     may_hold: impl Fn(u32, Option<u128>) -> bool,
 ) {
     drive.check_invariants();
+    if drive.settings().codewords {
+        return check_codewords(drive, known, may_hold);
+    }
     let mut references: BTreeMap<u32, u32> = BTreeMap::new();
     for lpn in 0..drive.settings().logical_pages {
         let place = drive.locate(lpn);
@@ -226,6 +261,28 @@ fn check<N: Nand<Page = Identity>>(
     assert_eq!((stored.logical_pages, stored.data_pages), (logical, references.len() as u64));
     let several = references.values().filter(|&&count| count > 1).count();
     assert!(drive.shared().live() as usize >= several, "pages with several references are shared");
+}
+
+/// The same of codewords, of which some wait for others to fill a flash page with: those are known
+/// by places that no logical one is at.
+fn check_codewords<N: Nand<Page = Identity>>(
+    drive: &mut Drive<N>,
+    known: &Known,
+    may_hold: impl Fn(u32, Option<u128>) -> bool,
+) {
+    let flash = drive.places();
+    let mut referred: BTreeSet<u32> = BTreeSet::new();
+    for lpn in 0..drive.settings().logical_pages {
+        let content = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+        assert!(may_hold(lpn, content), "logical codeword {lpn} holds {content:?}");
+        referred.extend(drive.locate(lpn));
+    }
+    let live: BTreeSet<u32> = known.borrow().range(..flash).map(|(&place, _)| place).collect();
+    assert_eq!(live, referred, "live codewords are those that are referred to");
+    let stored = drive.stored();
+    assert_eq!((stored.contents, stored.data_subpages), (live.len() as u64, live.len() as u64));
+    let waiting = known.borrow().range(flash..).count();
+    assert!(waiting <= drive.settings().subpages as usize * 2, "{waiting} wait");
 }
 
 enum Did {
@@ -261,23 +318,28 @@ fn act<N: Nand<Page = Identity>>(
     }
 }
 
-fn flash(seed: u64, known: &Known) -> Flash {
-    Flash { random: SplitMix64::new(seed), mixed: seed, known: Rc::clone(known), moves: 0 }
+fn flash(seed: u64, codewords: u32, known: &Known) -> Flash {
+    let random = SplitMix64::new(seed);
+    Flash { random, mixed: seed, known: Rc::clone(known), codewords, moves: 0 }
+}
+
+/// Every case, with the entries that the map has for a page.
+fn cases() -> impl Iterator<Item = ((&'static str, &'static str), u32)> {
+    MAPS.iter().flat_map(|&(cases, codewords)| cases.iter().map(move |&case| (case, codewords)))
 }
 
 #[test]
 fn references_are_counted_right_after_every_operation_of_every_policy() {
     let mut moves = 0;
-    for &case in CASES {
+    for (case, codewords) in cases() {
         for (seed, contents) in [(1, 3), (2, 12), (3, 1000)] {
             println!("{case:?} seed {seed} contents {contents}");
             let known = Known::default();
-            let watched = policy(case, &known);
-            let settings =
-                settings(if seed == 2 { Durability::Journal } else { Durability::Volatile });
-            let nand = IdentityNand::new(GEOMETRY);
-            let mut drive = Ftl::format(nand, watched, settings).expect("fits");
-            let mut flash = flash(seed, &known);
+            let watched = policy(case, codewords, &known);
+            let durability = if seed == 2 { Durability::Journal } else { Durability::Volatile };
+            let settings = settings(durability, codewords);
+            let mut drive = Ftl::format(nand(codewords), watched, settings).expect("fits");
+            let mut flash = flash(seed, codewords, &known);
             let mut random = SplitMix64::new(seed ^ 0x51);
             let mut model: Vec<Option<u128>> = vec![None; settings.logical_pages as usize];
             for _ in 0..1200 {
@@ -336,15 +398,16 @@ fn until_cut(
 
 #[test]
 fn references_are_counted_right_after_every_operation_between_power_cuts() {
-    for &case in CASES {
+    for (case, codewords) in cases() {
         for seed in 0..4 {
             println!("{case:?} seed {seed}");
             let known = Known::default();
-            let settings = settings(Durability::Journal);
+            let settings = settings(Durability::Journal, codewords);
             let faults = Faults { program_ppm: 0, erase_ppm: 0, blocks_max: 0, seed };
-            let nand = PowerCut::new(IdentityNand::new(GEOMETRY), faults);
-            let mut drive = Ftl::format(nand, policy(case, &known), settings).expect("fits");
-            let mut flash = flash(seed, &known);
+            let nand = PowerCut::new(nand(codewords), faults);
+            let watched = policy(case, codewords, &known);
+            let mut drive = Ftl::format(nand, watched, settings).expect("fits");
+            let mut flash = flash(seed, codewords, &known);
             let mut random = SplitMix64::new(seed ^ 0x77);
             let mut allowed: Allowed = vec![vec![None]; settings.logical_pages as usize];
             for _ in 0..6 {
@@ -353,7 +416,7 @@ fn references_are_counted_right_after_every_operation_between_power_cuts() {
                 until_cut(&mut drive, &mut flash, &mut allowed, &mut random);
                 let mut nand = drive.into_nand();
                 nand.restore();
-                let opened = Ftl::open(nand, policy(case, &known), settings);
+                let opened = Ftl::open(nand, policy(case, codewords, &known), settings);
                 drive = opened.expect("recovered").0;
                 let may = |lpn: u32, held| allowed[lpn as usize].contains(&held);
                 check(&mut drive, &known, may);

@@ -194,7 +194,8 @@ fn mistakes_are_named_with_the_nearest_word() {
     assert_eq!(
         error("ses-devise", ""),
         "unknown deduplication policy 'ses-devise'; did you mean 'ses-device'?: accepted are none, \
-         caftl-online, caftl-offline, block-separation, crc-compare, ses-host, ses-device, gleaner"
+         caftl-online, caftl-offline, block-separation, crc-compare, ses-host, ses-device, \
+         gleaner, codeword"
     );
     assert!(error("gleaner", "tableshare = 1").contains("did you mean 'table_share'?"));
     assert_eq!(

@@ -65,10 +65,12 @@ fn every_policy_can_be_given_the_same_memory() {
 }
 
 fn report(policy: &str, dram: u64, share: &str) -> Result<Report, RunError> {
+    // A page is answered when it is in the flash.
+    let grain = if policy == "codeword" { "codeword_bytes = 8192" } else { "" };
     let text = format!(
         "[geometry]\nblocks_per_plane = 16\npages_per_block = 32\n[ftl]\nover_provisioning = 1.0\n\
          [controller]\ndram_bytes = {dram}\n[workload]\nrequests = 500\ncontent = 'desktop4'\n\
-         [dedup]\npolicy = '{policy}'\n{share}"
+         [dedup]\npolicy = '{policy}'\n{grain}\n{share}"
     );
     let spec = SpecBuilder::preset("ses-slc").and_then(|builder| builder.file("drive", &text));
     let spec = spec.and_then(SpecBuilder::build).unwrap_or_else(|error| panic!("{error}"));

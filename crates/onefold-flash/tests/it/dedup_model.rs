@@ -114,6 +114,8 @@ pub(crate) const CASES: &[(&str, &str)] = &[
     ("gleaner", "scratch_share = 0.04\ncompare = 'when-idle'\ndeferred_entries = 0"),
     ("gleaner", "table_share = 1.0\ndigest_share = 2.0"),
     ("gleaner", "trust = 'never'"),
+    // Of pages here; of codewords in `codeword` and `dedup_every_step`.
+    ("codeword", ""),
 ];
 
 /// Whether everything is found in the end with these options.

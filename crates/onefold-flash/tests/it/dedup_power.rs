@@ -6,7 +6,7 @@ use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Site};
 use onefold_flash::ftl::blocks::BlockState;
 use onefold_flash::ftl::{Durability, FtlError};
-use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut};
+use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
 use onefold_flash::validation::PerfectTable;
 use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
 
@@ -24,10 +24,15 @@ const LOGICAL: u32 = 120;
 
 type Drive = Ftl<PowerCut<IdentityNand>, AnyPolicy<Identities>>;
 
-fn policy(name: &str) -> AnyPolicy<Identities> {
+fn policy(name: &str, codewords: u32) -> AnyPolicy<Identities> {
     // Where policies may trust strong hashes, they do.
     let site = Site { hash_outruns_read: true, ..Site::new(GEOMETRY, None) };
+    let site = if codewords > 1 { site.of_codewords(codewords, 1) } else { site };
     AnyPolicy::new::<Identity>(name, &toml::Table::new(), &site, Identities).expect("accepted")
+}
+
+fn array(codewords: u32) -> IdentityNand {
+    IdentityNand::new(GEOMETRY).with_sizes((codewords > 1).then(|| Sizes::codewords(codewords)))
 }
 
 /// Whether the operation was done; the power may be off instead.
@@ -74,17 +79,19 @@ fn act(drive: &mut Drive, allowed: &mut Allowed, random: &mut SplitMix64) {
 
 #[test]
 fn every_policy_survives_power_cuts() {
-    for info in POLICIES {
+    for (name, codewords) in POLICIES.iter().map(|info| (info.name, 1)).chain([("codeword", 4)]) {
         for seed in 0..25 {
             let mut random = SplitMix64::new(seed);
             let settings = FtlSettings {
                 logical_pages: LOGICAL,
                 durability: Durability::Journal,
+                subpages: codewords,
+                codewords: codewords > 1,
                 ..FtlSettings::default()
             };
             let faults = Faults { program_ppm: 0, erase_ppm: 0, blocks_max: 0, seed };
-            let nand = PowerCut::new(IdentityNand::new(GEOMETRY), faults);
-            let mut drive = Ftl::format(nand, policy(info.name), settings).expect("fits");
+            let nand = PowerCut::new(array(codewords), faults);
+            let mut drive = Ftl::format(nand, policy(name, codewords), settings).expect("fits");
             let mut allowed: Allowed = vec![vec![None]; LOGICAL as usize];
             for _ in 0..4 {
                 let cut = [Cut::Before, Cut::Torn, Cut::After][random.below(3) as usize];
@@ -93,13 +100,13 @@ fn every_policy_survives_power_cuts() {
                 drive.check_invariants();
                 let mut nand = drive.into_nand();
                 nand.restore();
-                let opened = Ftl::open(nand, policy(info.name), settings);
+                let opened = Ftl::open(nand, policy(name, codewords), settings);
                 drive = opened.expect("recovered").0;
                 drive.check_invariants();
                 for lpn in 0..LOGICAL {
                     let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
                     let may = &mut allowed[lpn as usize];
-                    assert!(may.contains(&got), "{} seed {seed} page {lpn}: {got:?}", info.name);
+                    assert!(may.contains(&got), "{name} seed {seed} page {lpn}: {got:?}");
                     *may = vec![got];
                 }
             }
@@ -107,7 +114,7 @@ fn every_policy_survives_power_cuts() {
             drive.check_invariants();
             for lpn in 0..LOGICAL {
                 let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
-                assert_eq!(allowed[lpn as usize], [got], "{} seed {seed} page {lpn}", info.name);
+                assert_eq!(allowed[lpn as usize], [got], "{name} seed {seed} page {lpn}");
             }
         }
     }

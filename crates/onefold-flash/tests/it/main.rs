@@ -9,6 +9,7 @@ mod any_spec;
 mod attached;
 mod bytes_files;
 mod bytes_laws;
+mod codeword;
 mod collection;
 mod conservation;
 mod decision_time;

@@ -19,6 +19,7 @@ use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
 use onefold_workload::{Identity as ContentIdentity, Op, Request};
 
 use crate::drive_power::{self, PAGE, content};
+use crate::support;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -307,9 +308,9 @@ fn a_run_follows_the_words_of_its_trace() {
                 geometry.pages_per_block = 32
                 ftl.over_provisioning = 0.5
                 ftl.gc_reserve_blocks = 2
-                dedup.policy = '{}'
+                {}
                 workload.finish_offline = true",
-                info.name
+                support::of_pages(info.name, 8192).join("\n")
             );
             let spec = SpecBuilder::preset("ses-slc").and_then(|spec| spec.file("drive", &text));
             let spec = spec.and_then(SpecBuilder::build).unwrap_or_else(|error| panic!("{error}"));

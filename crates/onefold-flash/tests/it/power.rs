@@ -45,6 +45,27 @@ fn with_power_loss_protection_nothing_that_waits_to_be_packed_is_lost() {
     }
 }
 
+/// The same where the map names codewords, which wait, share, move and are packed one by one.
+#[test]
+fn nothing_that_was_flushed_is_lost_from_mapped_codewords() {
+    let (mut packed, mut shared) = (0, 0);
+    for seed in 0..200 {
+        let ordeal = power::check_codewords(seed, Durability::Journal);
+        let ordeal = ordeal.unwrap_or_else(|what| panic!("{what}"));
+        packed += ordeal.compressed;
+        shared += ordeal.shared;
+    }
+    assert!(packed > 100_000 && shared > 10_000, "{packed} {shared}");
+}
+
+#[test]
+fn with_power_loss_protection_no_codeword_that_waits_is_lost() {
+    for seed in 0..100 {
+        let ordeal = power::check_codewords(seed, Durability::Protected);
+        ordeal.unwrap_or_else(|what| panic!("{what}"));
+    }
+}
+
 #[test]
 fn without_a_journal_shared_and_trimmed_pages_are_lost() {
     // [park-shin] section II: deduplication makes the mapping the only witness of where data is.

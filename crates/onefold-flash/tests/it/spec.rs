@@ -54,6 +54,7 @@ fn options_of_a_policy_survive_printing_and_reading_whatever_their_names() {
                 Kind::Switch(on) => (!on).to_string(),
                 Kind::Word(words) => format!("\"{}\"", words[words.len() - 1]),
                 Kind::Share(_) | Kind::Multiple(_) => "0.5".to_owned(),
+                Kind::Count { .. } if option.key == "codeword_bytes" => "512".to_owned(),
                 Kind::Count { max, .. } => max.to_string(),
             };
             let value = text.parse().expect("a value");

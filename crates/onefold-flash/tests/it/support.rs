@@ -16,6 +16,12 @@ pub fn drive(text: &str, assignments: &[&str]) -> DriveSpec {
     try_drive(text, assignments).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What is set for a policy to look at whole pages of so many bytes.
+pub fn of_pages(policy: &str, page_bytes: u32) -> Vec<String> {
+    let grain = (policy == "codeword").then(|| format!("dedup.codeword_bytes={page_bytes}"));
+    [format!("dedup.policy=\"{policy}\"")].into_iter().chain(grain).collect()
+}
+
 /// Give a drive these requests; the report, and the requests as they were completed.
 pub fn replay(spec: &DriveSpec, requests: Vec<Request>) -> (Report, Vec<Completion>) {
     let mut log = Vec::new();

@@ -284,8 +284,9 @@ fn nothing_is_busy_for_more_than_the_time_that_it_is_measured_in() {
     let duplicates = ["requests=400", "content=uniform", "content_values=40"];
     for policy in POLICIES {
         for more in [&["hash_ns=900000", "finish_offline=true"][..], &["write_buffer=back"]] {
-            let name = format!("policy=\"{}\"", policy.name);
-            let report = report(&[&duplicates[..], &[name.as_str()], more].concat());
+            let name = support::of_pages(policy.name, PAGE as u32);
+            let name: Vec<&str> = name.iter().map(String::as_str).collect();
+            let report = report(&[&duplicates[..], &name, more].concat());
             let busy = &report.utilisation;
             assert!(busy.units_max <= 1.0, "{}: units {}", policy.name, busy.units_max);
             for (server, of) in &busy.servers {
@@ -531,8 +532,9 @@ fn every_policy_runs_and_finds_what_there_is() {
         "compare_ns=1000",
     ];
     for policy in POLICIES {
-        let name = format!("dedup.policy={}", policy.name);
-        let got = report(&[&content[..], &[name.as_str()]].concat());
+        let name = support::of_pages(policy.name, PAGE as u32);
+        let name: Vec<&str> = name.iter().map(String::as_str).collect();
+        let got = report(&[&content[..], &name].concat());
         let found = got.dedup.inline_pages + got.dedup.offline_pages;
         assert_eq!((got.requests.generated, got.requests.completed), (2000, 2000));
         assert_eq!(
@@ -582,8 +584,9 @@ fn blocks_of_one_page_and_drives_that_are_too_tight() {
         "requests=3840",
     ];
     for info in POLICIES {
-        let policy = format!("dedup.policy={}", info.name);
-        let spec = small(&[&tight[..], &[policy.as_str()]].concat());
+        let policy = support::of_pages(info.name, PAGE as u32);
+        let policy: Vec<&str> = policy.iter().map(String::as_str).collect();
+        let spec = small(&[&tight[..], &policy].concat());
         match run(&spec, RunOptions::default()) {
             Ok(done) => assert_eq!(done.report.requests.completed, 3840, "{}", info.name),
             Err(error) => {
