@@ -130,6 +130,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Compressing before the scrambler and behind it, beside deduplication",
         e::beyond_compression::run
     ),
+    experiment!("beyond/codeword", "Deduplication by codeword", e::beyond_codeword::run),
     experiment!(
         "beyond/host-cost",
         "The host's scrambler beside the drive's correction",

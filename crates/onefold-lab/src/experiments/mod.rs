@@ -3,6 +3,7 @@
 
 pub mod array;
 pub mod beyond_cache_wear;
+pub mod beyond_codeword;
 pub mod beyond_compression;
 pub mod beyond_gleaner;
 pub mod beyond_gleaner_hostile;

@@ -43,6 +43,7 @@ const LOOKS: &[(&str, Look)] = &[
     ("ses-host", look("#cc79a7", Diamond)),
     ("ses-device", look("#7a5195", Triangle)),
     ("gleaner", look("#b5202a", Disc)),
+    ("codeword", look("#009e73", Diamond)),
     // Where plain pages go.
     ("in turn", look("#8c8c8c", Disc)),
     ("spread", look("#b5202a", Square)),
