@@ -1,7 +1,7 @@
 //! `codeword`: deduplication by codeword, with an entry of the map for each.
-//! Room: onefold-flash.   Source: both papers leave it to future work; [ses-dedup] sec. IV, last
-//! paragraph. The decisions are those of `caftl-online`, of codewords instead of pages: this file
-//! says what a codeword is, and where its tables and the drive's differ for it.
+//! Room: onefold-flash.   Source: [ses-dedup] sec. IV, last paragraph, leaves it to future work.
+//! The decisions are those of `caftl-online`, of codewords instead of pages: this file says what a
+//! codeword is, and where its tables and the drive's differ for it.
 //! A page of the host is as many logical codewords, each hashed, looked up and shared by itself.
 //! Those that are new are packed into flash pages, so that one page of the host may lie in several
 //! flash pages, and be read from all of them.

@@ -130,6 +130,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             random: SplitMix64::new(settings.seed),
             seq: 0,
             next_plane: 0,
+            dense_places: geometry.pages_per_block * subpages
+                - if settings.codewords { subpages - 1 } else { 0 },
             by_block: Divider::new(geometry.pages_per_block * subpages),
         })
     }

@@ -153,6 +153,9 @@ pub struct Ftl<N: Nand, P> {
     random: SplitMix64,
     seq: u64,
     next_plane: u32,
+    /// Live places of a block at which collecting it no longer gives a page back. Codewords are
+    /// packed anew: a block of them has to lack a page.
+    dense_places: u32,
     by_block: Divider,
 }
 

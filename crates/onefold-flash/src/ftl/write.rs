@@ -476,9 +476,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     fn has_room(&self, plane: u32) -> bool {
         let kept = self.settings.gc_reserve_blocks.min(self.floor() + 1);
         let good = self.blocks.good_of(plane).saturating_sub(kept);
-        // Codewords are packed anew: a block that lacks less than a page gives none back.
-        let short = if self.settings.codewords { self.subpages() - 1 } else { 0 };
-        self.blocks.live_of_plane(plane) < good * (self.places_per_block() - short)
+        self.blocks.live_of_plane(plane) < good * self.dense_places
     }
 
     pub(super) fn no_space(&self) -> FtlError {

@@ -48,6 +48,7 @@ impl HostRequest {
     }
 
     /// A request in codewords of so many bytes, as one in pages that have so many of them each.
+    #[inline]
     pub(crate) fn in_pages(self, codewords: u32, bytes: u32) -> Self {
         if codewords == 1 || self.pages == 0 {
             return self;

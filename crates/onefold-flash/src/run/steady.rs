@@ -281,20 +281,37 @@ where
 
     /// Writes pages of one request.
     fn write(&mut self, lpn: u32, pages: u32, from: From) -> Result<(), RunError> {
+        if self.codewords > 1 {
+            return self.write_codewords(lpn, pages, from);
+        }
         let mut none = Contents::Given;
         let contents = if from == From::Workload { &mut *self.contents } else { &mut none };
-        self.written[lpn as usize..(lpn + pages) as usize].fill(true);
-        // All codewords of a page, one after the other, where the map names these.
+        let request = whole(lpn, pages, self.page_bytes, contents);
+        for index in 0..pages {
+            self.fresh += 1;
+            let page = request.piece(index, self.page_bytes, self.fresh).whole();
+            self.written[(lpn + index) as usize] = true;
+            let written = self.ftl.write(lpn + index, &N::Page::of_key(page), &mut Untimed);
+            written.map_err(|error| RunError::Idle { error })?;
+        }
+        Ok(())
+    }
+
+    /// The same where the map names codewords: all of each page, one after the other.
+    fn write_codewords(&mut self, lpn: u32, pages: u32, from: From) -> Result<(), RunError> {
+        let mut none = Contents::Given;
+        let contents = if from == From::Workload { &mut *self.contents } else { &mut none };
         let (first, count) = (lpn * self.codewords, pages * self.codewords);
         let bytes = self.page_bytes / self.codewords;
         let request = whole(first, count, bytes, contents);
+        self.written[lpn as usize..(lpn + pages) as usize].fill(true);
         for index in 0..count {
             self.fresh += 1;
-            let mut page = request.piece(index, bytes, self.fresh).whole();
+            let mut codeword = request.piece(index, bytes, self.fresh).whole();
             if from == From::Workload {
-                page = self.common.content(page);
+                codeword = self.common.content(codeword);
             }
-            let written = self.ftl.write(first + index, &N::Page::of_key(page), &mut Untimed);
+            let written = self.ftl.write(first + index, &N::Page::of_key(codeword), &mut Untimed);
             written.map_err(|error| RunError::Idle { error })?;
         }
         Ok(())

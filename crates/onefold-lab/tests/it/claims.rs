@@ -261,3 +261,28 @@ fn a_server_leaves_least_and_drives_still_get_all() {
         assert!((1.0..1.22).contains(&more), "{stream}: {more}");
     }
 }
+
+#[test]
+fn codewords_cost_memory_and_reads_and_win_life_from_a_tenth_on() {
+    let id = "beyond/codeword";
+    let found = |quantity: &str, policy: &str, at: u64| measured(id, quantity, policy, "", at);
+    let beside = |quantity: &str, at: u64| {
+        found(quantity, "codeword", at) / found(quantity, "caftl-online", at)
+    };
+    assert!((7.8..8.0).contains(&beside("tables in memory", 0)));
+    for at in [5, 10, 25, 50, 75] {
+        let reads = beside("mean read latency", at);
+        assert!((1.15..1.45).contains(&reads), "{at} %: {reads}");
+        assert!(found("flash pages read", "codeword", at) > 2.5);
+    }
+    let life = [0, 5, 10, 25, 50, 75].map(|at| beside("life", at));
+    assert!((0.86..0.9).contains(&life[0]) && life[1] < 0.88 && life[2] < 1.0, "{life:?}");
+    assert!(life[3] > 1.25 && life[4] > 2.0 && life[5] > 3.3, "{life:?}");
+    let map = |policy| found("programmed for map and journal", policy, 0);
+    assert!(map("codeword") > 0.1 && map("caftl-online") < 0.03);
+    let from = "common codewords from which on codewords win";
+    let against = |of: &str, what: &str| measured(id, from, of, "", what);
+    assert!((8.0..=15.0).contains(&against("caftl-online", "life")));
+    assert!((25.0..=50.0).contains(&against("caftl-online", "mean write latency")));
+    assert!(against("none", "life") < 0.5);
+}
