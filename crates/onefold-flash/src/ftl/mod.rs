@@ -364,7 +364,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// What is left of a flash page of which so many sub-pages are used, as the gap behind what it
     /// holds. Codewords fit anywhere, so that their gaps are dead and won back.
-    const fn gap_behind(&self, used: u32) -> u32 {
+    fn gap_behind(&self, used: u32) -> u32 {
         if self.settings.codewords { 0 } else { self.subpages() - used }
     }
 

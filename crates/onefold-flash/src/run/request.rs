@@ -393,6 +393,8 @@ mod tests {
         // Codewords of 1 KiB, four to a page: bytes 5100 to 9300 are in pages 1 and 2.
         let found = request(4, 6, 1004, 84).in_pages(4, 1024);
         assert_eq!(found, request(1, 2, 1004, 1108));
+        // The last codeword of one page and the first of the next.
+        assert_eq!(request(3, 2, 0, 1024).in_pages(4, 1024), request(0, 2, 3072, 1024));
         assert_eq!(request(8, 4, 0, 1024).in_pages(4, 1024), request(2, 1, 0, 4096));
         assert_eq!(request(3, 2, 9, 17).in_pages(1, 4096), request(3, 2, 9, 17));
         assert_eq!(request(0, 0, 0, 0).in_pages(4, 1024), request(0, 0, 0, 0));

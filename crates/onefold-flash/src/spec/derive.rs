@@ -193,6 +193,9 @@ impl DriveSpec {
         if codewords == 1 {
             return Ok(());
         }
+        if let Some(why) = self.too_many_places(codewords) {
+            return refused(why);
+        }
         if self.compresses() {
             let why = "ftl.compression must be \"none\": what is compressed has no codewords of \
                        its own";
@@ -207,6 +210,14 @@ impl DriveSpec {
             return refused("geometry.pages_per_block must be 2 at least".to_owned());
         }
         Ok(())
+    }
+
+    /// Why flash pages cannot have so many parts each, if there would be too many in all.
+    fn too_many_places(&self, subpages: u64) -> Option<String> {
+        let places = u64::from(self.geometry.pages()) * subpages;
+        let why =
+            || format!("{places} parts of flash pages are more than a mapping entry can name");
+        (places >= 1 << 30).then(why)
     }
 
     /// Checks what belongs to compression.
@@ -228,6 +239,9 @@ impl DriveSpec {
                  mapping entries, all at once"
                     .to_owned(),
             );
+        }
+        if let Some(why) = self.too_many_places(subpages.into()) {
+            return refused(why);
         }
         let behind = self.ftl.compression == CompressionPlace::AfterScrambler;
         let seeds = onefold_code::preset(&self.media.scrambler).map(|it| it.seed_source);

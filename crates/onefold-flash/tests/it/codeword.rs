@@ -157,6 +157,22 @@ fn what_is_shared_and_programmed_is_what_a_slow_twin_says() {
     assert!(collected > 5_000, "{collected} pages moved");
 }
 
+/// A codeword fits anywhere: what a flush leaves of a flash page is there for collection to win.
+#[test]
+fn the_rest_of_a_flash_page_that_a_flush_programs_is_dead() {
+    let mut drive = drive("", Pacing::Incremental, Durability::Volatile);
+    let live = |drive: &Drive| {
+        (0..GEOMETRY.planes()).map(|plane| drive.blocks().live_of_plane(plane)).sum::<u32>()
+    };
+    for at in 0..20 {
+        drive.write(at, &Identity(7 + u128::from(at)), &mut Untimed).expect("writes");
+        drive.flush(&mut Untimed).expect("flushes");
+        assert_eq!(live(&drive), at + 1, "one flash page each");
+    }
+    assert_eq!(drive.counters().ops.of(OpKind::Program, Cause::Host), 20);
+    drive.check_invariants();
+}
+
 #[test]
 fn tables_are_as_large_as_there_are_codewords() {
     let drive = drive("", Pacing::Incremental, Durability::Volatile);
@@ -355,6 +371,11 @@ fn what_a_map_of_codewords_cannot_be_had_with_is_named() {
     assert!(engine.contains("ftl.compression must be"), "{engine}");
     let cache = refused(&["ftl.map_cache_bytes=100000"]);
     assert!(cache.contains("ftl.map_cache_bytes must be 0"), "{cache}");
+    let large = "blocks_per_plane=8000000";
+    for set in [&[large][..], &[large, "policy=none", "ftl.compression=before-scrambler"]] {
+        let many = refused(set);
+        assert!(many.contains("more than a mapping entry can name"), "{many}");
+    }
     let blocks = refused(&["pages_per_block=1"]);
     assert!(blocks.contains("pages_per_block must be 2"), "{blocks}");
 

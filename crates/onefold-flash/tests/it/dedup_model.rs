@@ -115,7 +115,7 @@ pub(crate) const CASES: &[(&str, &str)] = &[
     ("gleaner", "table_share = 1.0\ndigest_share = 2.0"),
     ("gleaner", "trust = 'never'"),
     // Of pages here; of codewords in `codeword` and `dedup_every_step`.
-    ("codeword", ""),
+    ("codeword", "codeword_bytes = 8192"),
 ];
 
 /// Whether everything is found in the end with these options.
