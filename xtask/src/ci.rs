@@ -69,7 +69,7 @@ const STEPS: [Step; 14] = [
 
 const TESTS: &str = "tests";
 /// The tests' build has all that the command can do.
-pub const FEATURES: &str = "mount,parquet";
+pub const FEATURES: &str = "mount,parquet,s3";
 
 impl Step {
     /// The line that a person types to run this step alone.
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             docs.line(),
             "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps \
-             --features mount,parquet"
+             --features mount,parquet,s3"
         );
     }
 

@@ -148,7 +148,12 @@ impl Archive {
         if !Self::exists_at(path) {
             return Err(ArchiveError::NoArchive);
         }
-        let (_, _, protection) = any_settings(&FileFolder::open(path)?)?;
+        Self::secret_kind_in(&FileFolder::open(path)?)
+    }
+
+    /// What opens the archive in a folder, if it is encrypted.
+    pub fn secret_kind_in(folder: &dyn Folder) -> Result<Option<SecretKind>, ArchiveError> {
+        let (_, _, protection) = any_settings(folder)?;
         Ok(protection.map(|protection| protection.kind()))
     }
 

@@ -385,7 +385,7 @@ fn make_directory(path: &Path, access: Access) -> Result<(), MediaError> {
 }
 
 /// Whether a name is one plain file name. Shared by every implementation of [`Folder`].
-pub(crate) fn check_name(name: &str) -> io::Result<()> {
+pub fn check_name(name: &str) -> io::Result<()> {
     let reason = if name.is_empty() {
         "a name must not be empty"
     } else if name == "." || name == ".." {

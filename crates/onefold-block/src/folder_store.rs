@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::address::ContainerId;
 use crate::container_store::{ContainerStore, StoreError};
-use crate::media::{Folder, Media, MediaError};
+use crate::media::{FOLDER_MARK, Folder, Media, MediaError};
 use crate::open_files::{OpenFiles, open_containers_max};
 
 const SUFFIX: &str = ".container";
@@ -179,7 +179,8 @@ impl ContainerStore for FolderContainerStore {
 
     fn strangers(&self) -> Result<Vec<String>, StoreError> {
         let names = self.folder.list().map_err(StoreError::Names)?;
-        Ok(names.into_iter().filter(|name| parse_name(name).is_none()).collect())
+        let is_strange = |name: &String| parse_name(name).is_none() && name != FOLDER_MARK;
+        Ok(names.into_iter().filter(is_strange).collect())
     }
 
     fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {

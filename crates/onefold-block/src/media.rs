@@ -138,6 +138,10 @@ pub fn data_end(media: &dyn Media) -> Result<u64, MediaError> {
     Ok(end)
 }
 
+/// A file of no meaning and no bytes: stores that know no folders keep an empty one by it, and so
+/// does a copy of such a store.
+pub const FOLDER_MARK: &str = ".folder";
+
 /// A flat set of named media.
 pub trait Folder: Send + Sync {
     /// Open an existing media. One that may not be written opens to be read, and fails to write.

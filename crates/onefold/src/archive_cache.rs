@@ -10,6 +10,7 @@ use onefold_archive::Archive;
 use onefold_block::ContainerStore;
 use onefold_cache::tier::TierOptions;
 
+use crate::archive_place;
 use crate::args::{ArchiveCreateArgs, CacheMode, TierArgs};
 use crate::endurance::{self, Watched};
 use crate::failure::{Failure, Result};
@@ -40,6 +41,13 @@ fn must_write_around(args: &TierArgs) -> Result<()> {
 /// What an archive's own settings file is to say, if anything; the cache's folder is made.
 pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
     must_write_around(&args.cache)?;
+    if args.cache.cache.is_some() && archive_place::is_remote(&args.store) {
+        return Err(Failure::nothing_done(
+            "an archive in an object store does not keep its cache's \
+                                          settings",
+        )
+        .hint("create it without --cache, and give --cache to the commands that read it"));
+    }
     // What is there already must be refused before its cache is touched.
     if args.cache.cache.is_none() || Archive::exists_at(&args.store) {
         return Ok(None);

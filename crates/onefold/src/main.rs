@@ -5,6 +5,7 @@
 //! environment fill in what was not, `commands` do it, one file each, and `output` says so.
 
 mod archive_cache;
+mod archive_place;
 mod args;
 mod attach;
 mod cache_view;

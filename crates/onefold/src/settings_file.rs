@@ -14,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use toml::de::{DeTable, DeValue};
 
+use crate::archive_place;
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::text_file;
@@ -176,6 +177,11 @@ fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Allowed)>> {
     }
     for (folder, keys) in [("pool", POOL_KEYS.as_slice()), ("store", ARCHIVE_KEYS.as_slice())] {
         let Ok(Some(folder)) = leaf.try_get_one::<PathBuf>(folder) else { continue };
+        // In an object store there is none; of a folder that happens to be called so nothing is
+        // meant.
+        if archive_place::is_remote(folder) {
+            continue;
+        }
         let path = folder.join(POOL_FILE);
         // One that is there and cannot be used must not be taken for none.
         if path.symlink_metadata().is_ok() {

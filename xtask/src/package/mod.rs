@@ -36,6 +36,8 @@ const FOLDER: &str = "target/package";
 /// Most bytes of the static program, and of that with models.
 const STATIC_BYTES: u64 = 16_000_000;
 const STATIC_BYTES_WITH_MODELS: u64 = 21 << 20;
+/// What the static program can do: all but what would make it too large, which is the client of S3.
+const STATIC_FEATURES: &str = "mount,parquet";
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 /// The profile of what is handed out, and its folder below `target`.
 const PROFILE: &str = "dist";
@@ -69,7 +71,7 @@ pub fn run(args: &[String]) -> Result<bool> {
 /// The command as it is handed out, for this machine or for another target.
 fn built(target: Option<&str>, with_models: bool) -> Result<PathBuf> {
     let mut args = vec!["build", "--profile", PROFILE, "--package", "onefold", "--features"];
-    args.push(crate::ci::FEATURES);
+    args.push(if target.is_some() { STATIC_FEATURES } else { crate::ci::FEATURES });
     if !with_models {
         args.push("--no-default-features");
     }

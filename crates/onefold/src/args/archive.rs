@@ -5,12 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use onefold_archive::{ArchiveSettings, Chunking, Rewriting};
 use onefold_block::ByteSize;
 use onefold_content::Compression;
 use onefold_sim::Ratio;
 
 use super::{AccessArgs, KeepArgs, TierArgs};
+use crate::archive_place;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
@@ -19,6 +21,8 @@ First steps:
   onefold archive add /backup/store /srv/ann /etc
   onefold archive ls /backup/store srv/ann
   onefold archive restore /backup/store --target /tmp/back srv/ann/thesis
+
+Instead of a folder, every command takes s3://BUCKET/FOLDER (docs/archive.md).
 
 Paths are kept as written, without what leads out of the tree: /srv/ann becomes srv/ann, ../x
 becomes x, and what is in . goes to the top.";
@@ -45,6 +49,8 @@ named; 2 nothing was mounted.
 Examples:
   onefold archive mount /backup/store /mnt
   onefold archive mount /backup/store /mnt --run 'diff -r $mount/1 $mount/newest'";
+
+const STORE_HELP: &str = "Folder of the archive, or s3://BUCKET/FOLDER";
 
 const EXIT: &str = "Exit status: 0 done; 1 something could not be read, restored or is damaged, \
     and is named; 2 nothing was done.";
@@ -112,8 +118,8 @@ pub enum ArchiveCommand {
 /// `onefold archive create`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveCreateArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Where chunks end: fastcdc or rabin
     #[arg(long, value_name = "KIND", default_value = "fastcdc")]
@@ -163,8 +169,8 @@ pub struct KeyArgs {
 /// `onefold archive key`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveKeyArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// File whose first line is the new passphrase; without it, one is asked for
     #[arg(long, value_name = "FILE", conflicts_with = "new_key_file")]
@@ -197,8 +203,8 @@ impl ArchiveCreateArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ArchiveAddArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Files and folders to add
     #[arg(value_name = "PATH", required = true)]
@@ -259,8 +265,8 @@ impl ArchiveAddArgs {
 /// `onefold archive list`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveListArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
@@ -284,8 +290,8 @@ pub struct WhichVersion {
 /// `onefold archive ls`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveLsArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Folder or file in the version; without it, everything
     #[arg(value_name = "PATH")]
@@ -307,8 +313,8 @@ pub struct ArchiveLsArgs {
 /// `onefold archive diff`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveDiffArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Number of the older version
     #[arg(value_name = "OLD")]
@@ -333,8 +339,8 @@ pub struct ArchiveDiffArgs {
 /// `onefold archive cat`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveCatArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// File in the version
     #[arg(value_name = "PATH")]
@@ -353,8 +359,8 @@ pub struct ArchiveCatArgs {
 /// `onefold archive restore`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveRestoreArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Folders and files in the version; without any, everything
     #[arg(value_name = "PATH")]
@@ -388,8 +394,8 @@ pub struct ArchiveRestoreArgs {
 /// `onefold archive mount`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveMountArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Empty folder to show it in
     #[arg(value_name = "DIR")]
@@ -420,8 +426,8 @@ pub struct ArchiveMountArgs {
 /// `onefold archive verify`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveVerifyArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Print one JSON object (docs/archive.md)
     #[arg(long)]
@@ -434,8 +440,8 @@ pub struct ArchiveVerifyArgs {
 /// `onefold archive check`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveCheckArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Put right what can be: settings and log from their other copy or from the versions' files
     #[arg(long)]
@@ -454,8 +460,8 @@ pub struct ArchiveCheckArgs {
 /// `onefold archive remove`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveRemoveArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Numbers of the versions
     #[arg(value_name = "NUMBER", required = true)]
@@ -483,8 +489,8 @@ pub struct UnusedArgs {
 /// `onefold archive prune`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchivePruneArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Which versions stay.
     #[command(flatten)]
@@ -506,8 +512,8 @@ pub struct ArchivePruneArgs {
 /// `onefold archive trace`
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArchiveTraceArgs {
-    /// Folder of the archive
-    #[arg(value_name = "STORE")]
+    /// Where the archive is
+    #[arg(value_name = "STORE", help = STORE_HELP, value_parser = store_parser())]
     pub store: PathBuf,
     /// Which version.
     #[command(flatten)]
@@ -524,6 +530,11 @@ pub struct ArchiveTraceArgs {
     /// What opens it.
     #[command(flatten)]
     pub key: KeyArgs,
+}
+
+/// Reads where an archive is.
+fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|text| archive_place::parse(&text))
 }
 
 /// A decimal fraction such as 0.47 as a ratio of integers.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{archive_add, archive_diff, archive_key, archive_prune, archive_read, archive_restore};
 use crate::archive_cache;
+use crate::archive_place::{self, Place};
 use crate::args::{ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs, KeyArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -45,8 +46,9 @@ pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
 
 /// Open an archive for what `kind` says.
 pub fn open(store: &Path, key: &KeyArgs, kind: LockKind, printer: &Printer) -> Result<Archive> {
-    let secret = archive_key::secret(store, key)?;
-    let archive = Archive::open_at_with(store, kind, secret.as_ref());
+    let place = Place::of(store)?;
+    let secret = archive_key::secret(store, &place, key)?;
+    let archive = place.open(kind, secret.as_ref());
     let archive = archive.map_err(|error| failure(store, error))?;
     for damage in archive.damage() {
         printer.warning(&format!("the log of archive '{}': {damage}", store.display()));
@@ -69,8 +71,12 @@ pub fn failure(store: &Path, error: ArchiveError) -> Failure {
         ))
         .hint("name a folder that is empty or does not exist"),
         ArchiveError::Locked { holder } => {
-            Failure::nothing_done(format!("archive '{at}' is in use by {holder}"))
-                .hint("wait for it, or stop it")
+            let failure = Failure::nothing_done(format!("archive '{at}' is in use by {holder}"));
+            failure.hint(if archive_place::is_remote(store) {
+                "wait for it, or stop it; the lock of one that was killed ends after five minutes"
+            } else {
+                "wait for it, or stop it"
+            })
         }
         error @ (ArchiveError::NewerFormat { .. }
         | ArchiveError::OlderFormat { .. }
@@ -118,9 +124,20 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     let secret = archive_key::secret_to_create(args)?;
     archive_cache::must_be_open(args.cache.cache.as_deref(), secret.is_some())?;
     let key = secret.as_ref().map(archive_key::new_key).transpose()?;
+    let place = Place::of(&args.store)?;
     let beside = archive_cache::settings_text(args)?;
-    store_folder::make(&args.store, args.access.group)?;
-    Archive::create_at(&args.store, &settings, identity, key.as_ref(), beside.as_deref())
+    match place {
+        Place::Folder(path) => drop(store_folder::make(path, args.access.group)?),
+        #[cfg(feature = "s3")]
+        Place::Bucket(_) if args.access.group.is_some() => {
+            return Err(Failure::nothing_done("an object store knows no groups")
+                .hint("who may use a bucket is up to its store; leave out --group"));
+        }
+        #[cfg(feature = "s3")]
+        Place::Bucket(_) => {}
+    }
+    place
+        .create(&settings, identity, key.as_ref(), beside.as_deref())
         .map_err(|error| failure(&args.store, error))?;
     let at = args.store.display();
     let encrypted = match &secret {
@@ -145,9 +162,10 @@ struct CheckJson {
 }
 
 fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
-    let secret = archive_key::secret(&args.store, &args.key)?;
-    let report = Archive::check_at(&args.store, args.repair, secret.as_ref())
-        .map_err(|error| failure(&args.store, error))?;
+    let place = Place::of(&args.store)?;
+    let secret = archive_key::secret(&args.store, &place, &args.key)?;
+    let report =
+        place.check(args.repair, secret.as_ref()).map_err(|error| failure(&args.store, error))?;
     let repaired = args.repair && !report.steps.is_empty();
     let at = args.store.display();
     if args.json {

@@ -15,6 +15,7 @@ use onefold_block::ByteSize;
 use serde::Serialize;
 
 use super::archive::{failure, open};
+use crate::archive_place;
 use crate::args::ArchiveAddArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -33,13 +34,19 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
     }
     let exclude = excludes(args)?;
     let mut archive = open(&args.store, &args.key, LockKind::Add, printer)?;
-    let store =
-        std::fs::metadata(&args.store).map_err(|e| Failure::unusable("read", &args.store, e))?;
+    // An archive in an object store is in nobody's tree.
+    let skip = if archive_place::is_remote(&args.store) {
+        None
+    } else {
+        let store = std::fs::metadata(&args.store);
+        let store = store.map_err(|e| Failure::unusable("read", &args.store, e))?;
+        Some((store.dev(), store.ino()))
+    };
     let scan_options = ScanOptions {
         one_file_system: args.one_file_system,
         exclude,
         exclude_caches: args.exclude_caches,
-        skip: Some((store.dev(), store.ino())),
+        skip,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let options = AddOptions {

@@ -6,11 +6,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use onefold_archive::{Archive, Argon2Cost, LockKind, NewKey, Secret, SecretKind};
+use onefold_archive::{Argon2Cost, LockKind, NewKey, Secret, SecretKind};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::archive::{failure, open};
+use crate::archive_place::Place;
 use crate::args::{ArchiveCreateArgs, ArchiveKeyArgs, KeyArgs};
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
@@ -21,8 +22,8 @@ const KEY_FILE_BYTES: usize = 64;
 const SECRET_BYTES_MAX: u64 = 1 << 20;
 
 /// What opens the archive, if it is encrypted.
-pub fn secret(store: &Path, args: &KeyArgs) -> Result<Option<Secret>> {
-    match Archive::secret_kind_at(store) {
+pub fn secret(store: &Path, place: &Place<'_>, args: &KeyArgs) -> Result<Option<Secret>> {
+    match place.secret_kind() {
         Ok(None) => Ok(None),
         Ok(Some(SecretKind::KeyFile)) => args.key_file.as_deref().map(key_file).transpose(),
         Ok(Some(SecretKind::Passphrase)) => match &args.passphrase_file {

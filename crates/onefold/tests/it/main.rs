@@ -7,6 +7,8 @@
 mod activation;
 mod archive;
 mod archive_cache;
+#[cfg(feature = "s3")]
+mod archive_s3;
 mod array;
 mod attach;
 mod bounds;
@@ -39,6 +41,9 @@ mod reconnect;
 mod record;
 mod reproduce;
 mod rights;
+#[cfg(feature = "s3")]
+#[path = "../../../onefold-objects/tests/it/server.rs"]
+mod s3_server;
 mod scrambler;
 mod scrub;
 mod serving;

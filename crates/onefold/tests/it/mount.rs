@@ -12,7 +12,7 @@ use rustix::fs::XattrFlags;
 use super::harness::{PATIENCE, Sandbox, noise, tool};
 
 /// Whether archives can be mounted here.
-fn can_mount() -> bool {
+pub fn can_mount() -> bool {
     let can = Path::new("/dev/fuse").exists()
         && Command::new("fusermount3").arg("-V").output().is_ok_and(|said| said.status.success());
     if !can {

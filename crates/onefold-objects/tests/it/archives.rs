@@ -1,0 +1,220 @@
+//! Archives on an object store: as ordinary ones, two at once, and damage.
+
+use std::cell::Cell;
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+
+use onefold_archive::{Archive, ArchiveError};
+use onefold_block::FileFolder;
+use onefold_objects::lease::{HOLD_MS, LEASE_S};
+use onefold_objects::{
+    Expect, Lease, LeaseError, Listed, ObjectError, ObjectFolder, Objects, SimObjects, Tail, Use,
+};
+
+use crate::support::{
+    Tree, add, assert_sound, create, lock, open, owner, read, secret, trees, try_open,
+};
+
+fn with_versions(encrypted: bool, seed: u64, versions: u64) -> (SimObjects, Vec<Tree>) {
+    let store = SimObjects::new();
+    create(&store, encrypted).unwrap();
+    let trees = trees(seed, versions);
+    for tree in &trees {
+        add(&mut open(&store), tree).unwrap();
+    }
+    (store, trees)
+}
+
+#[test]
+fn a_copy_of_the_objects_is_an_ordinary_archive_and_the_other_way_round() {
+    for encrypted in [false, true] {
+        let (store, trees) = with_versions(encrypted, 3, 3);
+        let dir = tempfile::tempdir().unwrap();
+        for (name, bytes) in store.contents() {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let folder = Arc::new(FileFolder::open(dir.path()).unwrap());
+        let mut archive = Archive::open_with(folder, Some(&secret())).unwrap();
+        assert_sound(&archive, "the copy");
+        for (tree, number) in trees.iter().zip(1..) {
+            assert!(read(&archive, number).unwrap() == *tree);
+        }
+        add(&mut archive, &trees[0]).unwrap();
+        archive.remove(2).unwrap();
+        drop(archive);
+        // Back, as any tool would do it.
+        let back = SimObjects::new();
+        for folder in ["", "containers/", "versions/"] {
+            for entry in fs::read_dir(dir.path().join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    let name = format!("{folder}{}", path.file_name().unwrap().to_str().unwrap());
+                    back.put(&name, &fs::read(&path).unwrap(), &Expect::Nothing).unwrap();
+                }
+            }
+        }
+        let archive = open(&back);
+        assert_sound(&archive, "the copy of the copy");
+        assert!(read(&archive, 3).unwrap() == trees[2] && read(&archive, 4).unwrap() == trees[0]);
+        assert!(matches!(read(&archive, 2), Err(ArchiveError::NoVersion { .. })));
+    }
+}
+
+#[test]
+fn an_archive_that_lost_its_last_version_is_still_one() {
+    let (store, trees) = with_versions(false, 4, 1);
+    let mut archive = open(&store);
+    archive.remove(1).unwrap();
+    drop(archive);
+    let names: Vec<String> = store.contents().into_keys().collect();
+    let expected =
+        ["archive.0", "archive.1", "containers/.folder", "log.0", "log.1", "versions/.folder"];
+    assert_eq!(names, expected);
+    assert_eq!(add(&mut open(&store), &trees[0]).unwrap().number, 2);
+    assert!(matches!(create(&store, false), Err(ArchiveError::NotEmpty(_))));
+}
+
+thread_local! {
+    static NOW_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[test]
+fn of_two_that_add_the_second_is_refused_and_one_that_was_away_too_long_changes_nothing() {
+    let (begun, trees) = with_versions(false, 5, 1);
+    let more = self::trees(50, 2);
+    // The first one is cut short at each of its requests, and goes on when the other is done.
+    let mut away_at = 1;
+    loop {
+        let store = begun.after_crash();
+        let objects: Arc<dyn Objects> = Arc::new(store.clone());
+        NOW_MS.set(0);
+        let lease =
+            Lease::take(&objects, Use::Add, &owner(1), || NOW_MS.get(), &mut |_| ()).unwrap();
+        assert!(matches!(lock(&store, Use::Add, 2), Err(LeaseError::Held { .. })));
+        let goes_away = Arc::new(GoesAway {
+            store: store.clone(),
+            away_at: store.requests() + away_at,
+            other: more[1].clone(),
+        });
+        let folder = ObjectFolder::new(goes_away, Some(Arc::new(lease)));
+        let first = Archive::open(Arc::new(folder)).and_then(|mut one| add(&mut one, &more[0]));
+        let context = format!("away at its request {away_at}");
+        let archive = open(&store);
+        assert_sound(&archive, &context);
+        assert!(read(&archive, 1).unwrap() == trees[0], "{context}");
+        if NOW_MS.get() == 0 {
+            first.unwrap();
+            break;
+        }
+        let numbers: Vec<u32> = archive.versions().map(|info| info.number).collect();
+        let last = *numbers.last().unwrap();
+        assert!(read(&archive, last).unwrap() == more[1], "{context}: the other one's");
+        // The first one's is there if the log told of it already.
+        match numbers.len() {
+            2 => assert!(first.is_err(), "{context}"),
+            3 => assert!(read(&archive, 2).unwrap() == more[0], "{context}"),
+            _ => panic!("{context}: {numbers:?}"),
+        }
+        away_at += 1;
+    }
+    assert!(away_at > 10, "{away_at}");
+}
+
+/// A store whose client is suspended before one of its requests, long enough for another to add.
+struct GoesAway {
+    store: SimObjects,
+    away_at: u64,
+    other: Tree,
+}
+
+impl GoesAway {
+    fn go(&self) -> &SimObjects {
+        if self.store.requests() + 1 == self.away_at {
+            NOW_MS.set(10 * HOLD_MS);
+            self.store.pass_s(2 * LEASE_S);
+            let lease = lock(&self.store, Use::Add, 9).unwrap();
+            add(&mut open(&self.store), &self.other).unwrap();
+            drop(lease);
+        }
+        &self.store
+    }
+}
+
+impl Objects for GoesAway {
+    fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
+        self.go().tail(name, at_most)
+    }
+
+    fn get(&self, name: &str, range: Range<u64>, tag: &str) -> Result<Vec<u8>, ObjectError> {
+        self.go().get(name, range, tag)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
+        // The lock was looked at before: what is away here is the request.
+        self.store.put(name, bytes, expect)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), ObjectError> {
+        self.store.remove(name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Listed>, ObjectError> {
+        self.go().list(folder)
+    }
+
+    fn address(&self, name: &str) -> String {
+        self.store.address(name)
+    }
+}
+
+#[test]
+fn damaged_and_missing_objects_are_named() {
+    let (store, _) = with_versions(false, 6, 2);
+    let names: Vec<String> = store.contents().into_keys().collect();
+    let container = names.iter().find(|name| name.ends_with(".container")).unwrap();
+    let version = names.iter().find(|name| name.starts_with("versions/0")).unwrap();
+    for (name, is_gone) in
+        [(container, false), (container, true), (version, false), (version, true)]
+    {
+        let after = store.after_crash();
+        after.damage(name, |mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 4;
+            (!is_gone).then_some(bytes)
+        });
+        let report = open(&after).verify(&mut |_, _| true).unwrap();
+        assert!(!report.is_sound(), "{name} {is_gone}");
+    }
+    // One copy of settings and log is enough; the next addition writes the other one.
+    for name in ["archive.0", "archive.1", "log.0", "log.1"] {
+        let after = store.after_crash();
+        after.damage(name, |_| None);
+        add(&mut open(&after), &trees(60, 1)[0]).unwrap();
+        assert!(after.contents().contains_key(name), "{name}");
+        assert_sound(&open(&after), name);
+    }
+    let cut = store.after_crash();
+    cut.damage(container, |bytes| Some(bytes[..bytes.len() - 1000].to_vec()));
+    assert!(!open(&cut).verify(&mut |_, _| true).unwrap().is_sound());
+    let empty = SimObjects::new();
+    assert!(matches!(try_open(&empty), Err(ArchiveError::NoArchive)));
+}
+
+#[test]
+fn what_an_addition_costs_in_requests() {
+    let (store, trees) = with_versions(false, 7, 2);
+    let mut archive = open(&store);
+    let before = store.log().len();
+    add(&mut archive, &trees[1]).unwrap();
+    let log = store.log();
+    let puts: Vec<&String> = log[before..].iter().filter(|line| line.starts_with("put")).collect();
+    let expected = ["put pending", "put versions/", "put log.0", "put log.1"];
+    assert!(
+        puts.iter().zip(&expected).all(|(put, expected)| put.starts_with(expected)),
+        "{puts:?}"
+    );
+    assert_eq!(puts.len(), expected.len());
+}

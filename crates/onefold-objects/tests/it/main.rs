@@ -1,0 +1,14 @@
+//! Folders of objects as their users see them: the contracts, archives on them, lost requests,
+//! locks.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod archives;
+mod crash;
+mod folders;
+mod locks;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(feature = "s3")]
+mod server;
+mod support;
