@@ -203,46 +203,54 @@ impl Archive {
         let mut resumed = BTreeSet::new();
         let mut first = self.log.next_container;
         let mut decoder = GroupDecoder::new(self.settings.sizes().max());
-        for id in self.store.list()?.into_iter().rev() {
-            let is_new = id.get() >= self.log.next_container;
+        let mut ids = self.store.list()?;
+        ids.reverse();
+        let known = ids.partition_point(|id| id.get() >= self.log.next_container);
+        let (new, known) = ids.split_at(known);
+        for &id in new {
             first = first.max(id.get().saturating_add(1));
-            if index.is_full() && !is_new {
-                notes.unindexed_containers += 1;
-                continue;
-            }
-            match self.known_chunks(id, is_new, &mut decoder) {
+            match self.whole_chunks(id, &mut decoder) {
                 Ok(chunks) => {
                     for chunk in &chunks {
                         index.insert_older(chunk);
                     }
-                    if is_new {
-                        resumed.insert(id);
-                    }
+                    resumed.insert(id);
                 }
                 // It was being written when an addition was cut short.
-                Err(error) if is_new && error.is_corruption() => self.store.remove(id)?,
-                Err(error) if error.is_corruption() => {
-                    notes.unreadable_containers.push(error.to_string());
-                }
+                Err(error) if error.is_corruption() => self.store.remove(id)?,
                 Err(error) => return Err(error),
             }
         }
+        let mut indexed = 0;
+        if !index.is_full() {
+            let (store, uuid) = (&*self.store, &self.identity.uuid);
+            indexed = containers::read_directories(store, uuid, known, |id, directory| {
+                match directory {
+                    Ok(directory) => {
+                        for chunk in directory.chunks {
+                            index.insert_older(&chunk.reference(id));
+                        }
+                    }
+                    Err(error) if error.is_corruption() => {
+                        notes.unreadable_containers.push(error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
+                Ok(!index.is_full())
+            })?;
+        }
+        notes.unindexed_containers += (known.len() - indexed) as u64;
         Ok((index, resumed, first))
     }
 
-    /// The chunks of a container by its directory. One that no version refers to yet may never
-    /// have become durable, whatever its directory says: its chunks are checked one by one.
-    fn known_chunks(
+    /// The chunks of a container that no version refers to yet. It may never have become durable,
+    /// whatever its directory says: its chunks are checked one by one.
+    fn whole_chunks(
         &self,
         id: ContainerId,
-        is_new: bool,
         decoder: &mut GroupDecoder,
     ) -> Result<Vec<ChunkRef>, ArchiveError> {
         let (store, uuid) = (&*self.store, &self.identity.uuid);
-        if !is_new {
-            let chunks = containers::read_directory(store, id, uuid)?.chunks;
-            return Ok(chunks.iter().map(|chunk| chunk.reference(id)).collect());
-        }
         let (mut chunks, mut bad) = (Vec::new(), None);
         let fingerprinter = self.fingerprinter();
         let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| match result {

@@ -121,13 +121,14 @@ impl Archive {
     ) -> Result<Vec<Candidate>, ArchiveError> {
         let mut candidates = Vec::new();
         let (mut live_bytes, mut unused) = (0_u64, 0_u64);
-        for id in self.store.list()? {
-            let uuid = &self.identity.uuid;
-            let directory = match containers::read_directory(&*self.store, id, uuid) {
+        let (store, uuid) = (&*self.store, &self.identity.uuid);
+        let ids = store.list()?;
+        containers::read_directories(store, uuid, &ids, |id, directory| {
+            let directory = match directory {
                 Ok(directory) => directory,
                 Err(error) if error.is_corruption() => {
                     report.obstacles.push(error.to_string());
-                    continue;
+                    return Ok(true);
                 }
                 Err(error) => return Err(error),
             };
@@ -146,7 +147,8 @@ impl Archive {
             live_bytes += candidate.live;
             unused += candidate.dead;
             candidates.push(candidate);
-        }
+            Ok(true)
+        })?;
         candidates.retain(|candidate| candidate.dead > 0);
         // By the share that is unused, the largest first.
         candidates.sort_by(|a, b| {

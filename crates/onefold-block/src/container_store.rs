@@ -68,6 +68,11 @@ pub trait ContainerStore: Send + Sync {
     /// Every container there is, in ascending order.
     fn list(&self) -> Result<Vec<ContainerId>, StoreError>;
 
+    /// How many reads of different containers are worth making at once.
+    fn reads_at_once(&self) -> usize {
+        1
+    }
+
     /// So many references lead to each of these containers by now. A hint, told when a pool is
     /// opened and at its checkpoints, for stores that ask what is worth keeping where.
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {

@@ -177,6 +177,10 @@ impl ContainerStore for FolderContainerStore {
         Ok(names.iter().filter_map(|name| parse_name(name)).collect())
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.folder.reads_at_once()
+    }
+
     fn strangers(&self) -> Result<Vec<String>, StoreError> {
         let names = self.folder.list().map_err(StoreError::Names)?;
         let is_strange = |name: &String| parse_name(name).is_none() && name != FOLDER_MARK;

@@ -163,6 +163,12 @@ pub trait Folder: Send + Sync {
     /// Make created and removed names durable.
     fn sync_names(&self) -> Result<(), MediaError>;
 
+    /// How many reads of different files are worth making at once: one where they share a device,
+    /// more where each waits for an answer from afar.
+    fn reads_at_once(&self) -> usize {
+        1
+    }
+
     /// A folder inside this one, made if it is not there.
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
 

@@ -19,12 +19,20 @@ pub struct ObjectFolder {
     shared: Arc<Shared>,
     /// Its path, empty or with a `/` at its end.
     path: String,
+    reads_at_once: usize,
 }
 
 impl ObjectFolder {
     /// The folder of all of a place. Nothing is changed once `guard` has run out.
     pub fn new(objects: Arc<dyn Objects>, guard: Option<Arc<Lease>>) -> Self {
-        Self { shared: Arc::new(Shared::new(objects, guard)), path: String::new() }
+        let shared = Arc::new(Shared::new(objects, guard));
+        Self { shared, path: String::new(), reads_at_once: 1 }
+    }
+
+    /// The same, that says that so many reads at once are worth it.
+    #[must_use]
+    pub fn with_reads_at_once(self, reads_at_once: usize) -> Self {
+        Self { reads_at_once, ..self }
     }
 
     fn full(&self, action: &'static str, name: &str) -> Result<String, MediaError> {
@@ -42,7 +50,8 @@ impl ObjectFolder {
     }
 
     fn at(&self, path: String) -> Arc<dyn Folder> {
-        Arc::new(Self { shared: Arc::clone(&self.shared), path })
+        let reads_at_once = self.reads_at_once;
+        Arc::new(Self { shared: Arc::clone(&self.shared), path, reads_at_once })
     }
 
     /// The file of that name.
@@ -196,6 +205,10 @@ impl Folder for ObjectFolder {
             self.shared.names().doomed.remove(&full);
         }
         Ok(())
+    }
+
+    fn reads_at_once(&self) -> usize {
+        self.reads_at_once
     }
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {

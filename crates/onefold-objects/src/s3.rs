@@ -236,6 +236,11 @@ fn status(error: &Error) -> Option<u16> {
     status.get(..3)?.parse().ok()
 }
 
+/// Whether an answer came, but not of the range that was asked for.
+fn lacks_range(error: &Error) -> bool {
+    status(error) == Some(416) || error.to_string().contains("when range requested")
+}
+
 /// What an error says at its root, without what a server wrote.
 fn innermost(error: &Error) -> String {
     let mut source = error.source();
@@ -262,9 +267,7 @@ impl Objects for S3Objects {
         match self.read(&path, GetOptions { range, ..GetOptions::default() }) {
             Ok((stored, bytes)) => Ok(Tail { stored, bytes }),
             // An object without bytes has no last ones.
-            Err(error)
-                if !matches!(error, Error::NotFound { .. } | Error::PermissionDenied { .. }) =>
-            {
+            Err(error) if lacks_range(&error) => {
                 let meta = self.run(self.store.head(&path))?;
                 if meta.size > 0 {
                     return Err(self.refused(&error));

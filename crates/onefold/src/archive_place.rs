@@ -119,6 +119,9 @@ mod bucket {
     use super::Outcome;
     use crate::failure::{Failure, Result};
 
+    /// Reads of different objects that are made at once.
+    const READS_AT_ONCE: usize = 16;
+
     /// A place in S3.
     pub struct Bucket(Arc<dyn Objects>);
 
@@ -164,7 +167,8 @@ mod bucket {
                     source: std::io::Error::other(error),
                 },
             })?;
-            Ok(Arc::new(ObjectFolder::new(Arc::clone(&self.0), Some(Arc::new(lease)))))
+            let folder = ObjectFolder::new(Arc::clone(&self.0), Some(Arc::new(lease)));
+            Ok(Arc::new(folder.with_reads_at_once(READS_AT_ONCE)))
         }
     }
 }

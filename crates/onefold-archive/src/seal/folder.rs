@@ -104,6 +104,10 @@ impl Folder for SealedFolder {
         self.inner.sync_names()
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.inner.reads_at_once()
+    }
+
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(self.within(name, self.inner.subfolder(name)?))
     }

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::fs;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 
 use onefold_archive::{Archive, ArchiveError};
 use onefold_block::FileFolder;
@@ -201,6 +202,61 @@ fn damaged_and_missing_objects_are_named() {
     assert!(!open(&cut).verify(&mut |_, _| true).unwrap().is_sound());
     let empty = SimObjects::new();
     assert!(matches!(try_open(&empty), Err(ArchiveError::NoArchive)));
+}
+
+/// A store that answers reads of containers only when several wait, as long as there are several.
+struct AnswersTogether {
+    store: SimObjects,
+    waiting: Barrier,
+    reads: AtomicU64,
+}
+
+impl Objects for AnswersTogether {
+    fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
+        self.store.tail(name, at_most)
+    }
+
+    fn get(&self, name: &str, range: Range<u64>, tag: &str) -> Result<Vec<u8>, ObjectError> {
+        // One after the other, the first of these would wait for ever.
+        if name.starts_with("containers/") && self.reads.fetch_add(1, Ordering::Relaxed) < 4 {
+            self.waiting.wait();
+        }
+        self.store.get(name, range, tag)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
+        self.store.put(name, bytes, expect)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), ObjectError> {
+        self.store.remove(name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Listed>, ObjectError> {
+        self.store.list(folder)
+    }
+
+    fn address(&self, name: &str) -> String {
+        self.store.address(name)
+    }
+}
+
+#[test]
+fn directories_are_read_at_once_and_known_in_the_same_order() {
+    let (store, trees) = with_versions(false, 8, 5);
+    let together = Arc::new(AnswersTogether {
+        store: store.clone(),
+        waiting: Barrier::new(4),
+        reads: AtomicU64::new(0),
+    });
+    let folder = ObjectFolder::new(together.clone(), None).with_reads_at_once(4);
+    let mut archive = Archive::open(Arc::new(folder)).unwrap();
+    let info = add(&mut archive, &trees[4]).unwrap();
+    assert!(together.reads.load(Ordering::Relaxed) > 4);
+    assert_eq!(info.totals.new_bytes, 0, "all of it was known");
+    archive.compact(0, &mut |_, _| true).unwrap();
+    drop(archive);
+    assert_sound(&open(&store), "read at once");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! A client dies, or a request or its answer is lost, at every request: earlier versions stay, an
 //! acknowledged one is there.
 
+use std::sync::Arc;
+
 use onefold_archive::{Archive, ArchiveError};
 use onefold_objects::sim::Loss;
 use onefold_objects::{SimObjects, Use};
 
-use crate::support::{Tree, add, assert_sound, create, lock, open, read, trees, try_open};
+use crate::support::{Tree, add, assert_sound, create, folder, lock, open, read, trees, try_open};
 
 /// What was acknowledged, or under way.
 #[derive(Debug, PartialEq, Eq)]
@@ -162,4 +164,43 @@ fn a_request_that_the_client_repeats_for_a_lost_answer_does_no_harm() {
 fn no_loss_loses_a_version_of_an_encrypted_archive() {
     lose_everywhere(6, Loss::DiesAfter, true);
     lose_everywhere(7, Loss::AnswerLost, true);
+}
+
+#[test]
+fn a_repair_that_is_cut_short_anywhere_is_done_by_the_next_one() {
+    for loss in [Loss::DiesBefore, Loss::DiesAfter, Loss::AnswerLost, Loss::Repeated] {
+        let trees = trees(8, 2);
+        let sound = SimObjects::new();
+        create(&sound, false).unwrap();
+        for tree in &trees {
+            add(&mut open(&sound), tree).unwrap();
+        }
+        for name in ["archive.1", "log.0"] {
+            sound.damage(name, |_| None);
+        }
+        sound.damage("log.1", |bytes| Some(bytes[..512].to_vec()));
+        let repair = |store: &SimObjects| Archive::check(Arc::new(folder(store)), true);
+        let mut lost = 1;
+        loop {
+            let context = format!("{loss:?} at request {lost}");
+            let store = sound.after_crash();
+            store.lose(lost, loss);
+            let first = repair(&store);
+            let after = store.after_crash();
+            if !store.has_lost() || loss == Loss::Repeated {
+                first.unwrap_or_else(|e| panic!("{context}: {e}"));
+            }
+            repair(&after).unwrap_or_else(|e| panic!("{context}: {e}"));
+            let archive = open(&after);
+            assert_sound(&archive, &context);
+            for (tree, number) in trees.iter().zip(1..) {
+                assert!(read(&archive, number).unwrap() == *tree, "{context}");
+            }
+            if !store.has_lost() {
+                break;
+            }
+            lost += 1;
+        }
+        assert!(lost > 15, "{lost}");
+    }
 }
