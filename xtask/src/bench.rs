@@ -8,7 +8,7 @@ use crate::cargo;
 /// The smoke test: every benchmark once at tiny sizes, with the programs of the tests' build, of
 /// which nothing is built that is there. Returns whether it ran to its end.
 pub fn smoke() -> Result<bool> {
-    let build = ["build", "--quiet", "--workspace", "--bins", "--features", "mount,parquet"];
+    let build = ["build", "--quiet", "--workspace", "--bins", "--features", crate::ci::FEATURES];
     let built = cargo::command(&build).status().context("cannot run cargo")?;
     if !built.success() {
         return Ok(false);
