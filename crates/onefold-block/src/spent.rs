@@ -4,7 +4,8 @@
 //! that was handed in; (2) a moment counts for one part, the innermost; (3) only the thread of the
 //! call is watched.
 //! Cost: without a watch one look at a flag of the thread; with one, a look at the clock where a
-//! part begins and where it ends, and one at the end of the call.
+//! part begins and where it ends, and one at the end of the call. A device that times what it is
+//! asked for shares that one, and looks at no clock where the call begins with it: [`begin`].
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -65,9 +66,22 @@ impl Spent {
     }
 }
 
+/// What the moment is that was looked at last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Latest {
+    /// The call begins then, and no part of it was timed yet.
+    Begins,
+    /// What a device was asked for ended then, and nothing was timed since.
+    Ends,
+    /// Some moment before.
+    Past,
+}
+
 /// The call of this thread that is watched.
 struct Watch {
     is_on: Cell<bool>,
+    latest: Cell<Latest>,
+    latest_ns: Cell<u64>,
     /// Whether any part was timed; if not, none has to be looked at or cleared.
     has_parts: Cell<bool>,
     current: Cell<Option<Part>>,
@@ -79,6 +93,8 @@ thread_local! {
     static WATCH: Watch = const {
         Watch {
             is_on: Cell::new(false),
+            latest: Cell::new(Latest::Past),
+            latest_ns: Cell::new(0),
             has_parts: Cell::new(false),
             current: Cell::new(None),
             since_ns: Cell::new(0),
@@ -93,6 +109,7 @@ thread_local! {
 fn turn_to(part: Option<Part>) -> Option<Part> {
     let now = CLOCK.with_borrow(|clock| clock.as_ref().map(|clock| clock.now_ns()))?;
     WATCH.with(|watch| {
+        watch.latest.set(Latest::Past);
         let before = watch.current.replace(part);
         let since = watch.since_ns.replace(now);
         if let Some(before) = before {
@@ -123,6 +140,35 @@ pub fn on<T>(part: Part, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Whether a call of this thread is watched with this clock.
+fn is_watched_with(clock: &Arc<dyn Clock>) -> bool {
+    WATCH.with(|watch| watch.is_on.get())
+        && CLOCK.with_borrow(|kept| kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, clock)))
+}
+
+/// When something begins that is timed by itself: now, or where the call that is watched with the
+/// same clock has just begun.
+pub fn begin(clock: &Arc<dyn Clock>) -> u64 {
+    let latest = WATCH.with(|watch| (watch.latest.get(), watch.latest_ns.get()));
+    match latest {
+        (Latest::Begins | Latest::Ends, latest_ns) if is_watched_with(clock) => latest_ns,
+        _ => clock.now_ns(),
+    }
+}
+
+/// What the clock says where that ends. If nothing else is timed until the call ends that is
+/// watched, nobody looks again.
+pub fn end(clock: &Arc<dyn Clock>) -> u64 {
+    let now_ns = clock.now_ns();
+    if is_watched_with(clock) {
+        WATCH.with(|watch| {
+            watch.latest.set(Latest::Ends);
+            watch.latest_ns.set(now_ns);
+        });
+    }
+    now_ns
+}
+
 /// Ends the watch, also past a panic.
 struct End;
 
@@ -131,6 +177,7 @@ impl End {
     fn parts() -> [u64; PARTS] {
         WATCH.with(|watch| {
             watch.is_on.set(false);
+            watch.latest.set(Latest::Past);
             let had_parts = watch.has_parts.replace(false);
             if had_parts { watch.parts.replace([0; PARTS]) } else { [0; PARTS] }
         })
@@ -156,9 +203,15 @@ pub fn watched<T>(clock: &Arc<dyn Clock>, begun_ns: u64, call: impl FnOnce() -> 
             *kept = Some(Arc::clone(clock));
         }
     });
+    WATCH.with(|watch| {
+        watch.latest.set(Latest::Begins);
+        watch.latest_ns.set(begun_ns);
+    });
     let value = call();
     std::mem::forget(end);
-    let spent = Spent { parts: End::parts(), total_ns: clock.now_ns().saturating_sub(begun_ns) };
+    let latest = WATCH.with(|watch| (watch.latest.get(), watch.latest_ns.get()));
+    let now_ns = if let (Latest::Ends, latest_ns) = latest { latest_ns } else { clock.now_ns() };
+    let spent = Spent { parts: End::parts(), total_ns: now_ns.saturating_sub(begun_ns) };
     (value, spent)
 }
 

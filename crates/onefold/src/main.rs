@@ -9,6 +9,7 @@ mod archive_place;
 mod args;
 mod attach;
 mod cache_view;
+mod clock;
 mod commands;
 mod completion;
 mod duplicates_view;

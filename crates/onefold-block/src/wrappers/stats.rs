@@ -2,13 +2,15 @@
 //! Room: onefold-block.
 //! Invariants: every request is counted once, when it ends, as a success or as an error; bytes
 //! are those of requests that succeeded. Counts only grow, and outlive the device.
-//! Cost: three relaxed atomic additions a request; for its time two more and two looks at a clock.
+//! Cost: three relaxed atomic additions a request; for its time two more and two looks at a clock,
+//! which it shares with who watches the call (`spent`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Clock, Verb};
 use crate::device::{BlockDevice, BlockError, Extent, WriteRequest, ZeroOptions};
+use crate::spent;
 
 /// The counts of one verb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,8 +148,8 @@ impl<D: BlockDevice> StatsDevice<D> {
         self.counters.snapshot()
     }
 
-    fn now_ns(&self) -> u64 {
-        self.clock.as_deref().map_or(0, Clock::now_ns)
+    fn begin_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, spent::begin)
     }
 
     fn count<T>(
@@ -157,7 +159,7 @@ impl<D: BlockDevice> StatsDevice<D> {
         fua: bool,
         call: impl FnOnce(&D) -> Result<T, BlockError>,
     ) -> Result<T, BlockError> {
-        let begun_ns = self.now_ns();
+        let begun_ns = self.begin_ns();
         let result = call(&self.inner);
         self.tally(verb, len, fua, result.is_ok());
         self.tally_time(verb, 1, begun_ns);
@@ -167,7 +169,7 @@ impl<D: BlockDevice> StatsDevice<D> {
     /// So many requests took as long as it is since then, each.
     fn tally_time(&self, verb: Verb, requests: u64, begun_ns: u64) {
         let Some(clock) = &self.clock else { return };
-        let took_ns = clock.now_ns().saturating_sub(begun_ns);
+        let took_ns = spent::end(clock).saturating_sub(begun_ns);
         let class = TIME_BOUNDS_NS.partition_point(|&bound| bound < took_ns);
         let counters = &self.counters.verbs[verb.index()];
         counters.times[class].fetch_add(requests, Ordering::Relaxed);
@@ -212,7 +214,7 @@ impl<D: BlockDevice> BlockDevice for StatsDevice<D> {
     }
 
     fn write_batch(&self, reqs: &[WriteRequest<'_>], results: &mut Vec<Result<(), BlockError>>) {
-        let begun_ns = self.now_ns();
+        let begun_ns = self.begin_ns();
         self.inner.write_batch(reqs, results);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         for (request, result) in reqs.iter().zip(results.iter()) {

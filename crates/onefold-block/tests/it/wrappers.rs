@@ -1,9 +1,11 @@
 //! Every verb of every wrapper, from one table.
 //! Room: onefold-block.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use onefold_block::conformance::{check_device, check_read_only_device};
+use onefold_block::spent::{Part, Spent, on, watched};
 use onefold_block::wrappers::{
     Clock, ContentHash, DelayDevice, DelaySpec, DeviceCounters, DeviceFault, FaultDevice,
     ManualClock, RecordDevice, StatsDevice, SystemClock, TIME_BOUNDS_NS, TraceRecord, Verb,
@@ -408,4 +410,69 @@ fn requests_are_sorted_by_their_time_and_counts_are_shared() {
     assert_eq!(TIME_BOUNDS_NS.last(), Some(&10_000_000_000));
     let stats = counters.snapshot();
     assert_eq!((stats.of(Verb::Write).requests, stats.of(Verb::Write).bytes), (6, 600));
+}
+
+/// Counts who looks at it, and goes on by a microsecond each time.
+#[derive(Default)]
+struct Looks(AtomicU64);
+
+impl Clock for Looks {
+    fn now_ns(&self) -> u64 {
+        1000 * (self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+    fn sleep_ns(&self, _: u64) {}
+}
+
+/// Looks at the clock, what the watched call spent, and what its requests took together.
+fn looks_at(call: impl FnOnce(&StatsDevice<MemDevice>), same_clock: bool) -> (u64, Spent, u64) {
+    let looks = Arc::new(Looks::default());
+    let clock = Arc::clone(&looks) as Arc<dyn Clock>;
+    let counters = Arc::<DeviceCounters>::default();
+    let other = Arc::clone(&looks) as Arc<dyn Clock>;
+    let other: Arc<dyn Clock> = if same_clock { other } else { Arc::new(Looks::default()) };
+    let device = StatsDevice::timed(MemDevice::new(8192), Arc::clone(&counters), other);
+    let ((), spent) = watched(&clock, 0, || call(&device));
+    // Outside of a watch it looks for itself.
+    let in_watch = looks.0.load(Ordering::Relaxed);
+    let took = counters.times(Verb::Read).sum_ns;
+    device.read_at(0, &mut [0; 8]).unwrap();
+    if same_clock {
+        assert_eq!(looks.0.load(Ordering::Relaxed), in_watch + 2);
+    }
+    assert_eq!(counters.times(Verb::Read).sum_ns, took + 1000);
+    (in_watch, spent, took)
+}
+
+#[test]
+fn who_times_a_device_and_who_watches_the_call_share_their_looks_at_the_clock() {
+    let read = |device: &StatsDevice<MemDevice>| device.read_at(0, &mut [0; 8]).unwrap();
+    let (looks, spent, took) = looks_at(read, true);
+    assert_eq!((looks, spent.total_ns, took), (1, 1000, 1000));
+    // The second begins where the first ended.
+    let twice = |device: &StatsDevice<MemDevice>| (0..2).for_each(|_| read(device));
+    let (looks, spent, took) = looks_at(twice, true);
+    assert_eq!((looks, spent.total_ns, took), (2, 2000, 2000));
+    // What is timed before a request is not its own, nor is what comes after it.
+    let limited = |device: &StatsDevice<MemDevice>| {
+        on(Part::Limit, || ());
+        read(device);
+    };
+    let (looks, spent, took) = looks_at(limited, true);
+    assert_eq!((looks, spent.total_ns, spent.of(Part::Limit), took), (4, 4000, 1000, 1000));
+    let after = |device: &StatsDevice<MemDevice>| {
+        read(device);
+        on(Part::Reply, || ());
+    };
+    let (looks, spent, took) = looks_at(after, true);
+    assert_eq!((looks, spent.total_ns, spent.of(Part::Reply), took), (4, 4000, 1000, 1000));
+    // Clocks that began at different moments have nothing in common.
+    let (looks, spent, took) = looks_at(read, false);
+    assert_eq!((looks, spent.total_ns, took), (1, 1000, 1000));
+    // Nor has a call that is over.
+    let clock: Arc<dyn Clock> = Arc::new(Looks::default());
+    let counters = Arc::<DeviceCounters>::default();
+    let device = StatsDevice::timed(MemDevice::new(8192), counters.clone(), Arc::clone(&clock));
+    watched(&clock, clock.now_ns(), || ());
+    read(&device);
+    assert_eq!(counters.times(Verb::Read).sum_ns, 1000);
 }

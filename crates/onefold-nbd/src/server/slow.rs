@@ -22,9 +22,9 @@ const LINE: u64 = 10;
 /// Which requests are told.
 #[derive(Clone)]
 pub struct SlowRequests {
-    /// Those that take longer.
+    /// Those that take longer; none if this is zero.
     pub after: Duration,
-    /// By this clock.
+    /// By this clock. If devices are timed by the same, it is looked at once for both.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -83,7 +83,7 @@ impl SlowLog {
     pub fn new(asked: Option<&SlowRequests>) -> Self {
         let clock = asked.map(|asked| Arc::clone(&asked.clock));
         Self {
-            after: asked.map(|asked| asked.after),
+            after: asked.map(|asked| asked.after).filter(|after| !after.is_zero()),
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             told: Mutex::default(),
         }

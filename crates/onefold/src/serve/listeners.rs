@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::wrappers::{Clock, SystemClock};
 use onefold_block::{Group, OPEN_CONTAINERS_MIN, keep_containers_open};
 use onefold_nbd::{
     Exports, Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, SlowRequests,
@@ -16,6 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::machines::{FILES_OF_A_MACHINE, MACHINES_MAX, Machines};
 use crate::args::MachineSocket;
+use crate::clock;
 use crate::failure::{Failure, Result};
 
 /// Where it listens if nothing else is said.
@@ -142,9 +142,7 @@ impl Servers {
         let Places { addresses, handed } = &how.places;
         let (tcp, unix): (Vec<_>, Vec<_>) = addresses.iter().cloned().partition(is_tcp);
         let (tcp_too, unix_too): (Vec<_>, Vec<_>) = handed.iter().cloned().partition(is_tcp_too);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let after = how.slow_request;
-        let slow = (!after.is_zero()).then_some(SlowRequests { after, clock });
+        let slow = Some(SlowRequests { after: how.slow_request, clock: clock::system() });
         let mut servers = Vec::new();
         for (listeners, handed, tls) in [(tcp, tcp_too, tls), (unix, unix_too, None)] {
             if listeners.is_empty() && handed.is_empty() {

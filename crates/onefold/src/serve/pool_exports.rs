@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice, SystemClock};
+use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice};
 use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
 use onefold_metrics::ExportSample;
 use onefold_nbd::{Changes, Client, ExportEntry, Exports};
@@ -16,6 +16,7 @@ use super::live_record::{LiveRecording, RECORDINGS_MAX};
 use super::record::Recorder;
 use super::share::{Share, SharedDevice};
 use super::tap::Tap;
+use crate::clock;
 use crate::failure::{Failure, Result};
 use crate::sharing::{Right, Sharing};
 
@@ -84,7 +85,7 @@ impl PoolExports {
             pool,
             recorder,
             rows: Mutex::default(),
-            clock: Arc::new(SystemClock::new()),
+            clock: clock::system(),
             meters: Mutex::default(),
             others: Arc::default(),
         }

@@ -31,8 +31,9 @@ impl OnTerminal {
     /// The same with something in the environment.
     pub fn start_with(sandbox: &Sandbox, words: &str, environment: &[(&str, &str)]) -> Self {
         let line = format!("stty cols {COLUMNS} rows {ROWS}; exec {ONEFOLD} {words}");
-        let mut child = Command::new("script")
-            .args(["-qec", &line, "/dev/null"])
+        // Tests that a shell runs in the background inherit an ignored Ctrl-C.
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT", "script", "-qec", &line, "/dev/null"])
             .current_dir(sandbox.path(""))
             .env("TERM", "xterm")
             .envs(environment.iter().copied())

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::wrappers::{StatsDevice, SystemClock};
+use onefold_block::wrappers::StatsDevice;
 use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_flash::FtlError;
 use onefold_flash::drive::{self, Door as DriveDoor, DriveError, OpenDrive, WallClock};
@@ -19,6 +19,7 @@ use super::ssd_idle::IDLE;
 use super::ssd_watch::{DriveSource, LentDrive, Meters};
 use crate::args::models::SsdServeArgs;
 use crate::args::{Hangup, MachineSocket};
+use crate::clock;
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::output::Printer;
@@ -86,7 +87,7 @@ fn table(
     (exports, meters): (&[Export], &Meters),
     recorder: Option<&Recorder>,
 ) -> ExportTable {
-    let clock = Arc::new(SystemClock::new());
+    let clock = clock::system();
     let size = ByteSize(open.device().size_bytes());
     let mut table = ExportTable::new();
     for ((stream, export), (_, counters)) in (0..).zip(exports).zip(meters) {
@@ -94,7 +95,7 @@ fn table(
         let word = export.deduplicate;
         let drive = Arc::clone(open.device());
         let device = DriveDoor::new(drive, word);
-        let (counters, clock) = (Arc::clone(counters), Arc::clone(&clock) as _);
+        let (counters, clock) = (Arc::clone(counters), Arc::clone(&clock));
         let device: Arc<dyn BlockDevice> = Arc::new(StatsDevice::timed(device, counters, clock));
         let device = match recorder {
             Some(recorder) => recorder.device_asked(stream, device, word),
