@@ -3,25 +3,24 @@
 //! Nothing here changes while it is mounted, so the kernel may keep all that it is told.
 
 mod damage;
+mod recent;
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 use onefold_archive::{
     ArchiveError, Browser, Found, FoundKind, Kind, Listed, Metadata, Node, OpenFile,
 };
 
 pub use damage::Damage;
+use recent::Recent;
 
 /// How long the kernel may keep what it is told.
 const KEEP: Duration = Duration::from_hours(24);
@@ -34,9 +33,10 @@ const DOTS: u64 = 2;
 pub struct Door {
     browser: Browser,
     damage: Arc<Damage>,
-    /// Open files.
-    files: RwLock<HashMap<u64, Arc<OpenFile>>>,
-    next_file: AtomicU64,
+    /// The kernel reads files without opening them, which saves two questions for each.
+    recent: Recent<OpenFile>,
+    /// Whether it lists folders in the same way.
+    lists_unopened: bool,
     uid: u32,
     gid: u32,
 }
@@ -47,8 +47,8 @@ impl Door {
         Self {
             browser,
             damage,
-            files: RwLock::default(),
-            next_file: AtomicU64::new(1),
+            recent: Recent::default(),
+            lists_unopened: false,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
@@ -73,6 +73,11 @@ impl Door {
     fn found(&self, number: INodeNo) -> Result<Found, Errno> {
         let node = Self::node(number)?;
         self.browser.node(node).map_err(|error| self.failed(&error))
+    }
+
+    fn open_file(&self, number: INodeNo) -> Result<OpenFile, Errno> {
+        let node = Self::node(number)?;
+        self.browser.open(node).map_err(|error| self.failed(&error))
     }
 
     /// What `stat` says of it.
@@ -188,13 +193,17 @@ impl Filesystem for Door {
         // Each is a matter of speed: a kernel that lacks one does without.
         for wanted in [
             InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_CACHE_SYMLINKS,
         ] {
             let _ = config.add_capabilities(wanted);
         }
+        let can = config.capabilities();
+        if !can.contains(InitFlags::FUSE_NO_OPEN_SUPPORT) {
+            return Err(std::io::Error::other("this takes Linux 3.16 or later"));
+        }
+        self.lists_unopened = can.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
         if let Err(most) = config.set_max_readahead(READ_AHEAD) {
             let _ = config.set_max_readahead(most);
         }
@@ -228,35 +237,26 @@ impl Filesystem for Door {
         }
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let file = Self::node(number)
-            .and_then(|node| self.browser.open(node).map_err(|error| self.failed(&error)));
-        match file {
-            Ok(file) => {
-                let handle = self.next_file.fetch_add(1, Ordering::Relaxed);
-                let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-                files.insert(handle, Arc::new(file));
-                reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
-            }
-            Err(errno) => reply.error(errno),
-        }
+    /// Asked once: from then on the kernel keeps what it reads, and opens nothing.
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
     }
 
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
+        number: INodeNo,
+        _: FileHandle,
         offset: u64,
         size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
-        let file = files.get(&handle.0).cloned();
-        drop(files);
-        let Some(file) = file else { return reply.error(Errno::EBADF) };
+        let file = match self.recent.file(number.0, || self.open_file(number)) {
+            Ok(file) => file,
+            Err(errno) => return reply.error(errno),
+        };
         let mut bytes = Vec::with_capacity((size as usize).min(READ_AHEAD as usize));
         // All of it or an error: what a shorter answer lacks reads as zeroes.
         match self.browser.read(&file, offset, size as usize, &mut bytes) {
@@ -268,21 +268,10 @@ impl Filesystem for Door {
         }
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.files.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
-        reply.ok();
-    }
-
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.lists_unopened {
+            return reply.error(Errno::ENOSYS);
+        }
         let keep = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
         reply.opened(FileHandle(0), keep);
     }
