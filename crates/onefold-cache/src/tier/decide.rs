@@ -226,7 +226,7 @@ impl Decider {
             self.skip -= 1;
             return (gone, Vec::new());
         }
-        if !self.affords(&extent, self.wear.half_an_hour()) || self.making.contains_key(&key) {
+        if !self.affords(&extent, self.wear.for_readers()) || self.making.contains_key(&key) {
             return (gone, Vec::new());
         }
         let decision = self.policy.allocate(key, extent.flash_bytes());

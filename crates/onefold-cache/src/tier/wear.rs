@@ -66,9 +66,13 @@ impl Wear {
     pub fn left(&self) -> u64 {
         self.per_day.map_or(u64::MAX, |per_day| {
             let day = per_day.saturating_sub(self.last_day());
-            let hour = (per_day / BUSY_HOURS).max(self.at_once);
-            day.min(hour.saturating_sub(self.written[0]))
+            day.min(self.hour_of(per_day).saturating_sub(self.written[0]))
         })
+    }
+
+    /// What an hour may have of a day.
+    fn hour_of(&self, per_day: u64) -> u64 {
+        (per_day / BUSY_HOURS).max(self.at_once)
     }
 
     /// Whether the budget is smaller than what has to be written at once.
@@ -76,10 +80,14 @@ impl Wear {
         self.per_day.is_some_and(|per_day| per_day < self.at_once)
     }
 
-    /// Half of what may be written in an hour: kept for what is read, where new data is written
-    /// without having been asked for.
-    pub fn half_an_hour(&self) -> u64 {
-        self.per_day.map_or(0, |per_day| per_day / BUSY_HOURS / 2)
+    /// Kept for what is read, where new data is written without having been asked for: half of what
+    /// may be written in an hour, but nothing of what has to be written at once, or new data would
+    /// wait for readers.
+    pub fn for_readers(&self) -> u64 {
+        self.per_day.map_or(0, |per_day| {
+            let hour = self.hour_of(per_day);
+            (hour / 2).min(hour.saturating_sub(self.at_once))
+        })
     }
 
     /// So many bytes are written.

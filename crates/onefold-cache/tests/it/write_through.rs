@@ -159,6 +159,29 @@ fn what_is_new_leaves_half_of_the_budget_of_wear_to_what_is_read() {
     }
 }
 
+#[test]
+fn a_small_budget_of_wear_is_spent_on_what_is_new_though_nobody_reads() {
+    // A twelfth of the cache, and enough that half an hour's share is most of a segment.
+    for thousandths in [350, 700, 1000] {
+        let (_, slow) = empty();
+        let fast = SimFolder::new();
+        let budget = Some(WearBudget::Share(thousandths));
+        let store = open(&slow, &fast, TierOptions { writes_per_day: budget, ..options("lru") });
+        let mut number = 0;
+        for hour in 0..24 {
+            store.tick(1_800_000_000 + hour * 3600);
+            for _ in 0..20 {
+                slow.remove(id(number)).ok();
+                fill(&store, number, content(number));
+                number = (number + 1) % CONTAINERS;
+            }
+        }
+        let (totals, most) = (store.status().totals, store.status().writes_per_day.unwrap());
+        assert!(totals.written_bytes + totals.state_bytes <= most, "{thousandths}: {totals:?}");
+        assert!(totals.written_bytes > most / 4, "{thousandths}: {totals:?} of {most}");
+    }
+}
+
 /// Every operation of the fast device is its last once, while containers are filled and read.
 #[test]
 fn a_power_cut_costs_hits_and_nothing_else() {
