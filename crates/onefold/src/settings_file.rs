@@ -113,13 +113,27 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> std::result::Result<Parsed
         .map(|id| id.as_str().replace('_', "-"))
         .collect();
     let matches = if any { command.try_get_matches_from(&args)? } else { matches };
-    refuse_settings_of_no_cache(self::leaf(&matches), &written)?;
+    if takes(&Args::command(), &matches, "cache") {
+        refuse_settings_of_no_cache(self::leaf(&matches), &written)?;
+    }
     Ok(Parsed { args: Args::from_arg_matches(&matches)?, written, passed_over })
 }
 
-/// Refuse flags that say how a pool's cache is to be where it has none.
+/// Whether the command that was given has such an argument. What was matched does not tell: of one
+/// that a command has not, a build for use says that it was not given, and one for tests an error.
+fn takes(mut command: &Command, mut matches: &ArgMatches, argument: &str) -> bool {
+    while let Some((name, below)) = matches.subcommand() {
+        let Some(found) = command.find_subcommand(name) else { return false };
+        (command, matches) = (found, below);
+    }
+    command.get_arguments().any(|known| known.get_id() == argument)
+}
+
+/// Refuse flags that say how a pool's cache is to be where it may have one, and has none.
 fn refuse_settings_of_no_cache(leaf: &ArgMatches, written: &BTreeSet<String>) -> Result<()> {
-    let Ok(None) = leaf.try_get_one::<PathBuf>("cache") else { return Ok(()) };
+    if leaf.get_one::<PathBuf>("cache").is_some() {
+        return Ok(());
+    }
     match CACHE_KEYS.into_iter().find(|flag| written.contains(*flag)) {
         Some(flag) => Err(Failure::nothing_done(format!("--{flag} without a cache"))
             .hint("name its folder, on a fast device: --cache FOLDER")),
@@ -345,6 +359,21 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn only_a_command_that_takes_a_cache_is_asked_for_one() {
+        let set = ["onefold", "pool", "set", "p", "--cache-size", "1G"];
+        let serve = ["onefold", "serve", "p", "--cache-size", "1G"];
+        for (line, may_have_one) in [(&set[..], false), (&serve, true)] {
+            let command = Args::command();
+            let matches = command.clone().try_get_matches_from(line).unwrap();
+            assert_eq!(takes(&command, &matches, "cache"), may_have_one, "{line:?}");
+            // What was matched would say the same of both in a build for use.
+            assert!(takes(&command, &matches, "cache_size"), "{line:?}");
+            let parsed = parse(line.iter().map(OsString::from));
+            assert_eq!(parsed.is_ok(), !may_have_one, "{line:?}");
+        }
     }
 
     #[test]
