@@ -10,8 +10,9 @@ use onefold_flash::spec::{
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::lives::{self, Wear, latency_us, mean};
 use crate::row::show;
-use crate::series::{Data, Line, Spread};
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// Nothing, by page, and by codeword.
@@ -61,13 +62,10 @@ fn drive(settings: &Settings<'_>, policy: &str, percent: u64) -> Result<DriveSpe
     Ok(spec)
 }
 
-/// What is taken of a run; a life only of one that has settled.
+/// What is taken of a run.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
-    amplification: f64,
-    /// The ends of its 95 % interval.
-    between: (f64, f64),
-    settled: bool,
+    wear: Wear,
     write_us: f64,
     write_p99_us: f64,
     read_us: f64,
@@ -86,23 +84,17 @@ const BUFFERS: [&str; 4] = ["write_buffer", "page_buffers", "packing_buffers", "
 
 impl Figures {
     fn of(report: &Report) -> Self {
-        let latency = |kind: &str| report.latency_ns.get(kind).and_then(Option::as_ref);
-        let mean = |kind: &str| latency(kind).map_or(f64::NAN, |of| of.mean / 1000.0);
-        let p99 = |kind: &str| latency(kind).map_or(f64::NAN, |of| of.p99 as f64 / 1000.0);
+        let [write_us, write_p99_us] = latency_us(report, "write");
+        let [read_us, read_p99_us] = latency_us(report, "read");
         let host_reads = report.flash_operations.get("read").map_or(0, |reads| reads.host);
         let tables = report.dram.items.iter().filter(|item| !BUFFERS.contains(&&*item.name));
         let bytes: u64 = tables.map(|item| item.bytes).sum();
         Self {
-            amplification: report.waf.total.unwrap_or(f64::NAN),
-            between: report
-                .settled
-                .write_amplification
-                .map_or((f64::NAN, f64::NAN), |of| (of.low, of.high)),
-            settled: report.lifetime.terabytes_written.is_some(),
-            write_us: mean("write"),
-            write_p99_us: p99("write"),
-            read_us: mean("read"),
-            read_p99_us: p99("read"),
+            wear: Wear::of(report),
+            write_us,
+            write_p99_us,
+            read_us,
+            read_p99_us,
             sensed: host_reads as f64 / report.requests.pages_read as f64,
             moved: report.waf.gc.unwrap_or(f64::NAN),
             mapped: report.waf.map.unwrap_or(f64::NAN),
@@ -172,45 +164,17 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     predicted(&all, &percents, data)
 }
 
-/// The least and the most.
-fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
-        (low.min(value), high.max(value))
-    })
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let all: Vec<f64> = values.collect();
-    all.iter().sum::<f64>() / all.len() as f64
-}
-
 fn put(runs: &Runs, plain: &[Figures], data: &mut Data) {
     let line = |quantity: &str, unit: &str| {
         let line = Line::new(quantity, unit).over("common codewords", "%");
         line.of(runs.policy)
     };
-    let (low, high): (Vec<f64>, Vec<f64>) = runs.figures.iter().map(|run| run.between).unzip();
-    let between = (ends(&low).0, ends(&high).1);
-    let waf = runs.mean(|run| run.amplification);
-    let point = data.put(&line("write amplification", ""), runs.percent, waf);
-    point.range(between.0, between.1, Spread::Confidence95);
-    // A run that has not settled has no life.
-    if runs.figures.iter().chain(plain).all(|run| run.settled) {
-        let pairs = plain.iter().zip(&runs.figures);
-        let life = mean(pairs.map(|(plain, run)| plain.amplification / run.amplification));
-        let longest = plain.iter().zip(&low).map(|(plain, low)| plain.amplification / low);
-        let shortest = plain.iter().zip(&high).map(|(plain, high)| plain.amplification / high);
-        let (low, high) = (shortest.fold(f64::MAX, f64::min), longest.fold(0.0, f64::max));
-        let line = line("life", "no deduplication = 1");
-        data.put(&line, runs.percent, life).range(low, high, Spread::Confidence95);
-    }
+    let wear = |figures: &[Figures]| figures.iter().map(|run| run.wear).collect::<Vec<_>>();
+    let (here, unit) = (wear(&runs.figures), "no deduplication = 1");
+    lives::put_wear(line, (runs.percent, unit), (&here, &wear(plain)), data);
     for (quantity, unit, value) in MEASURES {
         let values: Vec<f64> = runs.figures.iter().map(value).collect();
-        let (low, high) = ends(&values);
-        let point = data.put(&line(quantity, unit), runs.percent, runs.mean(value));
-        if values.len() > 1 {
-            point.range(low, high, Spread::Extremes);
-        }
+        lives::put(&line(quantity, unit), runs.percent, &values, data);
     }
 }
 
@@ -221,7 +185,7 @@ fn of<'a>(all: &'a [Runs], policy: &str, percent: u64) -> &'a Runs {
 
 /// Figures in which less is better.
 const LESS: [Measure; 3] = [
-    ("life", "by write amplification", |f| f.amplification),
+    ("life", "by write amplification", |f| f.wear.amplification),
     ("mean write latency", "us", |f| f.write_us),
     ("mean read latency", "us", |f| f.read_us),
 ];
@@ -267,7 +231,7 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
     data.shows("memory", (7.0..=8.5).contains(&bytes), figure)?;
 
     let (life, reads) =
-        (1.0 / ratio(percents[0], |f| f.amplification), ratio(percents[0], |f| f.read_us));
+        (1.0 / ratio(percents[0], |f| f.wear.amplification), ratio(percents[0], |f| f.read_us));
     let holds = percents[0] == 0 && (life - 1.0).abs() <= 0.05 && reads > 1.0;
     let figure = format!("life {} times, reads {} times", show(life), show(reads));
     data.shows("nothing-common", holds, figure)?;
@@ -275,7 +239,7 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
     let (mut longer, mut later, mut sooner) = (true, true, true);
     let mut words: [Vec<String>; 3] = Default::default();
     for &percent in percents.iter().filter(|&&percent| percent > 0) {
-        let life = 1.0 / ratio(percent, |f| f.amplification);
+        let life = 1.0 / ratio(percent, |f| f.wear.amplification);
         longer &= life >= 1.0 / (1.0 - percent as f64 / 100.0);
         words[0].push(format!("{} times at {percent} %", show(life)));
         let reads = ratio(percent, |f| f.read_us);

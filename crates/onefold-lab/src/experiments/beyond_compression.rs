@@ -10,8 +10,9 @@ use onefold_flash::spec::{
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::lives::{self, Wear, latency_us, mean};
 use crate::row::show;
-use crate::series::{Data, Line, Spread};
+use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 /// Policies, and whether their fingerprint is that of what the engine puts out.
@@ -73,13 +74,10 @@ fn drive(
     Ok(spec)
 }
 
-/// What is taken of a run; a life only of one that has settled.
+/// What is taken of a run.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
-    amplification: f64,
-    /// The ends of its 95 % interval.
-    between: (f64, f64),
-    settled: bool,
+    wear: Wear,
     write_us: f64,
     write_p99_us: f64,
     read_us: f64,
@@ -88,19 +86,14 @@ struct Figures {
 
 impl Figures {
     fn of(report: &Report) -> Self {
-        let us = |ns: f64| ns / 1000.0;
-        let of = |kind: &str| report.latency_ns.get(kind).and_then(Option::as_ref);
+        let [write_us, write_p99_us] = latency_us(report, "write");
+        let [read_us, _] = latency_us(report, "read");
         let stored = report.compression.as_ref().and_then(|packed| packed.stored_share);
         Self {
-            amplification: report.waf.total.unwrap_or(f64::NAN),
-            between: report
-                .settled
-                .write_amplification
-                .map_or((f64::NAN, f64::NAN), |of| (of.low, of.high)),
-            settled: report.lifetime.terabytes_written.is_some(),
-            write_us: of("write").map_or(f64::NAN, |latency| us(latency.mean)),
-            write_p99_us: of("write").map_or(f64::NAN, |latency| us(latency.p99 as f64)),
-            read_us: of("read").map_or(f64::NAN, |latency| us(latency.mean)),
+            wear: Wear::of(report),
+            write_us,
+            write_p99_us,
+            read_us,
             stored: 100.0 * stored.unwrap_or(1.0),
         }
     }
@@ -165,50 +158,22 @@ fn sees_lengths(policy: &str, place: (&str, &str)) -> bool {
     place == BEFORE || (place == BEHIND && policy == "ses-host")
 }
 
-/// The least and the most.
-fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
-        (low.min(value), high.max(value))
-    })
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 fn put(runs: &Runs, plain: &[Figures], data: &mut Data) {
     let line = |quantity: &str, unit: &str| {
         let line = Line::new(quantity, unit).over("length of a compressed page", "%");
         line.of(runs.policy).under(runs.place.1)
     };
-    let wafs: Vec<f64> = runs.figures.iter().map(|run| run.amplification).collect();
-    let (low, high): (Vec<f64>, Vec<f64>) = runs.figures.iter().map(|run| run.between).unzip();
-    let between = (ends(&low).0, ends(&high).1);
-    let point = data.put(&line("write amplification", ""), runs.percent, mean(&wafs));
-    point.range(between.0, between.1, Spread::Confidence95);
-    // A run that has not settled has no life.
-    if runs.figures.iter().chain(plain).all(|run| run.settled) {
-        let lives = lives(&runs.figures, plain);
-        let longest = plain.iter().zip(&low).map(|(plain, low)| plain.amplification / low);
-        let shortest = plain.iter().zip(&high).map(|(plain, high)| plain.amplification / high);
-        let (low, high) = (shortest.fold(f64::MAX, f64::min), longest.fold(0.0, f64::max));
-        let life = line("life", "no engine and no deduplication = 1");
-        data.put(&life, runs.percent, mean(&lives)).range(low, high, Spread::Confidence95);
-    }
+    let unit = "no engine and no deduplication = 1";
+    let wears = (&wear(&runs.figures)[..], &wear(plain)[..]);
+    lives::put_wear(line, (runs.percent, unit), wears, data);
     for (quantity, unit, value) in MEASURES {
         let values: Vec<f64> = runs.figures.iter().map(value).collect();
-        let (low, high) = ends(&values);
-        let point = data.put(&line(quantity, unit), runs.percent, mean(&values));
-        if values.len() > 1 {
-            point.range(low, high, Spread::Extremes);
-        }
+        lives::put(&line(quantity, unit), runs.percent, &values, data);
     }
 }
 
-/// How much longer drives live than others, seed by seed.
-fn lives(runs: &[Figures], plain: &[Figures]) -> Vec<f64> {
-    let pairs = plain.iter().zip(runs);
-    pairs.map(|(plain, run)| plain.amplification / run.amplification).collect()
+fn wear(runs: &[Figures]) -> Vec<Wear> {
+    runs.iter().map(|run| run.wear).collect()
 }
 
 /// Whether what was predicted holds.
@@ -221,7 +186,7 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
     };
     let waf = |policy: &str, place: (&str, &str), percent: u64| {
         let runs = of(policy, place, percent);
-        mean(&runs.iter().map(|run| run.amplification).collect::<Vec<_>>())
+        mean(runs.iter().map(|run| run.wear.amplification))
     };
     let mut most: f64 = 0.0;
     for &percent in percents {
@@ -243,7 +208,8 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
 
     let half = percents.iter().copied().find(|&percent| percent == 50).unwrap_or(long);
     let plain = of("none", WITHOUT, half);
-    let life = |policy: &str, place| mean(&lives(of(policy, place, half), plain));
+    let life =
+        |policy: &str, place| mean(lives::lives(&wear(of(policy, place, half)), &wear(plain)));
     let (mut holds, mut words) = (true, Vec::new());
     for policy in &PREDICTED[1..] {
         let (alone, engine) = (life(policy, WITHOUT), life("none", BEFORE));
@@ -263,7 +229,7 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
     for policy in PREDICTED {
         let read = |place| {
             let runs = of(policy, place, short);
-            mean(&runs.iter().map(|run| run.read_us).collect::<Vec<_>>())
+            mean(runs.iter().map(|run| run.read_us))
         };
         let (with, without) = (read(BEFORE), read(WITHOUT));
         holds &= with < without;

@@ -18,6 +18,7 @@ pub mod drives;
 pub mod equal_memory;
 pub mod families;
 pub mod hostile;
+pub mod lives;
 pub mod park_shin;
 pub mod plc;
 pub mod ses_arithmetic;
