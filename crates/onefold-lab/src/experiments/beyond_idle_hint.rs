@@ -11,6 +11,7 @@ use onefold_workload::{ContentProfile, Op, Request};
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{of_written, replay_as_is, with_policy, write_us};
+use crate::experiments::lives::ends;
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
@@ -149,16 +150,9 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             let line = Line::new(quantity, unit).over("background work begins by", "").of(policy);
             let values: Vec<f64> = runs.iter().map(value).collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let (low, high) = ends(&values);
+            let (low, high) = ends(values.iter().copied());
             data.put(&line, way.name, mean).range(low, high, Spread::Extremes);
         }
     }
     Ok(())
-}
-
-/// The least and the most.
-fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
-        (low.min(value), high.max(value))
-    })
 }

@@ -7,6 +7,7 @@ use onefold_flash::spec::{
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::lives::ends;
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
 
@@ -78,7 +79,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             point.range(low, high, Spread::Extremes);
         };
         let wafs: Vec<f64> = runs.iter().map(|run| run.waf).collect();
-        let extremes = ends(&wafs);
+        let extremes = ends(wafs.iter().copied());
         put(line("write amplification", ""), wafs, extremes);
         // A run that has not settled has no lifetime, and its policy no point.
         let lives: Option<Vec<(f64, (f64, f64))>> = runs.iter().map(|run| run.terabytes).collect();
@@ -87,12 +88,12 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         put(
             line("written until worn", "TB"),
             lives.iter().map(|life| life.0).collect(),
-            ends(&all),
+            ends(all.iter().copied()),
         );
         if plain.iter().all(|run| run.terabytes.is_some()) {
             let longer: Vec<f64> =
                 plain.iter().zip(runs).map(|(plain, run)| plain.waf / run.waf).collect();
-            let extremes = ends(&longer);
+            let extremes = ends(longer.iter().copied());
             put(line("life", "no deduplication = 1"), longer, extremes);
         }
     }
@@ -105,11 +106,4 @@ struct Found {
     waf: f64,
     /// Terabytes until worn, and the ends of their interval, if the run has settled.
     terabytes: Option<(f64, (f64, f64))>,
-}
-
-/// The least and the most.
-fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
-        (low.min(value), high.max(value))
-    })
 }

@@ -41,7 +41,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The least and the most.
-fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+pub fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     })

@@ -8,6 +8,7 @@ use onefold_workload::content::PRESETS;
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{SES_FLASH, mixed, replay, share_of_drive, with_policy};
+use crate::experiments::lives::ends;
 use crate::experiments::ses_table4::drive;
 use crate::row::show;
 use crate::series::{Data, Line, Spread};
@@ -106,13 +107,6 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 fn share(fingerprint: &str, flash: &str) -> Line {
     let line = Line::new("duplicates found inline", "share of all").over("reads", "%");
     line.of(fingerprint).under(flash)
-}
-
-/// The lowest and the highest.
-fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
-    })
 }
 
 /// What the paper prints, beside what the chosen budget gives.
