@@ -1,9 +1,10 @@
 //! The power goes at every operation: earlier versions stay, a committed one is there.
 
-use onefold_archive::{Archive, ArchiveError};
+use onefold_archive::ArchiveError;
 use onefold_block::{CrashMode, SimFolder, SplitMix64};
 
 use crate::support::{Tree, add, assert_sound, create, next, open, read, tree, try_open};
+use crate::versions::{Step, assert_versions};
 
 /// Make an archive, add three versions, remove one, add another, until the power goes at media
 /// operation `cut`; true if it went.
@@ -40,27 +41,18 @@ fn run(seed: u64, cut: u64, mode: CrashMode, encrypted: bool) -> bool {
     }
     let archive = open(&after);
     assert_sound(&archive, &context);
-    check(&archive, &trees, &done, &context);
+    assert_versions(&archive, &trees, &done, &context);
     // Life goes on, and what is left of the interrupted addition goes.
     let mut archive = open(&after);
     let info = add(&mut archive, &trees[1]).unwrap_or_else(|e| panic!("{context}: {e}"));
     let archive = open(&after);
     assert!(read(&archive, info.number).unwrap() == trees[1], "{context}: the version after");
-    check(&archive, &trees, &done, &context);
+    assert_versions(&archive, &trees, &done, &context);
     assert_sound(&archive, &context);
     let report = archive.verify(&mut |_, _| true).unwrap();
     let removal = done.iter().any(|step| matches!(step, Step::Removing(_)));
     assert!(removal || report.unused_containers == 0, "{context}: containers leak");
     true
-}
-
-/// What was acknowledged, or under way.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Made,
-    Added(u32, usize),
-    Removing(u32),
-    Removed(u32),
 }
 
 fn drive(
@@ -83,27 +75,6 @@ fn drive(
         }
     }
     Ok(())
-}
-
-/// Every version that counts is whole, and every acknowledged one counts.
-fn check(archive: &Archive, trees: &[Tree], done: &[Step], context: &str) {
-    for step in done {
-        let Step::Added(number, tree) = step else { continue };
-        let removing = done.contains(&Step::Removing(*number));
-        let removed = done.contains(&Step::Removed(*number));
-        match read(archive, *number) {
-            Ok(found) => {
-                assert!(!removed, "{context}: version {number} was removed");
-                assert!(found == trees[*tree], "{context}: version {number} differs");
-            }
-            Err(ArchiveError::NoVersion { .. } | ArchiveError::NoVersions) if removing => {}
-            Err(error) => panic!("{context}: version {number}: {error}"),
-        }
-    }
-    // One that was not acknowledged is either not there or whole, which verifying has shown.
-    for info in archive.versions() {
-        read(archive, info.number).unwrap_or_else(|e| panic!("{context}: {e}"));
-    }
 }
 
 fn cut_everywhere(seed: u64, mode: CrashMode) {

@@ -20,3 +20,4 @@ mod sealed;
 mod support;
 mod system;
 mod traces;
+mod versions;

@@ -8,14 +8,7 @@ use onefold_objects::sim::Loss;
 use onefold_objects::{SimObjects, Use};
 
 use crate::support::{Tree, add, assert_sound, create, folder, lock, open, read, trees, try_open};
-
-/// What was acknowledged, or under way.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Added(u32, usize),
-    Removing(u32),
-    Removed(u32),
-}
+use crate::versions::{Step, assert_versions};
 
 /// Make an archive, add three versions, remove one and give back its space, add another, until
 /// something goes wrong with request `lost`; true if it did.
@@ -56,7 +49,7 @@ fn run(seed: u64, lost: u64, loss: Loss, encrypted: bool) -> bool {
     }
     let archive = open(&after);
     assert_sound(&archive, &context);
-    check(&archive, &trees, &done, &context);
+    assert_versions(&archive, &trees, &done, &context);
     // Life goes on, and what is left of the interrupted work goes.
     let lease = lock(&after, Use::Add, 77).unwrap_or_else(|e| panic!("{context}: {e}"));
     let mut archive = open(&after);
@@ -64,7 +57,7 @@ fn run(seed: u64, lost: u64, loss: Loss, encrypted: bool) -> bool {
     drop(lease);
     let archive = open(&after);
     assert!(read(&archive, info.number).unwrap() == trees[1], "{context}: the version after");
-    check(&archive, &trees, &done, &context);
+    assert_versions(&archive, &trees, &done, &context);
     assert_sound(&archive, &context);
     let report = archive.verify(&mut |_, _| true).unwrap();
     let removal = done.iter().any(|step| matches!(step, Step::Removing(_)));
@@ -86,6 +79,7 @@ fn drive(
     };
     let lease = locked(Use::Remove, 1)?;
     create(store, encrypted)?;
+    done.push(Step::Made);
     drop(lease);
     for (number, tree) in trees.iter().enumerate() {
         // Each in a process of its own.
@@ -104,27 +98,6 @@ fn drive(
         }
     }
     Ok(())
-}
-
-/// Every version that counts is whole, and every acknowledged one counts.
-fn check(archive: &Archive, trees: &[Tree], done: &[Step], context: &str) {
-    for step in done {
-        let Step::Added(number, tree) = step else { continue };
-        let removing = done.contains(&Step::Removing(*number));
-        let removed = done.contains(&Step::Removed(*number));
-        match read(archive, *number) {
-            Ok(found) => {
-                assert!(!removed, "{context}: version {number} was removed");
-                assert!(found == trees[*tree], "{context}: version {number} differs");
-            }
-            Err(ArchiveError::NoVersion { .. } | ArchiveError::NoVersions) if removing => {}
-            Err(error) => panic!("{context}: version {number}: {error}"),
-        }
-    }
-    // One that was not acknowledged is either not there or whole, which verifying has shown.
-    for info in archive.versions() {
-        read(archive, info.number).unwrap_or_else(|e| panic!("{context}: {e}"));
-    }
 }
 
 fn lose_everywhere(seed: u64, loss: Loss, encrypted: bool) {

@@ -12,3 +12,5 @@ mod s3;
 #[cfg(feature = "s3")]
 mod server;
 mod support;
+#[path = "../../../onefold-archive/tests/it/versions.rs"]
+mod versions;

@@ -1,21 +1,14 @@
-//! Trees in memory, archives on simulated stores, and how to compare them.
+//! Archives on simulated stores, and locks on these.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use onefold_archive::format::entry::compare_paths;
-use onefold_archive::tree::restore::read_file;
-use onefold_archive::{
-    AddOptions, Archive, ArchiveError, ArchiveIdentity, ArchiveSettings, Argon2Cost, Chunking,
-    Entry, Kind, Metadata, NewKey, Recipe, Secret, Stamp, VersionInfo,
-};
+use onefold_archive::{Archive, ArchiveError};
 use onefold_block::SplitMix64;
-use onefold_content::Compression;
 use onefold_objects::lease::Owner;
 use onefold_objects::{Lease, LeaseError, ObjectFolder, Objects, SimObjects, Use};
 
-/// What a path is in memory: content, or none for a folder.
-pub type Tree = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+use crate::versions::create_in;
+pub use crate::versions::{Tree, add, assert_sound, read, secret};
 
 /// A folder that nobody else uses.
 pub fn folder(store: &SimObjects) -> ObjectFolder {
@@ -33,26 +26,9 @@ pub fn lock(store: &SimObjects, usage: Use, token: u64) -> Result<Lease, LeaseEr
     Lease::take(&objects, usage, &owner(token), || 0, &mut |_| ())
 }
 
-/// Small containers and chunks, so that a little data makes many of them.
-pub fn small() -> ArchiveSettings {
-    ArchiveSettings {
-        chunking: Chunking::FastCdc,
-        chunk_bytes: 1 << 10,
-        container_bytes: 128 << 10,
-        compression: Compression::None,
-    }
-}
-
-pub fn secret() -> Secret {
-    Secret::KeyFile(vec![0x5e; 32])
-}
-
+/// Make an archive, encrypted or not.
 pub fn create(store: &SimObjects, encrypted: bool) -> Result<(), ArchiveError> {
-    let identity = ArchiveIdentity { uuid: [0xab; 16], key: [0xcd; 32] };
-    let secret = secret();
-    let cost = Argon2Cost::default();
-    let key = NewKey { secret: &secret, cost, salt: [0x5a; 16], master: [0x3c; 32] };
-    Archive::create_with(&folder(store), &small(), identity, encrypted.then_some(&key))
+    create_in(&folder(store), encrypted)
 }
 
 /// Open an archive, encrypted or not, as a process of its own.
@@ -62,55 +38,6 @@ pub fn try_open(store: &SimObjects) -> Result<Archive, ArchiveError> {
 
 pub fn open(store: &SimObjects) -> Archive {
     try_open(store).unwrap()
-}
-
-pub fn add(archive: &mut Archive, tree: &Tree) -> Result<VersionInfo, ArchiveError> {
-    let options = AddOptions { index_bytes: 1 << 20, ..AddOptions::default() };
-    let mut adder = archive.add(options)?;
-    let entry = |path: &[u8], kind| {
-        let metadata = Metadata { mode: 0o644, mtime_s: 1_000_000, ..Metadata::default() };
-        let (stamp, recipe) = (Stamp::default(), Recipe::default());
-        Entry { path: path.to_vec(), kind, metadata, stamp, recipe }
-    };
-    let mut paths: Vec<_> = tree.iter().collect();
-    paths.sort_by(|a, b| compare_paths(a.0, b.0));
-    for (path, content) in paths {
-        match content {
-            None => adder.entry(entry(path, Kind::Directory))?,
-            Some(bytes) => {
-                let read = adder.file(entry(path, Kind::File), false, &mut bytes.as_slice())?;
-                assert_eq!(read.unwrap(), bytes.len() as u64);
-            }
-        }
-    }
-    Ok(adder.commit()?.0)
-}
-
-/// Everything that a version holds.
-pub fn read(archive: &Archive, number: u32) -> Result<Tree, ArchiveError> {
-    let version = archive.version(Some(number))?;
-    let mut tree = Tree::new();
-    for index in 0..version.len() {
-        let entry = version.entry(index)?;
-        let content = if entry.kind.has_content() {
-            let mut bytes = Vec::new();
-            read_file(archive, &version, &entry, 1 << 20, &mut |piece| {
-                bytes.extend_from_slice(piece);
-                Ok(())
-            })?;
-            Some(bytes)
-        } else {
-            None
-        };
-        tree.insert(entry.path, content);
-    }
-    Ok(tree)
-}
-
-#[track_caller]
-pub fn assert_sound(archive: &Archive, context: &str) {
-    let report = archive.verify(&mut |_, _| true).unwrap();
-    assert!(report.is_sound(), "{context}: {:#?}", report.findings);
 }
 
 /// Versions of a tree, each with a part of the files of the one before it and new ones.
