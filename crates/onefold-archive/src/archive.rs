@@ -29,6 +29,8 @@ pub const CONTAINERS: &str = "containers";
 pub const USER_SETTINGS_FILE: &str = "onefold.toml";
 /// Folder of the versions' files.
 pub const VERSIONS: &str = "versions";
+/// The most containers of a store that is far away that are read at once: each has memory for one.
+const FAR_WORKERS_MAX: usize = 8;
 
 /// An open archive.
 pub struct Archive {
@@ -46,6 +48,7 @@ pub struct Archive {
     /// Copies of the settings that are missing or damaged.
     pub(crate) bad_settings: Vec<&'static str>,
     lock: Option<FolderLock>,
+    workers: usize,
 }
 
 impl Archive {
@@ -212,6 +215,7 @@ impl Archive {
             keys,
             bad_settings,
             lock,
+            workers: 1,
         })
     }
 
@@ -289,6 +293,17 @@ impl Archive {
 
     pub(crate) fn fingerprinter(&self) -> Fingerprinter {
         Fingerprinter::with_key(FingerprintKind::Blake3, self.identity.key)
+    }
+
+    /// Read, decode and compare so many containers at once, where it is many that are read, such as
+    /// a processor has cores; one, unless it is told. A store that is far away may ask for more.
+    pub const fn set_workers(&mut self, workers: usize) {
+        self.workers = workers;
+    }
+
+    /// How many containers to read at once.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.max(self.store.reads_at_once().min(FAR_WORKERS_MAX))
     }
 
     /// Bring both copies of settings and log to the same state.

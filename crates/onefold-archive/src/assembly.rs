@@ -2,26 +2,28 @@
 //! Room: onefold-archive.   In: references and marks, in order.   Out: chunks and marks, in order.
 //! Source: [capping-13] sec. 4.2, in its rolling form: when the first chunk of the area is missing,
 //! its container is read, and every chunk of the area that lies in it is filled in; what is
-//! complete leaves at the front, and the area moves on.
-//! Cost: memory of the area (the chunks in it), of one read (at most a container) and of a group.
+//! complete leaves at the front, and the area moves on. Where several workers read, so are the
+//! containers of the area's first quarter, beside what is written out: further on, less of the area
+//! would be left for what else is in them. What is read does not depend on who is how quick.
+//! Cost: memory of the area (the chunks in it), and for each worker of one read (at most a
+//! container) and of a group.
 
 use std::collections::{HashMap, VecDeque};
 
-use onefold_block::{ContainerId, ContainerStore};
-use onefold_content::Fingerprinter;
+use onefold_block::ContainerId;
 
 use crate::archive::Archive;
-use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
+use crate::filler::{Filled, Filler, WantedSlot};
 use crate::format::chunk_ref::ChunkRef;
-use crate::format::group::{Group, GroupTable};
+use crate::workers::{Answer, Workers};
 
 /// The least memory of an area, in bytes.
 pub const ASSEMBLY_BYTES_MIN: u64 = 1 << 20;
 /// What a mark is counted as, in bytes.
 const MARK_BYTES: u64 = 512;
-/// Bytes between two wanted groups that are read along rather than skipped.
-const GAP_BYTES: u64 = 64 << 10;
+/// The part of an area whose containers are read ahead by others: one in so many of its bytes.
+const AHEAD_PART: u64 = 4;
 
 /// What reading took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,14 +55,28 @@ pub enum Assembled<M> {
 enum Slot<M> {
     Mark(M),
     Wanted(ChunkRef),
+    /// Of a container that is being read, with the chunk's length.
+    Coming(ContainerRead, u32),
     Filled(u64, Result<Vec<u8>, ArchiveError>),
 }
 
+/// The number of one reading of a container.
+type ContainerRead = u64;
+
+impl<M> Slot<M> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Mark(_) => MARK_BYTES,
+            Self::Wanted(chunk) => chunk.len.into(),
+            Self::Coming(_, len) => (*len).into(),
+            Self::Filled(len, _) => *len,
+        }
+    }
+}
+
 /// An area that moves over the output.
-pub struct Assembly<'a, M> {
-    store: &'a dyn ContainerStore,
-    fingerprinter: Fingerprinter,
-    decoder: GroupDecoder,
+pub struct Assembly<M> {
+    workers: Workers<Filler>,
     budget_bytes: u64,
     bytes: u64,
     slots: VecDeque<Slot<M>>,
@@ -68,33 +84,27 @@ pub struct Assembly<'a, M> {
     gone: u64,
     /// The wanted slots of each container, counted from the first slot ever.
     wanted: HashMap<ContainerId, Vec<u64>>,
+    /// Slots at the front whose containers are being read or were, and their bytes.
+    asked: usize,
+    asked_bytes: u64,
+    reads: HashMap<ContainerRead, Answer<Filled>>,
     totals: ReadTotals,
-    buffer: Vec<u8>,
-    content: Vec<u8>,
 }
 
-/// Slots that want chunks of one group, in the order of its content.
-struct WantedGroup<'w> {
-    group: Group,
-    slots: &'w [(ChunkRef, u64)],
-}
-
-impl<'a, M> Assembly<'a, M> {
+impl<M> Assembly<M> {
     /// An empty area of `budget_bytes`, at least [`ASSEMBLY_BYTES_MIN`].
-    pub fn new(archive: &'a Archive, budget_bytes: u64) -> Self {
-        let chunk_bytes_max = archive.settings.sizes().max();
+    pub fn new(archive: &Archive, budget_bytes: u64) -> Self {
         Self {
-            store: &*archive.store,
-            fingerprinter: archive.fingerprinter(),
-            decoder: GroupDecoder::new(chunk_bytes_max),
+            workers: Workers::new(archive.workers(), Filler::of(archive)),
             budget_bytes: budget_bytes.max(ASSEMBLY_BYTES_MIN),
             bytes: 0,
             slots: VecDeque::new(),
             gone: 0,
             wanted: HashMap::new(),
+            asked: 0,
+            asked_bytes: 0,
+            reads: HashMap::new(),
             totals: ReadTotals::default(),
-            buffer: Vec::new(),
-            content: Vec::new(),
         }
     }
 
@@ -105,43 +115,47 @@ impl<'a, M> Assembly<'a, M> {
 
     /// Put a mark in: it comes out between the chunks that were put in before and after it.
     pub fn push_mark(&mut self, mark: M) {
-        self.bytes += MARK_BYTES;
-        self.slots.push_back(Slot::Mark(mark));
+        self.push(Slot::Mark(mark));
     }
 
     /// Put a chunk in, or the error that stands for it.
     pub fn push_chunk(&mut self, chunk: Result<ChunkRef, ArchiveError>) {
         match chunk {
             Ok(chunk) => {
-                self.bytes += u64::from(chunk.len);
                 let at = self.gone + self.slots.len() as u64;
                 self.wanted.entry(chunk.container).or_default().push(at);
-                self.slots.push_back(Slot::Wanted(chunk));
+                self.push(Slot::Wanted(chunk));
             }
-            Err(error) => self.slots.push_back(Slot::Filled(0, Err(error))),
+            Err(error) => self.push(Slot::Filled(0, Err(error))),
         }
+    }
+
+    fn push(&mut self, slot: Slot<M>) {
+        self.bytes += slot.bytes();
+        self.slots.push_back(slot);
     }
 
     /// What comes next; `None` if the area is empty. Call it once the area has no room or there
     /// is nothing more to put in: the fuller it is, the fewer reads.
     pub fn pop(&mut self) -> Option<Assembled<M>> {
-        if let Some(Slot::Wanted(chunk)) = self.slots.front() {
-            let id = chunk.container;
-            self.fill(id);
+        self.ask_ahead();
+        if let Some(&Slot::Coming(read, _)) = self.slots.front() {
+            self.take_in(read);
         }
         let slot = self.slots.pop_front()?;
         self.gone += 1;
+        self.asked -= 1;
+        self.asked_bytes -= slot.bytes();
+        self.bytes -= slot.bytes();
         Some(match slot {
-            Slot::Mark(mark) => {
-                self.bytes -= MARK_BYTES;
-                Assembled::Mark(mark)
-            }
-            Slot::Filled(len, data) => {
-                self.bytes -= len;
+            Slot::Mark(mark) => Assembled::Mark(mark),
+            Slot::Filled(_, data) => {
                 self.totals.bytes += data.as_ref().map_or(0, |data| data.len() as u64);
                 Assembled::Chunk(data)
             }
-            Slot::Wanted(_) => unreachable!("the container of the first slot was just read"),
+            Slot::Wanted(_) | Slot::Coming(..) => {
+                unreachable!("the container of the first slot was just read")
+            }
         })
     }
 
@@ -150,98 +164,55 @@ impl<'a, M> Assembly<'a, M> {
         self.totals
     }
 
-    /// Fill in every wanted chunk of a container.
-    fn fill(&mut self, id: ContainerId) {
+    /// Have the containers of the first slot read, and with several workers of those behind it.
+    fn ask_ahead(&mut self) {
+        let is_ahead = self.workers.count() > 1;
+        let ahead_bytes = if is_ahead { self.budget_bytes / AHEAD_PART } else { 0 };
+        while self.asked == 0 || self.asked_bytes < ahead_bytes {
+            let Some(slot) = self.slots.get(self.asked) else { break };
+            self.asked_bytes += slot.bytes();
+            let id = if let Slot::Wanted(chunk) = slot { Some(chunk.container) } else { None };
+            self.asked += 1;
+            if let Some(id) = id {
+                self.ask_for(id);
+            }
+        }
+    }
+
+    /// Have every wanted chunk of a container read.
+    fn ask_for(&mut self, id: ContainerId) {
+        let read = self.totals.container_reads;
         self.totals.container_reads += 1;
-        let mut wanted: Vec<(ChunkRef, u64)> = Vec::new();
+        let mut wanted: Vec<WantedSlot> = Vec::new();
         for at in self.wanted.remove(&id).unwrap_or_default() {
-            if let Slot::Wanted(chunk) = &self.slots[(at - self.gone) as usize] {
-                wanted.push((*chunk, at));
+            let slot = &mut self.slots[(at - self.gone) as usize];
+            if let Slot::Wanted(chunk) = *slot {
+                wanted.push((chunk, at));
+                *slot = Slot::Coming(read, chunk.len);
             }
         }
         wanted.sort_unstable_by_key(|(chunk, at)| (chunk.offset, *at));
-        match containers::read_groups(self.store, id) {
-            Ok(table) => self.fill_from(id, &table, &wanted),
+        self.reads.insert(read, self.workers.ask(move |filler| filler.fill(id, &wanted)));
+    }
+
+    /// Wait for a container, and fill in what was wanted of it.
+    fn take_in(&mut self, read: ContainerRead) {
+        let Some(answer) = self.reads.remove(&read) else { return };
+        match answer.wait() {
+            Ok(filled) => {
+                self.totals.read_bytes += filled.read_bytes;
+                for (at, data) in filled.chunks {
+                    let slot = &mut self.slots[(at - self.gone) as usize];
+                    *slot = Slot::Filled(slot.bytes(), data);
+                }
+            }
             Err(error) => {
-                let problem = error.to_string();
-                self.fail(&wanted, &problem);
+                for slot in &mut self.slots {
+                    if matches!(slot, Slot::Coming(of, _) if *of == read) {
+                        *slot = Slot::Filled(slot.bytes(), Err(error.again()));
+                    }
+                }
             }
-        }
-    }
-
-    /// Fill in chunks of a container, in the order of its content.
-    fn fill_from(&mut self, id: ContainerId, table: &GroupTable, wanted: &[(ChunkRef, u64)]) {
-        let group_of = |(chunk, _): &(ChunkRef, u64)| table.find(chunk.offset, chunk.len);
-        let mut groups = Vec::new();
-        for slots in wanted.chunk_by(|a, b| group_of(a) == group_of(b)) {
-            match slots.first().and_then(group_of) {
-                Some(at) => groups.push(WantedGroup { group: table.groups()[at], slots }),
-                None => self.fail(slots, "the container has nothing where this chunk should be"),
-            }
-        }
-        let near = |a: &WantedGroup<'_>, b: &WantedGroup<'_>| {
-            b.group.place().start <= a.group.place().end + GAP_BYTES
-        };
-        for run in groups.chunk_by(near) {
-            self.fill_run(id, run);
-        }
-    }
-
-    /// Fill in chunks of groups that lie close together, with one read.
-    fn fill_run(&mut self, id: ContainerId, run: &[WantedGroup<'_>]) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
-        let (start, end) = (first.group.place().start, last.group.place().end);
-        self.buffer.resize(end.saturating_sub(start) as usize, 0);
-        let read = self.store.read(id, start, &mut self.buffer);
-        self.totals.read_bytes += self.buffer.len() as u64;
-        // What cannot be read takes along no group that can.
-        if read.is_err() && run.len() > 1 {
-            for alone in run.chunks(1) {
-                self.fill_run(id, alone);
-            }
-            return;
-        }
-        if let Err(error) = read {
-            let problem = ArchiveError::from(error).to_string();
-            for wanted in run {
-                self.fail(wanted.slots, &problem);
-            }
-            return;
-        }
-        for wanted in run {
-            let from = (wanted.group.place().start - start) as usize;
-            let stored = &self.buffer[from..from + wanted.group.stored as usize];
-            match self.decoder.decode(id, &wanted.group, stored, &mut self.content) {
-                Ok(()) => self.fill_group(wanted),
-                Err(error) => self.fail(wanted.slots, &error.to_string()),
-            }
-        }
-    }
-
-    /// Fill in chunks of the group whose content was just decoded.
-    fn fill_group(&mut self, wanted: &WantedGroup<'_>) {
-        let mut right: Option<ChunkRef> = None;
-        for &(chunk, at) in wanted.slots {
-            let from = (chunk.offset - wanted.group.begin) as usize;
-            let data = &self.content[from..from + chunk.len as usize];
-            // One that is wanted several times is compared once.
-            let compared = if right == Some(chunk) {
-                Ok(())
-            } else {
-                containers::check_name(&self.fingerprinter, &chunk, data)
-            };
-            right = compared.is_ok().then_some(chunk);
-            let data = compared.map(|()| data.to_vec());
-            self.slots[(at - self.gone) as usize] = Slot::Filled(chunk.len.into(), data);
-        }
-    }
-
-    /// Give these slots an error in the place of their chunks.
-    fn fail(&mut self, slots: &[(ChunkRef, u64)], problem: &str) {
-        for &(chunk, at) in slots {
-            let what = chunk.container.to_string();
-            let error = ArchiveError::corrupt(what, chunk.offset.into(), problem);
-            self.slots[(at - self.gone) as usize] = Slot::Filled(chunk.len.into(), Err(error));
         }
     }
 }

@@ -8,7 +8,8 @@
 //! - `containers` and `manifest` write them and their recipes, the latter in `packed` files, `log`
 //!   tells of versions;
 //! - [`diff()`] compares two versions;
-//! - [`version`] finds a path, [`assembly`] reads chunks back, [`tree::restore`] makes files;
+//! - [`version`] finds a path, [`assembly`] reads chunks back, by several `workers` at once,
+//!   [`tree::restore`] makes files;
 //! - [`browse`] walks about in all versions and reads any byte, for whoever mounts an archive;
 //! - [`seal`] encrypts what is on disk, below all others;
 //! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
@@ -24,6 +25,7 @@ mod compact;
 mod containers;
 mod diff;
 pub mod error;
+mod filler;
 pub mod format;
 mod index;
 pub mod lock;
@@ -41,6 +43,7 @@ pub mod trace;
 pub mod tree;
 mod verify;
 pub mod version;
+mod workers;
 
 pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::{Archive, USER_SETTINGS_FILE};

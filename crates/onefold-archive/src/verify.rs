@@ -4,10 +4,12 @@
 //! references are decoded and compared with the containers' directories.
 //! Cost: about 20 bytes of memory per chunk of the archive.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
-use onefold_block::ContainerId;
+use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprinter;
 
 use crate::archive::Archive;
 use crate::containers::{self, GroupDecoder};
@@ -15,6 +17,7 @@ use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, compare_paths, is_within};
 use crate::version::Version;
+use crate::workers::Workers;
 
 /// Damaged files that are named one by one; the rest is counted.
 const FILES_NAMED_MAX: usize = 1000;
@@ -110,19 +113,7 @@ impl Archive {
             report.find(stranger, "it is no container");
         }
         let ids = self.store.list()?;
-        let mut good = GoodChunks::new();
-        let (mut done, mut total) = (0, 0);
-        for &id in &ids {
-            total += self.store.len(id)?;
-        }
-        for &id in &ids {
-            if !progress(done, total) {
-                return Err(ArchiveError::Interrupted);
-            }
-            done += self.store.len(id)?;
-            self.verify_container(id, &mut good, &mut report);
-        }
-        progress(done, total);
+        let good = self.verify_containers(&ids, &mut report, progress)?;
         let mut used = HashSet::new();
         let numbers: Vec<u32> = self.versions().map(|info| info.number).collect();
         for number in numbers {
@@ -139,32 +130,83 @@ impl Archive {
         Ok(report)
     }
 
-    fn verify_container(&self, id: ContainerId, good: &mut GoodChunks, report: &mut VerifyReport) {
-        report.containers += 1;
-        let mut problems = Vec::new();
-        let sizes = self.settings.sizes();
-        let (fingerprinter, mut decoder) = (self.fingerprinter(), GroupDecoder::new(sizes.max()));
-        let (store, uuid) = (&*self.store, &self.identity.uuid);
-        let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| {
-            report.chunks += 1;
-            report.chunk_bytes += u64::from(chunk.len);
-            match result {
-                Ok(()) => {
-                    good.insert(digest(chunk));
-                }
-                Err(error) => problems.push(error.to_string()),
+    /// Read and check all containers, several at once; their good chunks.
+    fn verify_containers(
+        &self,
+        ids: &[ContainerId],
+        report: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<GoodChunks, ArchiveError> {
+        let (store, uuid) = (Arc::clone(&self.store), self.identity.uuid);
+        let (fingerprinter, chunk_bytes_max) = (self.fingerprinter(), self.settings.sizes().max());
+        let mut workers = Workers::new(self.workers(), move || GroupDecoder::new(chunk_bytes_max));
+        let mut good = GoodChunks::new();
+        let lens: Vec<u64> = ids.iter().map(|&id| self.store.len(id)).collect::<Result<_, _>>()?;
+        let (mut done, total) = (0, lens.iter().sum());
+        let mut left = ids.iter().zip(lens);
+        // As many wait as work, so that who is done goes on.
+        let (mut asked, asked_max) = (VecDeque::new(), 2 * workers.count() - 1);
+        loop {
+            if !progress(done, total) {
+                return Err(ArchiveError::Interrupted);
             }
-        };
-        let read = containers::check_chunks(store, id, uuid, &fingerprinter, &mut decoder, take);
-        // A group that is damaged is so for each of its chunks.
-        problems.dedup();
-        match read {
+            for (&id, len) in left.by_ref().take(asked_max - asked.len()) {
+                let (store, fingerprinter) = (Arc::clone(&store), fingerprinter.clone());
+                let check = move |decoder: &mut GroupDecoder| {
+                    check_container(&*store, id, &uuid, &fingerprinter, decoder)
+                };
+                asked.push_back((id, len, workers.ask(check)));
+            }
+            let Some((id, len, answer)) = asked.pop_front() else { return Ok(good) };
+            done += len;
+            let checked = answer.wait()?;
+            report.containers += 1;
+            report.chunks += checked.chunks;
+            report.chunk_bytes += checked.chunk_bytes;
+            good.extend(checked.good);
             // No version refers to it: it was being written when an addition was cut short.
-            _ if id.get() >= self.log.next_container => {}
-            Err(error) => report.find(id.to_string(), error.to_string()),
-            Ok(()) => problems.into_iter().for_each(|problem| report.find(id.to_string(), problem)),
+            if id.get() < self.log.next_container {
+                for problem in checked.problems {
+                    report.find(id.to_string(), problem);
+                }
+            }
         }
     }
+}
+
+/// What was found in a container.
+#[derive(Default)]
+struct CheckedContainer {
+    chunks: u64,
+    chunk_bytes: u64,
+    good: Vec<u64>,
+    problems: Vec<String>,
+}
+
+/// Read and check a container.
+fn check_container(
+    store: &dyn ContainerStore,
+    id: ContainerId,
+    uuid: &[u8; 16],
+    fingerprinter: &Fingerprinter,
+    decoder: &mut GroupDecoder,
+) -> CheckedContainer {
+    let mut checked = CheckedContainer::default();
+    let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| {
+        checked.chunks += 1;
+        checked.chunk_bytes += u64::from(chunk.len);
+        match result {
+            Ok(()) => checked.good.push(digest(chunk)),
+            Err(error) => checked.problems.push(error.to_string()),
+        }
+    };
+    let read = containers::check_chunks(store, id, uuid, fingerprinter, decoder, take);
+    match read {
+        Err(error) => checked.problems = vec![error.to_string()],
+        // A group that is damaged is so for each of its chunks.
+        Ok(()) => checked.problems.dedup(),
+    }
+    checked
 }
 
 /// Check the entries of a version, and what they refer to.
@@ -255,8 +297,6 @@ fn verify_recipe(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use onefold_block::SimFolder;
 
     use super::*;

@@ -21,3 +21,4 @@ mod support;
 mod system;
 mod traces;
 mod versions;
+mod workers;

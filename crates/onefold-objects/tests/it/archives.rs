@@ -1,11 +1,14 @@
 //! Archives on an object store: as ordinary ones, two at once, and damage.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
+use onefold_archive::tree::restore::{RestoreOptions, restore};
 use onefold_archive::{Archive, ArchiveError};
 use onefold_block::FileFolder;
 use onefold_objects::lease::{HOLD_MS, LEASE_S};
@@ -241,22 +244,43 @@ impl Objects for AnswersTogether {
     }
 }
 
+/// An archive of these objects whose first reads of containers are answered four at a time.
+fn open_far(store: &SimObjects) -> (Arc<AnswersTogether>, Archive) {
+    let (waiting, reads) = (Barrier::new(4), AtomicU64::new(0));
+    let together = Arc::new(AnswersTogether { store: store.clone(), waiting, reads });
+    let folder = ObjectFolder::new(together.clone(), None).with_reads_at_once(4);
+    (together, Archive::open(Arc::new(folder)).unwrap())
+}
+
 #[test]
 fn directories_are_read_at_once_and_known_in_the_same_order() {
     let (store, trees) = with_versions(false, 8, 5);
-    let together = Arc::new(AnswersTogether {
-        store: store.clone(),
-        waiting: Barrier::new(4),
-        reads: AtomicU64::new(0),
-    });
-    let folder = ObjectFolder::new(together.clone(), None).with_reads_at_once(4);
-    let mut archive = Archive::open(Arc::new(folder)).unwrap();
+    let (together, mut archive) = open_far(&store);
     let info = add(&mut archive, &trees[4]).unwrap();
     assert!(together.reads.load(Ordering::Relaxed) > 4);
     assert_eq!(info.totals.new_bytes, 0, "all of it was known");
     archive.compact(0, &mut |_, _| true).unwrap();
     drop(archive);
     assert_sound(&open(&store), "read at once");
+}
+
+#[test]
+fn containers_are_read_at_once_for_verifying_and_restoring() {
+    let (store, trees) = with_versions(false, 8, 5);
+    let (together, archive) = open_far(&store);
+    assert_sound(&archive, "read at once");
+    assert!(together.reads.load(Ordering::Relaxed) > 4);
+    let (together, archive) = open_far(&store);
+    let (version, target) = (archive.version(None).unwrap(), tempfile::tempdir().unwrap());
+    let options = RestoreOptions { assembly_bytes: 16 << 20, ..RestoreOptions::default() };
+    let report = restore(&archive, &version, &[], target.path(), &options, &mut |_| true).unwrap();
+    assert!(together.reads.load(Ordering::Relaxed) > 4);
+    assert_eq!(report.problems, []);
+    for (path, content) in trees.last().unwrap() {
+        let path = target.path().join(OsStr::from_bytes(path));
+        assert!(content.as_ref().is_none_or(|content| fs::read(&path).unwrap() == *content));
+        assert!(path.exists());
+    }
 }
 
 #[test]

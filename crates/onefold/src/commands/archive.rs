@@ -49,7 +49,8 @@ pub fn open(store: &Path, key: &KeyArgs, kind: LockKind, printer: &Printer) -> R
     let place = Place::of(store)?;
     let secret = archive_key::secret(store, &place, key)?;
     let archive = place.open(kind, secret.as_ref());
-    let archive = archive.map_err(|error| failure(store, error))?;
+    let mut archive = archive.map_err(|error| failure(store, error))?;
+    archive.set_workers(std::thread::available_parallelism().map_or(1, usize::from));
     for damage in archive.damage() {
         printer.warning(&format!("the log of archive '{}': {damage}", store.display()));
     }

@@ -1,0 +1,151 @@
+//! Reads the chunks that are wanted of a container, with as few reads as they allow.
+//! Room: onefold-archive.
+//! Invariant: each wanted slot gets its chunk, which has the name of its reference, or an error.
+
+use std::sync::Arc;
+
+use onefold_block::{ContainerId, ContainerStore};
+use onefold_content::Fingerprinter;
+
+use crate::archive::Archive;
+use crate::containers::{self, GroupDecoder};
+use crate::error::ArchiveError;
+use crate::format::chunk_ref::ChunkRef;
+use crate::format::group::{Group, GroupTable};
+
+/// Bytes between two wanted groups that are read along rather than skipped.
+const GAP_BYTES: u64 = 64 << 10;
+
+/// A chunk that is wanted, and the number of the place that wants it.
+pub type WantedSlot = (ChunkRef, u64);
+
+/// What came of a container.
+#[derive(Default)]
+pub struct Filled {
+    /// The chunk of each place that wanted one; or why it cannot be had.
+    pub chunks: Vec<(u64, Result<Vec<u8>, ArchiveError>)>,
+    /// Bytes read for them.
+    pub read_bytes: u64,
+}
+
+/// Who reads, with the memory for it.
+pub struct Filler {
+    store: Arc<dyn ContainerStore>,
+    fingerprinter: Fingerprinter,
+    decoder: GroupDecoder,
+    buffer: Vec<u8>,
+    content: Vec<u8>,
+}
+
+/// Slots that want chunks of one group, in the order of its content.
+struct WantedGroup<'w> {
+    group: Group,
+    slots: &'w [WantedSlot],
+}
+
+impl Filler {
+    /// Makes those of an archive.
+    pub fn of(archive: &Archive) -> impl Fn() -> Self + Send + Sync + 'static + use<> {
+        let chunk_bytes_max = archive.settings.sizes().max();
+        let (store, fingerprinter) = (Arc::clone(&archive.store), archive.fingerprinter());
+        move || Self {
+            store: Arc::clone(&store),
+            fingerprinter: fingerprinter.clone(),
+            decoder: GroupDecoder::new(chunk_bytes_max),
+            buffer: Vec::new(),
+            content: Vec::new(),
+        }
+    }
+
+    /// Read what is wanted of a container, in the order of its content.
+    pub fn fill(&mut self, id: ContainerId, wanted: &[WantedSlot]) -> Filled {
+        let mut filled = Filled::default();
+        match containers::read_groups(&*self.store, id) {
+            Ok(table) => self.fill_from(id, &table, wanted, &mut filled),
+            Err(error) => filled.fail(wanted, &error.to_string()),
+        }
+        filled
+    }
+
+    fn fill_from(
+        &mut self,
+        id: ContainerId,
+        table: &GroupTable,
+        wanted: &[WantedSlot],
+        filled: &mut Filled,
+    ) {
+        let group_of = |(chunk, _): &WantedSlot| table.find(chunk.offset, chunk.len);
+        let mut groups = Vec::new();
+        for slots in wanted.chunk_by(|a, b| group_of(a) == group_of(b)) {
+            match slots.first().and_then(group_of) {
+                Some(at) => groups.push(WantedGroup { group: table.groups()[at], slots }),
+                None => filled.fail(slots, "the container has nothing where this chunk should be"),
+            }
+        }
+        let near = |a: &WantedGroup<'_>, b: &WantedGroup<'_>| {
+            b.group.place().start <= a.group.place().end + GAP_BYTES
+        };
+        for run in groups.chunk_by(near) {
+            self.fill_run(id, run, filled);
+        }
+    }
+
+    /// Read chunks of groups that lie close together, with one read.
+    fn fill_run(&mut self, id: ContainerId, run: &[WantedGroup<'_>], filled: &mut Filled) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
+        let (start, end) = (first.group.place().start, last.group.place().end);
+        self.buffer.resize(end.saturating_sub(start) as usize, 0);
+        let read = self.store.read(id, start, &mut self.buffer);
+        filled.read_bytes += self.buffer.len() as u64;
+        // What cannot be read takes along no group that can.
+        if read.is_err() && run.len() > 1 {
+            for alone in run.chunks(1) {
+                self.fill_run(id, alone, filled);
+            }
+            return;
+        }
+        if let Err(error) = read {
+            let problem = ArchiveError::from(error).to_string();
+            for wanted in run {
+                filled.fail(wanted.slots, &problem);
+            }
+            return;
+        }
+        for wanted in run {
+            let from = (wanted.group.place().start - start) as usize;
+            let stored = &self.buffer[from..from + wanted.group.stored as usize];
+            match self.decoder.decode(id, &wanted.group, stored, &mut self.content) {
+                Ok(()) => self.fill_group(wanted, filled),
+                Err(error) => filled.fail(wanted.slots, &error.to_string()),
+            }
+        }
+    }
+
+    /// Take chunks out of the group whose content was just decoded.
+    fn fill_group(&self, wanted: &WantedGroup<'_>, filled: &mut Filled) {
+        let mut right: Option<ChunkRef> = None;
+        for &(chunk, at) in wanted.slots {
+            let from = (chunk.offset - wanted.group.begin) as usize;
+            let data = &self.content[from..from + chunk.len as usize];
+            // One that is wanted several times is compared once.
+            let compared = if right == Some(chunk) {
+                Ok(())
+            } else {
+                containers::check_name(&self.fingerprinter, &chunk, data)
+            };
+            right = compared.is_ok().then_some(chunk);
+            filled.chunks.push((at, compared.map(|()| data.to_vec())));
+        }
+    }
+}
+
+impl Filled {
+    /// Give these slots an error in the place of their chunks.
+    fn fail(&mut self, slots: &[WantedSlot], problem: &str) {
+        for &(chunk, at) in slots {
+            let what = chunk.container.to_string();
+            let error = ArchiveError::corrupt(what, chunk.offset.into(), problem);
+            self.chunks.push((at, Err(error)));
+        }
+    }
+}
