@@ -48,21 +48,24 @@ pub fn larger_than_memory(lab: &Lab) -> Result<Row> {
     let before: u64 = lab.pick(4 << 30, 16 << 20) / BLOCK as u64;
     let blocks = before / 4;
     let scratch = lab.scratch()?;
-    let measure = |name: &str, index_bytes: u64| -> Result<Written> {
+    let measure = |name: &str, index_bytes: u64| -> Result<(Written, String)> {
         eprintln!("index: table, {name}");
         let mut bench = Bench::new(&scratch.path().join(name), index_bytes, Beside::Levels)?;
         bench.write(&mut copies_of_random_blocks(0, before, 0), 0)?;
-        bench.write(&mut copies_of_random_blocks(before, blocks, 30), VOLUME_BYTES / 2)
+        let written =
+            bench.write(&mut copies_of_random_blocks(before, blocks, 30), VOLUME_BYTES / 2)?;
+        Ok((written, bench.asked()?))
     };
-    let tenth = measure("a tenth", (needed(before) / 10).max(INDEX_MIN))?;
-    let all = measure("all", 1 << 30)?;
+    let (tenth, asked) = measure("a tenth", (needed(before) / 10).max(INDEX_MIN))?;
+    let (all, _) = measure("all", 1 << 30)?;
     let speed = |written: Written| written.blocks as f64 / written.cpu;
     Ok(Row {
         goal: lab.pick(Some(Goal::AtLeast(0.6)), None),
         speed: Some(speed(tenth) * BLOCK as f64),
         reference: Some(speed(all) * BLOCK as f64),
         note: format!(
-            "per CPU second; {:.1} % of the duplicates found at once, with all in memory {:.1} %",
+            "per CPU second; {:.1} % of the duplicates found at once ({asked}), with all in memory \
+             {:.1} %",
             100.0 * share(tenth.found, blocks * 30 / 100),
             100.0 * share(all.found, blocks * 30 / 100)
         ),
@@ -77,11 +80,12 @@ pub fn larger_than_memory(lab: &Lab) -> Result<Row> {
 
 /// So many blocks that the hooks of all take a quarter of the index, and copies from anywhere.
 pub fn many_blocks(lab: &Lab) -> Result<[Row; 2]> {
-    let (blocks, index_bytes) = lab.pick((25_000_000, 16 << 20), (100_000, INDEX_MIN));
+    let (blocks, index_bytes) = lab.pick((100_000_000, 64 << 20), (100_000, INDEX_MIN));
     let scratch = lab.scratch()?;
     eprintln!("index: {blocks} blocks, an index of {}", ByteSize(index_bytes));
     let before = memory::resident()?;
-    let mut bench = Bench::new(&scratch.path().join("many"), index_bytes, Beside::Levels)?;
+    let path = scratch.path().join("many");
+    let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?.without_counter();
     bench.write(&mut Small::new(0..blocks), 0)?;
     let len = blocks / COPIES / 4;
     let (mut copied, mut found) = (0, 0);

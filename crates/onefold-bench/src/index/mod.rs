@@ -2,9 +2,9 @@
 //! background.
 //! Room: onefold-bench.
 //! Shares are of the blocks that are duplicates of others, which are counted while they are
-//! written. A pool's index has 1 MiB at least, so that small data has no row for the smallest
-//! shares. As in a server, work in the background goes on between writes. Figures are of one run:
-//! they count blocks and CPU seconds of the one thread that does both.
+//! written. A pool's index has 1 MiB at least, so that small data has larger shares. As in a
+//! server, work in the background goes on between writes. Figures are of one run: they count
+//! blocks and CPU seconds of the one thread that does both.
 
 mod bench;
 mod data_sets;

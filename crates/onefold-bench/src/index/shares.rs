@@ -14,14 +14,18 @@ use crate::report::{Goal, Row, Unit};
 /// Shares of what the index needs, and what is to be found at once of a second copy.
 const SHARES: [(u64, f64); 3] = [(5, 0.90), (15, 0.95), (50, 0.97)];
 
-/// Budgets for parts of what is needed, where these are not less than the least; at tiny sizes the
-/// least for all.
-fn budgets(lab: &Lab, unique: u64) -> impl Iterator<Item = (u64, f64, u64)> {
+/// Budgets for parts of what is needed, the least that an index works with where a part is less:
+/// how many percent it is, what is to be found, and bytes.
+fn budgets(unique: u64) -> Vec<(u64, f64, u64)> {
     // Directories have an eighth.
-    let of = move |(percent, goal)| (percent, goal, needed(unique) * percent / 100 * 8 / 7);
-    let least = lab.pick(0, INDEX_MIN);
-    let clipped = move |(percent, goal, bytes): (u64, f64, u64)| (percent, goal, bytes.max(least));
-    SHARES.into_iter().map(of).map(clipped).filter(|&(.., bytes)| bytes >= INDEX_MIN)
+    let whole = needed(unique) * 8 / 7;
+    let of = |(percent, goal): (u64, f64)| (percent, goal, (whole * percent / 100).max(INDEX_MIN));
+    let mut budgets: Vec<(u64, f64, u64)> = SHARES.into_iter().map(of).collect();
+    budgets.dedup_by_key(|&mut (.., bytes)| bytes);
+    for (percent, _, bytes) in &mut budgets {
+        *percent = (*bytes * 100).div_ceil(whole);
+    }
+    budgets
 }
 
 /// Trees of files, written twice.
@@ -31,7 +35,7 @@ pub fn second_copy(lab: &Lab) -> Result<Vec<Row>> {
     eprintln!("index: {} of files", ByteSize(tree.bytes()));
     let own = count(&mut tree.read())?;
     let mut rows = Vec::new();
-    for (percent, goal, index_bytes) in budgets(lab, own.unique) {
+    for (percent, goal, index_bytes) in budgets(own.unique) {
         eprintln!("index: {} of files, index for {percent} %", ByteSize(tree.bytes()));
         let path = scratch.path().join(format!("{percent}"));
         let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
@@ -61,7 +65,7 @@ pub fn working_set(lab: &Lab) -> Result<Vec<Row>> {
     let scratch = lab.scratch()?;
     let unique = WorkingSet::new(blocks).unique();
     let mut rows = Vec::new();
-    for (percent, _, index_bytes) in budgets(lab, unique) {
+    for (percent, _, index_bytes) in budgets(unique) {
         eprintln!("index: working set, index for {percent} %");
         let path = scratch.path().join(format!("{percent}"));
         let mut bench = Bench::new(&path, index_bytes, Beside::Levels)?;
