@@ -10,13 +10,12 @@
 //! Invariants: see [`Store`] and [`Buckets`].
 
 use crate::dedup::buckets::Buckets;
-use crate::dedup::caftl_offline::Scanner;
-use crate::dedup::caftl_online::{HASH, STORE_SHARE};
 use crate::dedup::crc_compare::{CRC_HIDDEN, CRC_TABLE};
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
-use crate::dedup::registry::Site;
-use crate::dedup::store::Store;
+use crate::dedup::scanner::Scanner;
+use crate::dedup::site::Site;
+use crate::dedup::store::{HASH, STORE_SHARE, Store};
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 

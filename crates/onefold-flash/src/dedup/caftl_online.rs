@@ -15,26 +15,15 @@
 //! Invariants: see [`Store`].
 
 use crate::dedup::buckets::Buckets;
-use crate::dedup::caftl_offline::Scanner;
 use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
-use crate::dedup::registry::Site;
+use crate::dedup::scanner::Scanner;
 use crate::dedup::ses::BUDGET_US;
-use crate::dedup::store::{Match, Store};
+use crate::dedup::site::Site;
+use crate::dedup::store::{HASH, Match, STORE_SHARE, Store};
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
-
-pub(crate) const HASH: OptionInfo = OptionInfo::new(
-    "hash",
-    Kind::Word(&["sha256", "sha1"]),
-    "The hash; pages of equal SHA-1 are compared, because its collisions can be made",
-);
-pub(crate) const STORE_SHARE: OptionInfo = OptionInfo::new(
-    "store_share",
-    Kind::Share(1.0),
-    "Entries of the fingerprint store, as a share of the drive's pages",
-);
 
 pub(crate) const SAMPLE: OptionInfo = OptionInfo::new(
     "sample_one_in",
@@ -62,16 +51,6 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     BACKGROUND,
     BUDGET_US,
 ];
-
-/// Bytes of the digest that a word names.
-pub(crate) fn digest_bytes(word: &str) -> u64 {
-    if word == "sha1" { 20 } else { 32 }
-}
-
-/// Whether different contents of one hash are known, so that equal hashes prove nothing.
-pub(crate) fn is_broken(word: &str) -> bool {
-    word == "sha1"
-}
 
 /// A tag that marks pages that have been hashed; recovery does not trust it.
 pub(crate) fn tag_of(strong: u128) -> u64 {

@@ -10,8 +10,9 @@
 
 use toml::Table;
 
-use crate::dedup::caftl_online::{self, HASH};
+use crate::dedup::caftl_online;
 use crate::dedup::options::{Kind, OptionInfo};
+use crate::dedup::store::HASH;
 
 /// The name of the policy.
 pub(crate) const NAME: &str = "codeword";

@@ -20,10 +20,10 @@ use std::collections::BinaryHeap;
 use crate::dedup::buckets::Buckets;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
-use crate::dedup::registry::Site;
 use crate::dedup::short_lived::{
     EPOCH_SHARE, OVERWRITES_PERCENT, PREDICT, REGION_PAGES, ShortLived,
 };
+use crate::dedup::site::Site;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 

@@ -32,8 +32,8 @@ use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
-use crate::dedup::registry::Site;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
+use crate::dedup::site::Site;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, SameDigest, Verdict};
 use crate::op::Work;
 

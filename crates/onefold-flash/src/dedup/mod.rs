@@ -21,10 +21,12 @@ mod options;
 mod page_set;
 mod passes;
 mod registry;
+mod scanner;
 mod ses;
 mod ses_device;
 mod ses_host;
 mod short_lived;
+mod site;
 mod slots;
 mod store;
 mod verified;
@@ -40,11 +42,13 @@ pub use gleaner::Gleaner;
 pub use none::NoDedup;
 pub use options::{Kind, OptionInfo, PolicyError};
 pub use registry::{
-    AnyPolicy, POLICIES, PolicyInfo, Site, check_engine, check_policy, host_wants, policy_info,
+    AnyPolicy, POLICIES, PolicyInfo, check_engine, check_policy, host_wants, policy_info,
 };
 pub use ses::{Design, Ses};
 pub use ses_device::{DeviceSide, SesDevice};
 pub use ses_host::{HostSide, SesHost, Wanted};
+pub use site::Site;
+pub(crate) use site::packing_slots;
 pub use verified::{SameDigest, Verified};
 
 use crate::op::Work;

@@ -1,7 +1,7 @@
 //! Every policy by name, with its options; and one type that is any of them.
 //! Room: onefold-flash.   In: a name and a TOML table.   Out: a policy.
 
-use onefold_code::{SeedSource, Truncation};
+use onefold_code::Truncation;
 use onefold_content::FingerprintKind;
 use toml::Table;
 
@@ -18,8 +18,8 @@ use crate::dedup::options::{OptionInfo, Options, PolicyError, hint};
 use crate::dedup::ses::Ses;
 use crate::dedup::ses_device::{self, DeviceSide, SesDevice};
 use crate::dedup::ses_host::{self, HostSide, SesHost, Wanted};
+use crate::dedup::site::Site;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
-use crate::geometry::Geometry;
 use crate::op::Work;
 
 /// A policy that can be named in a specification.
@@ -97,47 +97,6 @@ pub const POLICIES: &[PolicyInfo] = &[
         apart: false,
     },
 ];
-
-/// What a policy must know of the drive.
-#[derive(Clone, Copy, Debug)]
-pub struct Site {
-    /// The shape of the array.
-    pub geometry: Geometry,
-    /// Numbers by which the drive may name a page to its policy.
-    pub places: u32,
-    /// What the drive seeds its scrambler from; `None` without a scrambler.
-    pub seed_source: Option<SeedSource>,
-    /// Codewords of a page that have places of their own; 1 where it is pages that have them.
-    pub codewords: u32,
-    /// Whether a strong fingerprint is made sooner than a page is read and compared.
-    pub hash_outruns_read: bool,
-}
-
-impl Site {
-    /// A drive that names pages by where they are.
-    pub const fn new(geometry: Geometry, seed_source: Option<SeedSource>) -> Self {
-        let places = geometry.pages();
-        Self { geometry, places, seed_source, codewords: 1, hash_outruns_read: false }
-    }
-
-    /// Places of a block.
-    pub(crate) const fn places_per_block(&self) -> u32 {
-        self.geometry.pages_per_block * (self.places / self.geometry.pages())
-    }
-
-    /// The same where flash pages of so many sub-pages are packed, so many at a time.
-    #[must_use]
-    pub const fn packed(self, subpages: u32, packing_pages: u32) -> Self {
-        let waiting = crate::ftl::packing_slots(subpages, packing_pages);
-        Self { places: self.geometry.pages() * subpages + waiting, ..self }
-    }
-
-    /// The same where so many codewords of each flash page have places of their own.
-    #[must_use]
-    pub const fn of_codewords(self, codewords: u32, packing_pages: u32) -> Self {
-        Self { codewords, ..self.packed(codewords, packing_pages) }
-    }
-}
 
 /// Any of the policies.
 #[derive(Clone, Debug)]

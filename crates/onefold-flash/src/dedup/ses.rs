@@ -16,7 +16,7 @@ use crate::dedup::codewords::CodewordCounter;
 use crate::dedup::hot_table::HotTable;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
-use crate::dedup::registry::Site;
+use crate::dedup::site::Site;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 

@@ -18,8 +18,8 @@ use onefold_code::SeedSource;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::options::{Kind, OptionInfo, Options, PolicyError};
-use crate::dedup::registry::Site;
 use crate::dedup::ses::{self, Design, Ses};
+use crate::dedup::site::Site;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::TABLE_SHARE,

@@ -7,7 +7,7 @@
 //! one cache line, a death two.
 
 use crate::dedup::SameDigest;
-use crate::dedup::caftl_online::{digest_bytes, is_broken};
+use crate::dedup::options::{Kind, OptionInfo};
 use crate::dedup::slots::{FREE, Key, Slots};
 use crate::memory::{prefetch, table_of};
 use onefold_block::seeded::mix64;
@@ -15,6 +15,27 @@ use onefold_block::seeded::mix64;
 const NONE: u32 = u32::MAX;
 /// Slots of pages in a line of a processor's cache.
 const PAGES_PER_LINE: u32 = 16;
+
+pub(crate) const HASH: OptionInfo = OptionInfo::new(
+    "hash",
+    Kind::Word(&["sha256", "sha1"]),
+    "The hash; pages of equal SHA-1 are compared, because its collisions can be made",
+);
+pub(crate) const STORE_SHARE: OptionInfo = OptionInfo::new(
+    "store_share",
+    Kind::Share(1.0),
+    "Entries of the fingerprint store, as a share of the drive's pages",
+);
+
+/// Bytes of the digest that a word names.
+fn digest_bytes(word: &str) -> u64 {
+    if word == "sha1" { 20 } else { 32 }
+}
+
+/// Whether different contents of one hash are known, so that equal hashes prove nothing.
+fn is_broken(word: &str) -> bool {
+    word == "sha1"
+}
 
 /// A page whose digest is the one that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! holds exactly its blocks in state `Free`.
 //! Cost: about 24 B per block.
 
+use crate::ftl::error::FtlError;
 use crate::geometry::{Divider, Geometry};
 use crate::memory::prefetch;
 
@@ -320,6 +321,11 @@ impl Blocks {
     /// Blocks out of use.
     pub fn bad(&self) -> u32 {
         self.geometry.blocks() - self.good_of_plane.iter().sum::<u32>()
+    }
+
+    /// There is no block left to write to.
+    pub(super) fn no_space(&self) -> FtlError {
+        FtlError::NoSpace { bad_blocks: self.bad(), blocks: self.geometry.blocks() }
     }
 
     /// Lowest and highest erase count of the blocks in use.

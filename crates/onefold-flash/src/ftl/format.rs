@@ -1,20 +1,25 @@
 //! A new drive: what must fit, what is left, and what that promises.
 //! Room: onefold-flash.   In: array, settings.   Out: an empty `Ftl`.
 
-use onefold_block::SplitMix64;
-
-use crate::dedup::Policy;
+use crate::dedup::{Policy, packing_slots};
+use crate::ftl::Ftl;
 use crate::ftl::blocks::Blocks;
+use crate::ftl::books::Books;
 use crate::ftl::cache::MapCache;
-use crate::ftl::gather::Gathered;
-use crate::ftl::map::{Owners, PageMap};
-use crate::ftl::meta::Meta;
-use crate::ftl::pack::Packing;
-use crate::ftl::settings::{FtlSettings, Pacing, Temperature};
-use crate::ftl::shared::VirtualTable;
-use crate::ftl::spread::Neighbours;
-use crate::ftl::{Counters, Ftl, FtlError, STREAMS, packing_slots};
-use crate::geometry::{Divider, Geometry};
+use crate::ftl::counters::Counters;
+use crate::ftl::error::FtlError;
+use crate::ftl::gathered::Gathered;
+use crate::ftl::journal::Journal;
+use crate::ftl::layout::Layout;
+use crate::ftl::own_pages::OwnPages;
+use crate::ftl::packing::Packing;
+use crate::ftl::rounds::Rounds;
+use crate::ftl::segments::Segments;
+use crate::ftl::settings::{Durability, FtlSettings, Pacing, Temperature};
+use crate::ftl::slots::Slots;
+use crate::ftl::space::Space;
+use crate::ftl::victims::Victims;
+use crate::geometry::Geometry;
 use crate::nand::Nand;
 use crate::op::Untimed;
 use crate::theory;
@@ -80,7 +85,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub fn format(nand: N, policy: P, settings: FtlSettings) -> Result<Self, FtlError> {
         let mut ftl = Self::empty(nand, policy, settings)?;
         ftl.check_space()?;
-        if ftl.meta.on {
+        if ftl.own.is_on() {
             ftl.begin_round();
             ftl.finish_round(&mut Untimed)?;
             ftl.nand.sync()?;
@@ -96,61 +101,60 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         for block in (0..geometry.blocks()).filter(|&block| nand.is_bad(block)) {
             blocks.retire(block);
         }
-        let meta = Meta::new(&geometry, &settings);
-        let cache =
-            MapCache::new(settings.map_cache_bytes, geometry.page_bytes, meta.slots.logical);
+        let on = settings.durability != Durability::Volatile || settings.map_cache_bytes > 0;
+        let slots = Slots::new(&geometry, settings.logical_pages);
+        let cache = MapCache::new(settings.map_cache_bytes, geometry.page_bytes, slots.logical);
         check_settings(&geometry, &settings, &cache)?;
         if !N::PACKS && settings.subpages > 1 {
             return Err(FtlError::Settings("this array cannot hold packed pages".to_owned()));
         }
-        let subpages = settings.subpages;
-        let places = geometry.pages() * subpages;
+        let layout = Layout::<N>::new(geometry, &settings);
+        let journal = Journal::new(settings.durability, geometry.page_bytes);
+        let rounds = Rounds::new(&geometry, &settings, slots.segments);
+        let own = OwnPages::new(on, slots);
         let good = geometry.blocks() - blocks.bad();
-        let own = meta.pages_max();
-        let alpha = effective_alpha(&geometry, &settings, good, own);
+        let alpha =
+            effective_alpha(&geometry, &settings, good, own_pages_max(&own, &journal, &rounds));
         let hot_blocks = hot_blocks(&geometry, &settings, alpha);
+        let planes = geometry.planes();
         Ok(Self {
-            geometry,
             settings,
+            layout,
             nand,
             policy,
-            map: PageMap::new(settings.logical_pages),
-            owners: Owners::new(places),
-            shared: VirtualTable::default(),
-            blocks,
-            open: vec![[None; STREAMS]; geometry.planes() as usize],
-            collecting: vec![None; geometry.planes() as usize],
-            meta,
+            books: Books::new(layout, settings.logical_pages, Segments::new(on, slots)),
+            space: Space::new(layout, settings, blocks, on, hot_blocks),
+            journal,
+            own,
+            rounds,
             cache,
-            hot_blocks,
-            neighbours: Neighbours::new(geometry.planes()),
-            packing: Packing::new(places, subpages, settings.packing_pages),
-            gathered: vec![Gathered::default(); geometry.planes() as usize],
+            victims: Victims::new(planes, settings.seed),
+            packing: Packing::new(layout.places(), settings.subpages, settings.packing_pages),
+            gathered: vec![Gathered::default(); planes as usize],
             counters: Counters::default(),
-            random: SplitMix64::new(settings.seed),
-            seq: 0,
-            next_plane: 0,
-            dense_places: geometry.pages_per_block * subpages
-                - if settings.codewords { subpages - 1 } else { 0 },
-            by_block: Divider::new(geometry.pages_per_block * subpages),
         })
     }
 
+    /// Most pages of the FTL's own that live at a time.
+    fn own_pages_max(&self) -> u32 {
+        own_pages_max(&self.own, &self.journal, &self.rounds)
+    }
+
     fn check_space(&self) -> Result<(), FtlError> {
-        let (geometry, settings) = (&self.geometry, &self.settings);
-        let good = geometry.blocks() - self.blocks.bad();
+        let (geometry, settings) = (self.layout.geometry(), &self.settings);
+        let good = geometry.blocks() - self.space.blocks().bad();
         // Blocks being filled by host and collection, and the victim; then those of settings.
         let pools = match settings.temperature {
             Temperature::OnePool => u32::from(settings.apart),
             Temperature::HotRange { .. } => 2,
         };
         let streams = 3 + pools + u32::from(settings.wear_spread > 0);
-        let kept =
-            (settings.gc_reserve_blocks + streams) * geometry.planes() + u32::from(self.meta.on);
+        let kept = (settings.gc_reserve_blocks + streams) * geometry.planes()
+            + u32::from(self.own.is_on());
         // Collecting codewords packs them anew: a block gives a page back only if it lacks one.
         let dense = geometry.pages_per_block - u32::from(settings.codewords);
         let usable = u64::from(good.saturating_sub(kept)) * u64::from(dense);
-        let own = self.meta.pages_max();
+        let own = self.own_pages_max();
         let logical = settings.logical_pages.div_ceil(settings.logical_per_page());
         if u64::from(logical) + u64::from(own) <= usable {
             return Ok(());
@@ -164,40 +168,54 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// reserve of collection, and parts of the blocks being filled. Mapped are the logical pages
     /// and the most pages that the FTL needs for its own map and journal.
     pub fn effective_alpha(&self) -> f64 {
-        let good = self.geometry.blocks() - self.blocks.bad();
-        effective_alpha(&self.geometry, &self.settings, good, self.meta.pages_max())
+        let geometry = self.layout.geometry();
+        let good = geometry.blocks() - self.space.blocks().bad();
+        effective_alpha(geometry, &self.settings, good, self.own_pages_max())
     }
 
     /// Physical pages over logical pages, less one: over-provisioning as it is advertised.
     pub fn over_provisioning(&self) -> f64 {
         let per_page = f64::from(self.settings.logical_per_page());
-        f64::from(self.geometry.pages()) * per_page / f64::from(self.settings.logical_pages) - 1.0
+        f64::from(self.layout.geometry().pages()) * per_page
+            / f64::from(self.settings.logical_pages)
+            - 1.0
     }
 
     /// DRAM that the controller needs for the FTL's tables, by name, in bytes.
     pub fn dram(&self) -> Vec<(&'static str, u64)> {
-        let page_bytes = u64::from(self.geometry.page_bytes);
+        let page_bytes = u64::from(self.layout.geometry().page_bytes);
         let map = if self.cache.is_partial() {
-            self.cache.capacity() as u64 * page_bytes + 8 * u64::from(self.meta.slots.logical)
+            self.cache.capacity() as u64 * page_bytes + 8 * u64::from(self.own.slots().logical)
         } else {
             4 * u64::from(self.settings.logical_pages)
         };
-        let journal = if self.meta.journal.on { page_bytes } else { 0 };
+        let journal = if self.journal.is_on() { page_bytes } else { 0 };
         let mut all = vec![
             ("map", map),
             ("reverse_map", 4 * u64::from(self.places())),
-            ("virtual_table", 8 * u64::from(self.shared.len())),
-            ("blocks", 34 * u64::from(self.geometry.blocks())),
-            ("map_directory", 12 * self.meta.dirty_at.len() as u64),
+            ("virtual_table", 8 * u64::from(self.books.shared().len())),
+            ("blocks", 34 * u64::from(self.layout.geometry().blocks())),
+            ("map_directory", 12 * self.books.segments().len() as u64),
             ("journal_buffer", journal),
         ];
-        if self.packs() {
+        if self.layout.packs() {
             // Two streams of the host, and what collection moves in each plane.
-            let pages = u64::from(self.settings.packing_pages * (2 + self.geometry.planes()));
+            let pages =
+                u64::from(self.settings.packing_pages * (2 + self.layout.geometry().planes()));
             all.push(("packing_buffers", pages * page_bytes));
         }
         all
     }
+}
+
+/// Most pages of the FTL's own that live at a time.
+fn own_pages_max(own: &OwnPages, journal: &Journal, rounds: &Rounds) -> u32 {
+    if !own.is_on() {
+        return 0;
+    }
+    let slots = own.slots();
+    let journal = if journal.is_on() { 2 * rounds.journal_pages() + 2 } else { 0 };
+    slots.logical + 2 * slots.states + 2 + journal
 }
 
 fn check_settings(

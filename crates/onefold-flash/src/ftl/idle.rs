@@ -11,7 +11,8 @@
 //! kind of work goes on to the next.
 
 use crate::dedup::Policy;
-use crate::ftl::{Ftl, FtlError, Stream};
+use crate::ftl::Ftl;
+use crate::ftl::error::FtlError;
 use crate::nand::Nand;
 use crate::op::{Cause, Driver, OpKind};
 use crate::spec::IdleOrder;
@@ -99,16 +100,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Whether so many pages of the host could not be programmed in a plane without collecting
     /// meanwhile; but never because of more free blocks than idle moments are to leave.
     fn is_short(&self, plane: u32, pages: u64) -> bool {
-        if self.collecting[plane as usize].is_some() {
-            return true;
-        }
-        let per_block = self.geometry.pages_per_block;
-        let open = self.open[plane as usize][Stream::Host as usize];
-        let room = open.map_or(0, |block| per_block - self.blocks.written(block));
-        let blocks = pages.saturating_sub(room.into()).div_ceil(per_block.into());
-        let least = u64::from(self.settings.gc_reserve_blocks + 1);
-        let most = least.max(self.settings.gc_idle_blocks.into());
-        u64::from(self.blocks.free_of(plane)) < (least + blocks).min(most)
+        self.victims.has(plane) || self.space.is_short(plane, pages)
     }
 }
 
@@ -116,7 +108,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 mod tests {
     use super::*;
     use crate::dedup::NoDedup;
-    use crate::ftl::FtlSettings;
+    use crate::ftl::settings::FtlSettings;
     use crate::geometry::Geometry;
     use crate::nand::{Identity, IdentityNand};
     use crate::op::Untimed;
@@ -145,7 +137,7 @@ mod tests {
         for lpn in (0..64).chain((0..32).step_by(2)).chain(32..38) {
             ftl.write(lpn, &Identity(lpn.into()), &mut Untimed).expect("written");
         }
-        assert_eq!((ftl.blocks.free_of(0), ftl.collecting[0].is_some()), (5, false));
+        assert_eq!((ftl.space.blocks().free_of(0), ftl.victims.has(0)), (5, false));
         // Two pages are left in the open block, and each block of free ones beyond three holds
         // eight more; no more than six blocks are ever asked for.
         assert_eq!(
@@ -155,7 +147,7 @@ mod tests {
         assert!(ftl.collect_idle(0, &mut Untimed).expect("a step"));
         assert!(ftl.is_short(0, 0), "writes would have to finish the victim");
         let mut steps = 0;
-        while ftl.collecting[0].is_some() {
+        while ftl.victims.has(0) {
             assert!(ftl.collect_idle(0, &mut Untimed).expect("a step"));
             steps += 1;
             assert!(steps < 9, "a block has eight pages");

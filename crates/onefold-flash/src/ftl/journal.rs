@@ -1,4 +1,5 @@
-//! The journal: what changes the map and is said by no page's out-of-band area.
+//! The journal: the sequence of all that happens, and what changes the map and is said by no
+//! page's out-of-band area.
 //! Room: onefold-flash.
 //! Invariants: records are stored in the order of their sequence; a page of records lives until a
 //! checkpoint holds all of them; no block is erased while a record that made one of its pages dead
@@ -6,6 +7,8 @@
 //! Cost: 20 B per record; one page of records in DRAM.
 
 use std::collections::VecDeque;
+
+use crate::ftl::settings::Durability;
 
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,34 +84,171 @@ fn decode_one(bytes: &[u8; RECORD_BYTES]) -> Option<(u64, Record)> {
 
 /// A page of records that no checkpoint holds yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct JournalPage {
-    pub slot: u32,
-    pub last_seq: u64,
+struct JournalPage {
+    slot: u32,
+    last_seq: u64,
 }
 
-/// Records that are not stored yet, and the pages of those that are.
-#[derive(Clone, Debug, Default)]
+/// The sequence of all that happens; records that are not stored yet, and the pages of those that
+/// are.
+#[derive(Clone, Debug)]
 pub(super) struct Journal {
     /// Whether records are kept at all.
-    pub on: bool,
-    pub pending: Vec<(u64, Record)>,
-    pub records_per_page: usize,
+    on: bool,
+    /// Whether those in memory survive a power cut.
+    protected: bool,
+    seq: u64,
+    pending: Vec<(u64, Record)>,
+    records_per_page: usize,
     /// Sequence of the newest record, and of the newest one that is stored.
-    pub last: u64,
-    pub durable: u64,
-    pub pages: VecDeque<JournalPage>,
-    pub free_slots: Vec<u32>,
+    last: u64,
+    durable: u64,
+    pages: VecDeque<JournalPage>,
+    free_slots: Vec<u32>,
 }
 
 impl Journal {
-    pub fn push(&mut self, seq: u64, record: Record) {
-        self.pending.push((seq, record));
-        self.last = seq;
+    /// Nothing has happened yet.
+    pub fn new(durability: Durability, page_bytes: u32) -> Self {
+        Self {
+            on: matches!(durability, Durability::Journal | Durability::Protected),
+            protected: durability == Durability::Protected,
+            seq: 0,
+            pending: Vec::new(),
+            records_per_page: page_bytes as usize / RECORD_BYTES,
+            last: 0,
+            durable: 0,
+            pages: VecDeque::new(),
+            free_slots: Vec::new(),
+        }
     }
 
-    /// The stored form of what is pending.
-    pub fn page(&self) -> Vec<u8> {
-        self.pending.iter().flat_map(|&(seq, record)| encode(seq, record)).collect()
+    /// Whether records are kept at all.
+    #[inline]
+    pub const fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Whether records in memory survive a power cut.
+    #[inline]
+    pub const fn is_protected(&self) -> bool {
+        self.protected
+    }
+
+    /// The sequence of what happened last.
+    #[inline]
+    pub const fn now(&self) -> u64 {
+        self.seq
+    }
+
+    /// Something happens.
+    #[inline]
+    pub const fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// So much happened without anybody asking for its sequence.
+    pub const fn advance_to(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
+    /// Everything up to a sequence, at which a drive was opened, is durable.
+    pub const fn resume_at(&mut self, seq: u64) {
+        self.seq = seq;
+        self.durable = seq;
+    }
+
+    /// A change that no page's out-of-band area says; `false` if records are not kept.
+    pub fn log(&mut self, record: Record) -> bool {
+        if self.on {
+            let seq = self.next_seq();
+            self.pending.push((seq, record));
+            self.last = seq;
+        }
+        self.on
+    }
+
+    /// Records that are not stored yet, with their sequence, in order.
+    #[inline]
+    pub fn pending(&self) -> &[(u64, Record)] {
+        &self.pending
+    }
+
+    /// The record that must be durable before a page that dies now may be erased, if there is one.
+    #[inline]
+    pub fn awaited(&self) -> Option<u64> {
+        if self.pending.is_empty() { None } else { Some(self.last) }
+    }
+
+    /// Whether a record up to a sequence is durable, or as good as that.
+    #[inline]
+    pub const fn is_durable(&self, seq: u64) -> bool {
+        self.protected || seq <= self.durable
+    }
+
+    /// Records that fill a page.
+    pub const fn records_per_page(&self) -> usize {
+        self.records_per_page
+    }
+
+    /// Whether what is pending has to become a page.
+    pub const fn is_page_full(&self) -> bool {
+        self.pending.len() + 1 >= self.records_per_page
+    }
+
+    /// The stored form of what is pending, and the sequence of its newest record.
+    pub fn page(&self) -> (Vec<u8>, u64) {
+        let bytes = self.pending.iter().flat_map(|&(seq, record)| encode(seq, record)).collect();
+        (bytes, self.last)
+    }
+
+    /// A slot of a page that is not needed any more.
+    pub fn free_slot(&mut self) -> Option<u32> {
+        self.free_slots.pop()
+    }
+
+    /// What is pending was stored as the page of a slot.
+    pub fn stored(&mut self, slot: u32) {
+        self.found(slot, self.last);
+        self.pending.clear();
+        self.durable = self.last;
+    }
+
+    /// There is a page of records up to a sequence.
+    pub fn found(&mut self, slot: u32, last_seq: u64) {
+        self.pages.push_back(JournalPage { slot, last_seq });
+    }
+
+    /// The slot of the oldest page, if a checkpoint of a sequence holds all of it: it may be used
+    /// anew.
+    pub fn outlived(&mut self, seq: u64) -> Option<u32> {
+        let page = self.pages.front().copied()?;
+        if page.last_seq > seq {
+            return None;
+        }
+        self.pages.pop_front();
+        self.free_slots.push(page.slot);
+        Some(page.slot)
+    }
+
+    /// Whether a checkpoint holds all that was stored.
+    #[cfg(test)]
+    pub fn has_pages(&self) -> bool {
+        !self.pages.is_empty()
+    }
+
+    /// Nothing counts as durable: records are known that are not on the flash.
+    pub const fn distrust(&mut self) {
+        self.durable = 0;
+    }
+
+    /// Makes pending what is known from elsewhere.
+    pub fn take_over(&mut self, records: Vec<(u64, Record)>) {
+        if let Some(&(last, _)) = records.last() {
+            self.last = last;
+        }
+        self.pending = records;
     }
 
     /// Whether a pending record binds one of these logical pages.

@@ -11,9 +11,12 @@
 use onefold_block::SplitMix64;
 
 use crate::dedup::Policy;
+use crate::ftl::Ftl;
+use crate::ftl::counters::Counters;
+use crate::ftl::error::FtlError;
 use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::VictimRule;
-use crate::ftl::{Counters, Ftl, FtlError, Stream};
+use crate::ftl::stream::Stream;
 use crate::memory::{prefetch, table_of};
 use crate::nand::{Nand, Oob, PageKey, Payload};
 use crate::op::Untimed;
@@ -37,9 +40,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         &mut self,
         mut page: impl FnMut(u32) -> N::Page,
     ) -> Result<(), FtlError> {
-        let planes = self.geometry.planes();
-        let empty = (0..planes).all(|plane| self.open[plane as usize].iter().all(Option::is_none));
-        if self.packs() {
+        let empty = self.space.open_blocks().next().is_none();
+        if self.layout.packs() {
             let message = "a drive that packs pages is preconditioned by writing to it".to_owned();
             return Err(FtlError::Settings(message));
         }
@@ -53,8 +55,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         shuffle(&mut lpns, &mut random);
         let plan = self.plan_planes(&mut random);
         let deepest = plan.iter().map(Vec::len).max().unwrap_or(0);
-        let first_seq = self.seq + 1;
-        let pages = u64::from(self.geometry.pages_per_block);
+        let first_seq = self.journal.now() + 1;
+        let pages = u64::from(self.layout.geometry().pages_per_block);
         // From the youngest blocks to the oldest: what is placed is newer than what comes.
         let mut placed = 0;
         for rank in 0..deepest {
@@ -67,8 +69,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         }
         assert_eq!(placed, lpns.len(), "the plan has room for every logical page");
-        self.seq = first_seq + (deepest * plan.len()) as u64 * pages;
-        if self.meta.on {
+        self.journal.advance_to(first_seq + (deepest * plan.len()) as u64 * pages);
+        if self.own.is_on() {
             self.shrink_cache(&mut Untimed)?;
             self.checkpoint(&mut Untimed)?;
         }
@@ -78,8 +80,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// What each plane's blocks hold, from the youngest on: first those that are being filled.
     fn plan_planes(&self, random: &mut SplitMix64) -> Vec<Vec<Filled>> {
-        let planes = self.geometry.planes();
-        let pages = self.geometry.pages_per_block;
+        let planes = self.layout.geometry().planes();
+        let pages = self.layout.geometry().pages_per_block;
         let share = self.settings.logical_pages / planes;
         let more = self.settings.logical_pages % planes;
         let plan = |plane: u32| {
@@ -97,7 +99,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
             let idle = self.settings.gc_reserve_blocks + 1 + 2;
             // A block of the FTL's own pages is open already.
-            let good = self.blocks.free_of(plane);
+            let good = self.space.blocks().free_of(plane);
             let least = left.div_ceil(pages);
             let full = good.saturating_sub(idle).max(least);
             let rule = self.settings.victim;
@@ -121,10 +123,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if filled.written == 0 {
             return Ok(());
         }
-        let Some(block) = self.blocks.take_free(plane, false) else {
-            return Err(self.no_space());
+        let Some(block) = self.space.take_free(plane) else {
+            return Err(self.space.blocks().no_space());
         };
-        let first = self.geometry.first_page(block);
         let newer = *placed;
         let mut live = filled.live;
         for at in 0..filled.written {
@@ -134,13 +135,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 live -= 1;
                 *placed += 1;
                 if let Some(&soon) = lpns.get(*placed + SHUFFLED) {
-                    self.map.prefetch(soon);
+                    self.books.prefetch(soon);
                 }
                 lpns[*placed - 1]
             } else {
                 lpns[random.below(newer as u64) as usize]
             };
-            let ppn = first + self.blocks.append(block);
+            let ppn = self.space.append(block);
             let seq = seq + u64::from(at);
             let oob = Oob { key: PageKey::Data(lpn), seq, seed: u64::from(lpn), tag: 0 };
             self.nand.program(ppn, Payload::Data(&page(lpn)), &oob)?;
@@ -150,8 +151,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             }
         }
         match filled.open {
-            Some(stream) => self.open[plane as usize][stream as usize] = Some(block),
-            None => self.blocks.close(block, seq),
+            Some(stream) => self.space.hand_to(plane, stream, block),
+            None => self.space.close(block, seq),
         }
         Ok(())
     }

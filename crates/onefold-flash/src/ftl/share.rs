@@ -2,10 +2,12 @@
 //! Room: onefold-flash.   In: a `Verified` page.   Out: map changes.
 
 use crate::dedup::{Offline, Pair, Policy, Verified};
+use crate::ftl::Ftl;
+use crate::ftl::error::FtlError;
 use crate::ftl::journal::Record;
-use crate::ftl::map::{Owner, Place};
-use crate::ftl::write::Written;
-use crate::ftl::{Ftl, FtlError, view};
+use crate::ftl::map::Owner;
+use crate::ftl::view::view;
+use crate::ftl::written::Written;
 use crate::nand::{Nand, NandError, fragment_at};
 use crate::op::{Cause, Driver, OpKind, Work};
 
@@ -28,7 +30,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         self.point_to(lpn, ppn, true, d)?;
         self.forget_waiting(lpn);
         // The answer must not come before the only copy is in the flash.
-        d.wait_for(self.page_of(ppn));
+        d.wait_for(self.layout.page_of(ppn));
         self.counters.inline_pages += 1;
         Ok(Written::Shared { ppn })
     }
@@ -48,18 +50,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let vpn = self.virtual_of(ppn, foreground, d)?;
         self.touch(lpn, foreground, d)?;
         self.log(Record::Bind { lpn, vpn, ppn });
-        self.shared.acquire(vpn);
-        let old = self.set_place(lpn, Place::Virtual(vpn));
+        let old = self.books.refer(lpn, vpn, self.journal.now());
         self.release(old);
         self.settle_journal(d)
-    }
-
-    /// A virtual page has changed.
-    pub(super) fn dirty_virtual(&mut self, vpn: u32) {
-        if self.meta.on {
-            let slots = &self.meta.slots;
-            self.meta.dirty(slots.logical + vpn / slots.entries, self.seq);
-        }
     }
 
     fn virtual_of(
@@ -68,16 +61,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         foreground: bool,
         d: &mut impl Driver,
     ) -> Result<u32, FtlError> {
-        match self.owners.get(ppn) {
+        match self.books.owner(ppn) {
             Owner::Shared(vpn) => Ok(vpn),
             Owner::Data(first) => {
                 self.touch(first, foreground, d)?;
-                let vpn = self.shared.allocate(ppn);
+                let vpn = self.books.new_virtual(ppn);
                 self.log(Record::Bind { lpn: first, vpn, ppn });
-                self.dirty_virtual(vpn);
-                self.shared.acquire(vpn);
-                self.set_place(first, Place::Virtual(vpn));
-                self.owners.set(ppn, Owner::Shared(vpn));
+                self.books.turn_virtual(first, vpn, ppn, self.journal.now());
                 self.settle_journal(d)?;
                 Ok(vpn)
             }
@@ -92,11 +82,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// # Errors
     /// [`FtlError::Nand`].
     pub fn deduplicate_step(&mut self, d: &mut impl Driver) -> Result<bool, FtlError> {
-        if self.meta.on {
+        if self.own.is_on() {
             self.make_meta_room(d)?;
         }
         // What waits could not be found by anybody who looks at the flash.
-        if self.packs() && self.program_one(d)? {
+        if self.layout.packs() && self.program_one(d)? {
             return Ok(true);
         }
         let mut view = view!(self, d, false);
@@ -131,7 +121,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     #[inline]
     fn tag_of(&mut self, place: u32) -> Result<u64, NandError> {
         if !self.is_fragment(place) {
-            let ppn = self.page_of(place);
+            let ppn = self.layout.page_of(place);
             return Ok(self.nand.read_oob(ppn)?.tag);
         }
         self.tag_of_fragment(place)
@@ -139,14 +129,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     #[inline(never)]
     fn tag_of_fragment(&mut self, place: u32) -> Result<u64, NandError> {
-        let fragments = self.nand.read_packed(self.page_of(place))?;
-        let fragment = fragment_at(&fragments, place % self.subpages());
+        let fragments = self.nand.read_packed(self.layout.page_of(place))?;
+        let fragment = fragment_at(&fragments, place % self.layout.subpages());
         Ok(fragment.map_or(0, |fragment| fragment.tag))
     }
 
     fn compare_and_merge(&mut self, pair: Pair, d: &mut impl Driver) -> Result<(), FtlError> {
         let mut both = [pair.duplicate, pair.original].into_iter();
-        let both_live = both.all(|ppn| self.owners.may_be_shared(ppn));
+        let both_live = both.all(|ppn| self.books.may_be_shared(ppn));
         let merged = if both_live && pair.duplicate != pair.original {
             let duplicate = readable(self.content(pair.duplicate))?;
             let verified = match &duplicate {
@@ -185,7 +175,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if duplicate == original {
             return Ok(false);
         }
-        match (self.owners.get(duplicate), self.owners.get(original)) {
+        match (self.books.owner(duplicate), self.books.owner(original)) {
             (Owner::Data(lpn), Owner::Data(_) | Owner::Shared(_)) => {
                 self.point_to(lpn, original, false, d)?;
             }
@@ -213,11 +203,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<(), FtlError> {
         self.touch(lpn, false, d)?;
         self.log(Record::Bind { lpn, vpn, ppn: original });
-        self.shared.acquire(vpn);
-        self.set_place(lpn, Place::Virtual(vpn));
-        self.shared.relocate(vpn, original);
-        self.dirty_virtual(vpn);
-        self.owners.set(original, Owner::Shared(vpn));
+        self.books.refer(lpn, vpn, self.journal.now());
+        self.books.take_over(vpn, original, self.journal.now());
         self.drop_page(duplicate);
         self.settle_journal(d)
     }
@@ -232,14 +219,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         original: u32,
         d: &mut impl Driver,
     ) -> Result<(), FtlError> {
-        let fewer = self.shared.references(from) <= self.shared.references(into);
+        let references = |vpn| self.books.shared().references(vpn);
+        let fewer = references(from) <= references(into);
         let (vpn, of) = if fewer { (from, into) } else { (into, from) };
         self.log(Record::Alias { vpn, of, ppn: original });
-        self.shared.relocate(of, original);
-        self.shared.alias(vpn, of);
-        self.dirty_virtual(vpn);
-        self.dirty_virtual(of);
-        self.owners.set(original, Owner::Shared(of));
+        self.books.unite(vpn, of, original, self.journal.now());
         self.drop_page(duplicate);
         self.settle_journal(d)
     }

@@ -7,7 +7,7 @@
 //! with more errors, and is the same page.
 //! Cost: 16 B a plane, and a look at every plane for each plain page.
 
-use crate::ftl::Stream;
+use crate::ftl::stream::Stream;
 use crate::nand::Pattern;
 
 /// What lies last in the open blocks that pages of the host go to.

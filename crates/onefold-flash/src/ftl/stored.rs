@@ -24,28 +24,29 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Counts the pages in use.
     pub fn stored(&self) -> Stored {
         let mut stored = Stored::default();
-        let subpages = self.subpages();
-        for ppn in 0..self.geometry.pages() {
+        let subpages = self.layout.subpages();
+        for ppn in 0..self.layout.geometry().pages() {
             let mut places = 0;
             for place in ppn * subpages..(ppn + 1) * subpages {
-                match self.owners.get(place) {
+                match self.books.owner(place) {
                     Owner::Data(_) | Owner::Kept(_) => stored.logical_pages += 1,
                     Owner::Shared(_) => {}
                     Owner::None | Owner::Meta(_) => continue,
                 }
-                places += self.owners.part(place, subpages).0;
+                places += self.books.part(place).0;
                 stored.contents += 1;
             }
             stored.data_pages += u64::from(places > 0);
             stored.data_subpages += u64::from(places);
         }
         // What waits to be packed and was never written before.
-        let new = |lpn: &u32| self.map.get(*lpn) == Place::None;
+        let new = |lpn: &u32| self.books.entry(*lpn) == Place::None;
         stored.logical_pages += self.packing.lpns().filter(new).count() as u64;
-        for vpn in (0..self.shared.len()).filter(|&vpn| self.shared.references(vpn) > 0) {
+        let shared = self.books.shared();
+        for vpn in (0..shared.len()).filter(|&vpn| shared.references(vpn) > 0) {
             // An alias in use is one of the references of what it stands for.
-            let alias = u64::from(self.shared.alias_of(vpn).is_some());
-            stored.logical_pages += u64::from(self.shared.references(vpn)) - alias;
+            let alias = u64::from(shared.alias_of(vpn).is_some());
+            stored.logical_pages += u64::from(shared.references(vpn)) - alias;
         }
         stored
     }

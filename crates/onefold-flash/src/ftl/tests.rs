@@ -4,8 +4,8 @@
 
 use crate::dedup::{Engine, NoDedup};
 use crate::ftl::blocks::BlockState;
-use crate::ftl::meta::CLEAN;
-use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Stream, Written};
+use crate::ftl::stream::Stream;
+use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Written};
 use crate::geometry::Geometry;
 use crate::nand::{
     BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Payload,
@@ -19,15 +19,15 @@ fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
     let settings = FtlSettings { logical_pages: 20, ..FtlSettings::default() };
     let nand = BlankNand::new(steady::plane(16, 4));
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
-    while ftl.blocks.free_of(0) > 1 {
-        ftl.blocks.take_free(0, false);
+    while ftl.space.blocks().free_of(0) > 1 {
+        ftl.space.take_free(0);
     }
     for stream in [Stream::Host, Stream::Apart] {
-        let refused = ftl.next_page(0, stream);
+        let refused = ftl.space.next_page(0, stream, 0);
         assert!(matches!(refused, Err(FtlError::NoSpace { .. })), "{stream:?}: {refused:?}");
     }
-    ftl.next_page(0, Stream::Moved).expect("else nothing could ever be freed");
-    assert_eq!(ftl.blocks.free_of(0), 0);
+    ftl.space.next_page(0, Stream::Moved, 0).expect("else nothing could ever be freed");
+    assert_eq!(ftl.space.blocks().free_of(0), 0);
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn nothing_waits_for_which_no_block_would_be_left_when_the_power_goes() {
     let waits_then_runs_out = |left: u32| {
         let mut ftl = Ftl::format(nand(), NoDedup, settings).expect("fits");
         assert_eq!(ftl.write(0, &page, &mut Untimed).expect("room"), Written::Waits);
-        while ftl.blocks.free_of(0) > left {
-            ftl.blocks.take_free(0, false).expect("free");
+        while ftl.space.blocks().free_of(0) > left {
+            ftl.space.take_free(0).expect("free");
         }
         ftl
     };
@@ -94,10 +94,10 @@ fn what_recovery_finds_half_filled_is_for_collection_first_and_then_for_the_host
     for lpn in 0..5 {
         ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
     }
-    let host = ftl.open[0][Stream::Host as usize];
+    let host = ftl.space.open_of(0, Stream::Host);
     assert!(host.is_some());
     let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
-    let open = |ftl: &Ftl<_, _>, stream: Stream| ftl.open[0][stream as usize];
+    let open = |ftl: &Ftl<_, _>, stream: Stream| ftl.space.open_of(0, stream);
     // A drive that is full has no other block for what it must move to get one.
     assert_eq!((open(&ftl, Stream::Moved), open(&ftl, Stream::Host)), (host, None));
     ftl.write(5, &Identity::of_number(5), &mut Untimed).expect("writes");
@@ -128,19 +128,21 @@ fn a_shared_page_that_moves_keeps_who_named_it_before_it_was_shared() {
         ftl.write(lpn, &content(lpn), &mut Untimed).expect("writes");
     }
     let first = ftl.locate(0).expect("written");
-    let block = ftl.block_of(first);
+    let block = ftl.layout.block_of(first);
     // All but the first page of the block die, and what says so is stored.
     for lpn in 1..33 {
         let other = Identity::of_number(1000 + u64::from(lpn));
         ftl.write(lpn, &other, &mut Untimed).expect("writes");
     }
     ftl.flush(&mut Untimed).expect("flushes");
-    assert_eq!(ftl.blocks.live(block), 1);
+    assert_eq!(ftl.space.blocks().live(block), 1);
     ftl.write(100, &content(0), &mut Untimed).expect("writes");
     assert_eq!(ftl.locate(100), Some(first), "shared, and not flushed");
     assert!(!ftl.pending_records().is_empty());
     let mut steps = 0;
-    while ftl.block_of(ftl.locate(0).expect("there")) == block || ftl.blocks.written(block) > 0 {
+    while ftl.layout.block_of(ftl.locate(0).expect("there")) == block
+        || ftl.space.blocks().written(block) > 0
+    {
         assert!(ftl.collect_idle(0, &mut Untimed).expect("collects"), "step {steps}");
         steps += 1;
     }
@@ -160,6 +162,7 @@ fn a_checkpoint_leaves_nothing_that_is_not_stored() {
     };
     let table = PerfectTable::new(100, 1);
     let mut ftl = Ftl::format(IdentityNand::new(steady::plane(64, 16)), table, settings).unwrap();
+    let segments = ftl.own.slots().segments;
     for round in 1..4_u64 {
         for lpn in 0..60 {
             // Half of them are shared, which the journal says alone.
@@ -167,10 +170,10 @@ fn a_checkpoint_leaves_nothing_that_is_not_stored() {
             ftl.write(lpn, &content, &mut Untimed).expect("writes");
         }
         ftl.flush(&mut Untimed).expect("flushes");
-        assert!(!ftl.meta.journal.pages.is_empty());
+        assert!(ftl.journal.has_pages());
         ftl.checkpoint(&mut Untimed).expect("checkpoints");
-        assert!(ftl.meta.dirty_at.iter().all(|&at| at == CLEAN), "round {round}");
-        assert!(ftl.meta.journal.pages.is_empty(), "round {round}: what was replayed is not again");
+        assert!((0..segments).all(|at| ftl.books.segments().is_clean(at)), "round {round}");
+        assert!(!ftl.journal.has_pages(), "round {round}: what was replayed is not again");
         assert_eq!(ftl.counters().checkpoints, round);
     }
     let (mut ftl, report) =
@@ -194,7 +197,7 @@ fn a_mapping_page_is_stored_after_the_records_that_it_needs_and_waits_for_no_oth
         }
         let pending = ftl.pending_records().len();
         assert!(pending > 0, "{durability:?}: who shares is known to records in memory");
-        let entries = ftl.meta.slots.entries;
+        let entries = ftl.own.slots().entries;
         // Another part of the map needs none of them.
         ftl.store_segment(150 / entries, &mut Untimed).expect("stored");
         assert_eq!(ftl.pending_records().len(), pending, "{durability:?}");
@@ -220,7 +223,7 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
     ftl.flush(&mut Untimed).expect("flushes");
     let geometry = *ftl.nand.geometry();
     let emptied = |ftl: &Ftl<_, _>, block: u32| {
-        ftl.blocks.state(block) == BlockState::Full && ftl.blocks.live(block) == 0
+        ftl.space.blocks().state(block) == BlockState::Full && ftl.space.blocks().live(block) == 0
     };
     let block = (0..geometry.blocks()).find(|&block| emptied(&ftl, block)).expect("one is dead");
     ftl.nand.cut_after(0, Cut::Torn);
@@ -230,7 +233,10 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
     nand.restore();
     let (mut ftl, report) = Ftl::open(nand, NoDedup, settings).expect("opens");
     assert_eq!(report.blocks_erased, 1);
-    assert_eq!((ftl.blocks.state(block), ftl.blocks.written(block)), (BlockState::Free, 0));
+    assert_eq!(
+        (ftl.space.blocks().state(block), ftl.space.blocks().written(block)),
+        (BlockState::Free, 0)
+    );
     ftl.check_invariants();
     for lpn in 0..17 {
         let held = ftl.read(lpn, &mut Untimed).expect("reads");
@@ -308,17 +314,17 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_what_is_known_of_it() {
         ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
     }
     ftl.checkpoint(&mut Untimed).expect("checkpoints");
-    let entries = ftl.meta.slots.entries;
-    let segments = ftl.meta.slots.logical;
+    let entries = ftl.own.slots().entries;
+    let segments = ftl.own.slots().logical;
     let held: Vec<bool> = (0..segments).map(|segment| ftl.cache.holds(segment)).collect();
     assert_eq!(held.iter().filter(|&&held| held).count(), 4);
     let flash_only = held.iter().position(|&held| !held).unwrap() as u32;
     let in_dram = held.iter().position(|&held| held).unwrap() as u32;
     for segment in [flash_only, in_dram] {
-        let place = ftl.meta.place[segment as usize];
+        let place = ftl.own.place(segment).expect("stored");
         ftl.nand.unreadable.push(place);
         ftl.move_meta(segment, &mut Untimed).expect("moved");
-        assert_ne!(ftl.meta.place[segment as usize], place, "segment {segment}");
+        assert_ne!(ftl.own.place(segment), Some(place), "segment {segment}");
     }
     ftl.check_invariants();
     let expect = |ftl: &mut Ftl<Worn, NoDedup>, context: &str| {

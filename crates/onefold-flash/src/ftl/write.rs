@@ -2,34 +2,15 @@
 //! Room: onefold-flash.   In: LPN and content.   Out: NAND calls, `FlashOp`s, a map change.
 
 use crate::dedup::{Policy, Prepared, Verdict, Verified};
-use crate::ftl::journal::Record;
-use crate::ftl::map::{OWNERS_PER_LINE, Owner, Place};
+use crate::ftl::Ftl;
+use crate::ftl::error::FtlError;
+use crate::ftl::map::{Owner, Place};
 use crate::ftl::settings::Temperature;
-use crate::ftl::{Ftl, FtlError, Stream, view};
+use crate::ftl::stream::Stream;
+use crate::ftl::view::view;
+use crate::ftl::written::Written;
 use crate::nand::{Fragment, Nand, NandError, Oob, PageKey, Pattern, Payload};
 use crate::op::{Cause, Driver, OpKind, Work};
-
-/// Pages that are looked at together by [`Ftl::announce`].
-const ANNOUNCED: usize = 32;
-
-/// What became of a written page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It was programmed here.
-    Programmed {
-        /// The page.
-        ppn: u32,
-    },
-    /// It shares this page.
-    Shared {
-        /// The page.
-        ppn: u32,
-    },
-    /// It was compressed, and waits for others to fill a flash page with.
-    Waits,
-    /// It holds the same as one that waits.
-    SharesWaiting,
-}
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Writes a logical page.
@@ -73,7 +54,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     #[inline]
     pub fn begin_write(&self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         self.check_range(lpn)?;
-        self.map.prefetch(lpn);
+        self.books.prefetch(lpn);
         d.work(Work::Lookup, true);
         Ok(())
     }
@@ -88,7 +69,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         prepared: &mut Prepared,
         d: &mut impl Driver,
     ) -> Option<Work> {
-        if self.packs() && !prepared.compressed && !self.settings.codewords {
+        if self.layout.packs() && !prepared.compressed && !self.settings.codewords {
             prepared.compressed = true;
             return Some(Work::Compress);
         }
@@ -123,7 +104,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         prepared: Prepared,
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
-        if self.meta.on {
+        if self.own.is_on() {
             self.tend(lpn, d)?;
         }
         let request = prepared.request;
@@ -146,7 +127,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 Some(verified) => return self.share_written(lpn, verified.ppn(), d),
                 None => (tag, apart),
             },
-            Verdict::Share { same, .. } if self.owners.may_be_shared(same.ppn()) => {
+            Verdict::Share { same, .. } if self.books.may_be_shared(same.ppn()) => {
                 return self.share_written(lpn, Verified::by_digest(same).ppn(), d);
             }
             Verdict::Share { tag, .. } => (tag, false),
@@ -156,7 +137,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     /// Whether something that may be shared waits at a place.
     fn is_waiting(&self, place: u32) -> bool {
-        self.packs() && self.packing.is_here(place) && self.packing.may_be_shared(place)
+        self.layout.packs() && self.packing.is_here(place) && self.packing.may_be_shared(place)
     }
 
     fn share_waiting(
@@ -183,7 +164,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Written, FtlError> {
         let kept = matches!(owner, Owner::Kept(_));
-        let waits = self.packs() && self.may_wait(d)?;
+        let waits = self.layout.packs() && self.may_wait(d)?;
         // A codeword has no whole flash page to go to.
         if (waits || self.settings.codewords)
             && let Some(fragment) = self.nand.compress(lpn, page, request)
@@ -230,103 +211,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if apart || self.is_hot(lpn) { Stream::Apart } else { Stream::Host }
     }
 
-    /// Brings what the next writes or trims will change into the processor's cache; nothing else
-    /// happens. On drives whose tables do not fit there, a few dozen announced at a time go
-    /// several times as fast, because their cache misses overlap.
-    pub fn announce(&self, lpns: &[u32]) {
-        for part in lpns.chunks(ANNOUNCED) {
-            for &lpn in part {
-                self.map.prefetch(lpn);
-            }
-            let mut dying = [0; ANNOUNCED];
-            let mut count = 0;
-            for &lpn in part {
-                if lpn < self.map.len()
-                    && !self.map.is_absent(lpn)
-                    && let Place::Own(ppn) = self.map.get(lpn)
-                {
-                    self.owners.prefetch(ppn);
-                    self.blocks.prefetch(self.block_of(ppn));
-                    dying[count] = ppn;
-                    count += 1;
-                }
-            }
-            self.policy.expect_deaths(&dying[..count]);
-        }
-    }
-
-    /// The same for writes of which the pages are known.
-    pub fn announce_writes(&mut self, writes: &[(u32, N::Page)]) {
-        for part in writes.chunks(ANNOUNCED) {
-            let mut lpns = [0; ANNOUNCED];
-            for (lpn, (of, page)) in lpns.iter_mut().zip(part) {
-                *lpn = *of;
-                self.policy.expect_write(page);
-            }
-            self.announce(&lpns[..part.len()]);
-        }
-    }
-
-    /// The page that holds a logical one is about to die.
-    #[inline]
-    fn expect_death(&self, lpn: u32) {
-        if !self.map.is_absent(lpn)
-            && let Place::Own(ppn) = self.map.get(lpn)
-        {
-            self.owners.prefetch(ppn);
-            self.blocks.prefetch(self.block_of(ppn));
-            self.policy.expect_deaths(&[ppn]);
-        }
-    }
-
-    /// Declares a logical page unused.
-    ///
-    /// # Errors
-    /// [`FtlError::OutOfRange`], [`FtlError::NoSpace`], [`FtlError::Nand`].
-    pub fn trim(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
-        self.trim_range(lpn, 1, d)
-    }
-
-    /// Declares logical pages unused, with one journal record.
-    ///
-    /// # Errors
-    /// [`FtlError::OutOfRange`], [`FtlError::NoSpace`], [`FtlError::Nand`].
-    pub fn trim_range(
-        &mut self,
-        lpn: u32,
-        count: u32,
-        d: &mut impl Driver,
-    ) -> Result<(), FtlError> {
-        if count == 0 {
-            return Ok(());
-        }
-        self.check_range(lpn)?;
-        self.check_range(lpn.saturating_add(count - 1))?;
-        self.counters.host_pages_trimmed += u64::from(count);
-        d.work(Work::Lookup, true);
-        // A part at a time: the mapping page of each part must be in DRAM when it is changed.
-        let (mut first, end) = (lpn, lpn + count);
-        while first < end {
-            let after = (first / self.meta.slots.entries + 1) * self.meta.slots.entries;
-            let after = after.min(end);
-            if self.meta.on {
-                self.tend(first, d)?;
-            }
-            self.log(Record::Trim { lpn: first, count: after - first });
-            for lpn in first..after {
-                self.forget_waiting(lpn);
-                let old = self.set_place(lpn, Place::None);
-                self.release(old);
-            }
-            self.settle_journal(d)?;
-            first = after;
-        }
-        Ok(())
-    }
-
     /// Before a host page changes an entry: space for the FTL's own pages, the entry's mapping
     /// page in DRAM, and a share of the checkpoint.
-    fn tend(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
+    pub(super) fn tend(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         self.make_meta_room(d)?;
         self.checkpoint_share(d)?;
         self.touch(lpn, true, d)
@@ -338,7 +225,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         page: &N::Page,
         d: &mut impl Driver,
     ) -> Result<Option<Verified>, FtlError> {
-        if !self.owners.may_be_shared(candidate) {
+        if !self.books.may_be_shared(candidate) {
             return Ok(None);
         }
         let verified = Verified::by_reading(candidate, page, |at| self.content(at));
@@ -372,7 +259,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let key = if kept { PageKey::Kept(lpn) } else { PageKey::Data(lpn) };
         let stream = self.stream_of(lpn, apart);
         let pattern = self.pattern(page);
-        let plane = self.choose_plane(stream, pattern, d)?;
+        let plane = self.space.choose_plane(stream, pattern, d.preferred_plane())?;
         // Collection gives what the old page's death changes time to come.
         self.expect_death(lpn);
         self.make_room(plane, d)?;
@@ -383,36 +270,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             nand.program(ppn, Payload::Data(page), &oob)
         })?;
         if self.settings.spread_patterns {
-            self.neighbours.note(plane, stream, pattern);
+            self.space.note_pattern(plane, stream, pattern);
         }
         self.issue(d, OpKind::Program, Cause::Host, ppn, true);
         self.settle(ppn, owner);
         let old = self.set_place(lpn, Place::Own(ppn));
         self.release(old);
         Ok(ppn)
-    }
-
-    /// Programs the next page of a stream; a block in which that fails is given up, and the page
-    /// goes to another one. The answer is the place at which the page begins.
-    pub(super) fn program<T>(
-        &mut self,
-        plane: u32,
-        stream: Stream,
-        mut program: impl FnMut(&mut N, u32, u64) -> Result<T, NandError>,
-    ) -> Result<(u32, T), FtlError> {
-        loop {
-            let ppn = self.next_page(plane, stream)?;
-            let seq = self.next_seq();
-            match program(&mut self.nand, ppn, seq) {
-                Ok(answer) => return Ok((ppn * self.subpages(), answer)),
-                Err(NandError::Failed { block, .. }) => {
-                    self.open[plane as usize][stream as usize] = None;
-                    self.blocks.condemn(block);
-                    self.counters.block_failures += 1;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     /// Whether a logical page belongs to the hot pool.
@@ -424,152 +288,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
     }
 
-    /// The plane that the next host page goes to: the driver's choice, or the next in turn that
-    /// is not so full of live pages that collecting it would free nothing. For a page with a
-    /// pattern it is the first, from there on, in which nothing like it was written last.
-    #[inline]
-    pub(super) fn choose_plane(
-        &mut self,
-        stream: Stream,
-        pattern: Option<Pattern>,
-        d: &mut impl Driver,
-    ) -> Result<u32, FtlError> {
-        let first = match d.preferred_plane().filter(|&plane| self.has_room(plane)) {
-            Some(plane) => plane,
-            None => self.plane_in_turn()?,
-        };
-        let Some(pattern) = pattern else { return Ok(first) };
-        let planes = self.geometry.planes();
-        let from_there = (first..planes).chain(0..first).filter(|&plane| self.has_room(plane));
-        Ok(self.neighbours.least_alike(stream, pattern, from_there).unwrap_or(first))
-    }
-
     /// What a page would look like in the cells, if that matters.
     #[inline]
     fn pattern(&self, page: &N::Page) -> Option<Pattern> {
         if self.settings.spread_patterns { self.nand.pattern(page) } else { None }
-    }
-
-    fn plane_in_turn(&mut self) -> Result<u32, FtlError> {
-        let planes = self.geometry.planes();
-        let mut plane = self.next_plane;
-        if self.meta.on {
-            // A plane that has programmed a page of the FTL's own is passed over once.
-            while self.meta.ahead[plane as usize] > 0 {
-                self.meta.ahead[plane as usize] -= 1;
-                plane = if plane + 1 == planes { 0 } else { plane + 1 };
-            }
-        }
-        for _ in 0..planes {
-            let after = if plane + 1 == planes { 0 } else { plane + 1 };
-            if self.has_room(plane) {
-                self.next_plane = after;
-                return Ok(plane);
-            }
-            plane = after;
-        }
-        Err(self.no_space())
-    }
-
-    /// Whether collection in a plane can always free a block: not all that it has, but for the
-    /// reserve, is live.
-    fn has_room(&self, plane: u32) -> bool {
-        let kept = self.settings.gc_reserve_blocks.min(self.floor() + 1);
-        let good = self.blocks.good_of(plane).saturating_sub(kept);
-        self.blocks.live_of_plane(plane) < good * self.dense_places
-    }
-
-    pub(super) fn no_space(&self) -> FtlError {
-        FtlError::NoSpace { bad_blocks: self.blocks.bad(), blocks: self.geometry.blocks() }
-    }
-
-    /// The next flash page of a stream's open block in a plane.
-    pub(super) fn next_page(&mut self, plane: u32, stream: Stream) -> Result<u32, FtlError> {
-        let open = self.open[plane as usize][stream as usize];
-        let block = match open {
-            Some(block) if !self.blocks.is_full(block) => block,
-            _ => self.open_block(plane, stream)?,
-        };
-        Ok(self.geometry.first_page(block) + self.blocks.append(block))
-    }
-
-    fn open_block(&mut self, plane: u32, stream: Stream) -> Result<u32, FtlError> {
-        if let Some(full) = self.open[plane as usize][stream as usize].take() {
-            self.blocks.close(full, self.seq);
-        }
-        self.neighbours.forget(plane, stream);
-        // The last free block is for what collection moves; else there would be no way out.
-        let from_host = matches!(stream, Stream::Host | Stream::Apart);
-        if from_host && self.blocks.free_of(plane) < 2 {
-            return Err(self.no_space());
-        }
-        let Some(block) = self.blocks.take_free(plane, stream == Stream::Levelled) else {
-            return Err(self.no_space());
-        };
-        if self.hot_blocks.is_some() && matches!(stream, Stream::Apart | Stream::MovedHot) {
-            self.blocks.make_hot(block);
-        }
-        self.open[plane as usize][stream as usize] = Some(block);
-        Ok(block)
-    }
-
-    /// Puts a logical page elsewhere; the answer is where it was.
-    #[inline]
-    pub(super) fn set_place(&mut self, lpn: u32, place: Place) -> Place {
-        if self.meta.on {
-            self.meta.dirty(lpn / self.meta.slots.entries, self.seq);
-        }
-        self.map.replace(lpn, place)
-    }
-
-    /// A programmed page has an owner now.
-    #[inline]
-    pub(super) fn settle(&mut self, ppn: u32, owner: Owner) {
-        if self.subpages() > 1 {
-            return self.settle_part(ppn, owner, self.subpages(), 0);
-        }
-        self.owners.set(ppn, owner);
-        if ppn.is_multiple_of(OWNERS_PER_LINE) {
-            self.owners.prefetch(ppn + OWNERS_PER_LINE);
-        }
-        self.blocks.gain(self.block_of(ppn), 1);
-    }
-
-    /// What takes `len` sub-pages of a programmed page has an owner now, and the gap behind it.
-    #[inline(never)]
-    pub(super) fn settle_part(&mut self, place: u32, owner: Owner, len: u32, gap: u32) {
-        self.owners.set_part(place, owner, len, gap);
-        if place.is_multiple_of(OWNERS_PER_LINE) {
-            self.owners.prefetch(place + OWNERS_PER_LINE);
-        }
-        self.blocks.gain(self.block_of(place), len + gap);
-    }
-
-    /// A physical page is wanted no more.
-    #[inline]
-    pub(super) fn drop_page(&mut self, ppn: u32) {
-        let known = !self.is_kept(ppn);
-        let freed = self.owners.clear(ppn, self.subpages());
-        let block = self.block_of(ppn);
-        self.blocks.lose(block, freed);
-        if !self.meta.journal.pending.is_empty() {
-            self.blocks.need(block, self.meta.journal.last);
-        }
-        if known {
-            self.policy.died(ppn);
-        }
-    }
-
-    /// A logical page no longer refers to where it was.
-    pub(super) fn release(&mut self, old: Place) {
-        match old {
-            Place::None | Place::Lost => {}
-            Place::Own(ppn) => self.drop_page(ppn),
-            Place::Virtual(vpn) => {
-                if let Some(ppn) = self.shared.release(vpn) {
-                    self.drop_page(ppn);
-                }
-            }
-        }
     }
 }

@@ -1,0 +1,105 @@
+//! What happened after the newest mapping pages, in the order of the sequence.
+//! Room: onefold-flash.   In: pages and records with their sequence.   Out: the map as it was.
+//! Invariants: an event changes only segments that are older than it.
+
+use crate::dedup::Policy;
+use crate::ftl::Ftl;
+use crate::ftl::error::FtlError;
+use crate::ftl::journal::{self, Record};
+use crate::ftl::map::Place;
+use crate::ftl::recover::restored::Restored;
+use crate::ftl::recover::scan::{Event, Found, Scan};
+use crate::ftl::root::Root;
+use crate::ftl::shared;
+use crate::nand::Nand;
+
+impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
+    /// Replays pages and records on top of the segments that are older.
+    pub(super) fn replay(
+        &mut self,
+        root: &Root,
+        restored: &mut Restored,
+        scan: &mut Scan,
+    ) -> Result<(), FtlError> {
+        let mut pages: Vec<Found> = scan.journal().copied().collect();
+        pages.sort_by_key(|found| (found.oob.seed, found.oob.seq));
+        let mut last_kept = 0;
+        for found in pages.iter().filter(|found| found.oob.seed > root.seq) {
+            // The same page twice: collection moved it and was cut before it erased the first one.
+            if found.oob.seed == last_kept {
+                continue;
+            }
+            last_kept = found.oob.seed;
+            let Some(bytes) = self.own_page(found.ppn)? else {
+                return Err(FtlError::Unrecoverable(format!(
+                    "page {} of the journal, with what was trimmed and shared up to sequence {}, \
+                     is damaged",
+                    self.layout.page_of(found.ppn),
+                    found.oob.seed
+                )));
+            };
+            let records = journal::decode(&bytes);
+            scan.events.extend(records.into_iter().map(|(seq, r)| (seq, Event::Record(r))));
+            let slot = self.own.add();
+            self.own.put(slot, found.ppn);
+            self.journal.found(slot, found.oob.seed);
+        }
+        // Whose newer content it held is not known.
+        if let Some((seq, ppn)) = scan.unreadable.iter().find(|(seq, _)| *seq > root.seq) {
+            return Err(FtlError::Unrecoverable(format!(
+                "page {ppn}, with compressed pages written at sequence {seq}, is damaged"
+            )));
+        }
+        scan.events.sort_unstable_by_key(|&(seq, _)| seq);
+        for &segment in &scan.lost_segments {
+            self.books.segments_mut().change(segment, restored.since[segment as usize]);
+        }
+        for (seq, event) in std::mem::take(&mut scan.events) {
+            scan.seq_max = scan.seq_max.max(seq);
+            scan.report.replayed += u64::from(self.apply(seq, event, restored));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, seq: u64, event: Event, restored: &mut Restored) -> bool {
+        match event {
+            Event::Data { lpn, ppn } => self.apply_place(seq, lpn, Place::Own(ppn), restored),
+            Event::Shared { vpn, ppn } => self.apply_virtual(seq, vpn, ppn, restored),
+            Event::Record(Record::Trim { lpn, count }) => {
+                let trimmed = (lpn..lpn + count)
+                    .filter(|&lpn| self.apply_place(seq, lpn, Place::None, restored));
+                trimmed.count() > 0
+            }
+            Event::Record(Record::Bind { lpn, vpn, ppn }) => {
+                let bound = self.apply_place(seq, lpn, Place::Virtual(vpn), restored);
+                self.apply_virtual(seq, vpn, ppn, restored) || bound
+            }
+            Event::Record(Record::Alias { vpn, of, ppn }) => {
+                let aliased = self.apply_virtual(seq, vpn, shared::stored_alias(of), restored);
+                self.apply_virtual(seq, of, ppn, restored) || aliased
+            }
+        }
+    }
+
+    fn apply_place(&mut self, seq: u64, lpn: u32, place: Place, restored: &Restored) -> bool {
+        let segment = self.own.slots().of(lpn);
+        let newer = lpn < self.books.logical_pages() && seq > restored.since[segment as usize];
+        if newer {
+            self.books.set(lpn, place, seq);
+        }
+        newer
+    }
+
+    fn apply_virtual(&mut self, seq: u64, vpn: u32, to: u32, restored: &mut Restored) -> bool {
+        let slots = self.own.slots();
+        let segment = slots.of_virtual(vpn);
+        let newer = segment < slots.segments && seq > restored.since[segment as usize];
+        if newer {
+            let stored = &mut restored.virtual_pages;
+            stored.resize(stored.len().max(vpn as usize + 1), shared::UNUSED);
+            stored[vpn as usize] = to;
+            self.books.segments_mut().change(segment, seq);
+        }
+        newer
+    }
+}
