@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod circles;
 mod count;
 mod deny;
 mod files;
@@ -26,7 +27,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   ci [--keep-going]   everything that must hold before a change is merged
-  floors              imports go downstairs only
+  floors              imports go downstairs only, and in no circle
   tidy                what the compiler does not see: sizes, headers, leftovers
   deny                licences, names and sources of what we depend on, by deny.toml
   rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml
@@ -60,7 +61,7 @@ fn run() -> Result<bool> {
     match (command.as_str(), rest.as_slice()) {
         ("ci", []) => Ok(ci::run(false)),
         ("ci", [flag]) if flag == "--keep-going" => Ok(ci::run(true)),
-        ("floors", []) => Ok(report("floors", &floors::check()?)),
+        ("floors", []) => Ok(report("floors", &[floors::check()?, circles::check()?].concat())),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
         ("deny", []) => Ok(report("deny", &deny::check(&root)?)),
         ("rtl", []) => rtl::run(&root, false),

@@ -11,6 +11,7 @@ use onefold_block::device::{WriteRequest, check_range};
 use onefold_block::{BlockDevice, BlockError, Extent, ExtentKind, ZeroOptions};
 
 use super::clock::Clock;
+use super::host_counts::HostCounts;
 use super::host_scrambler::HostScrambler;
 use super::kept::Kept;
 use super::pace::Pace;
@@ -25,23 +26,6 @@ use crate::spec::IdleOrder;
 const STATUS_BYTES_MAX: u64 = 1 << 30;
 /// Steps of background work in one idle moment, so that requests do not wait long for it.
 const IDLE_STEPS: u32 = 16;
-
-/// What hosts asked for, beyond what the FTL counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostCounts {
-    /// Read requests.
-    pub reads: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Write requests.
-    pub writes: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Flushes, and writes that had to be durable at once.
-    pub flushes: u64,
-    /// Requests answered with an error of the flash.
-    pub errors: u64,
-}
 
 /// An FTL over an array of bytes, with what makes it a drive.
 #[derive(Debug)]

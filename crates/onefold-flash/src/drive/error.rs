@@ -5,7 +5,7 @@ use onefold_block::{BlockError, LockError, MediaError};
 use onefold_code::CodeError;
 use thiserror::Error;
 
-use super::folder::{COPIES_FILE, NAND_FILE, SPEC_FILE};
+use super::files::{COPIES_FILE, NAND_FILE, SPEC_FILE};
 use crate::dedup::PolicyError;
 use crate::ftl::FtlError;
 use crate::nand::bytes::{FileError, OpenError};

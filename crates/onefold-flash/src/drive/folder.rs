@@ -17,27 +17,17 @@ use onefold_block::{
 use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
+use super::files::{COPIES_FILE, MAKING_FILE, NAND_FILE, SPEC_FILE};
 use super::health::{DriveState, FILES, SavedHealth};
 use super::host_scrambler::HostScrambler;
 use super::kept::{self, Kept, Left};
 use super::pace::Pace;
-use super::revise;
+use super::stored_spec::{check_settings, exists, read_spec, settings};
 use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
-use crate::ftl::{Counters, Durability, Ftl, FtlSettings, STREAMS};
-use crate::nand::bytes::{
-    BlockEntry, ByteNand, CopyFile, Description, ENTRY_BYTES, FileStore, PageBytes, Store,
-};
-use crate::nand::{IdentityNand, Nand as _, PageKey, WearModel};
-use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
-
-/// The specification of the drive.
-pub const SPEC_FILE: &str = "spec.toml";
-/// The cells.
-pub const NAND_FILE: &str = "nand";
-/// Says that the rest is not yet a drive.
-const MAKING_FILE: &str = "making";
-/// Second copies of what pages say of themselves.
-pub const COPIES_FILE: &str = "copies";
+use crate::ftl::{Counters, Ftl, STREAMS};
+use crate::nand::bytes::{ByteNand, CopyFile, Description, FileStore, PageBytes, Store};
+use crate::nand::{Nand as _, PageKey};
+use crate::spec::DriveSpec;
 
 /// An emulated drive in a file, with the policy that its specification names.
 pub type FileDrive = EmulatedDrive<FileStore, AnyPolicy<Bytes>>;
@@ -58,26 +48,6 @@ pub struct OpenDrive {
     /// Sequence number of the last save.
     sequence: Mutex<u64>,
     lock: Option<FolderLock>,
-}
-
-/// Whether a folder holds a drive that was made to the end.
-pub fn exists(folder: &dyn Folder) -> bool {
-    folder.open(SPEC_FILE).is_ok() && folder.open(MAKING_FILE).is_err()
-}
-
-/// The specification of the drive in a folder.
-///
-/// # Errors
-/// [`DriveError::NoDrive`], [`DriveError::Spec`], [`DriveError::Media`].
-pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
-    if !exists(folder) {
-        return Err(DriveError::NoDrive);
-    }
-    let text = revise::spec_text(folder)?;
-    let read = SpecBuilder::preset(PRESET_NAMES[0])
-        .and_then(|builder| builder.file(SPEC_FILE, &text))
-        .and_then(SpecBuilder::build);
-    read.map_err(|error| DriveError::Spec(error.to_string()))
 }
 
 /// Makes a new, empty drive in a folder that is empty, or that a making left half-way.
@@ -453,14 +423,6 @@ impl std::fmt::Display for Remark {
     }
 }
 
-/// Refuses, before anything is made or changed, what could not be opened.
-pub(super) fn check_settings(spec: &DriveSpec) -> Result<(), DriveError> {
-    spec.bytes_policy()?;
-    ByteNand::in_memory(spec.geometry, &spec.channel()?, WearModel::none())?;
-    Ftl::format(IdentityNand::new(spec.geometry), NoDedup, settings(spec))?;
-    Ok(())
-}
-
 /// A number that no other drive has. Only that matters of it: nothing else depends on it.
 #[expect(clippy::disallowed_types, reason = "no decision of the drive depends on its identity")]
 fn new_id() -> [u8; 16] {
@@ -470,17 +432,6 @@ fn new_id() -> [u8; 16] {
     id[..8].copy_from_slice(&half());
     id[8..].copy_from_slice(&half());
     id
-}
-
-/// The FTL's settings. A process that is killed has no capacitor: what the specification counts
-/// as protected is written to the journal here, when the host asks for it.
-pub(super) fn settings(spec: &DriveSpec) -> FtlSettings {
-    let settings = spec.ftl_settings();
-    let durability = match settings.durability {
-        Durability::Protected => Durability::Journal,
-        other => other,
-    };
-    FtlSettings { durability, packing_survives: false, ..settings }
 }
 
 /// How full a drive is.
@@ -503,47 +454,4 @@ fn state<S: Store, P: Policy<PageBytes>>(ftl: &mut Ftl<ByteNand<S>, P>) -> Drive
         factory_bad_blocks: factory as u64,
         needed_blocks: data_blocks + kept,
     }
-}
-
-/// A drive seen from outside: by its files, whether or not a process has it open.
-#[derive(Clone, Debug)]
-pub struct Inspection {
-    /// The number that no other drive has.
-    pub id: [u8; 16],
-    /// Its specification.
-    pub spec: DriveSpec,
-    /// Whether its counters could be read; if not, they are all 0.
-    pub counted: bool,
-    /// Its counters as last saved.
-    pub health: SavedHealth,
-    /// Its generation, if it says so.
-    pub generation: Option<Generation>,
-    /// Its blocks.
-    pub blocks: Vec<BlockEntry>,
-    /// Bytes that the NAND file takes.
-    pub allocated_bytes: u64,
-}
-
-/// Looks at the drive in a folder without opening it.
-///
-/// # Errors
-/// [`DriveError::NoDrive`], and those of the files.
-pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
-    let spec = read_spec(folder)?;
-    let saved = SavedHealth::load(folder);
-    let counted = saved.is_some();
-    let mut health = saved.unwrap_or_default();
-    health.state.logical_pages = u64::from(spec.logical_pages());
-    let description = Description::new(spec.geometry, &spec.channel()?, "");
-    let media = folder.open(NAND_FILE)?;
-    let store = FileStore::look(Arc::clone(&media), &description)?;
-    let id = FileStore::describe(&*media)?.id;
-    let generation = GenerationFile::read(folder, &id);
-    let entries = store.read_entries()?;
-    let blocks = entries
-        .chunks_exact(ENTRY_BYTES)
-        .map(|entry| entry.first_chunk().and_then(BlockEntry::decode).unwrap_or_default())
-        .collect();
-    let allocated_bytes = store.allocated_bytes()?;
-    Ok(Inspection { id, spec, counted, health, generation, blocks, allocated_bytes })
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use onefold_block::{Folder, MediaError, small_file};
 use serde::{Deserialize, Serialize};
 
-use super::device::HostCounts;
+use super::host_counts::HostCounts;
 use crate::ftl::Counters;
 use crate::nand::bytes::NandHealth;
 use crate::op::{Cause, OpKind};

@@ -6,9 +6,12 @@ mod clock;
 mod device;
 mod door;
 mod error;
+mod files;
 mod folder;
 mod health;
+mod host_counts;
 mod host_scrambler;
+mod inspect;
 mod kept;
 mod kept_pages;
 mod pace;
@@ -16,17 +19,18 @@ mod pending;
 mod picture;
 mod revise;
 mod smart;
+mod stored_spec;
 
 pub use clock::{Clock, WallClock};
-pub use device::{EmulatedDrive, HostCounts};
+pub use device::EmulatedDrive;
 pub use door::Door;
 pub use error::DriveError;
-pub use folder::{
-    COPIES_FILE, FileDrive, Inspection, NAND_FILE, OpenDrive, Remark, SPEC_FILE, create, exists,
-    inspect, read_spec,
-};
+pub use files::{COPIES_FILE, NAND_FILE, SPEC_FILE};
+pub use folder::{FileDrive, OpenDrive, Remark, create};
 pub use health::{DriveState, SavedHealth};
+pub use host_counts::HostCounts;
 pub use host_scrambler::HostScrambler;
+pub use inspect::{Inspection, inspect};
 pub use pace::{Latencies, Pace};
 pub use pending::Pending;
 pub use picture::Picture;
@@ -34,3 +38,4 @@ pub use revise::{revise, revise_at};
 pub use smart::{
     Bar, Counted, Deduplication, NandReport, Protection, SmartLog, SmartReport, WriteAmplification,
 };
+pub use stored_spec::{exists, read_spec};

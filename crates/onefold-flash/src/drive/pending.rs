@@ -4,7 +4,7 @@
 use onefold_block::handover::Handover;
 use serde::Serialize;
 
-use super::folder::Inspection;
+use super::inspect::Inspection;
 use super::kept;
 
 /// How often memory that changes while it is looked at is looked at again.

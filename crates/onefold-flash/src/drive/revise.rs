@@ -6,14 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use onefold_block::{FileFolder, Folder, FolderLock, Hold, MediaError, small_file};
+use onefold_block::{FileFolder, Folder, FolderLock, Hold, small_file};
 
 use super::error::DriveError;
-use super::folder::{SPEC_FILE, check_settings, read_spec};
+use super::files::SPEC_FILE;
+use super::stored_spec::{check_settings, read_spec};
 use crate::spec::{DriveSpec, ParseError, SpecBuilder};
-
-/// The longest specification that is read, in bytes; one with every comment has some 10 KiB.
-const SPEC_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys that the pages of a drive depend on, by what they begin with.
 const FIXED: [(&str, &str); 9] = [
@@ -144,13 +142,4 @@ fn values(spec: &DriveSpec) -> BTreeMap<String, String> {
         }
     }
     out
-}
-
-/// The text of a drive's specification.
-pub(super) fn spec_text(folder: &dyn Folder) -> Result<String, DriveError> {
-    let text = match small_file::read(folder, SPEC_FILE, SPEC_BYTES_MAX) {
-        Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
-        text => text?,
-    };
-    String::from_utf8(text).map_err(|error| DriveError::Spec(error.to_string()))
 }

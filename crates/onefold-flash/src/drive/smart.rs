@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::folder::Inspection;
+use super::inspect::Inspection;
 use crate::op::Cause;
 
 /// Spare below this raises a warning, in percent.

@@ -9,16 +9,20 @@ mod blank;
 pub mod bytes;
 mod fragment;
 mod identity;
+mod identity_nand;
 mod pattern;
 mod power_cut;
+mod sizes;
 pub mod wear;
 
 pub use blank::BlankNand;
 pub use bytes::{ByteNand, PageBytes};
-pub use fragment::{Fragment, Sizes, fragment_at};
-pub use identity::{Identity, IdentityNand};
+pub use fragment::{Fragment, fragment_at};
+pub use identity::Identity;
+pub use identity_nand::IdentityNand;
 pub use pattern::{Pattern, likeness};
 pub use power_cut::{Cut, Faults, Interruptible, PowerCut};
+pub use sizes::Sizes;
 pub use wear::WearModel;
 
 use thiserror::Error;

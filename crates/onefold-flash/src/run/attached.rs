@@ -11,19 +11,12 @@ use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy};
 use crate::ftl::Counters;
 use crate::nand::{Identity, Nand};
 use crate::op::OpKind;
+use crate::run::completion::Answer;
+use crate::run::error::RunError;
+use crate::run::ready::{check, nand, prepared, site};
 use crate::run::request::{HostRequest, SimPage, Source};
 use crate::run::simulation::Simulation;
-use crate::run::{RunError, check, nand, prepared, site};
 use crate::spec::{DriveSpec, TraceTiming};
-
-/// An answer of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The number of the request.
-    pub number: u64,
-    /// When it was answered, in ns.
-    pub at_ns: u64,
-}
 
 /// What a drive counted since it was attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use onefold_workload::Op;
 
 use crate::controller::{Servers, transfer_ns};
+use crate::run::completion::Verdict;
 use crate::run::host_scrambler::HostScrambler;
 use crate::run::request::HostRequest;
-use crate::run::simulation::Verdict;
 use crate::spec::{DriveSpec, WriteBuffer};
 
 /// Pages of all requests in the queue of the drive at which it takes no more: each is a chain of

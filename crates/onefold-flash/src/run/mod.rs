@@ -2,21 +2,28 @@
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
 mod attached;
+mod background;
 mod common;
+mod completion;
 mod contents;
+mod decide;
 mod error;
 mod host;
 mod host_scrambler;
+mod idle;
 mod parts;
+mod ready;
 mod report;
 mod request;
 mod settled;
 mod simulation;
+mod stages;
 mod steady;
 mod sweep;
 mod tally;
 
-pub use attached::{Answer, Attached, AttachedCounts, attach};
+pub use attached::{Attached, AttachedCounts, attach};
+pub use completion::{Answer, Completion, Observer, Verdict};
 pub use error::RunError;
 pub use onefold_workload::TraceRequests;
 pub use onefold_workload::composed::Piece;
@@ -27,7 +34,6 @@ pub use report::{
 };
 pub use request::{HostRequest, SimPage};
 pub use settled::{IntervalReport, SettledReport};
-pub use simulation::{Completion, Observer, Verdict};
 pub use sweep::{OpenTrace, sweep};
 pub use tally::{OpTally, Tally};
 
@@ -35,13 +41,11 @@ use std::sync::atomic::AtomicU64;
 
 use onefold_sim::ChromeTrace;
 
-use crate::dedup::{
-    AnyPolicy, Engine, Identities, NoDedup, Policy, Site, check_engine, check_policy, host_wants,
-};
+use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy};
 use crate::ftl::Ftl;
-use crate::nand::{BlankNand, Identity, IdentityNand, Nand, Sizes};
-use crate::spec::{ContentKind, DriveSpec, Precondition, WriteBuffer};
-use host_scrambler::HostScrambler;
+use crate::nand::{BlankNand, Identity, Nand};
+use crate::spec::{ContentKind, DriveSpec};
+use ready::{check, nand, prepared, site};
 use request::Source;
 use simulation::Simulation;
 
@@ -101,46 +105,6 @@ pub fn run(spec: &DriveSpec, options: RunOptions<'_>) -> Result<Outcome, RunErro
     }
 }
 
-/// Whether a drive with its policy can be simulated.
-fn check(spec: &DriveSpec) -> Result<(), RunError> {
-    spec.check()?;
-    check_policy(&spec.dedup.policy, &spec.dedup.options)?;
-    check_engine(&spec.dedup.policy, &spec.dedup.options, spec.engine())?;
-    if spec.packs() && spec.controller.write_buffer == WriteBuffer::Through {
-        return Err(RunError::PackingThrough);
-    }
-    Ok(())
-}
-
-/// An array of identities, with the compression engine that the drive has.
-fn nand(spec: &DriveSpec) -> Result<IdentityNand, RunError> {
-    let codewords = spec.codewords();
-    if codewords > 1 {
-        let sizes = Sizes::codewords(codewords);
-        return Ok(IdentityNand::new(spec.geometry).with_sizes(Some(sizes)));
-    }
-    let engine = match spec.engine() {
-        // Where nothing is scrambled, both sides of the scrambler are the same.
-        Engine::AfterScrambler if spec.media.scrambler == "none" => Engine::BeforeScrambler,
-        engine => engine,
-    };
-    let sizes = Sizes {
-        subpages: spec.ftl.subpages,
-        percent: spec.workload.compressed_percent,
-        spread: spec.workload.compressed_spread_percent,
-        engine,
-        plain: host_wants(&spec.dedup.policy, &spec.dedup.options)?,
-    };
-    Ok(IdentityNand::new(spec.geometry).with_sizes(spec.packs().then_some(sizes)))
-}
-
-/// What a policy must know of the drive.
-fn site(spec: &DriveSpec) -> Site {
-    let scrambler = onefold_code::preset(&spec.media.scrambler).ok();
-    let seed_source = scrambler.map(|scrambler| scrambler.seed_source);
-    spec.site(seed_source)
-}
-
 fn drive<N, P>(
     spec: &DriveSpec,
     nand: N,
@@ -165,30 +129,6 @@ where
     let chrome = simulation.controller.take_trace();
     let missed = missed_pages(&mut simulation.ftl)?;
     Ok(Outcome { report: Report::of(spec, &mut simulation, &before, dram, missed), chrome })
-}
-
-/// A drive in the state before its first request, with its host.
-type Ready<N, P> = (Ftl<N, P>, (Source, Option<HostScrambler>), DramReport);
-
-fn prepared<N, P>(
-    spec: &DriveSpec,
-    nand: N,
-    policy: P,
-    mut source: Source,
-) -> Result<Ready<N, P>, RunError>
-where
-    N: Nand<Page: SimPage>,
-    P: Policy<N::Page>,
-{
-    let mut ftl = Ftl::format(nand, policy, spec.run_settings()).map_err(RunError::Format)?;
-    let tables = [ftl.dram(), ftl.policy().dram()].concat();
-    let dram = report::dram(spec, &tables)?;
-    match spec.precondition {
-        Precondition::None => {}
-        Precondition::Steady => steady::fill(spec, &mut ftl, &mut source.contents)?,
-        Precondition::Prefill => steady::prefill(spec, &mut ftl)?,
-    }
-    Ok((ftl, (source, HostScrambler::new(spec)?), dram))
 }
 
 /// Pages that are stored although another page with the same content is; `None` without content.

@@ -5,7 +5,7 @@
 use onefold_workload::Op;
 
 use crate::controller::{Histogram, Share};
-use crate::run::simulation::Completion;
+use crate::run::completion::Completion;
 
 /// Counts, latencies and the hash of a run.
 #[derive(Clone, Debug, Default)]

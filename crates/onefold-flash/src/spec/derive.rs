@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::dedup::{Engine, Site, codeword_bytes, policy_info};
 use crate::ftl::{Durability, FtlSettings, Pacing, SUBPAGES_MAX, Temperature, VictimRule};
 use crate::geometry::GeometryError;
-use crate::spec::parse::one_of;
+use crate::spec::keys::one_of;
 use crate::spec::{
     ArrivalKind, CompressionPlace, ContentKind, DriveSpec, IdleOrder, PacingName, ParallelUnit,
     PatternKind, ThinkKind, VictimName,

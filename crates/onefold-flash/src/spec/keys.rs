@@ -390,3 +390,8 @@ pub const KEYS: &[Key] = &[
         "Whether background deduplication goes on after the last request until it finds no more",
     ),
 ];
+
+/// Words as the sentence that says what is accepted.
+pub(super) fn one_of(words: &'static [&'static str]) -> String {
+    Word(words).to_string()
+}

@@ -6,13 +6,8 @@ use onefold_block::nearest;
 use thiserror::Error;
 use toml::{Table, Value};
 
-use crate::spec::keys::{Accepts, KEYS, Key};
+use crate::spec::keys::{Accepts, KEYS, Key, one_of};
 use crate::spec::{BlockCount, DriveSpec, PRESET_NAMES, SpecError, presets};
-
-/// Words as the sentence that says what is accepted.
-pub(super) fn one_of(words: &'static [&'static str]) -> String {
-    Accepts::Word(words).to_string()
-}
 
 /// Where a key came from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use onefold_block::{Media, MediaError};
 
 use super::block::ENTRY_BYTES;
-use super::file::{Description, FileError, HEADER_BYTES};
+use super::description::{Description, FileError, HEADER_BYTES};
 use super::record::RECORD_BYTES;
 use crate::geometry::Geometry;
 

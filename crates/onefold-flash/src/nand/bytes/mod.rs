@@ -11,6 +11,7 @@
 mod block;
 mod channel;
 mod copies;
+mod description;
 mod file;
 mod health;
 mod open;
@@ -21,11 +22,13 @@ mod record;
 mod store;
 #[cfg(test)]
 mod tests;
+mod unproven;
 
 pub use block::{BlockEntry, ENTRY_BYTES};
 pub use channel::{BCH_NAME, Channel, ChannelSpec, DETECT_NAME, page_code};
 pub use copies::CopyFile;
-pub use file::{Description, FileError, FileStore};
+pub use description::{Description, FileError};
+pub use file::FileStore;
 pub use health::NandHealth;
 pub use open::OpenError;
 pub use page::PageBytes;
@@ -33,7 +36,8 @@ pub use record::{Found, RECORD_BYTES, Record, RecordCodec};
 pub use store::{MemStore, Store};
 
 use packed::Packer;
-use proof::{PageBits, Unproven};
+use record::kind_bit;
+use unproven::{PageBits, Unproven};
 
 use onefold_block::MediaError;
 use onefold_code::{PageAddress, PageStatus, ParityFingerprint};
@@ -485,17 +489,6 @@ impl<S: Store> ByteNand<S> {
         (self.dirty, self.cleared) = (0, false);
         self.health.syncs += 1;
         self.prove()
-    }
-}
-
-/// The bit of a key's kind; data is one kind, shared or not.
-const fn kind_bit(key: PageKey) -> u8 {
-    match key {
-        PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) | PageKey::Packed(_) => 1,
-        PageKey::Map(_) => 1 << 1,
-        PageKey::Journal(_) => 1 << 2,
-        PageKey::Directory(_) => 1 << 3,
-        PageKey::Root(_) => 1 << 4,
     }
 }
 

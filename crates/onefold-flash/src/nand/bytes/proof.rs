@@ -7,44 +7,15 @@
 use onefold_block::MediaError;
 use onefold_code::PageStatus;
 
+use super::ByteNand;
 use super::copies::CopyFile;
-use super::record::{Found, RECORD_BYTES, Record};
+use super::record::{Found, RECORD_BYTES, Record, kind_bit};
 use super::store::Store;
-use super::{ByteNand, kind_bit};
+use super::unproven::Unproven;
 use crate::nand::{NandError, PageKey};
 
 /// Found pages that wait for their second copies at most.
 const UNPROVEN_MAX: usize = 1 << 16;
-
-/// A programmed page that is not known to be durable yet.
-#[derive(Debug)]
-pub(super) struct Unproven {
-    ppn: u32,
-    erases: u32,
-    record: [u8; RECORD_BYTES],
-    /// All of the page, if it is one of the FTL's own.
-    own: Option<Vec<u8>>,
-}
-
-/// Pages by number, one bit each; without bits none is in it.
-#[derive(Debug, Default)]
-pub(super) struct PageBits(Vec<u64>);
-
-impl PageBits {
-    pub fn new(pages: u32) -> Self {
-        Self(vec![0; pages.div_ceil(64) as usize])
-    }
-
-    pub fn holds(&self, ppn: u32) -> bool {
-        self.0.get(ppn as usize / 64).is_some_and(|word| word >> (ppn % 64) & 1 == 1)
-    }
-
-    pub fn set(&mut self, ppn: u32, held: bool) {
-        if let Some(word) = self.0.get_mut(ppn as usize / 64) {
-            *word = *word & !(1 << (ppn % 64)) | u64::from(held) << (ppn % 64);
-        }
-    }
-}
 
 const fn is_own(key: PageKey) -> bool {
     kind_bit(key) != 1

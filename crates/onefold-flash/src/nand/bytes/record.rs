@@ -193,6 +193,17 @@ pub(super) const fn join(kind: u8, number: u32) -> Option<PageKey> {
     })
 }
 
+/// The bit of a key's kind; data is one kind, shared or not.
+pub(super) const fn kind_bit(key: PageKey) -> u8 {
+    match key {
+        PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) | PageKey::Packed(_) => 1,
+        PageKey::Map(_) => 1 << 1,
+        PageKey::Journal(_) => 1 << 2,
+        PageKey::Directory(_) => 1 << 3,
+        PageKey::Root(_) => 1 << 4,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use onefold_block::SplitMix64;
