@@ -1,12 +1,13 @@
 //! Breakages that were chosen by hand, each with the test that must notice it.
 //! Room: xtask.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 
 use super::schema::{Mutant, line_of};
 use super::sites::Change;
+use super::{tree, whole};
 
 /// The list.
 pub const PATH: &str = "xtask/breakages.toml";
@@ -84,6 +85,7 @@ pub fn check_list(text_of: &dyn Fn(&str) -> Option<String>, tests: &[&str]) -> V
         Err(error) => return vec![format!("{PATH}:1: {error:#}")],
     };
     let mut names = BTreeSet::new();
+    let mut sources: BTreeMap<&str, Option<Source>> = BTreeMap::new();
     let mut found = Vec::new();
     for entry in &entries {
         let above = list.split(&format!("name = \"{}\"", entry.name)).next();
@@ -91,23 +93,48 @@ pub fn check_list(text_of: &dyn Fn(&str) -> Option<String>, tests: &[&str]) -> V
         if !names.insert(&entry.name) {
             found.push(format!("{PATH}:{line}: `{}` is there twice", entry.name));
         }
-        let text = text_of(&entry.file);
-        if let Err(error) = check(entry, text.as_deref(), tests.iter().copied()) {
+        let source = sources
+            .entry(&entry.file)
+            .or_insert_with(|| text_of(&entry.file).and_then(Source::parsed));
+        if let Err(error) = check(entry, source.as_ref(), tests.iter().copied()) {
             found.push(format!("{PATH}:{line}: {error:#}"));
         }
     }
     found
 }
 
+/// A file that entries are about.
+struct Source {
+    text: String,
+    parsed: syn::File,
+}
+
+impl Source {
+    fn parsed(text: String) -> Option<Self> {
+        let parsed = syn::parse_file(&text).ok()?;
+        Some(Self { text, parsed })
+    }
+}
+
 /// What is wrong with an entry, as far as can be seen without building: it must apply to its file,
 /// and its test must be there.
 fn check<'a>(
     breakage: &Breakage,
-    text: Option<&str>,
+    source: Option<&Source>,
     mut tests: impl Iterator<Item = &'a str>,
 ) -> Result<()> {
-    let text = text.with_context(|| format!("there is no {}", breakage.file))?;
-    breakage.mutant(1, text)?;
+    let source = source.with_context(|| format!("there is no source {}", breakage.file))?;
+    ensure!(
+        tree::is_source(breakage.package(), &breakage.file),
+        "{}: only a crate's sources are broken, not what its tests are written with",
+        breakage.file
+    );
+    let Change { range, with, statement, .. } = breakage.mutant(1, &source.text)?.change;
+    let spaces = breakage.replace.len() - breakage.replace.trim_start().len();
+    let range = range.start + spaces..range.start + spaces + breakage.replace.trim().len();
+    whole::check(&source.parsed, &range)
+        .and_then(|()| whole::check_other(&with, statement))
+        .with_context(|| format!("{}: `{}`", breakage.name, breakage.replace))?;
     let name = breakage.test.rsplit("::").next().unwrap_or_default();
     let head = format!("fn {name}(");
     ensure!(
@@ -131,18 +158,32 @@ mod tests {
         let entry = &parse(LIST).unwrap()[0];
         assert_eq!((entry.package(), entry.program.as_str()), ("a", "it"));
         let tests = ["fn limits() {}"];
-        let check = |text, tests: &[&'static str]| check(entry, text, tests.iter().copied());
-        assert!(check(Some("if x < y {"), &tests).is_ok());
-        assert!(check(Some("if x < y && x < y {"), &tests).is_err());
-        assert!(check(Some("if x > y {"), &tests).is_err());
-        assert!(check(None, &tests).is_err());
-        assert!(check(Some("if x < y {"), &["fn limits_2() {}"]).is_err());
+        let check = |condition: &str, tests: &[&'static str]| {
+            let source = Source::parsed(format!("fn f() {{ if {condition} {{}} }}")).unwrap();
+            check(entry, Some(&source), tests.iter().copied())
+        };
+        assert!(check("x < y", &tests).is_ok());
+        assert!(check("x < y && x < y", &tests).is_err());
+        assert!(check("x > y", &tests).is_err());
+        assert!(check("x < y + 1", &tests).is_err(), "not a whole expression");
+        assert!(super::check(entry, None, tests.into_iter()).is_err());
+        assert!(check("x < y", &["fn limits_2() {}"]).is_err());
+    }
+
+    #[test]
+    fn what_tests_are_written_with_is_not_broken() {
+        let list = LIST.replace("src/b.rs", "src/conformance/b.rs");
+        let source = Source::parsed("fn f() { x < y }".to_owned()).unwrap();
+        let error = check(&parse(&list).unwrap()[0], Some(&source), ["fn limits()"].into_iter());
+        assert!(error.unwrap_err().to_string().contains("only a crate's sources"));
     }
 
     #[test]
     fn each_name_is_there_once_and_problems_have_their_line() {
         let text_of = |list: String| {
-            move |path: &str| Some(if path == PATH { list.clone() } else { "x < y".to_owned() })
+            move |path: &str| {
+                Some(if path == PATH { list.clone() } else { "fn f() { x < y }".to_owned() })
+            }
         };
         let tests = ["fn limits() {}"];
         assert!(check_list(&text_of(LIST.to_owned()), &tests).is_empty());

@@ -15,6 +15,7 @@ mod reach;
 mod schema;
 mod sites;
 pub mod tree;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::path::Path;

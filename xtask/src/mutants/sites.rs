@@ -67,7 +67,7 @@ impl Finder<'_> {
 }
 
 /// Whether attributes keep something out of the program, or make it a test.
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
         path.is_ident("test")
