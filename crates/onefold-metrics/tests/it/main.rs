@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use onefold_block::wrappers::{DeviceCounters, ManualClock, StatsDevice};
 use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
-use onefold_metrics::{ExportSample, Format, Kind, Sample, all, document, json};
+use onefold_metrics::{ExportSample, Format, Kind, Sample, all, json};
 use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
 
 fn sample() -> Sample {
@@ -102,7 +102,7 @@ fn the_reference_of_metrics_is_fresh() {
     // What stands before is written by hand.
     let mark = "\n## The pool\n";
     let before = page.split(mark).next().unwrap_or_default();
-    let fresh = format!("{before}{}", document::tables(all()));
+    let fresh = format!("{before}{}", onefold_metrics::document::tables(all()));
     if std::env::var_os("ONEFOLD_UPDATE").is_some() {
         std::fs::write(path, &fresh).unwrap();
         return;

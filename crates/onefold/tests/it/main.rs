@@ -44,6 +44,7 @@ mod rights;
 #[cfg(feature = "s3")]
 #[path = "../../../onefold-objects/tests/it/server.rs"]
 mod s3_server;
+#[cfg(feature = "models")]
 mod scrambler;
 mod scrub;
 mod serving;
