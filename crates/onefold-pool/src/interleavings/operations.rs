@@ -238,7 +238,7 @@ fn unique(role: usize) -> [u64; 2] {
 }
 
 fn write(volume: &Volume, block: u64, seeds: &[u64]) -> Result<(), BlockError> {
-    let data: Vec<u8> = seeds.iter().flat_map(|&seed| chunk(seed)).collect();
+    let data: Vec<u8> = seeds.iter().map(|&seed| chunk(seed)).collect::<Vec<_>>().concat();
     volume.write_at(block * CHUNK as u64, &data, false)
 }
 

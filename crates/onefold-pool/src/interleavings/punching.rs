@@ -23,8 +23,7 @@ const ROUNDS: usize = 6;
 const TURNS_MAX: usize = 200;
 
 fn bytes(seed: u64) -> Vec<u8> {
-    let mut random = SplitMix64::new(seed);
-    (0..CHUNK / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+    SplitMix64::new(seed).bytes(CHUNK)
 }
 
 fn options() -> OpenOptions {

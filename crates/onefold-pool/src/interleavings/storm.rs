@@ -165,7 +165,8 @@ impl Deed {
         let at = |block: u64| block * CHUNK as u64;
         match self {
             Self::Write(first, contents) => {
-                let data: Vec<u8> = contents.iter().flat_map(|&seed| chunk(seed)).collect();
+                let data: Vec<u8> =
+                    contents.iter().map(|&seed| chunk(seed)).collect::<Vec<_>>().concat();
                 volume.write_at(at(*first), &data, false)?;
             }
             Self::Trim(first, len) => volume.trim(at(*first), at(*len), false)?,

@@ -15,8 +15,7 @@ const CHUNK: usize = 4096;
 const BLOCKS: usize = 24;
 
 fn block(seed: u64) -> Vec<u8> {
-    let mut random = onefold_block::SplitMix64::new(seed);
-    (0..CHUNK / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+    onefold_block::SplitMix64::new(seed).bytes(CHUNK)
 }
 
 fn new_pool(key: u8) -> Pool {

@@ -78,7 +78,7 @@ fn every_fingerprint_finds_duplicates() {
     for kind in FingerprintKind::ALL {
         let (_, pool) = new_pool(&PoolSettings { fingerprint: kind, ..small() });
         let volume = pool.create_volume("main", ByteSize(4 << 20)).unwrap();
-        let data: Vec<u8> = (0..100).flat_map(|n| content(n, 4096)).collect();
+        let data: Vec<u8> = (0..100).map(|n| content(n, 4096)).collect::<Vec<_>>().concat();
         volume.write_at(0, &data, false).unwrap();
         volume.write_at(1 << 20, &data, false).unwrap();
         let mut found = vec![0; data.len()];

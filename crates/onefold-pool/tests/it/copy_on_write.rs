@@ -63,7 +63,7 @@ fn whichever_write_finds_no_space_what_was_flushed_survives_a_power_cut_after_it
 
 #[test]
 fn a_checkpoint_that_is_durable_counts_though_the_journal_after_it_finds_no_space() {
-    let data: Vec<u8> = (0..BLOCKS as u64).flat_map(|n| content(n, CHUNK)).collect();
+    let data: Vec<u8> = (0..BLOCKS as u64).map(|n| content(n, CHUNK)).collect::<Vec<_>>().concat();
     for nth in 1.. {
         let context = format!("write {nth} of a checkpoint");
         let (folder, pool) = new_pool(&small());

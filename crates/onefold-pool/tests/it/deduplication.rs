@@ -217,7 +217,7 @@ fn tiny(n: u64) -> Vec<u8> {
 /// Write those with these numbers, each to its own block.
 fn write_tiny(volume: &Volume, numbers: std::ops::Range<u64>) {
     for from in numbers.step_by(1000) {
-        let data: Vec<u8> = (from..from + 1000).flat_map(tiny).collect();
+        let data: Vec<u8> = (from..from + 1000).map(tiny).collect::<Vec<_>>().concat();
         volume.write_at(from * CHUNK, &data, false).unwrap();
     }
 }
@@ -254,7 +254,7 @@ fn after_opening_the_hooks_of_old_containers_come_from_the_runs() {
     volume.write_at(200_000 * CHUNK, &tiny(999_999), false).unwrap();
     let index = pool.status().unwrap();
     assert_eq!((index.index_containers_left, index.index_let_go > 0), (0, true));
-    let copy: Vec<u8> = (0..20_000).flat_map(tiny).collect();
+    let copy: Vec<u8> = (0..20_000).map(tiny).collect::<Vec<_>>().concat();
     volume.write_at(210_000 * CHUNK, &copy, false).unwrap();
     let again = pool.activity().stored - 1;
     assert!(again < 400, "{again} of 20,000 are stored again");

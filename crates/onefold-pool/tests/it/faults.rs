@@ -175,7 +175,7 @@ fn a_lack_of_space_anywhere_is_survived() {
 fn read_errors_are_errors_and_pass() {
     let (folder, pool) = new_pool(&small());
     let volume = main_volume(&pool, 400).unwrap();
-    let data: Vec<u8> = (0..200).flat_map(|n| content(n, CHUNK)).collect();
+    let data: Vec<u8> = (0..200).map(|n| content(n, CHUNK)).collect::<Vec<_>>().concat();
     volume.write_at(0, &data, true).unwrap();
     drop(volume);
     pool.close().unwrap();

@@ -26,7 +26,7 @@ fn pool() -> (SimFolder, Pool, Volume) {
     let pool = Pool::open(&folder, &OpenOptions { read_only: false, budgets }).unwrap();
     let volume = pool.create_volume("main", ByteSize(2 << 30)).unwrap();
     for from in (0..COUNT).step_by(1000) {
-        let data: Vec<u8> = (from..from + 1000).flat_map(tiny).collect();
+        let data: Vec<u8> = (from..from + 1000).map(tiny).collect::<Vec<_>>().concat();
         volume.write_at(from * CHUNK, &data, false).unwrap();
     }
     volume.flush().unwrap();
@@ -134,8 +134,8 @@ fn what_is_in_no_run_yet_stays_before_what_runs_tell_as_well() {
     let mut random = SplitMix64::new(11);
     let new = 12_000;
     for n in 0..new {
-        let old = (0..3).flat_map(|_| tiny(random.below(COUNT)));
-        let data: Vec<u8> = old.chain(tiny(COUNT + n)).collect();
+        let old = (0..3).map(|_| tiny(random.below(COUNT)));
+        let data = old.chain([tiny(COUNT + n)]).collect::<Vec<_>>().concat();
         volume.write_at((COUNT + 4 * n) * CHUNK, &data, false).unwrap();
     }
     let before = pool.status().unwrap().activity.duplicate;

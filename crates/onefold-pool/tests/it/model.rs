@@ -115,11 +115,12 @@ pub fn step_of(
         0..=6 => {
             let (offset, len, seed) = range(24, CHUNK as u64);
             let data: Vec<u8> = (0..len as usize / CHUNK)
-                .flat_map(|n| match (seed + n as u64) % contents {
+                .map(|n| match (seed + n as u64) % contents {
                     0 => vec![0; CHUNK],
                     kind => content(kind, CHUNK),
                 })
-                .collect();
+                .collect::<Vec<_>>()
+                .concat();
             model.write(offset, &data);
             let fua = seed.is_multiple_of(8);
             device.write_at(offset, &data, fua).map_err(|e| e.to_string())?;

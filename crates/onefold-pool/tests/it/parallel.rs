@@ -77,7 +77,7 @@ fn the_same_chunks_written_by_all_threads_at_once_are_stored_once() {
             scope.spawn(move || {
                 for round in 0..20u64 {
                     let data: Vec<u8> =
-                        (0..32).flat_map(|n| content(round * 32 + n, 4096)).collect();
+                        (0..32).map(|n| content(round * 32 + n, 4096)).collect::<Vec<_>>().concat();
                     start.wait();
                     volume.write_at((thread * 640 + round * 32) * 4096, &data, false).unwrap();
                 }
@@ -115,7 +115,7 @@ fn readers_never_meet_a_reclaimed_container() {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
     let data = |round: u64| -> Vec<u8> {
-        (0..200).flat_map(|n| content(round * 1000 + n, 4096)).collect()
+        (0..200).map(|n| content(round * 1000 + n, 4096)).collect::<Vec<_>>().concat()
     };
     volume.write_at(0, &data(0), false).unwrap();
     let done = AtomicBool::new(false);

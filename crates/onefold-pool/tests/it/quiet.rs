@@ -48,8 +48,10 @@ fn a_full_disk_is_not_logged_as_damage() {
             let mut full = 0;
             for n in 0..2000 {
                 let at = random.below(4000 - chunks) * CHUNK as u64;
-                let data: Vec<u8> =
-                    (0..chunks).flat_map(|i| content(seed << 32 | n << 8 | i, CHUNK)).collect();
+                let data: Vec<u8> = (0..chunks)
+                    .map(|i| content(seed << 32 | n << 8 | i, CHUNK))
+                    .collect::<Vec<_>>()
+                    .concat();
                 match volume.write_at(at, &data, false) {
                     Ok(()) => {}
                     Err(BlockError::NoSpace(_)) => full += 1,

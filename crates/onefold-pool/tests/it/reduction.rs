@@ -8,7 +8,7 @@ use crate::model::{CHUNK, main_volume};
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
 
 fn data(range: std::ops::Range<u64>) -> Vec<u8> {
-    range.flat_map(|n| content(n, 4096)).collect()
+    range.map(|n| content(n, 4096)).collect::<Vec<_>>().concat()
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn with_little_index_memory_what_was_written_together_is_found_together() {
     };
     let count = 130_000u64;
     for from in (0..count).step_by(1000) {
-        let data: Vec<u8> = (from..from + 1000).flat_map(tiny).collect();
+        let data: Vec<u8> = (from..from + 1000).map(tiny).collect::<Vec<_>>().concat();
         volume.write_at(from * 4096, &data, false).unwrap();
     }
     let status = pool.status().unwrap();
@@ -175,13 +175,13 @@ fn with_little_index_memory_what_was_written_together_is_found_together() {
     assert!(status.index_let_go > 25_000, "{} let go", status.index_let_go);
     assert!(status.index_memory_bytes <= 1 << 20, "{}", status.index_memory_bytes);
     // The newest are still known, each by itself.
-    let newest: Vec<u8> = (count - 1000..count).flat_map(tiny).collect();
+    let newest: Vec<u8> = (count - 1000..count).map(tiny).collect::<Vec<_>>().concat();
     volume.write_at(600 << 20, &newest, false).unwrap();
     assert!(pool.status().unwrap().chunks < count + 200);
     // Of the oldest, a few are: where they are written in the order of their containers, these lead
     // to the others.
     let before = pool.status().unwrap().chunks;
-    let oldest: Vec<u8> = (0..30_000).flat_map(tiny).collect();
+    let oldest: Vec<u8> = (0..30_000).map(tiny).collect::<Vec<_>>().concat();
     volume.write_at(700 << 20, &oldest, false).unwrap();
     let missed = pool.status().unwrap().chunks - before;
     assert!(missed < 400, "{missed} of 30,000 in order are stored again");

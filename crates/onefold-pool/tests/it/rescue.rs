@@ -34,7 +34,8 @@ fn worked(seed: u64, steps: usize) -> (SimFolder, History) {
         match random.below(20) {
             0..12 => {
                 let numbers: Vec<u64> = (0..count).map(|_| 1 + random.below(400)).collect();
-                let bytes: Vec<u8> = numbers.iter().flat_map(|&n| bytes_of(n)).collect();
+                let bytes: Vec<u8> =
+                    numbers.iter().map(|&n| bytes_of(n)).collect::<Vec<_>>().concat();
                 flushed = random.below(4) == 0;
                 volume.write_at(offset, &bytes, flushed).unwrap();
                 state[first..first + count].copy_from_slice(&numbers);

@@ -153,12 +153,12 @@ fn a_pool_is_made_only_where_nothing_is_but_what_an_interrupted_creation_left() 
 #[test]
 fn deleting_gives_back_what_only_that_volume_held() {
     let (folder, pool) = new_pool(&small());
-    let data: Vec<u8> = (0..800).flat_map(|n| content(n, 4096)).collect();
+    let data: Vec<u8> = (0..800).map(|n| content(n, 4096)).collect::<Vec<_>>().concat();
     for name in ["a", "b"] {
         let volume = pool.create_volume(name, ByteSize(8 << 20)).unwrap();
         volume.write_at(0, &data, true).unwrap();
     }
-    let only: Vec<u8> = (5000..5800).flat_map(|n| content(n, 4096)).collect();
+    let only: Vec<u8> = (5000..5800).map(|n| content(n, 4096)).collect::<Vec<_>>().concat();
     let a = pool.volume("a").unwrap();
     a.write_at(4 << 20, &only, true).unwrap();
     let before = pool.status().unwrap();
@@ -184,7 +184,7 @@ fn script(folder: &SimFolder) -> Result<(), (usize, PoolError)> {
     Pool::create(folder, &small(), IDENTITY).map_err(at(0))?;
     let pool = Pool::open(folder, &options()).map_err(at(1))?;
     let a = pool.create_volume("a", ByteSize(8 << 20)).map_err(at(1))?;
-    let data: Vec<u8> = (0..150).flat_map(|n| content(n, 4096)).collect();
+    let data: Vec<u8> = (0..150).map(|n| content(n, 4096)).collect::<Vec<_>>().concat();
     let write = a.write_at(0, &data, true);
     write.map_err(|_| PoolError::ReadOnly).map_err(at(2))?;
     let b = pool.create_volume("b", ByteSize(8 << 20)).map_err(at(3))?;

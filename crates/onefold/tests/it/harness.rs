@@ -279,8 +279,7 @@ pub fn machine() -> MutexGuard<'static, ()> {
 
 /// Bytes that do not compress and do not repeat.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = onefold_block::SplitMix64::new(seed);
-    (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()
+    onefold_block::SplitMix64::new(seed).bytes(len)
 }
 
 /// Mebibytes of the real tree: 64, or what the environment asks for (2048 in the soak run).
