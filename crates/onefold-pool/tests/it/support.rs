@@ -6,12 +6,12 @@ use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 /// A chunk's worth of bytes that depend on `seed` alone; half of it compresses well.
 pub fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = SplitMix64::new(seed.wrapping_add(77));
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        bytes.extend_from_slice(&random.next_u64().to_le_bytes());
-        bytes.extend_from_slice(&[seed as u8; 8]);
+    let mut bytes = vec![seed as u8; len];
+    for piece in bytes.chunks_mut(16) {
+        let word = random.next_u64().to_le_bytes();
+        let noise = piece.len().min(word.len());
+        piece[..noise].copy_from_slice(&word[..noise]);
     }
-    bytes.truncate(len);
     bytes
 }
 
