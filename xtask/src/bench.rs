@@ -8,8 +8,8 @@ use crate::cargo;
 /// The smoke test: every benchmark once at tiny sizes, with the programs of the tests' build, of
 /// which nothing is built that is there. Returns whether it ran to its end.
 pub fn smoke() -> Result<bool> {
-    let build = ["build", "--quiet", "--workspace", "--bins", "--features", crate::ci::FEATURES];
-    let built = cargo::command(&build).status().context("cannot run cargo")?;
+    let mut build = cargo::command(&crate::ci::TESTS_BUILD);
+    let built = build.arg("--quiet").status().context("cannot run cargo")?;
     if !built.success() {
         return Ok(false);
     }

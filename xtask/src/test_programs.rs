@@ -3,11 +3,12 @@
 //!
 //! `cargo test` runs one program after the other. A program that waits for a server, or whose last
 //! test takes a minute alone, then leaves processors idle: with two of them a third of the time.
+//! What else is to be done runs in the first lane, which takes test programs after it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,18 +16,28 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cargo;
-use crate::ci::FEATURES;
+use crate::ci::{FEATURES, TESTS_BUILD};
 use crate::count::Count;
 
-/// These take longest, so they begin first: what is short fills the gaps that they leave.
-const FIRST: [&str; 4] = ["onefold-lab", "onefold", "onefold-flash", "onefold-pool"];
+/// These take longest, so they begin first: what is short fills the gaps that they leave. The
+/// command's tests wait most, and most is done beside those that begin.
+const FIRST: [&str; 5] = [COMMAND, "onefold-lab", "onefold-flash", "onefold-pool", "onefold-array"];
 
 /// The package that has features.
 const COMMAND: &str = "onefold";
 
+/// Held for reading by who starts the built command.
+static COMMAND_IS_USED: RwLock<()> = RwLock::new(());
+
+/// Wait until no test program starts the built command, and let none begin that does: who builds
+/// it in another form holds this.
+pub fn nobody_uses_the_command() -> RwLockWriteGuard<'static, ()> {
+    COMMAND_IS_USED.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A built test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Program {
+pub struct Program {
     /// The folder of its package, in which it runs and by whose name it is called.
     folder: PathBuf,
     /// `it`, or the name of the library or binary.
@@ -35,7 +46,7 @@ struct Program {
 }
 
 impl Program {
-    /// From one line of `cargo test --no-run --message-format json`, if it says that a test
+    /// From one line of `cargo build --tests --message-format json`, if it says that a test
     /// program is there.
     fn from_message(line: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -71,8 +82,15 @@ impl Program {
         format!("-p {package}{features} {kind}")
     }
 
+    /// What is held while it runs, if its tests start the command.
+    fn uses_the_command(&self) -> Option<RwLockReadGuard<'static, ()>> {
+        let used = || COMMAND_IS_USED.read().unwrap_or_else(PoisonError::into_inner);
+        (self.package() == COMMAND).then(used)
+    }
+
     /// Run it as cargo would: in its package's folder, with the programs' output kept.
     fn run(&self) -> std::io::Result<Output> {
+        let _used = self.uses_the_command();
         Command::new(&self.path)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -88,39 +106,52 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// Build all tests and run them, those in documentation, too.
-pub fn run() -> Result<Outcome> {
-    let mut waiting = build()?;
+/// Run the tests, those in documentation, too, and `beside` meanwhile.
+pub fn run(waiting: Vec<Program>, beside: impl FnOnce() + Send) -> Result<Outcome> {
+    let (mut outcome, documentation) = in_lanes(waiting, || {
+        let documentation = documentation();
+        beside();
+        documentation
+    });
+    outcome.add_documentation(&documentation?);
+    Ok(outcome)
+}
+
+/// Run test programs in as many lanes as there are processors, of which the first begins with
+/// something else. Returns what both came to.
+fn in_lanes<T: Send>(mut waiting: Vec<Program>, before: impl FnOnce() -> T + Send) -> (Outcome, T) {
     waiting.sort_by_key(Program::rank);
-    let lanes = thread::available_parallelism().map_or(1, usize::from).min(waiting.len());
+    let lanes = thread::available_parallelism().map_or(1, usize::from);
     let waiting = Mutex::new(VecDeque::from(waiting));
     let outcome = Mutex::new(Outcome { count: Count::default(), failed: Vec::new() });
-    thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                loop {
-                    let Some(program) = lock(&waiting).pop_front() else { break };
-                    let start = Instant::now();
-                    let result = program.run();
-                    lock(&outcome).add(&program, &result, start.elapsed());
-                }
-            });
+    let lane = || {
+        loop {
+            let Some(program) = lock(&waiting).pop_front() else { break };
+            let start = Instant::now();
+            let result = program.run();
+            lock(&outcome).add(&program, &result, start.elapsed());
         }
+    };
+    let before = thread::scope(|scope| {
+        for _ in 1..lanes {
+            scope.spawn(lane);
+        }
+        let before = before();
+        lane();
+        before
     });
-    let mut outcome = outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    outcome.add_documentation()?;
-    Ok(outcome)
+    (outcome.into_inner().unwrap_or_else(PoisonError::into_inner), before)
 }
 
 /// A lane that panicked has left nothing half done: what is behind the lock is whole.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn build() -> Result<Vec<Program>> {
-    let args = ["test", "--workspace", "--features", FEATURES, "--no-run"];
+/// Build all tests, and the binaries.
+pub fn build() -> Result<Vec<Program>> {
     let format = ["--message-format", "json-render-diagnostics"];
-    let output = cargo::command(&args)
+    let output = cargo::command(&TESTS_BUILD)
         .args(format)
         .stderr(Stdio::inherit())
         .output()
@@ -130,6 +161,12 @@ fn build() -> Result<Vec<Program>> {
     let programs: Vec<Program> = lines.lines().filter_map(Program::from_message).collect();
     ensure!(!programs.is_empty(), "cargo built no test program");
     Ok(programs)
+}
+
+/// Run the examples in documentation, which only cargo can.
+fn documentation() -> Result<Output> {
+    let args = ["test", "--workspace", "--features", FEATURES, "--doc", "--no-fail-fast"];
+    cargo::command(&args).output().context("cannot run cargo")
 }
 
 impl Outcome {
@@ -155,15 +192,11 @@ impl Outcome {
         }
     }
 
-    /// The examples in documentation, which only cargo can run.
-    fn add_documentation(&mut self) -> Result<()> {
-        let args = ["test", "--workspace", "--features", FEATURES, "--doc", "--no-fail-fast"];
-        let output = cargo::command(&args).output().context("cannot run cargo")?;
-        self.show(&output);
+    fn add_documentation(&mut self, output: &Output) {
+        self.show(output);
         if !output.status.success() {
             self.failed.push("--workspace --doc".to_owned());
         }
-        Ok(())
     }
 
     fn show(&mut self, output: &Output) {
@@ -232,5 +265,32 @@ mod tests {
         outcome.add(&missing, &missing.run(), Duration::ZERO);
         assert_eq!(outcome.failed.len(), 2);
         assert_eq!(outcome.failed[1], "-p gone --lib --bins");
+    }
+
+    #[test]
+    fn every_program_runs_whatever_is_done_before_in_the_first_lane() {
+        let program = |name: &str, path: &str| Program {
+            folder: PathBuf::from("/"),
+            target: name.to_owned(),
+            path: PathBuf::from(path),
+        };
+        let all = (0..20).map(|_| program("it", "/bin/true"));
+        let all = all.chain([program("it", "/bin/false")]).collect();
+        let (outcome, before) = in_lanes(all, || 7);
+        assert_eq!((outcome.failed.len(), before), (1, 7));
+        let (outcome, before) = in_lanes(Vec::new(), || 8);
+        assert_eq!((outcome.failed.len(), before), (0, 8));
+    }
+
+    #[test]
+    fn who_builds_the_command_anew_waits_for_the_programs_that_start_it() {
+        assert!(program("onefold-pool", "it").uses_the_command().is_none());
+        let used = program(COMMAND, "it").uses_the_command();
+        assert!(used.is_some() && COMMAND_IS_USED.try_write().is_err());
+        assert!(program(COMMAND, COMMAND).uses_the_command().is_some(), "two at once");
+        drop(used);
+        let anew = nobody_uses_the_command();
+        assert!(COMMAND_IS_USED.try_read().is_err());
+        drop(anew);
     }
 }

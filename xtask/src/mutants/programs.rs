@@ -52,10 +52,10 @@ pub enum Built {
 
 /// Build the tests of a crate in the copied tree.
 pub fn build(copy: &Path, name: &str, target: &Path, places: &Places) -> Result<Built> {
-    // With all that can be left out of a build, as `cargo xtask ci` tests it.
-    let args =
-        ["test", "--no-run", "--all-features", "--package", name, "--message-format", "json"];
-    let output = cargo::command(&args)
+    // With all features, as `cargo xtask ci` tests it, and without examples, which no test runs.
+    let what = ["test", "--no-run", "--tests", "--all-features"];
+    let output = cargo::command(&what)
+        .args(["--package", name, "--message-format", "json"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", target)
         .stderr(Stdio::inherit())

@@ -87,8 +87,7 @@ fn built(target: Option<&str>, with_models: bool) -> Result<PathBuf> {
 
 /// The command of the tests' build, which is there when the tests have run.
 fn tests_program() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--workspace", "--bins", "--features", crate::ci::FEATURES];
-    succeed(&mut cargo::command(&build))?;
+    succeed(cargo::command(&crate::ci::TESTS_BUILD).arg("--quiet"))?;
     Ok(PathBuf::from("target/debug/onefold"))
 }
 
