@@ -112,7 +112,7 @@ impl<N: Nand> Layout<N> {
 
     /// What is left of a flash page of which so many sub-pages are used, as the gap behind what it
     /// holds. Codewords fit anywhere, so that their gaps are dead and won back.
-    pub const fn gap_behind(&self, used: u32) -> u32 {
+    pub fn gap_behind(&self, used: u32) -> u32 {
         if self.codewords { 0 } else { self.subpages() - used }
     }
 
