@@ -14,9 +14,14 @@ use std::time::Instant;
 
 use onefold_flash::FtlError;
 use onefold_flash::ftl::Durability;
-use onefold_flash::validation::content;
-use onefold_flash::validation::power::{self, Ordeal};
-use onefold_flash::validation::steady::{self, Row, Scale};
+
+#[allow(dead_code, reason = "the tests take more of it")]
+#[path = "../tests/it/validation/mod.rs"]
+mod validation;
+
+use validation::content;
+use validation::power::{self, Ordeal};
+use validation::steady::{self, Row, Scale};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

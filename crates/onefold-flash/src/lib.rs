@@ -10,7 +10,12 @@
 //! - [`dedup`] looks at a page and says program, share or verify;
 //! - [`ftl`] maps, collects garbage, levels wear, journals and recovers.
 //!
-//! [`theory`] holds the closed forms that the FTL is measured against, [`validation`] does so.
+//! [`theory`] holds the closed forms of cleaning that the FTL itself needs; the laws that it is
+//! measured against, and the measuring, are in `tests/it/validation`.
+
+// Tests from outside, of which unit tests take a part, call the room by its name.
+#[cfg(test)]
+extern crate self as onefold_flash;
 
 pub mod controller;
 pub mod dedup;
@@ -22,8 +27,9 @@ pub mod nand;
 pub mod op;
 pub mod run;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod theory;
-pub mod validation;
 
 pub use dedup::{Policy, Verdict};
 pub use ftl::{Ftl, FtlError, FtlSettings};

@@ -1,10 +1,11 @@
-//! Closed forms of write amplification and deduplication that the FTL is measured against.
+//! Closed forms of cleaning that a drive itself needs: to be filled with its steady state in an
+//! instant, and to split its spare space between two pools.
 //! Room: onefold-flash.
-//! Source: [desnoyers-12] (FIFO, greedy); [van-houdt-13] (random and d choices); Poisson occupancy
-//! (deduplication). In all of them `alpha` is usable physical pages over mapped logical pages.
+//! Source: [desnoyers-12] (FIFO, greedy); [van-houdt-13] (d choices). In all of them `alpha` is
+//! usable physical pages over mapped logical pages. What only tests measure by is theirs.
 
 /// The principal branch of Lambert's W on `[-1/e, 0]`: the `w >= -1` with `w e^w = x`.
-pub fn lambert_w0(x: f64) -> f64 {
+fn lambert_w0(x: f64) -> f64 {
     let e = std::f64::consts::E;
     assert!((-1.0 / e - 1e-15..=0.0).contains(&x), "W0 is asked for on [-1/e, 0]");
     let mut w = if x < -0.25 { -1.0 + (2.0 * (1.0 + e * x)).max(0.0).sqrt() } else { x };
@@ -38,30 +39,6 @@ pub fn greedy(alpha: f64, pages_per_block: u32) -> f64 {
     let c = (1.0 + 1.0 / (2.0 * n)) * alpha;
     let x0 = 0.5 - n / alpha * lambert_w0(-c * (-c).exp());
     n / (n - (x0 - 1.0))
-}
-
-/// Pages programmed for each page of the host where so many of them, compressed, fill a flash page
-/// and a victim's are packed anew: the drive is one of as many times more and smaller pages.
-/// `alpha` is that of the drive without compression.
-pub fn packed(alpha: f64, pages_per_block: u32, together: u32) -> f64 {
-    let k = f64::from(together);
-    greedy(alpha * k, pages_per_block * together) / k
-}
-
-/// Write amplification of choosing the emptiest of `draws` blocks drawn at random.
-///
-/// The fixed point of the mean field of Van Houdt. One draw is random cleaning.
-pub fn d_choices(alpha: f64, pages_per_block: u32, draws: u32) -> f64 {
-    let n = f64::from(pages_per_block);
-    let shares = d_choices_shares(n / alpha, pages_per_block, draws);
-    let mut live = 0.0;
-    let mut below = 0.0_f64;
-    for (j, share) in shares.iter().enumerate() {
-        let upto = (below + share).min(1.0);
-        live += j as f64 * (least_of(draws, upto) - least_of(draws, below));
-        below = upto;
-    }
-    n / (n - live)
 }
 
 /// Shares of blocks with 0, 1, ... live pages when the emptiest of `draws` is collected and
@@ -181,16 +158,6 @@ pub fn two_pools(
     (cost(best), best)
 }
 
-/// Live unique pages when `logical` pages hold contents drawn uniformly from `contents`.
-pub fn dedup_live_pages(logical: f64, contents: f64) -> f64 {
-    contents * (1.0 - (-logical / contents).exp())
-}
-
-/// Share of writes whose content is nowhere on the drive, and must be programmed.
-pub fn dedup_unique_share(logical: f64, contents: f64) -> f64 {
-    (-logical / contents).exp()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,17 +213,6 @@ mod tests {
     }
 
     #[test]
-    fn d_choices_fall_from_random_to_greedy() {
-        for alpha in [1.07, 1.15, 1.5] {
-            let falling: Vec<f64> =
-                [1, 2, 4, 10, 100].iter().map(|&d| d_choices(alpha, 64, d)).collect();
-            assert!(falling.is_sorted_by(|a, b| a > b), "{falling:?}");
-            let limit = greedy(alpha, 64);
-            assert!((falling[4] / limit - 1.0).abs() < 0.02, "{falling:?} against {limit}");
-        }
-    }
-
-    #[test]
     fn shares_sum_to_one_and_have_the_mean_asked_for() {
         for mean in [20.0, 45.5, 60.0, 63.9] {
             for shares in [greedy_shares(mean, 64), d_choices_shares(mean, 64, 5)] {
@@ -265,12 +221,5 @@ mod tests {
                 assert!((sum - 1.0).abs() < 1e-9 && (live - mean).abs() < 1e-3, "{sum} {live}");
             }
         }
-    }
-
-    #[test]
-    fn dedup_forms_agree_in_their_limits() {
-        near(dedup_live_pages(1000.0, 1e9), 1000.0, 2);
-        near(dedup_live_pages(1e6, 10.0), 10.0, 6);
-        near(dedup_unique_share(1.0, 1.0), 0.367_879, 6);
     }
 }

@@ -12,12 +12,13 @@ use crate::nand::{
     PowerCut, Sizes,
 };
 use crate::op::{Cause, Untimed};
-use crate::validation::{PerfectTable, steady};
+use crate::testing::perfect::PerfectTable;
+use crate::testing::plane::plane;
 
 #[test]
 fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
     let settings = FtlSettings { logical_pages: 20, ..FtlSettings::default() };
-    let nand = BlankNand::new(steady::plane(16, 4));
+    let nand = BlankNand::new(plane(16, 4));
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
     while ftl.space.blocks().free_of(0) > 1 {
         ftl.space.take_free(0);
@@ -33,10 +34,10 @@ fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
 #[test]
 fn an_array_of_blank_pages_holds_no_packed_ones() {
     let settings = FtlSettings { logical_pages: 20, subpages: 2, ..FtlSettings::default() };
-    let refused = Ftl::format(BlankNand::new(steady::plane(16, 4)), NoDedup, settings);
+    let refused = Ftl::format(BlankNand::new(plane(16, 4)), NoDedup, settings);
     let error = refused.map(drop).expect_err("nobody would keep what is packed");
     assert!(error.to_string().contains("packed pages"), "{error}");
-    let kept = IdentityNand::new(steady::plane(16, 4));
+    let kept = IdentityNand::new(plane(16, 4));
     Ftl::format(kept, NoDedup, settings).expect("identities are kept page by page");
 }
 
@@ -54,7 +55,7 @@ fn nothing_waits_for_which_no_block_would_be_left_when_the_power_goes() {
     };
     let (subpages, engine) = (4, Engine::BeforeScrambler);
     let sizes = Sizes { subpages, percent: 75, spread: 0, engine, plain: None };
-    let nand = || IdentityNand::new(steady::plane(32, 4)).with_sizes(Some(sizes.clone()));
+    let nand = || IdentityNand::new(plane(32, 4)).with_sizes(Some(sizes.clone()));
     let page = Identity::of_number(7);
     let waits_then_runs_out = |left: u32| {
         let mut ftl = Ftl::format(nand(), NoDedup, settings).expect("fits");
@@ -89,7 +90,7 @@ fn what_recovery_finds_half_filled_is_for_collection_first_and_then_for_the_host
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let nand = IdentityNand::new(steady::plane(64, 16));
+    let nand = IdentityNand::new(plane(64, 16));
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
     for lpn in 0..5 {
         ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
@@ -121,7 +122,7 @@ fn a_shared_page_that_moves_keeps_who_named_it_before_it_was_shared() {
         ..FtlSettings::default()
     };
     let table = || PerfectTable::new(100, 1);
-    let nand = IdentityNand::new(steady::plane(64, 16));
+    let nand = IdentityNand::new(plane(64, 16));
     let mut ftl = Ftl::format(nand, table(), settings).expect("fits");
     let content = |lpn: u32| Identity::of_number(100 + u64::from(lpn));
     for lpn in 0..16 {
@@ -161,7 +162,7 @@ fn a_checkpoint_leaves_nothing_that_is_not_stored() {
         ..FtlSettings::default()
     };
     let table = PerfectTable::new(100, 1);
-    let mut ftl = Ftl::format(IdentityNand::new(steady::plane(64, 16)), table, settings).unwrap();
+    let mut ftl = Ftl::format(IdentityNand::new(plane(64, 16)), table, settings).unwrap();
     let segments = ftl.own.slots().segments;
     for round in 1..4_u64 {
         for lpn in 0..60 {
@@ -189,7 +190,7 @@ fn a_mapping_page_is_stored_after_the_records_that_it_needs_and_waits_for_no_oth
     for durability in [Durability::Journal, Durability::Protected] {
         let settings = FtlSettings { logical_pages: 200, durability, ..FtlSettings::default() };
         let table = PerfectTable::new(100, 1);
-        let geometry = Geometry { page_bytes: 128, ..steady::plane(64, 16) };
+        let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
         let mut ftl = Ftl::format(IdentityNand::new(geometry), table, settings).expect("fits");
         let content = Identity::of_number(7);
         for lpn in [3, 100] {
@@ -215,7 +216,7 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let nand = PowerCut::new(IdentityNand::new(steady::plane(64, 16)), Faults::default());
+    let nand = PowerCut::new(IdentityNand::new(plane(64, 16)), Faults::default());
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
     for content in 0..34 {
         ftl.write(content % 17, &Identity::of_number(content.into()), &mut Untimed).unwrap();
@@ -307,7 +308,7 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_what_is_known_of_it() {
         map_cache_bytes: 4 * 128,
         ..FtlSettings::default()
     };
-    let geometry = Geometry { page_bytes: 128, ..steady::plane(64, 16) };
+    let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
     let nand = Worn { inner: IdentityNand::new(geometry), unreadable: Vec::new() };
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
     for lpn in 0..200 {

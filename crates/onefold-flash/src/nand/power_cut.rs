@@ -234,12 +234,12 @@ impl<N: Interruptible> Nand for PowerCut<N> {
 mod tests {
     use super::*;
     use crate::nand::IdentityNand;
-    use crate::validation::steady;
+    use crate::testing::plane::plane;
 
     #[test]
     fn the_power_goes_at_the_operation_that_was_planned_and_stays_off() {
         for (cut, erased) in [(Cut::Before, 3), (Cut::Torn, 3), (Cut::After, 4)] {
-            let inner = IdentityNand::new(steady::plane(8, 16));
+            let inner = IdentityNand::new(plane(8, 16));
             let mut nand = PowerCut::new(inner, Faults::default());
             let oob = Oob { key: PageKey::Journal(1), seq: 1, seed: 0, tag: 0 };
             for block in 0..8 {
@@ -274,7 +274,7 @@ mod tests {
     fn operations_are_counted_and_no_more_blocks_fail_than_may() {
         for blocks_max in [0, 1, 3] {
             let faults = Faults { program_ppm: 0, erase_ppm: 1_000_000, blocks_max, seed: 1 };
-            let mut nand = PowerCut::new(IdentityNand::new(steady::plane(8, 4)), faults);
+            let mut nand = PowerCut::new(IdentityNand::new(plane(8, 4)), faults);
             assert_eq!((nand.operations(), nand.is_off()), (0, false));
             let failed = (0..8).filter(|&block| nand.erase(block).is_err()).count();
             assert_eq!(failed, blocks_max as usize);

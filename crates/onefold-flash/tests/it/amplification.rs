@@ -2,12 +2,13 @@
 //! Room: onefold-flash.
 //! Source: docs/ssd-validation.md, V1 to V5 and V8; full size in `examples/validate.rs`.
 
+use crate::validation::content;
+use crate::validation::laws;
+use crate::validation::steady::{self, Row, Scale};
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, Pacing, VictimRule};
 use onefold_flash::nand::{BlankNand, Identity, IdentityNand};
-use onefold_flash::validation::content;
-use onefold_flash::validation::steady::{self, Row, Scale};
-use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed, theory};
+use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed};
 
 const SMALL: Scale = Scale { blocks: 1024, warm: 6, measured: 3 };
 
@@ -31,7 +32,7 @@ fn large_blocks_have_theirs() {
     let geometry = steady::plane(768, 256);
     let settings = steady::with_alpha(geometry, 1.15, FtlSettings::default()).expect("fits");
     let waf = steady::uniform(geometry, settings, SMALL).expect("runs");
-    let theory = theory::greedy(1.15, 256);
+    let theory = laws::greedy(1.15, 256);
     assert!((waf / theory - 1.0).abs() < 0.01, "{waf} against {theory}");
 }
 
@@ -44,7 +45,7 @@ fn sequential_and_trimmed_drives_amplify_as_they_should() {
 fn more_draws_come_nearer_to_greedy() {
     let rows = within(steady::v3(SMALL, &[1, 3, 30]), 0.015);
     assert!(rows.is_sorted_by(|a, b| a.measured > b.measured));
-    assert!(rows[2].measured > theory::greedy(1.15, 64));
+    assert!(rows[2].measured > laws::greedy(1.15, 64));
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn an_instant_steady_state_is_the_one_that_is_written() {
     let geometry = steady::plane(1024, 64);
     let settings = steady::with_alpha(geometry, 1.15, FtlSettings::default()).expect("fits");
     let waf = steady::preconditioned(geometry, settings, scale).expect("runs");
-    assert!((waf / theory::greedy(1.15, 64) - 1.0).abs() < 0.01, "{waf}");
+    assert!((waf / laws::greedy(1.15, 64) - 1.0).abs() < 0.01, "{waf}");
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_reserve_eats_up_over_provisioning() {
     };
     let (small, large) = (alpha(2), alpha(13));
     assert!((1.05..1.06).contains(&small) && (1.005..1.016).contains(&large), "{small} {large}");
-    assert!(theory::greedy(large, 256) > 4.0 * theory::greedy(1.07, 256));
+    assert!(laws::greedy(large, 256) > 4.0 * laws::greedy(1.07, 256));
 
     // One plane of the same, simulated: what is left of the spare space decides.
     let plane = steady::plane(256, 64);
@@ -169,8 +170,8 @@ fn small_planes_have_their_closed_forms_at_every_reserve() {
             let waf = steady::uniform(plane, settings, scale).expect("runs");
             let ftl = Ftl::format(BlankNand::new(plane), NoDedup, settings).expect("fits");
             let form = |alpha: f64| match victim {
-                VictimRule::Fifo => theory::fifo(alpha),
-                _ => theory::greedy(alpha, 128),
+                VictimRule::Fifo => laws::fifo(alpha),
+                _ => laws::greedy(alpha, 128),
             };
             let theory = form(ftl.effective_alpha());
             let off = waf / theory - 1.0;

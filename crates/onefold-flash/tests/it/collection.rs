@@ -1,13 +1,13 @@
 //! When collection begins and ends, which planes are passed over, and what happens to a victim.
 //! Room: onefold-flash.
 
+use crate::validation::steady;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::blocks::BlockState;
 use onefold_flash::ftl::{Pacing, VictimRule};
 use onefold_flash::nand::BlankNand;
 use onefold_flash::op::{Driver, FlashOp, Work};
-use onefold_flash::validation::steady;
 use onefold_flash::{Cause, Ftl, FtlSettings, Geometry, Untimed};
 
 type Drive = Ftl<BlankNand, NoDedup>;

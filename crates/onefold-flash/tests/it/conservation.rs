@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::validation::perfect::PerfectTable;
 use onefold_flash::ftl::{Counters, Durability, Pacing, VictimRule};
 use onefold_flash::nand::{Identity, IdentityNand};
-use onefold_flash::validation::PerfectTable;
 use onefold_flash::{Cause, Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
 use proptest::prelude::*;
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::validation::laws;
 use onefold_block::SplitMix64;
 use onefold_code::{
     PRESET_NAMES, PageCode, ParityFingerprint, ScramblerSpec, SeedSource, Truncation, ldpc_by_name,
@@ -16,7 +17,7 @@ use onefold_flash::dedup::{
 };
 use onefold_flash::nand::{Identity, IdentityNand};
 use onefold_flash::op::Work;
-use onefold_flash::{Ftl, FtlSettings, Geometry, OpKind, Untimed, op::Cause, theory};
+use onefold_flash::{Ftl, FtlSettings, Geometry, OpKind, Untimed, op::Cause};
 
 fn geometry(blocks_per_plane: u32) -> Geometry {
     Geometry {
@@ -66,10 +67,10 @@ fn uniform_contents_follow_the_closed_forms() {
         let programmed = |c: &onefold_flash::ftl::Counters| c.ops.of(OpKind::Program, Cause::Host);
         let written = after.host_pages_written - before.host_pages_written;
         let unique = (programmed(after) - programmed(&before)) as f64 / written as f64;
-        let expected = theory::dedup_unique_share(f64::from(logical), contents as f64);
+        let expected = laws::dedup_unique_share(f64::from(logical), contents as f64);
         assert!((unique / expected - 1.0).abs() < 0.01, "{name} {unique} {expected}");
         let live = live as f64 / f64::from(rounds);
-        let expected = theory::dedup_live_pages(f64::from(logical), contents as f64);
+        let expected = laws::dedup_live_pages(f64::from(logical), contents as f64);
         assert!((live / expected - 1.0).abs() < 0.01, "{name} {live} {expected}");
         ftl.check_invariants();
     }

@@ -2,12 +2,12 @@
 //! were rebuilt from tags alone still lead to right decisions.
 //! Room: onefold-flash.
 
+use crate::validation::perfect::PerfectTable;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Site};
 use onefold_flash::ftl::blocks::BlockState;
 use onefold_flash::ftl::{Durability, FtlError};
 use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
-use onefold_flash::validation::PerfectTable;
 use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
 
 const GEOMETRY: Geometry = Geometry {

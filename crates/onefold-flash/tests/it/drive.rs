@@ -1,11 +1,11 @@
 //! Wear, bad blocks, the mapping cache and the end of life, on drives of a few blocks.
 //! Room: onefold-flash.
 
+use crate::validation::steady;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::Durability;
 use onefold_flash::nand::{BlankNand, Faults, Identity, IdentityNand, PowerCut};
-use onefold_flash::validation::steady;
 use onefold_flash::{Cause, Ftl, FtlError, FtlSettings, OpKind, Untimed};
 
 /// Half of the data is written once, the other half all the time.

@@ -48,3 +48,4 @@ mod support;
 mod timing;
 mod timing_budget;
 mod timing_queue;
+mod validation;

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::validation::laws;
+use crate::validation::perfect::PerfectTable;
+use crate::validation::steady;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{Engine, NoDedup};
 use onefold_flash::ftl::{Durability, FtlSettings, Pacing};
 use onefold_flash::nand::bytes::{BCH_NAME, ChannelSpec};
 use onefold_flash::nand::{ByteNand, Identity, IdentityNand, PageBytes, Sizes, WearModel};
 use onefold_flash::op::{Cause, OpKind};
-use onefold_flash::validation::{PerfectTable, steady};
-use onefold_flash::{Ftl, Geometry, Untimed, theory};
+use onefold_flash::{Ftl, Geometry, Untimed};
 
 fn sizes(subpages: u32, percent: u32, spread: u32) -> Sizes {
     Sizes { subpages, percent, spread, engine: Engine::BeforeScrambler, plain: None }
@@ -46,7 +48,7 @@ fn amplification(alpha: f64, sizes: Sizes) -> f64 {
 fn packed_drives_amplify_as_drives_of_smaller_pages_do() {
     for (alpha, percent, together) in [(1.1, 50, 2), (1.1, 25, 4), (1.03, 50, 2), (1.25, 12, 8)] {
         let measured = amplification(alpha, sizes(8, percent, 0));
-        let expected = theory::packed(alpha, 32, together);
+        let expected = laws::packed(alpha, 32, together);
         assert!(
             (measured / expected - 1.0).abs() < 0.03,
             "{together} together at {alpha}: {measured} is not {expected}"
@@ -59,7 +61,7 @@ fn packed_drives_amplify_as_drives_of_smaller_pages_do() {
 fn pages_that_fit_beside_no_other_gain_nothing() {
     for percent in [51, 75, 87] {
         let measured = amplification(1.15, sizes(8, percent, 0));
-        let expected = theory::greedy(1.15, 32);
+        let expected = laws::greedy(1.15, 32);
         assert!((measured / expected - 1.0).abs() < 0.03, "{percent} %: {measured}, {expected}");
     }
 }

@@ -2,9 +2,9 @@
 //! take, and what `ssd run` measures beside the closed forms.
 //! Room: onefold-flash.
 
+use crate::validation::laws;
 use onefold_flash::DriveSpec;
 use onefold_flash::run::{Report, RunError, RunOptions, run};
-use onefold_flash::theory;
 use onefold_workload::{Op, Request};
 
 use crate::support;
@@ -123,7 +123,7 @@ fn runs_amplify_as_the_closed_form_of_smaller_pages_says() {
     for (percent, together) in [("50", 2), ("25", 4)] {
         let percent = format!("compressed_percent={percent}");
         let report = report(&[&steady[..], &[&percent]].concat());
-        let expected = theory::packed(report.effective_alpha, 32, together);
+        let expected = laws::packed(report.effective_alpha, 32, together);
         close(report.waf.total.expect("writes"), expected, 0.04);
         let compression = report.compression.expect("there is an engine");
         close(compression.filled_share.expect("packed"), 1.0, 0.02);
@@ -186,9 +186,9 @@ fn what_deduplication_leaves_is_packed() {
         let report = report(&set);
         let stored = report.compression.as_ref().expect("there is an engine");
         let share = stored.compressed_pages as f64 / report.requests.pages_written as f64;
-        close(share, theory::dedup_unique_share(logical, logical), 0.05);
+        close(share, laws::dedup_unique_share(logical, logical), 0.05);
         assert_eq!(stored.stored_share, Some(0.25), "{policy}");
-        let left = theory::dedup_live_pages(logical, logical) * 0.25;
+        let left = laws::dedup_live_pages(logical, logical) * 0.25;
         let alpha = report.effective_alpha * logical / left;
         close(stored.alpha_of_stored.expect("full"), alpha, 0.05);
     }

@@ -1,8 +1,8 @@
 //! V9: power cuts at random flash operations, against a plain map.
 //! Room: onefold-flash.   Full size: `validate power` in `examples/validate.rs`.
 
+use crate::validation::power;
 use onefold_flash::ftl::Durability;
-use onefold_flash::validation::power;
 
 #[test]
 fn nothing_that_was_flushed_is_lost() {

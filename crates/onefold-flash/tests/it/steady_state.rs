@@ -2,9 +2,9 @@
 //! not depend on how long one looks.
 //! Room: onefold-flash.   Source: Poisson occupancy for deduplicated content; [desnoyers-12].
 
+use crate::validation::laws;
 use onefold_flash::run::{IntervalReport, Report, RunOptions, run};
 use onefold_flash::spec::{DriveSpec, SpecBuilder};
-use onefold_flash::theory;
 use onefold_workload::{Op, Request};
 
 /// 65,536 pages in eight planes, five blocks of each kept free.
@@ -47,7 +47,7 @@ fn waf(report: &Report) -> IntervalReport {
 
 #[test]
 fn contents_are_those_of_endless_writes_from_the_first_request_on() {
-    let form = theory::dedup_unique_share(1.0, 0.3);
+    let form = laws::dedup_unique_share(1.0, 0.3);
     for policy in ["caftl-online", "ses-host"] {
         let mut spec = uniform(policy, 1.0);
         if policy == "ses-host" {
@@ -107,8 +107,8 @@ fn plain_drives_of_small_planes_amplify_as_the_closed_form_says() {
     for more in [&["requests=200000"][..], &["requests=200000", "victim=fifo"]] {
         let report = report(&spec(more));
         let form = match more.len() {
-            1 => theory::greedy(report.effective_alpha, 128),
-            _ => theory::fifo(report.effective_alpha),
+            1 => laws::greedy(report.effective_alpha, 128),
+            _ => laws::fifo(report.effective_alpha),
         };
         let waf = waf(&report);
         assert!((waf.mean / form - 1.0).abs() < 0.01, "{more:?}: {waf:?} against {form}");

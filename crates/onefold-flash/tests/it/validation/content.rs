@@ -4,13 +4,15 @@
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site};
-use crate::ftl::{Ftl, FtlError, FtlSettings};
-use crate::nand::{Identity, IdentityNand, Nand};
-use crate::op::Untimed;
-use crate::theory;
-use crate::validation::PerfectTable;
-use crate::validation::steady::{Row, Scale, measure, plane, waf_between};
+use onefold_flash::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site};
+use onefold_flash::ftl::{Ftl, FtlError, FtlSettings};
+use onefold_flash::nand::{Identity, IdentityNand, Nand};
+use onefold_flash::op::Untimed;
+
+use super::laws;
+use super::perfect::PerfectTable;
+use super::plane::plane;
+use super::steady::{Row, Scale, measure, waf_between};
 
 /// A policy by name, with options that leave nothing out.
 pub type Case = (&'static str, &'static str);
@@ -66,7 +68,7 @@ impl Draws {
     }
 
     fn live_pages(&self) -> f64 {
-        theory::dedup_live_pages(f64::from(self.logical), self.contents as f64)
+        laws::dedup_live_pages(f64::from(self.logical), self.contents as f64)
     }
 
     fn fill<P: Policy<Identity>>(
@@ -120,7 +122,7 @@ fn at_once<P: Policy<Identity>>(
 ) -> Result<Vec<Row>, FtlError> {
     let full = full(scale.blocks)?;
     // So many logical pages that the unique ones leave 20 % of the drive.
-    let unique_share = theory::dedup_live_pages(ratio, 1.0) / ratio;
+    let unique_share = laws::dedup_live_pages(ratio, 1.0) / ratio;
     let logical = (f64::from(full) / 1.2 / unique_share) as u32;
     let logical = logical.min(full - 8 * NP);
     let mut draws = Draws::new(logical, ratio);
@@ -136,7 +138,7 @@ fn at_once<P: Policy<Identity>>(
     let written = (after.host_pages_written - before.host_pages_written) as f64;
     let inline = (after.inline_pages - before.inline_pages) as f64;
     let live = f64::midpoint(live_before, live_pages(&ftl));
-    let unique = theory::dedup_unique_share(f64::from(logical), draws.contents as f64);
+    let unique = laws::dedup_unique_share(f64::from(logical), draws.contents as f64);
     let alpha = ftl.effective_alpha() * f64::from(logical) / draws.live_pages();
     let waf = waf_between(&before, &after) * written / (written - inline);
     let row = |what, theory, measured| {
@@ -146,7 +148,7 @@ fn at_once<P: Policy<Identity>>(
     Ok(vec![
         row("share of writes programmed", unique, 1.0 - inline / written),
         row("live pages", draws.live_pages(), live),
-        row("amplification of unique writes (band 1 to 1.12)", theory::greedy(alpha, NP), waf),
+        row("amplification of unique writes (band 1 to 1.12)", laws::greedy(alpha, NP), waf),
     ])
 }
 

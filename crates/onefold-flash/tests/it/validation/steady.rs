@@ -3,12 +3,14 @@
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::{NoDedup, Policy};
-use crate::ftl::{Counters, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
-use crate::geometry::Geometry;
-use crate::nand::{BlankNand, Nand};
-use crate::op::{OpKind, Untimed};
-use crate::theory;
+use onefold_flash::Geometry;
+use onefold_flash::dedup::{NoDedup, Policy};
+use onefold_flash::ftl::{Counters, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
+use onefold_flash::nand::{BlankNand, Nand};
+use onefold_flash::op::{OpKind, Untimed};
+
+use super::laws;
+pub use super::plane::plane;
 
 /// One comparison.
 #[derive(Clone, Debug)]
@@ -39,20 +41,6 @@ pub struct Scale {
     pub warm: u32,
     /// Times that it is overwritten while measuring.
     pub measured: u32,
-}
-
-/// A drive of one plane.
-pub const fn plane(blocks: u32, pages_per_block: u32) -> Geometry {
-    Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 1,
-        blocks_per_plane: blocks,
-        pages_per_block,
-        page_bytes: 4096,
-        oob_bytes: 128,
-    }
 }
 
 /// Settings with as many logical pages as make the effective alpha what is asked for.
@@ -175,8 +163,8 @@ pub fn v1(scale: Scale, sizes: &[u32]) -> Result<Vec<Row>, FtlError> {
         for over in OVER_PROVISIONING {
             let alpha = 1.0 + over;
             let rules = [
-                ("greedy", VictimRule::Greedy, theory::greedy(alpha, pages)),
-                ("FIFO", VictimRule::Fifo, theory::fifo(alpha)),
+                ("greedy", VictimRule::Greedy, laws::greedy(alpha, pages)),
+                ("FIFO", VictimRule::Fifo, laws::fifo(alpha)),
             ];
             for (name, victim, theory) in rules {
                 let settings = FtlSettings { victim, ..FtlSettings::default() };
@@ -223,7 +211,7 @@ pub fn v2(scale: Scale) -> Result<Vec<Row>, FtlError> {
         let kept = (f64::from(logical) * (1.0 - share)) as u32;
         ftl.trim_range(kept, logical - kept, &mut Untimed)?;
         let measured = measure(&mut ftl, scale, || (random.below(u64::from(kept)) as u32, ()))?;
-        let theory = theory::greedy(1.15 / (1.0 - share), 64);
+        let theory = laws::greedy(1.15 / (1.0 - share), 64);
         row(&format!("TRIM of {percent} %, greedy at alpha/(1-t)"), theory, measured);
     }
     Ok(rows)
@@ -240,7 +228,7 @@ pub fn v3(scale: Scale, draws: &[u32]) -> Result<Vec<Row>, FtlError> {
         let settings = FtlSettings { victim: VictimRule::DChoices(d), ..FtlSettings::default() };
         let settings = with_alpha(geometry, 1.15, settings)?;
         let measured = uniform(geometry, settings, scale)?;
-        let theory = theory::d_choices(1.15, 64, d);
+        let theory = laws::d_choices(1.15, 64, d);
         let what = format!("best of {d} drawn, Np 64, over-provisioning 15 %");
         rows.push(Row { id: "V3", what, theory, measured });
     }
@@ -256,8 +244,8 @@ pub fn v4(scale: Scale, pages: u32) -> Result<Vec<Row>, FtlError> {
     let mut rows = Vec::new();
     for over in [0.07, 0.15, 0.28] {
         let alpha = 1.0 + over;
-        let pool = |alpha: f64| theory::greedy(alpha, pages);
-        let (theory, _) = theory::two_pools(alpha, 0.8, 0.2, pool);
+        let pool = |alpha: f64| laws::greedy(alpha, pages);
+        let (theory, _) = laws::two_pools(alpha, 0.8, 0.2, pool);
         for separate in [true, false] {
             let hot = |logical: u32| Temperature::HotRange {
                 hot_pages: logical / 5,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
-use crate::nand::Identity;
+use onefold_flash::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+use onefold_flash::nand::Identity;
 
 /// Knows where each content is; shares inline as often as it is told to, and the rest offline.
 #[derive(Clone, Debug)]

@@ -5,12 +5,13 @@
 
 use onefold_block::SplitMix64;
 
-use crate::dedup::Engine;
-use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Pacing, Recovered, VictimRule};
-use crate::geometry::Geometry;
-use crate::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
-use crate::op::Untimed;
-use crate::validation::PerfectTable;
+use onefold_flash::Geometry;
+use onefold_flash::dedup::Engine;
+use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Pacing, Recovered, VictimRule};
+use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
+use onefold_flash::op::Untimed;
+
+use super::perfect::PerfectTable;
 
 type Drive = Ftl<PowerCut<IdentityNand>, PerfectTable>;
 
