@@ -12,6 +12,7 @@
 use crate::dedup::buckets::Buckets;
 use crate::dedup::crc_compare::{CRC_HIDDEN, CRC_TABLE};
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::scanner::Scanner;
 use crate::dedup::site::Site;
@@ -30,6 +31,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "Whether pages of the U blocks are hashed at all; if not, only those that an ND page names",
     ),
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "block-separation",
+    summary: "idle, by a strong hash; CRC-32 inline keeps likely duplicates in blocks apart",
+    source: "Ahn & Shin (FAST'13), as Park & Shin (JSTS 2015) describe it",
+    options: OPTIONS,
+    apart: true,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> BlockSeparation<F> {
+    BlockSeparation::new(f, options, site)
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

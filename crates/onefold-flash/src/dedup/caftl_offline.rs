@@ -8,6 +8,7 @@
 //! Invariants: see [`Store`]; a page is hashed once in its life.
 
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{OptionInfo, Options};
 use crate::dedup::scanner::Scanner;
 use crate::dedup::site::Site;
@@ -16,6 +17,22 @@ use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[HASH, STORE_SHARE];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "caftl-offline",
+    summary: "idle, by a strong hash of every page read back",
+    source: "CAFTL (FAST'11), as Park & Shin (JSTS 2015) describe it",
+    options: OPTIONS,
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> CaftlOffline<F> {
+    CaftlOffline::new(f, options, site)
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@
 use crate::dedup::buckets::Buckets;
 use crate::dedup::crc_compare::CRC_TABLE;
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::scanner::Scanner;
 use crate::dedup::ses::BUDGET_US;
@@ -51,6 +52,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     BACKGROUND,
     BUDGET_US,
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "caftl-online",
+    summary: "inline, by a strong hash on the hash engine",
+    source: "CAFTL (FAST'11), as Park & Shin (JSTS 2015) describe it",
+    options: OPTIONS,
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> CaftlOnline<F> {
+    CaftlOnline::new(f, options, site)
+}
 
 /// A tag that marks pages that have been hashed; recovery does not trust it.
 pub(crate) fn tag_of(strong: u128) -> u64 {

@@ -10,8 +10,10 @@
 
 use toml::Table;
 
-use crate::dedup::caftl_online;
-use crate::dedup::options::{Kind, OptionInfo};
+use crate::dedup::caftl_online::{self, CaftlOnline};
+use crate::dedup::info::PolicyInfo;
+use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::site::Site;
 use crate::dedup::store::HASH;
 
 /// The name of the policy.
@@ -43,6 +45,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     caftl_online::BACKGROUND,
     crate::dedup::ses::BUDGET_US,
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: NAME,
+    summary: "inline, by a strong hash of each codeword, with a map of codewords",
+    source: "this project; left to future work by SES-Dedup (MSST 2019) sec. IV",
+    options: OPTIONS,
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> CaftlOnline<F> {
+    CaftlOnline::new(f, options, site)
+}
 
 /// Data bytes of what a policy deduplicates, if that is not a page.
 pub(crate) fn codeword_bytes(policy: &str, options: &Table) -> Option<u64> {

@@ -19,6 +19,7 @@ use std::collections::BinaryHeap;
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::short_lived::{
     EPOCH_SHARE, OVERWRITES_PERCENT, PREDICT, REGION_PAGES, ShortLived,
@@ -57,6 +58,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     EPOCH_SHARE,
     OVERWRITES_PERCENT,
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "crc-compare",
+    summary: "idle, by comparison of pages with the same CRC-32, in blocks apart",
+    source: "Park & Shin (JSTS 2015) sec. III",
+    options: OPTIONS,
+    apart: true,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> CrcCompare<F> {
+    CrcCompare::new(f, options, site)
+}
 
 /// The comparison under way.
 #[derive(Clone, Copy, Debug)]

@@ -30,6 +30,7 @@ use crate::dedup::compact_table::CompactTable;
 use crate::dedup::digests::Digests;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
@@ -73,6 +74,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "Where the drive compresses; what is found is the same",
     ),
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "gleaner",
+    summary: "inline whenever comparing ends before programming would, and idle, by parity",
+    source: "this project",
+    options: OPTIONS,
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> Gleaner<F> {
+    Gleaner::new(f, options, site)
+}
 
 /// A pair left for an idle moment.
 #[derive(Clone, Copy, Debug)]

@@ -16,6 +16,7 @@ mod engine;
 mod fingerprints;
 mod gleaner;
 mod hot_table;
+mod info;
 mod none;
 mod options;
 mod page_set;
@@ -30,6 +31,7 @@ mod site;
 mod slots;
 mod store;
 mod verified;
+mod wanted;
 
 pub use block_separation::BlockSeparation;
 pub use caftl_offline::CaftlOffline;
@@ -39,17 +41,17 @@ pub use crc_compare::CrcCompare;
 pub use engine::Engine;
 pub use fingerprints::{Bytes, Fingerprinting, Identities, ShortBasis};
 pub use gleaner::Gleaner;
+pub use info::PolicyInfo;
 pub use none::NoDedup;
 pub use options::{Kind, OptionInfo, PolicyError};
-pub use registry::{
-    AnyPolicy, POLICIES, PolicyInfo, check_engine, check_policy, host_wants, policy_info,
-};
+pub use registry::{AnyPolicy, POLICIES, check_engine, check_policy, host_wants, policy_info};
 pub use ses::{Design, Ses};
 pub use ses_device::{DeviceSide, SesDevice};
-pub use ses_host::{HostSide, SesHost, Wanted};
+pub use ses_host::{HostSide, SesHost};
 pub use site::Site;
 pub(crate) use site::packing_slots;
 pub use verified::{SameDigest, Verified};
+pub use wanted::Wanted;
 
 use crate::op::Work;
 

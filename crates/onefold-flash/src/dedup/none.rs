@@ -1,7 +1,26 @@
 //! No deduplication: the baseline.
 //! Room: onefold-flash.
 
+use crate::dedup::info::PolicyInfo;
+use crate::dedup::options::Options;
+use crate::dedup::site::Site;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "none",
+    summary: "the baseline",
+    source: "",
+    options: &[],
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(_: F, _: &Options, _: &Site) -> NoDedup {
+    NoDedup
+}
 
 /// Programs every page.
 #[derive(Clone, Copy, Debug, Default)]

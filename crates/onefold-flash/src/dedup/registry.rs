@@ -1,5 +1,7 @@
-//! Every policy by name, with its options; and one type that is any of them.
+//! Every policy by name: the table, and one type that is any of them.
 //! Room: onefold-flash.   In: a name and a TOML table.   Out: a policy.
+//! A policy is a file with its `INFO`, its options and `make`, and a row of [`table!`]; who parses,
+//! prints, helps or documents goes by [`POLICIES`].
 
 use onefold_code::Truncation;
 use onefold_content::FingerprintKind;
@@ -13,111 +15,63 @@ use crate::dedup::crc_compare::{self, CrcCompare};
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::gleaner::{self, Gleaner};
-use crate::dedup::none::NoDedup;
-use crate::dedup::options::{OptionInfo, Options, PolicyError, hint};
-use crate::dedup::ses::Ses;
-use crate::dedup::ses_device::{self, DeviceSide, SesDevice};
-use crate::dedup::ses_host::{self, HostSide, SesHost, Wanted};
+use crate::dedup::info::PolicyInfo;
+use crate::dedup::none::{self, NoDedup};
+use crate::dedup::options::{Options, PolicyError, hint};
+use crate::dedup::ses_device::{self, SesDevice};
+use crate::dedup::ses_host::{self, SesHost};
 use crate::dedup::site::Site;
+use crate::dedup::wanted::Wanted;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::op::Work;
 
-/// A policy that can be named in a specification.
-#[derive(Clone, Copy, Debug)]
-pub struct PolicyInfo {
-    /// The name.
-    pub name: &'static str,
-    /// When it works, and by what.
-    pub summary: &'static str,
-    /// Where it is described.
-    pub source: &'static str,
-    /// Its options.
-    pub options: &'static [OptionInfo],
-    /// Whether it keeps some pages in blocks apart, so that each plane fills one more.
-    pub apart: bool,
+/// The table: each policy's variant, file and type, in the order in which they are listed. It is
+/// handed to the macro named, behind what else that is given.
+macro_rules! table {
+    ($then:ident $with:tt) => {
+        $then! {
+            $with
+            None = none: NoDedup;
+            CaftlOnline = caftl_online: CaftlOnline<F>;
+            CaftlOffline = caftl_offline: CaftlOffline<F>;
+            BlockSeparation = block_separation: BlockSeparation<F>;
+            CrcCompare = crc_compare: CrcCompare<F>;
+            SesHost = ses_host: SesHost<F>;
+            SesDevice = ses_device: SesDevice<F>;
+            Gleaner = gleaner: Gleaner<F>;
+            // Decides as `caftl-online` does, of what is smaller.
+            Codeword = codeword: CaftlOnline<F>;
+        }
+    };
 }
 
-/// Every policy.
-pub const POLICIES: &[PolicyInfo] = &[
-    PolicyInfo { name: "none", summary: "the baseline", source: "", options: &[], apart: false },
-    PolicyInfo {
-        name: "caftl-online",
-        summary: "inline, by a strong hash on the hash engine",
-        source: "CAFTL (FAST'11), as Park & Shin (JSTS 2015) describe it",
-        options: caftl_online::OPTIONS,
-        apart: false,
-    },
-    PolicyInfo {
-        name: "caftl-offline",
-        summary: "idle, by a strong hash of every page read back",
-        source: "CAFTL (FAST'11), as Park & Shin (JSTS 2015) describe it",
-        options: caftl_offline::OPTIONS,
-        apart: false,
-    },
-    PolicyInfo {
-        name: "block-separation",
-        summary: "idle, by a strong hash; CRC-32 inline keeps likely duplicates in blocks apart",
-        source: "Ahn & Shin (FAST'13), as Park & Shin (JSTS 2015) describe it",
-        options: block_separation::OPTIONS,
-        apart: true,
-    },
-    PolicyInfo {
-        name: "crc-compare",
-        summary: "idle, by comparison of pages with the same CRC-32, in blocks apart",
-        source: "Park & Shin (JSTS 2015) sec. III",
-        options: crc_compare::OPTIONS,
-        apart: true,
-    },
-    PolicyInfo {
-        name: "ses-host",
-        summary: "inline and idle, by parity of plain data that the host scrambled ahead",
-        source: "SES-Dedup (MSST 2019) sec. III",
-        options: ses_host::OPTIONS,
-        apart: false,
-    },
-    PolicyInfo {
-        name: "ses-device",
-        summary: "inline and idle, by parity corrected for the scrambler",
-        source: "SES-Dedup (MSST 2019) sec. III",
-        options: ses_device::OPTIONS,
-        apart: false,
-    },
-    PolicyInfo {
-        name: "gleaner",
-        summary: "inline whenever comparing ends before programming would, and idle, by parity",
-        source: "this project",
-        options: gleaner::OPTIONS,
-        apart: false,
-    },
-    PolicyInfo {
-        name: codeword::NAME,
-        summary: "inline, by a strong hash of each codeword, with a map of codewords",
-        source: "this project; left to future work by SES-Dedup (MSST 2019) sec. IV",
-        options: codeword::OPTIONS,
-        apart: false,
-    },
-];
+macro_rules! declare {
+    (() $($variant:ident = $file:ident: $policy:ty;)*) => {
+        /// Every policy.
+        pub const POLICIES: &[PolicyInfo] = &[$($file::INFO),*];
 
-/// Any of the policies.
-#[derive(Clone, Debug)]
-pub enum AnyPolicy<F> {
-    /// `none`.
-    None(Box<NoDedup>),
-    /// `caftl-online`, and `codeword`, which decides as it does of what is smaller.
-    CaftlOnline(Box<CaftlOnline<F>>),
-    /// `caftl-offline`.
-    CaftlOffline(Box<CaftlOffline<F>>),
-    /// `block-separation`.
-    BlockSeparation(Box<BlockSeparation<F>>),
-    /// `crc-compare`.
-    CrcCompare(Box<CrcCompare<F>>),
-    /// `ses-host`.
-    SesHost(Box<SesHost<F>>),
-    /// `ses-device`.
-    SesDevice(Box<SesDevice<F>>),
-    /// `gleaner`.
-    Gleaner(Box<Gleaner<F>>),
+        /// Any of the policies.
+        #[derive(Clone, Debug)]
+        pub enum AnyPolicy<F> {
+            $(
+                #[doc = concat!("The one in `", stringify!($file), ".rs`.")]
+                $variant(Box<$policy>),
+            )*
+        }
+
+        /// The policy of that name, which is in the table.
+        fn make<F>(name: &str, fingerprints: F, options: &Options, site: &Site) -> AnyPolicy<F> {
+            $(
+                if name == $file::INFO.name {
+                    return AnyPolicy::$variant(Box::new($file::make(fingerprints, options, site)));
+                }
+            )*
+            unreachable!("{name} is in the table")
+        }
+    };
 }
+
+table!(declare());
 
 /// The description of the policy called `name`.
 ///
@@ -152,7 +106,7 @@ pub fn check_engine(name: &str, options: &Table, engine: Engine) -> Result<(), P
     if engine == Engine::None {
         return Ok(());
     }
-    let parity = info.options.iter().any(|option| option.key == "compression");
+    let parity = info.has("compression");
     let options = Options::check(policy, info.options, options)?;
     if parity && Engine::of(&options) != engine {
         let place = Engine::NAMES[engine as usize];
@@ -174,8 +128,7 @@ pub fn check_engine(name: &str, options: &Table, engine: Engine) -> Result<(), P
 pub fn host_wants(name: &str, options: &Table) -> Result<Option<Wanted>, PolicyError> {
     let info = policy_info(name)?;
     let options = Options::check(info.name, info.options, options)?;
-    let scrambles = info.name == "ses-host" && ses_host::scrambles(&options);
-    Ok(scrambles.then(|| Wanted::new(&options)))
+    Ok(info.wants.and_then(|wants| wants(&options)))
 }
 
 impl<F> AnyPolicy<F> {
@@ -194,54 +147,35 @@ impl<F> AnyPolicy<F> {
     {
         let info = policy_info(name)?;
         let options = Options::check(info.name, info.options, options)?;
-        let has = |key: &str| info.options.iter().any(|option| option.key == key);
-        let truncation = if has("truncation") { options.word("truncation") } else { "crc64" };
-        let sha1 = has("hash") && options.word("hash") == "sha1";
+        if let Some(error) = info.refuses.and_then(|refuses| refuses(&options, site)) {
+            return Err(error);
+        }
+        let truncation = if info.has("truncation") { options.word("truncation") } else { "crc64" };
+        let sha1 = info.has("hash") && options.word("hash") == "sha1";
         fingerprints.configure(
             Truncation::by_name(truncation).expect("the option takes only names of truncations"),
             if sha1 { FingerprintKind::Sha1 } else { FingerprintKind::Sha256 },
         );
-        if has("compression") {
+        if info.has("compression") {
             fingerprints.compress(Engine::of(&options));
         }
-        let f = fingerprints;
-        Ok(match info.name {
-            "none" => Self::None(Box::new(NoDedup)),
-            "caftl-online" | codeword::NAME => {
-                Self::CaftlOnline(Box::new(CaftlOnline::new(f, &options, site)))
-            }
-            "caftl-offline" => Self::CaftlOffline(Box::new(CaftlOffline::new(f, &options, site))),
-            "block-separation" => {
-                Self::BlockSeparation(Box::new(BlockSeparation::new(f, &options, site)))
-            }
-            "crc-compare" => Self::CrcCompare(Box::new(CrcCompare::new(f, &options, site))),
-            "ses-host" => {
-                let design = HostSide::new(f, &options, site)?;
-                Self::SesHost(Box::new(Ses::new(design, &options, site)))
-            }
-            "ses-device" => {
-                let design = DeviceSide::new(f, &options);
-                Self::SesDevice(Box::new(Ses::new(design, &options, site)))
-            }
-            "gleaner" => Self::Gleaner(Box::new(Gleaner::new(f, &options, site))),
-            other => unreachable!("{other} is in the list"),
-        })
+        Ok(make(info.name, fingerprints, &options, site))
     }
 }
 
 /// Calls the policy inside.
 macro_rules! inside {
     ($self:expr, $policy:ident => $call:expr) => {
-        match $self {
-            AnyPolicy::None($policy) => $call,
-            AnyPolicy::CaftlOnline($policy) => $call,
-            AnyPolicy::CaftlOffline($policy) => $call,
-            AnyPolicy::BlockSeparation($policy) => $call,
-            AnyPolicy::CrcCompare($policy) => $call,
-            AnyPolicy::SesHost($policy) => $call,
-            AnyPolicy::SesDevice($policy) => $call,
-            AnyPolicy::Gleaner($policy) => $call,
-        }
+        table!(dispatch($self, $policy => $call))
+    };
+}
+
+macro_rules! dispatch {
+    (
+        ($self:expr, $policy:ident => $call:expr)
+        $($variant:ident = $file:ident: $type:ty;)*
+    ) => {
+        match $self { $(AnyPolicy::$variant($policy) => $call,)* }
     };
 }
 

@@ -14,8 +14,10 @@
 use crate::dedup::Look;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::ses::{self, Design, Ses};
+use crate::dedup::site::Site;
 use crate::op::Work;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -39,6 +41,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ),
     ses::COUNT_CODEWORDS,
 ];
+
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "ses-device",
+    summary: "inline and idle, by parity corrected for the scrambler",
+    source: "SES-Dedup (MSST 2019) sec. III",
+    options: OPTIONS,
+    apart: false,
+    wants: None,
+    refuses: None,
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> SesDevice<F> {
+    Ses::new(DeviceSide::new(f, options), options, site)
+}
 
 /// The policy.
 pub type SesDevice<F> = Ses<DeviceSide<F>>;

@@ -17,9 +17,11 @@ use onefold_code::SeedSource;
 
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
+use crate::dedup::info::PolicyInfo;
 use crate::dedup::options::{Kind, OptionInfo, Options, PolicyError};
 use crate::dedup::ses::{self, Design, Ses};
 use crate::dedup::site::Site;
+use crate::dedup::wanted::Wanted;
 
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::TABLE_SHARE,
@@ -43,33 +45,42 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ses::COUNT_CODEWORDS,
 ];
 
+/// What there is to know of it.
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "ses-host",
+    summary: "inline and idle, by parity of plain data that the host scrambled ahead",
+    source: "SES-Dedup (MSST 2019) sec. III",
+    options: OPTIONS,
+    apart: false,
+    wants: Some(wants),
+    refuses: Some(refuses),
+};
+
+/// Makes the policy.
+pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> SesHost<F> {
+    Ses::new(HostSide::new(f, options), options, site)
+}
+
+/// Why the design cannot work: the host must know the seed.
+fn refuses(options: &Options, site: &Site) -> Option<PolicyError> {
+    if !scrambles(options) {
+        return None;
+    }
+    let checked = site.seed_source.unwrap_or(SeedSource::Lba).check_host_side();
+    let why = checked.err()?.to_string();
+    Some(PolicyError::Impossible { policy: options.policy(), why })
+}
+
+/// What the host scrambles ahead; nothing where its scrambler is not at work.
+fn wants(options: &Options) -> Option<Wanted> {
+    scrambles(options).then(|| Wanted::new(options))
+}
+
 /// The policy.
 pub type SesHost<F> = Ses<HostSide<F>>;
 
-/// Pages that the host wants, in ranges and by request.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// First and last pages; none for all.
-    ranges: Vec<(u32, u32)>,
-}
-
-impl Wanted {
-    pub(crate) fn new(options: &Options) -> Self {
-        Self { ranges: options.ranges("lba_ranges") }
-    }
-
-    /// Whether a page is to be deduplicated; without a word on it that goes by address.
-    pub fn has(&self, lpn: u32, request: Option<bool>) -> bool {
-        let in_range = || {
-            self.ranges.is_empty()
-                || self.ranges.iter().any(|&(first, last)| (first..=last).contains(&lpn))
-        };
-        request.unwrap_or_else(in_range)
-    }
-}
-
 /// Whether the host's scrambler is at work, which it is not ahead of a compression engine.
-pub(crate) fn scrambles(options: &Options) -> bool {
+fn scrambles(options: &Options) -> bool {
     Engine::of(options) != Engine::BeforeScrambler
 }
 
@@ -83,18 +94,8 @@ pub struct HostSide<F> {
 }
 
 impl<F> HostSide<F> {
-    pub(crate) fn new(
-        fingerprints: F,
-        options: &Options,
-        site: &Site,
-    ) -> Result<Self, PolicyError> {
-        let scrambles = scrambles(options);
-        if scrambles {
-            site.seed_source.unwrap_or(SeedSource::Lba).check_host_side().map_err(|error| {
-                PolicyError::Impossible { policy: options.policy(), why: error.to_string() }
-            })?;
-        }
-        Ok(Self { fingerprints, wanted: Wanted::new(options), checksum: !scrambles })
+    fn new(fingerprints: F, options: &Options) -> Self {
+        Self { fingerprints, wanted: Wanted::new(options), checksum: !scrambles(options) }
     }
 }
 
