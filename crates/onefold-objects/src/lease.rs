@@ -4,7 +4,8 @@
 //! of two that come together at least one sees the other. It puts the object again and again. One
 //! that was not put for [`LEASE_S`] seconds, by the clock of the store, holds nobody up any more;
 //! long before that, by a clock of its own that does not stop in a suspended machine, its owner
-//! changes nothing any more.
+//! changes nothing any more. Who only looks may take it again where nobody removes anything by
+//! then: what was removed meanwhile is missing, and can be removed no more from then on.
 //! Invariant: [`HOLD_MS`] and the longest request are together less than [`LEASE_S`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,6 +94,15 @@ pub struct Owner {
 /// Milliseconds since any moment, of a clock that goes on while the machine is suspended.
 pub type Clock = fn() -> u64;
 
+/// What becomes of a lock while it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// It has run out: others may have been let in.
+    RanOut,
+    /// It was taken again.
+    TakenAgain,
+}
+
 /// A lock that is held; dropping it gives it up.
 pub struct Lease {
     inner: Arc<Inner>,
@@ -102,6 +112,7 @@ pub struct Lease {
 struct Inner {
     objects: Arc<dyn Objects>,
     clock: Clock,
+    usage: Use,
     name: String,
     note: String,
     /// Its tag; none for a reader that may write nothing, and has none.
@@ -169,8 +180,7 @@ impl Lease {
         owner: &Owner,
         clock: Clock,
     ) -> Result<Result<Self, (Listed, bool)>, LeaseError> {
-        let own = format!("{}.{:016x}", usage.name(), owner.token);
-        let name = format!("{LOCKS}{own}");
+        let name = format!("{LOCKS}{}.{:016x}", usage.name(), owner.token);
         let failed = |source| LeaseError::Store { address: objects.address(&name), source };
         let begun_ms = clock();
         let tag = match objects.put(&name, owner.note.as_bytes(), &Expect::Anything) {
@@ -182,6 +192,7 @@ impl Lease {
         let inner = Inner {
             objects: Arc::clone(objects),
             clock,
+            usage,
             note: owner.note.clone(),
             tag: Mutex::new(tag),
             renewed_ms: AtomicU64::new(begun_ms),
@@ -192,35 +203,26 @@ impl Lease {
         };
         // From here on it is given up again whatever happens.
         let lease = Self { inner: Arc::new(inner), renewing: None };
-        let mut listed = objects.list(LOCKS).map_err(failed)?;
-        let mine = listed.iter().position(|listed| listed.name == own);
-        let Some(mine) = mine.map(|at| listed.swap_remove(at)) else {
-            if is_there {
-                return Err(failed(ObjectError::Failed("the store forgets".to_owned())));
+        match lease.inner.others().map_err(failed)? {
+            Others::InTheWay { other, together } => Ok(Err((other, together))),
+            Others::Forgotten if is_there => {
+                Err(failed(ObjectError::Failed("the store forgets".to_owned())))
             }
-            return Ok(Ok(lease));
-        };
-        for other in listed {
-            let Some(other_use) = use_of(&other) else { continue };
-            if mine.modified_s - other.modified_s > LEASE_S {
-                // Its owner has died, or changes nothing any more; a failure is the next one's.
-                let _ = objects.remove(&format!("{LOCKS}{}", other.name));
-            } else if !usage.goes_beside(other_use) {
-                let together = mine.modified_s - other.modified_s <= TOGETHER_S;
-                return Ok(Err((other, together)));
-            }
+            Others::None | Others::Forgotten => Ok(Ok(lease)),
         }
-        Ok(Ok(lease))
     }
 
-    /// Renew it from now on, until it is dropped.
+    /// Renew it from now on, until it is dropped, and tell what becomes of it.
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub fn keep_renewing(&mut self) -> std::io::Result<()> {
+    pub fn keep_renewing(
+        &mut self,
+        mut tell: impl FnMut(LeaseChange) + Send + 'static,
+    ) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let run = move || {
-            let mut pause = RENEW;
+            let (mut pause, mut is_over) = (RENEW, false);
             loop {
                 let ends = inner.ends.lock().unwrap_or_else(PoisonError::into_inner);
                 let waited = inner.end.wait_timeout_while(ends, pause, |ends| !*ends);
@@ -228,6 +230,7 @@ impl Lease {
                     return;
                 }
                 pause = if inner.renew() { RENEW } else { RENEW_AGAIN };
+                tell_change(&mut is_over, inner.may_be_over(), &mut tell);
             }
         };
         let builder = std::thread::Builder::new().name("renew the lock".to_owned());
@@ -250,7 +253,45 @@ impl Lease {
     }
 }
 
+/// Tell once when a lock has run out, and once when it was taken again.
+fn tell_change(was_over: &mut bool, is_over: bool, tell: &mut dyn FnMut(LeaseChange)) {
+    if std::mem::replace(was_over, is_over) != is_over {
+        tell(if is_over { LeaseChange::RanOut } else { LeaseChange::TakenAgain });
+    }
+}
+
+/// Who else is there, for one whose own object was put.
+enum Others {
+    /// Nobody who is in the way.
+    None,
+    /// This one, which came together with us or before.
+    InTheWay { other: Listed, together: bool },
+    /// Our own object is not there.
+    Forgotten,
+}
+
 impl Inner {
+    /// Look who else is there, and clear away the locks of the dead.
+    fn others(&self) -> Result<Others, ObjectError> {
+        let mut listed = self.objects.list(LOCKS)?;
+        let mine =
+            listed.iter().position(|listed| self.name.strip_prefix(LOCKS) == Some(&listed.name));
+        let Some(mine) = mine.map(|at| listed.swap_remove(at)) else {
+            return Ok(Others::Forgotten);
+        };
+        for other in listed {
+            let Some(other_use) = use_of(&other) else { continue };
+            if mine.modified_s - other.modified_s > LEASE_S {
+                // Its owner has died, or changes nothing any more; a failure is the next one's.
+                let _ = self.objects.remove(&format!("{LOCKS}{}", other.name));
+            } else if !self.usage.goes_beside(other_use) {
+                let together = mine.modified_s - other.modified_s <= TOGETHER_S;
+                return Ok(Others::InTheWay { other, together });
+            }
+        }
+        Ok(Others::None)
+    }
+
     fn may_be_over(&self) -> bool {
         let held_ms = (self.clock)().saturating_sub(self.renewed_ms.load(Ordering::Acquire));
         self.is_lost.load(Ordering::Acquire) || held_ms > HOLD_MS
@@ -258,9 +299,13 @@ impl Inner {
 
     fn renew(&self) -> bool {
         let mut tag = self.tag.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that ran out must not come back: others were free to pass it over.
-        if tag.is_none() || self.may_be_over() {
+        if tag.is_none() {
             return false;
+        }
+        // Others were free to pass it over: who changes something must not come back, and who looks
+        // only as one who comes anew.
+        if self.may_be_over() {
+            return self.usage == Use::Read && self.take_again(&mut tag).unwrap_or(false);
         }
         let begun_ms = (self.clock)();
         let expect = match tag.as_deref() {
@@ -286,6 +331,19 @@ impl Inner {
             Err(_) => false,
         }
     }
+
+    /// Take a lock that ran out again, if nobody is there whom it would be in the way of.
+    fn take_again(&self, tag: &mut Option<String>) -> Result<bool, ObjectError> {
+        let begun_ms = (self.clock)();
+        *tag = Some(self.objects.put(&self.name, self.note.as_bytes(), &Expect::Anything)?);
+        if !matches!(self.others()?, Others::None) {
+            self.objects.remove(&self.name)?;
+            return Ok(false);
+        }
+        self.renewed_ms.store(begun_ms, Ordering::Release);
+        self.is_lost.store(false, Ordering::Release);
+        Ok(true)
+    }
 }
 
 impl Drop for Lease {
@@ -300,5 +358,20 @@ impl Drop for Lease {
             // One that stays ends by itself.
             let _ = self.inner.objects.remove(&self.inner.name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_is_told_once() {
+        let (mut was_over, mut told) = (false, Vec::new());
+        for is_over in [false, true, true, false, false, true] {
+            tell_change(&mut was_over, is_over, &mut |change| told.push(change));
+        }
+        let expected = [LeaseChange::RanOut, LeaseChange::TakenAgain, LeaseChange::RanOut];
+        assert_eq!(told, expected);
     }
 }

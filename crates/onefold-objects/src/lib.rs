@@ -19,7 +19,7 @@ pub mod s3;
 pub mod sim;
 
 pub use folder::ObjectFolder;
-pub use lease::{Lease, LeaseError, Use};
+pub use lease::{Lease, LeaseChange, LeaseError, Use};
 pub use objects::{Expect, Listed, ObjectError, Objects, Stored, Tail};
 #[cfg(feature = "s3")]
 pub use s3::{S3Objects, S3Place};

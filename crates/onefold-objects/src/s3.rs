@@ -20,7 +20,7 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
-use crate::lease::{self, Lease, LeaseError, Owner, Use};
+use crate::lease::{self, Lease, LeaseChange, LeaseError, Owner, Use};
 use crate::objects::{Expect, Listed, ObjectError, Objects, Stored, Tail};
 
 /// How long a request may take, in seconds, and how long a failed one is tried again.
@@ -169,10 +169,11 @@ impl S3Objects {
         objects: &Arc<dyn Objects>,
         usage: Use,
         owner: &Owner,
+        tell: impl FnMut(LeaseChange) + Send + 'static,
     ) -> Result<Lease, LeaseError> {
         let mut wait = |ms| std::thread::sleep(Duration::from_millis(ms));
         let mut lease = Lease::take(objects, usage, owner, lease::boot_clock, &mut wait)?;
-        lease.keep_renewing().map_err(|error| LeaseError::Store {
+        lease.keep_renewing(tell).map_err(|error| LeaseError::Store {
             address: objects.address(lease::LOCKS),
             source: ObjectError::Failed(format!("cannot start a thread: {error}")),
         })?;

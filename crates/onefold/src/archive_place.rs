@@ -113,11 +113,28 @@ mod bucket {
     use onefold_archive::{ArchiveError, LockKind};
     use onefold_block::Folder;
     use onefold_objects::lease::Owner;
-    use onefold_objects::{LeaseError, ObjectFolder, Objects, S3Objects, S3Place, Use};
+    use onefold_objects::{
+        LeaseChange, LeaseError, ObjectFolder, Objects, S3Objects, S3Place, Use,
+    };
     use rustix::rand::{GetRandomFlags, getrandom};
 
     use super::Outcome;
     use crate::failure::{Failure, Result};
+
+    /// Tell who waits, or looks at a mounted archive, what has become of its lock.
+    fn tell_of_lock(usage: Use, change: LeaseChange) {
+        match (change, usage) {
+            (LeaseChange::RanOut, Use::Read) => tracing::warn!(
+                "the bucket was out of reach for so long that the archive is no longer locked: \
+                 what others remove from now on cannot be read any more"
+            ),
+            (LeaseChange::RanOut, Use::Add | Use::Remove) => tracing::warn!(
+                "the bucket was out of reach for so long that the archive is no longer locked: \
+                 nothing is changed any more"
+            ),
+            (LeaseChange::TakenAgain, _) => tracing::warn!("the archive is locked again"),
+        }
+    }
 
     /// Reads of different objects that are made at once.
     const READS_AT_ONCE: usize = 16;
@@ -159,14 +176,16 @@ mod bucket {
             let host = system.nodename().to_string_lossy();
             let note = format!("process {} on {host}", std::process::id());
             let owner = Owner { token: u64::from_le_bytes(token), note };
-            let lease = S3Objects::lock(&self.0, usage, &owner).map_err(|error| match error {
-                LeaseError::Held { holder } => ArchiveError::Locked { holder },
-                LeaseError::Store { address, source } => source.of("lock", address).into(),
-                error => ArchiveError::Io {
-                    context: "lock".to_owned(),
-                    source: std::io::Error::other(error),
-                },
-            })?;
+            let tell = move |change| tell_of_lock(usage, change);
+            let lease =
+                S3Objects::lock(&self.0, usage, &owner, tell).map_err(|error| match error {
+                    LeaseError::Held { holder } => ArchiveError::Locked { holder },
+                    LeaseError::Store { address, source } => source.of("lock", address).into(),
+                    error => ArchiveError::Io {
+                        context: "lock".to_owned(),
+                        source: std::io::Error::other(error),
+                    },
+                })?;
             let folder = ObjectFolder::new(Arc::clone(&self.0), Some(Arc::new(lease)));
             Ok(Arc::new(folder.with_reads_at_once(READS_AT_ONCE)))
         }

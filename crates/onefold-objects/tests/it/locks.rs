@@ -86,6 +86,51 @@ fn whoever_was_away_too_long_changes_nothing_any_more() {
 }
 
 #[test]
+fn who_was_away_too_long_and_only_looks_comes_back_unless_somebody_removes() {
+    let store = SimObjects::new();
+    NOW_MS.set(0);
+    let lease = lock_by_the_clock(&store, Use::Read, 1);
+    let gone_for = |ms: u64| {
+        NOW_MS.set(NOW_MS.get() + ms);
+        store.pass_s(ms as i64 / 1000);
+    };
+    // Nobody came meanwhile.
+    gone_for(HOLD_MS + 1);
+    assert!(lease.must_hold().is_err());
+    assert!(lease.renew() && lease.must_hold().is_ok());
+    // Somebody removes, who was let in as it was gone; it waits until that one has gone.
+    gone_for(1000 * LEASE_S as u64 + 2000);
+    let removes = lock(&store, Use::Remove, 2).unwrap();
+    for _ in 0..2 {
+        assert!(!lease.renew() && lease.must_hold().is_err());
+        assert_eq!(store.contents().len(), 1, "it is in nobody's way");
+    }
+    drop(removes);
+    assert!(lease.renew() && lease.must_hold().is_ok());
+    assert!(matches!(lock(&store, Use::Remove, 3), Err(LeaseError::Held { .. })));
+    // Beside one who adds it does not wait.
+    gone_for(HOLD_MS + 1);
+    let adds = lock(&store, Use::Add, 4).unwrap();
+    assert!(lease.renew() && lease.must_hold().is_ok());
+    drop((adds, lease));
+    assert!(store.contents().is_empty());
+}
+
+#[test]
+fn a_lock_that_could_not_be_taken_again_whole_is_not_held() {
+    let store = SimObjects::new();
+    NOW_MS.set(0);
+    let lease = lock_by_the_clock(&store, Use::Read, 1);
+    for lost in 1..=2 {
+        NOW_MS.set(NOW_MS.get() + HOLD_MS + 1);
+        // Putting it, or looking who is there.
+        store.lose(store.requests() + lost, Loss::RequestLost);
+        assert!(!lease.renew() && lease.must_hold().is_err(), "request {lost}");
+        assert!(lease.renew() && lease.must_hold().is_ok());
+    }
+}
+
+#[test]
 fn one_that_was_taken_away_is_not_renewed_and_one_with_a_lost_answer_is() {
     let store = SimObjects::new();
     let lease = lock_by_the_clock(&store, Use::Add, 1);
@@ -141,7 +186,7 @@ fn who_may_only_read_reads_without_a_lock() {
 fn a_lock_is_renewed_until_it_is_dropped() {
     let store = SimObjects::new();
     let mut lease = lock(&store, Use::Read, 1).unwrap();
-    lease.keep_renewing().unwrap();
+    lease.keep_renewing(|_| ()).unwrap();
     // The thread ends with it, however long it would wait.
     drop(lease);
     assert!(store.contents().is_empty());

@@ -188,12 +188,12 @@ fn an_environment_that_cannot_do_is_refused_before_anything_is_asked() {
 fn locks_are_seen_by_the_clock_of_the_store() {
     let server = Server::start();
     let objects: Arc<dyn Objects> = Arc::new(open(&server));
-    let lease = S3Objects::lock(&objects, Use::Add, &owner(1)).unwrap();
+    let lease = S3Objects::lock(&objects, Use::Add, &owner(1), |_| ()).unwrap();
     server.store.pass_s(10);
-    let second = S3Objects::lock(&objects, Use::Add, &owner(2)).map(drop);
+    let second = S3Objects::lock(&objects, Use::Add, &owner(2), |_| ()).map(drop);
     assert!(matches!(second, Err(LeaseError::Held { holder }) if holder == "process 1 on here"));
     server.store.pass_s(400);
-    drop(S3Objects::lock(&objects, Use::Remove, &owner(3)).unwrap());
+    drop(S3Objects::lock(&objects, Use::Remove, &owner(3), |_| ()).unwrap());
     assert!(!lease.renew() && lease.must_hold().is_err());
 }
 
@@ -207,9 +207,9 @@ fn a_real_server_keeps_the_contract() {
     let place = S3Place::parse(Path::new(&text)).unwrap();
     let objects: Arc<dyn Objects> = Arc::new(S3Objects::open(&place, std::env::vars()).unwrap());
     check_requests(&*objects);
-    let first = S3Objects::lock(&objects, Use::Add, &owner(1)).unwrap();
+    let first = S3Objects::lock(&objects, Use::Add, &owner(1), |_| ()).unwrap();
     assert!(first.renew());
-    assert!(S3Objects::lock(&objects, Use::Remove, &owner(2)).is_err());
+    assert!(S3Objects::lock(&objects, Use::Remove, &owner(2), |_| ()).is_err());
     drop(first);
     let runs = std::cell::Cell::new(0);
     check_folder(&|| {
