@@ -1,9 +1,9 @@
 //! The flash translation layer: maps, collects garbage, shares pages.
 //! Room: onefold-flash.   In: host requests, idle moments.   Out: `FlashOp`s and NAND calls.
-//! Each part of its state has one owner, whose fields nobody else sees: [`books`] who is where,
-//! [`space`] which blocks are filled and free, [`journal`] what happened when, [`own_pages`] where
-//! the FTL's own pages are, [`rounds`] when checkpoints are due, [`cache`] what of the map is in
-//! DRAM, [`victims`] what is collected, [`packing`] and [`gathered`] what waits to be packed. The
+//! Each part of its state has one owner, whose fields nobody else sees: `books` who is where,
+//! `space` which blocks are filled and free, `journal` what happened when, `own_pages` where
+//! the FTL's own pages are, `rounds` when checkpoints are due, `cache` what of the map is in
+//! DRAM, `victims` what is collected, `packing` and `gathered` what waits to be packed. The
 //! other files each do one thing with them: `read`, `write`, `trim`, `share`, `change`, `pack`,
 //! `collect`, `gather`, `touch`, `store`, `checkpoint`, `flush`, `recover`.
 //! Invariants: (1) map and owners are inverse; (2) references of a virtual page = map entries
