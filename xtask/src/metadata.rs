@@ -14,7 +14,7 @@ pub struct Crate {
     /// Its `package.metadata.house.floor`.
     pub floor: Option<f64>,
     /// Whether its files may import each other in circles: its `package.metadata.house.circles`,
-    /// `true` if it does not say.
+    /// `false` if it does not say.
     pub circles: bool,
     /// What it depends on, in every way.
     pub dependencies: Vec<Dependency>,
@@ -49,7 +49,7 @@ fn parse(json: &[u8]) -> Result<Vec<Crate>> {
     let package = |value: &Value| Crate {
         name: text(&value["name"]),
         floor: value["metadata"]["house"]["floor"].as_f64(),
-        circles: value["metadata"]["house"]["circles"].as_bool().unwrap_or(true),
+        circles: value["metadata"]["house"]["circles"].as_bool().unwrap_or(false),
         dependencies: value["dependencies"]
             .as_array()
             .into_iter()
@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn floors_and_kinds_of_dependencies_are_read() {
         let json = br#"{"packages": [
-            {"name": "a", "metadata": {"house": {"floor": 2.5, "circles": false}}, "dependencies": [
+            {"name": "a", "metadata": {"house": {"floor": 2.5, "circles": true}}, "dependencies": [
                 {"name": "b", "kind": null}, {"name": "c", "kind": "dev"}]},
             {"name": "b", "metadata": null, "dependencies": []}]}"#;
         let crates = parse(json).unwrap();
         let of = |name: &str, kind: &str| Dependency { name: name.into(), kind: kind.into() };
-        assert_eq!((crates[0].floor, crates[0].circles), (Some(2.5), false));
+        assert_eq!((crates[0].floor, crates[0].circles), (Some(2.5), true));
         assert_eq!(crates[0].dependencies, [of("b", "normal"), of("c", "dev")]);
-        let b = Crate { name: "b".into(), floor: None, circles: true, dependencies: vec![] };
+        let b = Crate { name: "b".into(), floor: None, circles: false, dependencies: vec![] };
         assert_eq!(crates[1], b);
         assert!(parse(b"{}").is_err());
     }

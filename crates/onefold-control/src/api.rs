@@ -10,42 +10,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Method, Request, Response, decoded};
-use crate::jobs::{Busy, Job, JobView, Jobs, State, Turn};
+use crate::jobs::{Busy, Job, JobView, Jobs, State};
 use crate::openapi;
+use crate::operation::{OperationInfo, PREFIX};
 use crate::peer::Peer;
 use crate::report::{Fault, Report};
 use crate::server::Handler;
 
-/// The only version, and where it is.
-pub const PREFIX: &str = "/api/v1/";
 /// How long an answer waits for the end of a job, unless the client says something else.
 const WAIT_DEFAULT: Duration = Duration::from_secs(10);
 /// And at most.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-
-/// An operation, as everybody but who does it has to know it.
-#[derive(Clone, Copy)]
-pub struct OperationInfo {
-    /// Its name, as the command has it: `volume create`.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub summary: &'static str,
-    /// Whether it changes anything.
-    pub changes: bool,
-    /// Who has to wait for whom.
-    pub turn: Turn,
-    /// What it takes.
-    pub request: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
-    /// What it gives to programs.
-    pub result: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
-}
-
-impl OperationInfo {
-    /// Its address.
-    pub fn path(&self) -> String {
-        format!("{PREFIX}{}", self.name.replace(' ', "/"))
-    }
-}
 
 /// Operations, and what else is at the addresses beside them.
 pub trait Operations: Send + Sync + 'static {

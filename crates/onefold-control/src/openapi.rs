@@ -5,8 +5,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::api::{OperationInfo, PREFIX};
 use crate::jobs::JobView;
+use crate::operation::{OperationInfo, PREFIX};
 
 const ABOUT: &str = "A running server answers here on the socket `control` in the folder of its \
     pool, to the pool's owner, to root and to its group. Every operation is a job: a client that \

@@ -9,6 +9,7 @@
 mod channel;
 mod config;
 mod disk;
+mod error;
 mod memory;
 mod message;
 mod request;

@@ -12,8 +12,8 @@ use virtio_queue::{Queue, QueueT as _};
 
 use crate::config::QUEUE_ENTRIES_MAX;
 use crate::disk::Disk;
+use crate::error::SessionError;
 use crate::memory::Memory;
-use crate::session::SessionError;
 use crate::worker::{Call, Stop, Worker};
 
 /// Where the parts of a queue are, in the monitor's addresses.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use thiserror::Error;
 
 use crate::channel;
 use crate::config::{
     self, CONFIG_BYTES, QUEUES_MAX, config_space, feature, protocol_feature, sectors,
 };
 use crate::disk::Disk;
-use crate::memory::{Memory, MemoryError};
+use crate::error::SessionError;
+use crate::memory::Memory;
 use crate::message::{self, Fields, Message, ask};
 use crate::ring::{Places, Ring};
 
@@ -24,29 +24,6 @@ use crate::ring::{Places, Ring};
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// In a message about a queue's files: there is none.
 const NO_FILE: u64 = 1 << 8;
-
-/// Why a session ended.
-#[derive(Debug, Error)]
-pub(crate) enum SessionError {
-    #[error("message {0}, which was not offered")]
-    Unknown(u32),
-    #[error("message {0} without all it says")]
-    Short(u32),
-    #[error("features that were not offered: {0:#x}")]
-    Features(u64),
-    #[error("queue {0}, of which there is none")]
-    NoQueue(u64),
-    #[error("a queue of {0} entries")]
-    Entries(u32),
-    #[error("a queue outside of the guest's memory")]
-    Elsewhere,
-    #[error("{0}")]
-    Queue(#[from] virtio_queue::Error),
-    #[error("{0}")]
-    Memory(#[from] MemoryError),
-    #[error("{0}")]
-    Io(#[from] io::Error),
-}
 
 /// A session.
 pub(crate) struct Session<'a> {

@@ -1,7 +1,8 @@
 //! Files of a room that import each other in a circle: none of them can be understood alone.
 //! Room: xtask.
-//! A crate with `circles = false` in its `[package.metadata.house]` has none. A name that a module
-//! only passes on (`pub use`) is its file's that defines it, and unit tests may import anything.
+//! A crate has none, unless it says `circles = true` in its `[package.metadata.house]`; who says so
+//! without need is told, too. A name that a module only passes on (`pub use`) is its file's that
+//! defines it, and unit tests may import anything.
 
 mod imports;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-use crate::metadata;
+use crate::metadata::{self, Crate};
 use imports::Module;
 
 /// What breaks the rule in this workspace.
@@ -17,7 +18,7 @@ pub fn check() -> Result<Vec<String>> {
     let root = crate::root()?;
     let paths = crate::files::paths(&root)?;
     let mut found = Vec::new();
-    for room in metadata::crates()?.into_iter().filter(|room| !room.circles) {
+    for room in metadata::crates()? {
         let source = format!("crates/{}/src/", room.name);
         let mut modules = Vec::new();
         for path in paths.iter().filter(|path| path.starts_with(&source)) {
@@ -27,11 +28,23 @@ pub fn check() -> Result<Vec<String>> {
                 modules.push(Module::parse(name, &text).with_context(|| path.clone())?);
             }
         }
-        found.extend(circles(&modules).into_iter().map(|files| {
-            format!("{}: import each other in a circle: {}", room.name, files.join(", "))
-        }));
+        found.extend(problems(&room, &circles(&modules)));
     }
     Ok(found)
+}
+
+/// What is wrong with these circles of a crate, or with there being none.
+fn problems(room: &Crate, circles: &[Vec<String>]) -> Vec<String> {
+    match (room.circles, circles) {
+        (true, []) => vec![format!("{}: it has no circles: `circles = true` can go", room.name)],
+        (true, _) => Vec::new(),
+        (false, circles) => {
+            let tell = |files: &Vec<String>| {
+                format!("{}: import each other in a circle: {}", room.name, files.join(", "))
+            };
+            circles.iter().map(tell).collect()
+        }
+    }
 }
 
 /// The circles, each with its files in order.
@@ -135,6 +148,16 @@ mod tests {
             ("a/two", "use crate::a::One; pub struct Two;"),
         ]);
         assert_eq!(found, Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn a_crate_says_that_it_has_circles_if_it_has_some_and_only_then() {
+        let room = |circles| Crate { name: "a".into(), floor: None, circles, dependencies: vec![] };
+        let ring = vec![vec!["one".to_owned(), "two".to_owned()]];
+        assert_eq!(problems(&room(false), &[]), Vec::<String>::new());
+        assert_eq!(problems(&room(false), &ring), ["a: import each other in a circle: one, two"]);
+        assert_eq!(problems(&room(true), &ring), Vec::<String>::new());
+        assert_eq!(problems(&room(true), &[]), ["a: it has no circles: `circles = true` can go"]);
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl Shape {
         Self { segments: (segments as u32).max(SEGMENTS_MIN), ..self }
     }
 
+    /// The place of an offset in a segment.
+    pub const fn place(self, slot: u32, offset: u32) -> Place {
+        Place(self.places(slot).start + offset / ALIGN)
+    }
+
     /// Segments, from the first, that lie where they lay if the log lies otherwise: none, if they
     /// are of another size.
     pub const fn left_by(self, other: Self) -> u32 {

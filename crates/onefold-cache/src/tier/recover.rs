@@ -64,7 +64,7 @@ pub fn read_log(
                     decider.log.remove(kept.extent.key());
                 }
             }
-            decider.log.found(extent, segment::place(shape, slot, offset));
+            decider.log.found(extent, shape.place(slot, offset));
         }
     }
     found

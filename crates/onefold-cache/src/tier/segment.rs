@@ -6,7 +6,6 @@
 //! Invariant: bytes are handed out only if the checksum of their block is right.
 
 use super::extent::{ALIGN, BLOCK_BYTES, Extent, SUM_BYTES};
-use super::index::Place;
 
 /// Bytes before the first extent.
 pub const HEADER_BYTES: u32 = 512;
@@ -185,11 +184,6 @@ pub fn entries(bytes: &[u8], header: &Header) -> Option<Vec<Entry>> {
                 .is_some_and(|end| end <= header.table)
     };
     Some(found.filter(sound).collect())
-}
-
-/// The place of an offset in a segment.
-pub const fn place(shape: super::log::Shape, slot: u32, offset: u32) -> Place {
-    Place(shape.places(slot).start + offset / ALIGN)
 }
 
 #[cfg(test)]
