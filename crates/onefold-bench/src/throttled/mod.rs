@@ -27,9 +27,16 @@ const FAST: Speed = Speed { requests: 20_000, bytes: 500_000_000 };
 const SHARE: u64 = 4;
 /// Memory of the server, with what the kernel keeps of files for it.
 const MEMORY_BYTES: u64 = 48 << 20;
-/// What stands before the store. The second is what others are compared with.
-const SIDES: [(&str, Option<&str>); 4] =
-    [("no cache", None), ("LRU", Some("lru")), ("PLC", Some("plc")), ("Toll", Some("toll"))];
+/// What stands before the store. The second is what others are compared with. PLC's own threshold
+/// is for a cache that sees every read, where memory before this one takes the first ones.
+const SIDES: [(&str, Option<&str>); 6] = [
+    ("no cache", None),
+    ("LRU", Some("lru")),
+    ("PLC", Some("plc")),
+    ("PLC, threshold 1", Some("plc:threshold=1")),
+    ("PLC, threshold 0", Some("plc:threshold=0")),
+    ("Toll", Some("toll")),
+];
 
 /// What a side came to.
 struct Came {
