@@ -10,11 +10,13 @@
 
 use toml::Table;
 
-use crate::dedup::caftl_online::{self, CaftlOnline};
+use crate::dedup::caftl_online;
 use crate::dedup::info::PolicyInfo;
-use crate::dedup::options::{Kind, OptionInfo, Options};
-use crate::dedup::site::Site;
+use crate::dedup::options::{Kind, OptionInfo};
 use crate::dedup::store::HASH;
+
+/// Makes the policy: the same as by page, of other contents.
+pub(crate) use crate::dedup::caftl_online::make;
 
 /// The name of the policy.
 pub(crate) const NAME: &str = "codeword";
@@ -56,11 +58,6 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     wants: None,
     refuses: None,
 };
-
-/// Makes the policy.
-pub(crate) fn make<F>(f: F, options: &Options, site: &Site) -> CaftlOnline<F> {
-    CaftlOnline::new(f, options, site)
-}
 
 /// Data bytes of what a policy deduplicates, if that is not a page.
 pub(crate) fn codeword_bytes(policy: &str, options: &Table) -> Option<u64> {
