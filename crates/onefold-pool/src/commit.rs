@@ -30,6 +30,8 @@ pub(crate) struct Committed {
     pub sealed: Vec<Arc<OpenContainer>>,
     /// The next container should be made: the caller sees to that.
     pub nearly_full: bool,
+    /// Drafts that another thread had stored by then.
+    just_stored: u64,
 }
 
 impl Inner {
@@ -83,7 +85,7 @@ impl Inner {
         }
         self.apply(engine, volume, writes, &entries)?;
         engine.generation += 1;
-        self.count_batch(batch);
+        self.count_batch(batch, committed.just_stored);
         committed.nearly_full = self.has_become_nearly_full(engine, filled);
         Ok(committed)
     }
@@ -116,6 +118,7 @@ impl Inner {
         }
         let waiting: Vec<usize> =
             (0..stored.len()).filter(|&number| stored[number].is_none()).collect();
+        committed.just_stored = (stored.len() - waiting.len()) as u64;
         let mut drafts = waiting.iter().map(|&number| &batch.drafts[number]).peekable();
         let mut numbers = waiting.iter();
         while drafts.peek().is_some() {
@@ -259,14 +262,16 @@ impl Inner {
         }
     }
 
-    fn count_batch(&self, batch: &Batch) {
+    /// Count a batch of which so many drafts were stored by others before.
+    fn count_batch(&self, batch: &Batch, just_stored: u64) {
         let of =
             |wanted: fn(&Plan) -> bool| batch.plans.iter().filter(|p| wanted(p)).count() as u64;
+        let planned = of(|plan| matches!(plan, Plan::Shared(_) | Plan::SameAs(_)));
         let counters = &self.counters;
         count(&counters.written, batch.plans.len() as u64);
         count(&counters.zero, of(|plan| matches!(plan, Plan::Hole)));
-        count(&counters.duplicate, of(|plan| matches!(plan, Plan::Shared(_) | Plan::SameAs(_))));
-        count(&counters.stored, batch.drafts.len() as u64);
+        count(&counters.duplicate, planned + just_stored);
+        count(&counters.stored, batch.drafts.len() as u64 - just_stored);
     }
 }
 
@@ -367,4 +372,45 @@ fn unknown(id: ContainerId) -> PoolError {
         0,
         format!("the map refers to {id} more often than the table of containers says"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, Lba, SimFolder};
+
+    use super::*;
+    use crate::plan::Sharing;
+    use crate::provide::{Needs, NewRecords};
+    use crate::space::Purpose;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn what_others_stored_after_it_was_planned_is_a_duplicate() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let (inner, volume) = (&pool.inner, &volume.state);
+        let (old, new) = (vec![7; 4096], vec![8; 4096]);
+        let write = |lba, data| ChunkWrite { lba: Lba::new(lba), data, expected: None };
+        let first = [write(0, &old)];
+        let second = [write(1, &old), write(2, &new), write(3, &new)];
+        // Both are planned before either is stored.
+        let planned = [&first[..], &second[..]].map(|writes| {
+            let mut scratch = inner.take_scratch();
+            (writes, inner.plan(writes, Sharing::Wanted, &mut scratch), scratch)
+        });
+        for (writes, batch, mut scratch) in planned {
+            let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
+            let needs = Needs::of_commit(3, writes.len(), Purpose::Data, records);
+            let mut engine = inner.engine_with(&needs).unwrap();
+            let done = inner.commit(&mut engine, volume, writes, &batch, &mut scratch).unwrap();
+            assert!(done.conflicts.is_empty());
+        }
+        let status = pool.status().unwrap();
+        let done = status.activity;
+        assert_eq!((done.written, done.stored, done.duplicate), (4, 2, 2));
+        assert_eq!(status.chunks, 2);
+    }
 }

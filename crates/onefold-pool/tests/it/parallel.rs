@@ -87,6 +87,8 @@ fn the_same_chunks_written_by_all_threads_at_once_are_stored_once() {
     let status = pool.status().unwrap();
     assert_eq!(status.chunks, 640);
     assert_eq!(status.logical_bytes, 4 * 640 * 4096);
+    let done = status.activity;
+    assert_eq!((done.stored, done.duplicate), (640, 3 * 640));
 }
 
 #[test]
