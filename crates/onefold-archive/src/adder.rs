@@ -223,7 +223,7 @@ impl Archive {
         }
         let mut indexed = 0;
         if !index.is_full() {
-            let (store, uuid) = (&*self.store, &self.identity.uuid);
+            let (store, uuid) = (&self.store, &self.identity.uuid);
             indexed = containers::read_directories(store, uuid, known, |id, directory| {
                 match directory {
                     Ok(directory) => {

@@ -121,7 +121,7 @@ impl Archive {
     ) -> Result<Vec<Candidate>, ArchiveError> {
         let mut candidates = Vec::new();
         let (mut live_bytes, mut unused) = (0_u64, 0_u64);
-        let (store, uuid) = (&*self.store, &self.identity.uuid);
+        let (store, uuid) = (&self.store, &self.identity.uuid);
         let ids = store.list()?;
         containers::read_directories(store, uuid, &ids, |id, directory| {
             let directory = match directory {

@@ -3,7 +3,6 @@
 //! Invariant: what is called the right chunk has the name that its reference gives.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onefold_block::{ContainerId, ContainerStore};
 use onefold_content::{Codec, Compressor, Decompressor, Fingerprinter};
@@ -14,6 +13,7 @@ use crate::format::container::{
     self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES, Footer, HEADER_BYTES,
 };
 use crate::format::group::{GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable};
+use crate::workers::Workers;
 
 /// Written containers that may wait for their sync.
 const UNSYNCED_MAX: usize = 32;
@@ -268,42 +268,17 @@ type Read<T> = Result<T, ArchiveError>;
 /// The directories of containers, in the order of `ids`, until `take` answers that it wants no
 /// more; how many it got. Several are read at once where that is worth it.
 pub fn read_directories(
-    store: &dyn ContainerStore,
+    store: &Arc<dyn ContainerStore>,
     uuid: &[u8; 16],
     ids: &[ContainerId],
     mut take: impl FnMut(ContainerId, Read<Directory>) -> Read<bool>,
 ) -> Result<usize, ArchiveError> {
-    let at_once = store.reads_at_once().max(1);
-    let mut taken = 0;
-    // Of the directories of a batch, those behind the last one wanted are read in vain.
-    for batch in ids.chunks(if at_once == 1 { 1 } else { 4 * at_once }) {
-        let next = AtomicUsize::new(0);
-        let read_some = || {
-            let mut read = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&id) = batch.get(at) else { return read };
-                read.push((at, read_directory(store, id, uuid)));
-            }
-        };
-        let mut read = std::thread::scope(|scope| {
-            let others = (1..at_once.min(batch.len())).map(|_| scope.spawn(read_some));
-            let others: Vec<_> = others.collect();
-            let mut read = read_some();
-            for other in others {
-                read.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            read
-        });
-        read.sort_unstable_by_key(|(at, _)| *at);
-        for (at, directory) in read {
-            taken += 1;
-            if !take(batch[at], directory)? {
-                return Ok(taken);
-            }
-        }
-    }
-    Ok(taken)
+    let mut workers = Workers::new(store.reads_at_once(), || ());
+    let read = |id: ContainerId| {
+        let (store, uuid) = (Arc::clone(store), *uuid);
+        move |(): &mut ()| read_directory(&*store, id, &uuid)
+    };
+    workers.in_order(ids, read, |id, read| take(id, read.and_then(|directory| directory)))
 }
 
 /// How the content of a container is stored: by its table, or where that is damaged by the headers

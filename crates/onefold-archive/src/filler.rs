@@ -62,7 +62,7 @@ impl Filler {
         let mut filled = Filled::default();
         match containers::read_groups(&*self.store, id) {
             Ok(table) => self.fill_from(id, &table, wanted, &mut filled),
-            Err(error) => filled.fail(wanted, &error.to_string()),
+            Err(error) => filled.fail(wanted, |chunk| damage(chunk, &error)),
         }
         filled
     }
@@ -79,7 +79,10 @@ impl Filler {
         for slots in wanted.chunk_by(|a, b| group_of(a) == group_of(b)) {
             match slots.first().and_then(group_of) {
                 Some(at) => groups.push(WantedGroup { group: table.groups()[at], slots }),
-                None => filled.fail(slots, "the container has nothing where this chunk should be"),
+                None => filled.fail(slots, |chunk| {
+                    let problem = "the container has nothing where this chunk should be";
+                    ArchiveError::corrupt(chunk.container.to_string(), chunk.offset.into(), problem)
+                }),
             }
         }
         let near = |a: &WantedGroup<'_>, b: &WantedGroup<'_>| {
@@ -105,9 +108,9 @@ impl Filler {
             return;
         }
         if let Err(error) = read {
-            let problem = ArchiveError::from(error).to_string();
+            let error = ArchiveError::from(error);
             for wanted in run {
-                filled.fail(wanted.slots, &problem);
+                filled.fail(wanted.slots, |chunk| damage(chunk, &error));
             }
             return;
         }
@@ -116,7 +119,7 @@ impl Filler {
             let stored = &self.buffer[from..from + wanted.group.stored as usize];
             match self.decoder.decode(id, &wanted.group, stored, &mut self.content) {
                 Ok(()) => self.fill_group(wanted, filled),
-                Err(error) => filled.fail(wanted.slots, &error.to_string()),
+                Err(error) => filled.fail(wanted.slots, |chunk| damage(chunk, &error)),
             }
         }
     }
@@ -141,11 +144,16 @@ impl Filler {
 
 impl Filled {
     /// Give these slots an error in the place of their chunks.
-    fn fail(&mut self, slots: &[WantedSlot], problem: &str) {
-        for &(chunk, at) in slots {
-            let what = chunk.container.to_string();
-            let error = ArchiveError::corrupt(what, chunk.offset.into(), problem);
-            self.chunks.push((at, Err(error)));
-        }
+    fn fail(&mut self, slots: &[WantedSlot], error: impl Fn(&ChunkRef) -> ArchiveError) {
+        self.chunks.extend(slots.iter().map(|(chunk, at)| (*at, Err(error(chunk)))));
     }
+}
+
+/// What an error that stands before a chunk is to who wants the chunk: what cannot be had is damage
+/// to it, whatever the reason.
+fn damage(chunk: &ChunkRef, error: &ArchiveError) -> ArchiveError {
+    if error.is_corruption() {
+        return error.again();
+    }
+    ArchiveError::corrupt(chunk.container.to_string(), chunk.offset.into(), error.to_string())
 }

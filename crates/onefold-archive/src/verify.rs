@@ -4,7 +4,7 @@
 //! references are decoded and compared with the containers' directories.
 //! Cost: about 20 bytes of memory per chunk of the archive.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -140,26 +140,22 @@ impl Archive {
         let (store, uuid) = (Arc::clone(&self.store), self.identity.uuid);
         let (fingerprinter, chunk_bytes_max) = (self.fingerprinter(), self.settings.sizes().max());
         let mut workers = Workers::new(self.workers(), move || GroupDecoder::new(chunk_bytes_max));
+        let check = |id: ContainerId| {
+            let (store, fingerprinter) = (Arc::clone(&store), fingerprinter.clone());
+            move |decoder: &mut GroupDecoder| {
+                check_container(&*store, id, &uuid, &fingerprinter, decoder)
+            }
+        };
         let mut good = GoodChunks::new();
-        let lens: Vec<u64> = ids.iter().map(|&id| self.store.len(id)).collect::<Result<_, _>>()?;
-        let (mut done, total) = (0, lens.iter().sum());
-        let mut left = ids.iter().zip(lens);
-        // As many wait as work, so that who is done goes on.
-        let (mut asked, asked_max) = (VecDeque::new(), 2 * workers.count() - 1);
-        loop {
-            if !progress(done, total) {
-                return Err(ArchiveError::Interrupted);
-            }
-            for (&id, len) in left.by_ref().take(asked_max - asked.len()) {
-                let (store, fingerprinter) = (Arc::clone(&store), fingerprinter.clone());
-                let check = move |decoder: &mut GroupDecoder| {
-                    check_container(&*store, id, &uuid, &fingerprinter, decoder)
-                };
-                asked.push_back((id, len, workers.ask(check)));
-            }
-            let Some((id, len, answer)) = asked.pop_front() else { return Ok(good) };
-            done += len;
-            let checked = answer.wait()?;
+        let (mut done, mut total) = (0, 0);
+        for &id in ids {
+            total += self.store.len(id)?;
+        }
+        if !progress(done, total) {
+            return Err(ArchiveError::Interrupted);
+        }
+        workers.in_order(ids, check, |id, checked| {
+            let checked = checked?;
             report.containers += 1;
             report.chunks += checked.chunks;
             report.chunk_bytes += checked.chunk_bytes;
@@ -170,7 +166,10 @@ impl Archive {
                     report.find(id.to_string(), problem);
                 }
             }
-        }
+            done += self.store.len(id)?;
+            if progress(done, total) { Ok(true) } else { Err(ArchiveError::Interrupted) }
+        })?;
+        Ok(good)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariants: (1) each question is answered, also where its work panics; (2) work is begun in the
 //! order in which it was asked for; (3) work that nobody waits for any more is not begun.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +82,32 @@ impl<S: 'static> Workers<S> {
         Answer(answered)
     }
 
+    /// Have work done for each of `items`, and hand what comes of it out in their order, until
+    /// `take` answers that it wants no more; how many it got. What was asked for by then is done in
+    /// vain, and as many wait as work, so that who is done goes on.
+    pub fn in_order<T: Copy, R: Send + 'static, W>(
+        &mut self,
+        items: &[T],
+        work: impl Fn(T) -> W,
+        mut take: impl FnMut(T, Result<R, ArchiveError>) -> Result<bool, ArchiveError>,
+    ) -> Result<usize, ArchiveError>
+    where
+        W: FnOnce(&mut S) -> R + Send + 'static,
+    {
+        let asked_max = 2 * self.count - 1;
+        let (mut left, mut asked, mut taken) = (items.iter(), VecDeque::new(), 0);
+        loop {
+            for &item in left.by_ref().take(asked_max - asked.len()) {
+                asked.push_back((item, self.ask(work(item))));
+            }
+            let Some((item, answer)) = asked.pop_front() else { return Ok(taken) };
+            taken += 1;
+            if !take(item, answer.wait())? {
+                return Ok(taken);
+            }
+        }
+    }
+
     /// Start a thread; where the system gives none, those that are there do the work.
     fn start_one(&mut self) {
         let (make, waiting) = (Arc::clone(&self.make), Arc::clone(&self.waiting));
@@ -140,6 +167,24 @@ mod tests {
             for (n, answer) in (0..).zip(answers) {
                 assert_eq!(answer.wait().unwrap(), n * n);
             }
+        }
+    }
+
+    #[test]
+    fn what_comes_of_many_is_handed_out_in_their_order_as_far_as_it_is_wanted() {
+        let items: Vec<u64> = (0..50).collect();
+        for count in [1, 2, 5] {
+            let mut workers = Workers::new(count, || ());
+            let mut got = Vec::new();
+            let square = |n: u64| move |(): &mut ()| n * n;
+            let taken = workers.in_order(&items, square, |n, square| {
+                got.push((n, square?));
+                Ok(n < 20)
+            });
+            assert_eq!(taken.unwrap(), 21);
+            assert!(got.into_iter().eq((0..=20).map(|n| (n, n * n))));
+            let all = workers.in_order(&items, square, |_, _| Ok(true));
+            assert_eq!(all.unwrap(), 50);
         }
     }
 

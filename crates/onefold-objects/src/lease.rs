@@ -4,8 +4,8 @@
 //! of two that come together at least one sees the other. It puts the object again and again. One
 //! that was not put for [`LEASE_S`] seconds, by the clock of the store, holds nobody up any more;
 //! long before that, by a clock of its own that does not stop in a suspended machine, its owner
-//! changes nothing any more. Who only looks may take it again where nobody removes anything by
-//! then: what was removed meanwhile is missing, and can be removed no more from then on.
+//! changes nothing any more. A reader may take it again if nobody removes anything by then: what
+//! was removed meanwhile is missing, and nothing more is removed from then on.
 //! Invariant: [`HOLD_MS`] and the longest request are together less than [`LEASE_S`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -14,8 +14,9 @@ use onefold_archive::{
 use crate::failure::Failure;
 use crate::failure::Result;
 
-/// What a place in S3 begins with.
-const S3_SCHEME: &str = "s3://";
+/// What a place in S3 begins with. One with a slash too few is told, and no folder of that name
+/// made.
+const S3_SCHEME: &str = "s3:";
 /// What a folder may begin with.
 const FILE_SCHEME: &str = "file://";
 
@@ -203,6 +204,8 @@ mod tests {
             ("/backup/store", "/backup/store"),
             ("file://host/store", "file://host/store"),
             ("s3://bucket/a", "s3://bucket/a"),
+            ("s3:/bucket/a", "s3:/bucket/a"),
+            ("./s3:/a", "./s3:/a"),
         ] {
             assert_eq!(parse(OsStr::new(text)), Path::new(path));
             assert_eq!(is_remote(Path::new(path)), path.starts_with("s3"));
