@@ -77,7 +77,7 @@ const BESIDE: [Step; 7] = [
         ],
     ),
     step("package", &["xtask", "package", "check"]),
-    step("rtl", &["xtask", "rtl", "--check"]),
+    step("rtl", &["xtask", "rtl", "--rotate"]),
     step("bench", &["xtask", "bench", "--smoke"]),
     step(BREAKAGES, &["xtask", "breakages", "--rotate", "--sample", "8"]),
 ];

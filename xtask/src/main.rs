@@ -18,6 +18,7 @@ mod programs;
 mod rtl;
 mod test_programs;
 mod tidy;
+mod turn;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,8 @@ usage: cargo xtask COMMAND
   floors              imports go downstairs only, and in no circle
   tidy                what the compiler does not see: sizes, headers, leftovers
   deny                licences, names and sources of what we depend on, by deny.toml
-  rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml
+  rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml, or compare it;
+                      with --rotate instead, synthesising one unit, which the commit decides
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
   breakages [NAME] .. breakages chosen by hand, each noticed by the test named for it; --help too
   fuzz [TARGET] ...   inputs that nobody meant, for everything that reads bytes from outside
@@ -64,8 +66,9 @@ fn run() -> Result<bool> {
         ("floors", []) => Ok(report("floors", &[floors::check()?, circles::check()?].concat())),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
         ("deny", []) => Ok(report("deny", &deny::check(&root)?)),
-        ("rtl", []) => rtl::run(&root, false),
-        ("rtl", [flag]) if flag == "--check" => rtl::run(&root, true),
+        ("rtl", []) => rtl::run(&root, rtl::Task::Write),
+        ("rtl", [flag]) if flag == "--check" => rtl::run(&root, rtl::Task::Check),
+        ("rtl", [flag]) if flag == "--rotate" => rtl::run(&root, rtl::Task::Rotate),
         ("mutants", rest) => mutants::run(rest),
         ("breakages", rest) => mutants::breakages::run(rest),
         ("bench", [flag]) if flag == "--smoke" => bench::smoke(),

@@ -1,8 +1,8 @@
 //! Hardware descriptions: lint, synthesis, cycles, and the figures that the model takes from them.
 //! Room: xtask.   In: `rtl/`.   Out: `rtl/results.toml`.
 //! Invariants: the figures carry marks of the sources that they are of, all and for each module, a
-//! test compares them; a module is synthesised anew only if its mark or the tools have changed;
-//! without the tools nothing is checked and that is said.
+//! test compares them; to write them, a module is synthesised only if its mark or the tools have
+//! changed; without the tools nothing is checked and that is said.
 
 mod area;
 mod measure;
@@ -14,6 +14,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use area::Area;
+
+use crate::turn::commit_number;
 
 /// Modules that are synthesised, each as it is instantiated with its defaults, and what it is made
 /// of: figures of a module do not hang on files that it does not use.
@@ -62,9 +64,40 @@ const ENGINE: [&str; 13] = [
 const UNIT_PARTS: usize = 3;
 const RESULTS: &str = "rtl/results.toml";
 
-/// Checks everything in `rtl/` and writes the figures, or with `check` compares them with those
-/// that are there. Returns whether all is well.
-pub fn run(root: &Path, check: bool) -> Result<bool> {
+/// What becomes of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// They are written, anew where sources or tools have changed.
+    Write,
+    /// They are compared, with those of every unit synthesised anew.
+    Check,
+    /// They are compared, with those of one unit synthesised anew, which the commit decides.
+    Rotate,
+}
+
+impl Task {
+    /// What is synthesised whatever its mark says.
+    fn anew(self, root: &Path) -> Result<Vec<&'static str>> {
+        let units: Vec<&str> = MODULES
+            .iter()
+            .filter(|(_, parts)| parts.len() <= UNIT_PARTS)
+            .map(|(n, _)| *n)
+            .collect();
+        Ok(match self {
+            Self::Write => Vec::new(),
+            Self::Check => units,
+            Self::Rotate => {
+                let turn = commit_number(root)? % units.len() as u64;
+                vec![units[turn as usize]]
+            }
+        })
+    }
+}
+
+/// Checks everything in `rtl/`, and writes the figures or compares them with those that are there.
+/// Returns whether all is well.
+pub fn run(root: &Path, task: Task) -> Result<bool> {
+    let check = task != Task::Write;
     for (tool, flag) in [("verilator", "--version"), ("yosys", "-V")] {
         if Command::new(tool).arg(flag).output().is_err() {
             println!("rtl: skipped, for want of {tool}: apt-get install verilator yosys");
@@ -84,13 +117,11 @@ pub fn run(root: &Path, check: bool) -> Result<bool> {
          sources = \"{:016x}\"\ntools = \"{tools}\"\n",
         mark(&sources(root, "rtl", "sv")?)?
     );
+    let anew = task.anew(root)?;
     for (module, parts) in MODULES {
         let sources = module_mark(root, module, parts)?;
-        let known = if check && parts.len() <= UNIT_PARTS {
-            None
-        } else {
-            written(&there, module, &sources, &tools)
-        };
+        let known =
+            if anew.contains(&module) { None } else { written(&there, module, &sources, &tools) };
         if known.is_some() && !check {
             println!("rtl: {module} has not changed, and keeps its figures");
         }
@@ -113,6 +144,7 @@ pub fn run(root: &Path, check: bool) -> Result<bool> {
         println!("rtl: lint and synthesis pass; figures are of other tools and not compared");
         return Ok(true);
     }
+    println!("rtl: synthesised anew: {}", anew.join(", "));
     let same = committed == text;
     let stale = format!("rtl: {RESULTS} is stale; `cargo xtask rtl` writes it anew\n{text}");
     println!("{}", if same { "rtl: all is well" } else { stale.as_str() });

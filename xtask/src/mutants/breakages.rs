@@ -45,7 +45,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     let root = crate::root()?;
     let list = std::fs::read_to_string(root.join(chosen::PATH)).context(chosen::PATH)?;
     let entries = chosen::parse(&list)?;
-    let turn = if options.rotate { Some(commit_number(&root)?) } else { None };
+    let turn = if options.rotate { Some(crate::turn::commit_number(&root)?) } else { None };
     let crates = picked(&entries, &options, turn)?;
     let copy = Copy::refresh(&root, COPY)?;
     let (mut tried, mut alive) = (0, 0);
@@ -74,18 +74,6 @@ fn options(args: &[String]) -> Result<Option<Options>> {
         }
     }
     Ok(Some(options))
-}
-
-/// A number that is another one with each commit.
-fn commit_number(root: &Path) -> Result<u64> {
-    let output = std::process::Command::new("git")
-        .args(["rev-parse", "HEAD"])
-        .current_dir(root)
-        .output()
-        .context("cannot run git")?;
-    let hash = String::from_utf8_lossy(&output.stdout);
-    let digits = hash.get(..15).context("git tells no commit")?;
-    u64::from_str_radix(digits, 16).context("git tells no commit")
 }
 
 /// By crate, what the options ask for.
