@@ -17,7 +17,7 @@ use crate::archive_cache;
 use crate::args::ArchiveMountArgs;
 use crate::args::Hangup;
 use crate::failure::{Failure, Result};
-use crate::mount::{Damage, Door};
+use crate::mount::{Ahead, Damage, Door, hand_over};
 use crate::output::Printer;
 use crate::pool_cache::ServedCache;
 use crate::serve::child::{self, Child};
@@ -43,7 +43,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
     let browser = Browser::new(archive, memory).map_err(|error| failure(&args.store, error))?;
     let versions = browser.versions().len() as u64;
     let damage = Arc::new(Damage::default());
-    let mut mounted = Mounted::start(Door::new(browser, Arc::clone(&damage)), args, &dir, &events)?;
+    let mut mounted = Mounted::start(browser, &damage, args, &dir, &events)?;
     let command = match &args.run {
         None => {
             introduce(args, versions, printer);
@@ -124,7 +124,15 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn start(door: Door, args: &ArchiveMountArgs, dir: &Path, events: &Events) -> Result<Self> {
+    fn start(
+        browser: Browser,
+        damage: &Arc<Damage>,
+        args: &ArchiveMountArgs,
+        dir: &Path,
+        events: &Events,
+    ) -> Result<Self> {
+        let (browser, (ahead, runs)) = (Arc::new(browser), Ahead::new());
+        let door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
         let at = args.dir.display();
         let refused = |error: std::io::Error| {
             let failure = Failure::nothing_done(format!("cannot mount at '{at}': {error}"));
@@ -156,6 +164,12 @@ impl Mounted {
         config.n_threads = Some(THREADS);
         let mut session = Session::new(door, dir, &config).map_err(refused)?;
         let unmounter = session.unmount_callable();
+        let kernel = session.notifier();
+        // It ends with the mount, when nobody tells it any more of what was read.
+        std::thread::Builder::new()
+            .name("mount-ahead".to_owned())
+            .spawn(move || hand_over(&runs, &browser, &kernel))
+            .map_err(refused)?;
         let ended = events.sender();
         let thread = std::thread::Builder::new()
             .name("mount".to_owned())

@@ -2,6 +2,7 @@
 //! Room: onefold.   In: requests of FUSE.   Out: `Browser`.
 //! Nothing here changes while it is mounted, so the kernel may keep all that it is told.
 
+mod ahead;
 mod damage;
 mod recent;
 
@@ -19,6 +20,7 @@ use onefold_archive::{
     ArchiveError, Browser, Found, FoundKind, Kind, Listed, Metadata, Node, OpenFile,
 };
 
+pub use ahead::{Ahead, hand_over};
 pub use damage::Damage;
 use recent::Recent;
 
@@ -31,8 +33,9 @@ const DOTS: u64 = 2;
 
 /// An archive, as the kernel sees it.
 pub struct Door {
-    browser: Browser,
+    browser: Arc<Browser>,
     damage: Arc<Damage>,
+    ahead: Ahead,
     /// The kernel reads files without opening them, which saves two questions for each.
     recent: Recent<OpenFile>,
     /// Whether it lists folders in the same way.
@@ -42,11 +45,13 @@ pub struct Door {
 }
 
 impl Door {
-    /// Answer from `browser`; damage that is met is named, and kept in `damage`.
-    pub fn new(browser: Browser, damage: Arc<Damage>) -> Self {
+    /// Answer from `browser`; damage that is met is named, and kept in `damage`; what was read is
+    /// told to `ahead`.
+    pub fn new(browser: Arc<Browser>, damage: Arc<Damage>, ahead: Ahead) -> Self {
         Self {
             browser,
             damage,
+            ahead,
             recent: Recent::default(),
             lists_unopened: false,
             uid: rustix::process::geteuid().as_raw(),
@@ -260,7 +265,14 @@ impl Filesystem for Door {
         let mut bytes = Vec::with_capacity((size as usize).min(READ_AHEAD as usize));
         // All of it or an error: what a shorter answer lacks reads as zeroes.
         match self.browser.read(&file, offset, size as usize, &mut bytes) {
-            Ok(()) => reply.data(&bytes),
+            Ok(()) => {
+                reply.data(&bytes);
+                if offset == 0
+                    && let Ok(node) = Self::node(number)
+                {
+                    self.ahead.saw(node, file.size());
+                }
+            }
             Err(error) => {
                 self.damage.meet_in(&file, &error);
                 reply.error(Errno::EIO);

@@ -236,3 +236,43 @@ fn what_cannot_be_mounted_is_refused_by_name() {
         assert!(said.err.contains(why), "{args:?}: {}", said.err);
     }
 }
+
+/// What is handed to the kernel unasked waits for pages that it has asked for, and the other way
+/// round nobody may wait.
+#[test]
+fn many_readers_of_the_same_small_files_wait_for_nobody_and_read_what_is_there() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for folder in 0..8 {
+        let folder = sandbox.path(&format!("data/{folder}"));
+        fs::create_dir_all(&folder).unwrap();
+        for file in 0..150_u64 {
+            let len = if file.is_multiple_of(40) { 200_000 } else { 60 * file as usize };
+            fs::write(folder.join(format!("{file:03}")), noise(file, len)).unwrap();
+        }
+    }
+    sandbox.ok(&["archive", "create", "store"]);
+    sandbox.ok(&["archive", "add", "store", "data"]);
+    fs::create_dir(sandbox.path("mnt")).unwrap();
+    let read = "find . -type f -print0 | sort -z $order | xargs -0 cat | sha256sum";
+    let script = format!(
+        "export LC_ALL=C
+        for reader in 1 2 3 4 5 6; do
+            (cd $mount/1/data && {read} > ../../../sum.$reader) & readers=\"$readers $!\"
+        done
+        order=-r
+        (cd $mount/1/data && {read} > ../../../back) & readers=\"$readers $!\"
+        wait $readers
+        (cd data && {read} > ../back.data); order= ; (cd data && {read} > ../sum.data)"
+    )
+    .replace("../../../", &format!("{}/", sandbox.path("").display()));
+    sandbox.ok(&["archive", "mount", "store", "mnt", "--run", &script]);
+    let sum = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
+    for reader in 1..=6 {
+        assert_eq!(sum(&format!("sum.{reader}")), sum("sum.data"));
+    }
+    assert_eq!(sum("back"), sum("back.data"));
+    assert_ne!(sum("back"), sum("sum.data"));
+}
