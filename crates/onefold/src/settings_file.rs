@@ -413,4 +413,37 @@ mod tests {
         assert!(apply("listen = 'tcp:0.0.0.0:1'", Some(&POOL_KEYS)).is_err());
         assert!(apply("[serve]\nlisten = 'tcp:0.0.0.0:1'", Some(&POOL_KEYS)).is_err());
     }
+    /// Inputs as for everything that `onefold-fuzz` has a target for; this reader hangs on the
+    /// command's arguments. More of them: docs/testing.md.
+    #[test]
+    fn any_text_is_taken_as_settings_or_refused_with_its_line() {
+        let kept = [
+            "index-memory = '1G'\nmap-memory = '64M'\ncache-memory = 1048576\n",
+            "cache = '/ssd'\ncache-size = '20%'\ncache-policy = 'toll'\ncache-mode = 'read'\n",
+            "cache-writes-per-day = 0.3\ncache-years = 5\ncache-endurance = '600T'\n",
+            "log = 'debug'\n[serve]\nlisten = ['tcp:127.0.0.1:10809', 'unix:x']\nread-only = 1\n",
+            "[pool.create]\nchunk-size = '8K'\n[pool]\n[archive.add]\n",
+            "serve = { size = '1G' }\nserve.size = 3\n\"\\u0041\" = 1\n",
+        ];
+        let kept = kept.map(|text| text.as_bytes().to_vec());
+        let inputs = std::env::var("ONEFOLD_SETTINGS_INPUTS").map_or(1_000, |n| n.parse().unwrap());
+        let mut random = onefold_block::SplitMix64::new(1);
+        let command = Args::command();
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..inputs {
+            let input = onefold_fuzz::mutate::input(&kept, &mut random);
+            let text = String::from_utf8_lossy(&input);
+            for allowed in [None, Some(POOL_KEYS.as_slice()), Some(ARCHIVE_KEYS.as_slice())] {
+                let file = File { path: Path::new("x.toml"), text: &text, allowed };
+                match file.apply(command.clone()) {
+                    Ok(_) => taken += 1,
+                    Err(failure) => {
+                        assert!(failure.message.starts_with("x.toml line "), "{}", failure.message);
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(taken > 0 && refused > 0, "{taken} taken, {refused} refused");
+    }
 }
