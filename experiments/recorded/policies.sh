@@ -39,6 +39,9 @@ common = {"map", "reverse_map", "virtual_table", "blocks", "map_directory", "jou
           "page_buffers", "write_buffer"}
 within = 2.0
 
+def settings(changed):
+    return [part for change in changed for part in ("--set", change)]
+
 def run(policy, options, *more):
     command = [onefold, "ssd", "run", "--preset", "park-shin", "--json", *more]
     for assignment in drive + ["dedup.policy='%s'" % policy] + options:
@@ -48,11 +51,12 @@ def run(policy, options, *more):
         sys.exit("%s: %s" % (" ".join(command), done.stderr))
     return json.loads(done.stdout)
 
-def memory(policy, options):
-    report = run(policy, options, "--precondition", "none", "--requests", "1")
+# Tables depend on the drive: some are kept only where engines are fast.
+def memory(policy, options, changed):
+    report = run(policy, options, "--precondition", "none", "--requests", "1", *settings(changed))
     return sum(item["bytes"] for item in report["dram"]["items"] if item["name"] not in common)
 
-def sized(policy, budget):
+def sized(policy, budget, changed):
     keys, others = policies[policy]
     table = lambda share: ["dedup.%s=%.9f" % (key, share) for key in keys] + others
     if not keys:
@@ -60,19 +64,22 @@ def sized(policy, budget):
     low, high = 1e-6, 1.0
     for _ in range(12):
         middle = (low + high) / 2
-        if memory(policy, table(middle)) <= budget:
+        if memory(policy, table(middle), changed) <= budget:
             low = middle
         else:
             high = middle
     return table(low)
 
-budget = memory("ses-device", ["dedup.table_share=0.15"] + ses)
-options = {policy: sized(policy, budget) for policy in policies}
-for policy in policies:
-    print("%s: %d B of %d" % (policy, memory(policy, options[policy]), budget), file=sys.stderr)
+def sizes(changed):
+    budget = memory("ses-device", ["dedup.table_share=0.15"] + ses, changed)
+    options = {policy: sized(policy, budget, changed) for policy in policies}
+    for policy in policies:
+        held = memory(policy, options[policy], changed)
+        print("%s: %d B of %d" % (policy, held, budget), file=sys.stderr)
+    return options
 
-def replay(trace, policy, *more):
-    report = run(policy, options[policy], "--trace", trace, "--precondition", "prefill", *more)
+def replay(trace, policy, options, *more):
+    report = run(policy, options, "--trace", trace, "--precondition", "prefill", *more)
     dedup, latency = report["dedup"], report["latency_ns"]["write"]
     written = report["requests"]["pages_written"]
     return {"mean": latency["mean"] / 1000, "p99": latency["p99"] / 1000,
@@ -93,12 +100,15 @@ def distances(rows):
 names = sorted(os.path.basename(path)[:-4] for path in glob.glob(os.path.join(folder, "*.rec")))
 if not names:
     sys.exit("no recordings in '%s'" % folder)
-judged = {}
+judged, options = {}, {}
 for load, changed in loads.items():
+    drive_of_load = tuple(changed)
+    if drive_of_load not in options:
+        options[drive_of_load] = sizes(changed)
     for name in names:
         whole = os.path.join(folder, name + ".rec")
         with tempfile.TemporaryDirectory() as work:
-            trace, more = whole, [part for change in changed for part in ("--set", change)]
+            trace, more = whole, settings(changed)
             if load.startswith("pressed"):
                 rows, trace = os.path.join(work, "all.csv"), os.path.join(work, "less.csv")
                 subprocess.run([onefold, "trace", "convert", whole, rows], check=True,
@@ -106,7 +116,8 @@ for load, changed in loads.items():
                 with open(rows) as of, open(trace, "w") as to:
                     to.writelines(line for line in of if ",trim," not in line)
                 more += ["--set", "workload.trace_timing='closed'"]
-            found = {policy: replay(trace, policy, *more) for policy in policies}
+            found = {policy: replay(trace, policy, options[drive_of_load][policy], *more)
+                     for policy in policies}
         distances(found)
         judged[load, name] = found
 

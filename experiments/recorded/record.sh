@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Records real work on a served volume: record.sh ONEFOLD OUT [DOSE]
+# Records real work on a served volume: record.sh ONEFOLD OUT [DOSE [SEED]]
 #
 # Six kinds of work on an ext4 file system, each on a fresh volume, each as OUT/NAME.rec. DOSE is
-# the number of rounds, 1 unless told. Needs root, nbdfuse, loop devices, mkfs.ext4, gcc, sqlite3
-# and python3; the data are the sources that this project depends on, from cargo's registry.
+# the number of rounds, 1 unless told. SEED, 0 unless told, chooses other packages and files, other
+# optimisation, and other random numbers: the same kinds of work with other data. Needs root,
+# nbdfuse, loop devices, mkfs.ext4, gcc, sqlite3 and python3; the data are the sources that this
+# project depends on, from cargo's registry.
 # For tuning: packages, build, system. Never used for tuning: database, mail, office.
 set -euo pipefail
-onefold=$(realpath "$1") out=$(realpath -m "$2") dose=${3:-1}
+onefold=$(realpath "$1") out=$(realpath -m "$2") dose=${3:-1} seed=${4:-0}
 crates=("${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/*.crate)
 [ "${#crates[@]}" -ge 20 ] || { echo "needs crates in cargo's registry: cargo fetch"; exit 2; }
-if [ "${4:-}" = inside ]; then
+if [ "${5:-}" = inside ]; then
   work=$RECORD_WORK
 else
   mkdir -p "$out"
@@ -21,7 +23,8 @@ fi
 packages() {
   local round crate
   for round in $(seq $((dose + 1))); do
-    for crate in $(printf '%s\n' "${crates[@]}" | awk 'NR % 4 == 1' | head -$((12 * dose))); do
+    for crate in $(printf '%s\n' "${crates[@]}" | awk -v n=$(((1 + seed) % 4)) 'NR % 4 == n' |
+      head -$((12 * dose))); do
       tar -xzf "$crate" -C "$1"
       sync -f "$1"
     done
@@ -35,7 +38,7 @@ build() {
   tar -xzf "$source" -C "$1"
   for round in $(seq $((dose + 1))); do
     for file in "$1"/zstd-sys*/zstd/lib/{common,compress}/*.c; do
-      gcc -O0 -g -c "$file" -o "${file%.c}.o" 2>/dev/null || true
+      gcc -O$((seed % 4)) -g -c "$file" -o "${file%.c}.o" 2>/dev/null || true
     done
     sync -f "$1"
     [ "$round" -gt "$dose" ] || find "$1" -name '*.o' -delete
@@ -47,11 +50,11 @@ system() {
   local round
   cp -r /etc "$1/etc" 2>/dev/null || true
   mkdir -p "$1/bin"
-  find /usr/bin -maxdepth 1 -type f -size -200k | sort | head -$((40 * dose)) |
-    xargs -I{} cp {} "$1/bin/"
+  find /usr/bin -maxdepth 1 -type f -size -200k | sort |
+    sed -n "$((40 * dose * seed + 1)),$((40 * dose * (seed + 1)))p" | xargs -I{} cp {} "$1/bin/"
   sync -f "$1"
   for round in $(seq "$dose"); do
-    find "$1" -type f | sort | awk -v r="$round" 'NR % 3 == r % 3' | while read -r file; do
+    find "$1" -type f | sort | awk -v r=$((round + seed)) 'NR % 3 == r % 3' | while read -r file; do
       cp -p "$file" "$file.dpkg-new" && printf '\n' >> "$file.dpkg-new"
       mv "$file.dpkg-new" "$file"
     done
@@ -61,9 +64,9 @@ system() {
 
 # Rows put in, changed, deleted, and the file packed.
 database() {
-  python3 - "$1/data.db" "$dose" <<'PY'
+  python3 - "$1/data.db" "$dose" "$seed" <<'PY'
 import random, sqlite3, sys
-random.seed(1)
+random.seed(1 + 10 * int(sys.argv[3]))
 db = sqlite3.connect(sys.argv[1])
 db.execute("create table t (k integer primary key, name text, body blob)")
 for round in range(20 * int(sys.argv[2])):
@@ -84,11 +87,11 @@ PY
 
 # Messages delivered to many boxes, with attachments that several get; read, moved and deleted.
 mail() {
-  python3 - "$1" "$dose" "$work/crates" <<'PY'
+  python3 - "$1" "$dose" "$work/crates" "$seed" <<'PY'
 import os, random, sys
-random.seed(2)
-root, dose = sys.argv[1], int(sys.argv[2])
-crates = open(sys.argv[3]).read().split("\n")[:-1]
+root, dose, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[4])
+random.seed(2 + 10 * seed)
+crates = open(sys.argv[3]).read().split("\n")[30 * seed:-1]
 attachments = [open(path, "rb").read()[:120_000] for path in crates[:12]]
 boxes = ["%s/box%d" % (root, n) for n in range(8)]
 for box in boxes:
@@ -114,11 +117,11 @@ PY
 
 # Documents as archives of parts, saved again with one part changed, and copied as versions.
 office() {
-  python3 - "$1" "$dose" "$work/crates" <<'PY'
+  python3 - "$1" "$dose" "$work/crates" "$seed" <<'PY'
 import os, random, shutil, sys, zipfile
-random.seed(3)
-root, dose = sys.argv[1], int(sys.argv[2])
-crates = open(sys.argv[3]).read().split("\n")[:-1]
+root, dose, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[4])
+random.seed(3 + 10 * seed)
+crates = open(sys.argv[3]).read().split("\n")[30 * seed:-1]
 parts = [open(path, "rb").read()[:60_000] for path in crates[12:30]]
 
 def save(path, chosen, text):
@@ -159,15 +162,15 @@ inside() {
   return "$failed"
 }
 
-if [ "${4:-}" = inside ]; then
-  inside "$5"
+if [ "${5:-}" = inside ]; then
+  inside "$6"
   exit
 fi
 printf '%s\n' "${crates[@]}" | sort > "$work/crates"
 for name in packages build system database mail office; do
   [ ! -e "$out/$name.rec" ] || { echo "'$out/$name.rec' exists already"; exit 2; }
   RECORD_WORK=$work "$onefold" serve "$work/pool" --size 128M --record "$out/$name.rec" \
-    --run "bash '$(realpath "$0")' '$onefold' '$out' $dose inside $name"
+    --run "bash '$(realpath "$0")' '$onefold' '$out' $dose $seed inside $name"
   rm -rf "$work/pool"
   "$onefold" trace info "$out/$name.rec"
 done
