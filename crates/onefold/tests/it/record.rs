@@ -116,7 +116,7 @@ fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
 
     let onefold = env!("CARGO_BIN_EXE_onefold");
     let mut bash = std::process::Command::new("bash");
-    let said = run(bash.arg(POLICIES).arg(onefold).arg(sandbox.path("")));
+    let said = run(bash.arg(POLICIES).arg(onefold).arg(sandbox.path("")).arg("fast"));
     assert_eq!(said.code, Some(0), "{}", said.err);
     // The rows of one table, each as the numbers of its cells.
     let table = |title: &str| -> Vec<Vec<f64>> {
@@ -128,7 +128,7 @@ fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
     let (all, inline) = (table("| found in all"), table("| found inline"));
     let of_idle_drives = [0.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0];
     assert_eq!(all[0], of_idle_drives, "{}", said.text());
-    assert_eq!((all.len(), inline.len()), (2, 2), "{}", said.text());
+    assert_eq!((all.len(), inline.len()), (4, 4), "{}", said.text());
     for (all, inline) in all.iter().flatten().zip(inline.iter().flatten()) {
         assert!(inline <= all && *all <= 40.0, "{}", said.text());
     }
@@ -139,9 +139,10 @@ fn every_policy_finds_what_a_recording_repeats_in_the_same_memory() {
         .lines()
         .map(|line| line.split(' ').filter_map(|word| word.parse().ok()).collect())
         .collect();
-    assert_eq!(memory.len(), 8, "{}", said.err);
-    for bytes in &memory {
+    // Once for each drive: what a policy keeps may depend on its engines.
+    assert_eq!(memory.len(), 16, "{}", said.err);
+    for (at, bytes) in memory.iter().enumerate() {
         assert!(bytes[0] <= bytes[1], "{}", said.err);
+        assert!(at % 8 == 0 || bytes[0] > bytes[1] * 98 / 100, "{}", said.err);
     }
-    assert!(memory[1..].iter().all(|bytes| bytes[0] > bytes[1] * 98 / 100), "{}", said.err);
 }
