@@ -2,7 +2,8 @@
 //! Room: onefold-flash.
 //! Invariants: those of [`crate::nand`]; a page whose program was interrupted, and every page of a
 //! block whose erase was interrupted, reads as uncorrectable.
-//! Cost: 44 B per page that was ever programmed, plus the bytes of the FTL's own pages.
+//! Cost: 48 B per page that was ever programmed, plus the bytes of the FTL's own pages; a program
+//! or a read finds all that there is of a page at one place.
 
 use std::collections::BTreeMap;
 
@@ -11,42 +12,37 @@ use crate::nand::{
     Fragment, Identity, Interruptible, Nand, NandError, Oob, PageKey, Payload, Sizes,
 };
 
-const KIND_SHIFT: u32 = 56;
-const TORN: u64 = 0xff;
+/// The sequence of a page whose program was interrupted.
+const TORN: u64 = u64::MAX;
 
-/// The pages of one block.
-#[derive(Clone, Debug)]
-struct BlockPages {
-    identity: Box<[u128]>,
-    number: Box<[u32]>,
-    /// Kind in the top byte, sequence below.
-    kind_seq: Box<[u64]>,
-    seed: Box<[u64]>,
-    tag: Box<[u64]>,
-    /// What packed pages hold; empty in a block that has none.
-    packed: Vec<Box<[Fragment<Identity>]>>,
+/// What there is of a page.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    identity: u128,
+    oob: Oob,
 }
 
-impl BlockPages {
-    fn new(pages: usize) -> Self {
-        Self {
-            identity: vec![0; pages].into(),
-            number: vec![0; pages].into(),
-            kind_seq: vec![0; pages].into(),
-            seed: vec![0; pages].into(),
-            tag: vec![0; pages].into(),
-            packed: Vec::new(),
-        }
-    }
+const NOTHING: Stored =
+    Stored { identity: 0, oob: Oob { key: PageKey::Data(0), seq: 0, seed: 0, tag: 0 } };
+
+const _: () = assert!(size_of::<Stored>() == 48);
+
+/// The pages of one block.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    /// Empty until the first page is programmed.
+    pages: Box<[Stored]>,
+    programmed: u16,
+    bad: bool,
+    /// What packed pages hold; empty in a block that has none.
+    packed: Vec<Box<[Fragment<Identity>]>>,
 }
 
 /// A NAND array of identities.
 #[derive(Clone, Debug)]
 pub struct IdentityNand {
     geometry: Geometry,
-    programmed: Vec<u16>,
-    bad: Vec<bool>,
-    blocks: Vec<Option<BlockPages>>,
+    blocks: Vec<Block>,
     meta: BTreeMap<u32, Box<[u8]>>,
     sizes: Option<Sizes>,
 }
@@ -55,12 +51,9 @@ impl IdentityNand {
     /// An erased array. Blocks may have up to 65,535 pages.
     pub fn new(geometry: Geometry) -> Self {
         assert!(u16::try_from(geometry.pages_per_block).is_ok(), "block of over 65,535 pages");
-        let blocks = geometry.blocks() as usize;
         Self {
             geometry,
-            programmed: vec![0; blocks],
-            bad: vec![false; blocks],
-            blocks: vec![None; blocks],
+            blocks: vec![Block::default(); geometry.blocks() as usize],
             meta: BTreeMap::new(),
             sizes: None,
         }
@@ -76,6 +69,7 @@ impl IdentityNand {
         NandError::Forbidden { what, ppn, block: self.geometry.block_of(ppn), why }
     }
 
+    #[inline]
     fn split(&self, ppn: u32) -> (usize, usize) {
         (
             (ppn / self.geometry.pages_per_block) as usize,
@@ -83,68 +77,43 @@ impl IdentityNand {
         )
     }
 
-    /// Claims the page as the next one of its block.
-    fn take_next(&mut self, ppn: u32) -> Result<(usize, usize), NandError> {
-        let (block, page) = self.split(ppn);
-        if self.bad[block] {
-            return Err(self.forbidden("program", ppn, "the block is bad"));
+    /// Programs a page, which must be the next one of its block.
+    #[inline]
+    fn store(&mut self, ppn: u32, stored: Stored) -> Result<(), NandError> {
+        let (number, page) = self.split(ppn);
+        let block = &mut self.blocks[number];
+        if block.bad || page != usize::from(block.programmed) {
+            return Err(self.refused(ppn));
         }
-        if page != usize::from(self.programmed[block]) {
-            let why = "pages of a block are programmed in order, once";
-            return Err(self.forbidden("program", ppn, why));
+        if block.pages.is_empty() {
+            block.pages = vec![NOTHING; self.geometry.pages_per_block as usize].into();
         }
-        self.programmed[block] += 1;
-        if self.blocks[block].is_none() {
-            let pages = self.geometry.pages_per_block as usize;
-            self.blocks[block] = Some(BlockPages::new(pages));
-        }
-        Ok((block, page))
+        block.pages[page] = stored;
+        block.programmed += 1;
+        Ok(())
     }
 
-    fn pages(&self, ppn: u32) -> Result<(&BlockPages, usize), NandError> {
-        let (block, page) = self.split(ppn);
-        match &self.blocks[block] {
-            Some(pages) if page < usize::from(self.programmed[block]) => {
-                if pages.kind_seq[page] >> KIND_SHIFT == TORN {
+    /// Why a page cannot be programmed.
+    #[cold]
+    fn refused(&self, ppn: u32) -> NandError {
+        let bad = self.blocks[self.split(ppn).0].bad;
+        let out_of_order = "pages of a block are programmed in order, once";
+        self.forbidden("program", ppn, if bad { "the block is bad" } else { out_of_order })
+    }
+
+    #[inline]
+    fn stored(&self, ppn: u32) -> Result<&Stored, NandError> {
+        let (number, page) = self.split(ppn);
+        let block = &self.blocks[number];
+        match block.pages.get(page) {
+            Some(stored) if page < usize::from(block.programmed) => {
+                if stored.oob.seq == TORN {
                     return Err(NandError::Uncorrectable { ppn, retries: 0 });
                 }
-                Ok((pages, page))
+                Ok(stored)
             }
             _ => Err(NandError::Erased { ppn }),
         }
-    }
-
-    fn store(&mut self, at: (usize, usize), identity: u128, oob: &Oob) {
-        let (kind, number) = match oob.key {
-            PageKey::Data(lpn) => (0, lpn),
-            PageKey::Shared(vpn) => (1, vpn),
-            PageKey::Map(index) => (2, index),
-            PageKey::Journal(slot) => (3, slot),
-            PageKey::Directory(index) => (4, index),
-            PageKey::Root(number) => (5, number),
-            PageKey::Kept(lpn) => (6, lpn),
-            PageKey::Packed(count) => (7, count),
-        };
-        debug_assert!(oob.seq < 1 << KIND_SHIFT, "sequence numbers fit in 56 bits");
-        let pages = self.blocks[at.0].as_mut().expect("claimed before");
-        pages.identity[at.1] = identity;
-        pages.number[at.1] = number;
-        pages.kind_seq[at.1] = oob.seq | kind << KIND_SHIFT;
-        pages.seed[at.1] = oob.seed;
-        pages.tag[at.1] = oob.tag;
-    }
-}
-
-fn key_of(kind: u64, number: u32) -> PageKey {
-    match kind {
-        0 => PageKey::Data(number),
-        1 => PageKey::Shared(number),
-        2 => PageKey::Map(number),
-        3 => PageKey::Journal(number),
-        4 => PageKey::Directory(number),
-        6 => PageKey::Kept(number),
-        7 => PageKey::Packed(number),
-        _ => PageKey::Root(number),
     }
 }
 
@@ -168,42 +137,40 @@ impl Nand for IdentityNand {
             }
             Payload::Meta(_) | Payload::Packed(_) => 0,
         };
-        let at = self.take_next(ppn)?;
+        debug_assert!(oob.seq < TORN, "no page has the sequence of a torn one");
+        self.store(ppn, Stored { identity, oob: *oob })?;
         if let Payload::Packed(fragments) = payload {
-            let pages = self.geometry.pages_per_block as usize;
-            let block = self.blocks[at.0].as_mut().expect("claimed just now");
-            block.packed.resize_with(pages, Box::default);
-            block.packed[at.1] = fragments.into();
+            let (block, page) = self.split(ppn);
+            let packed = &mut self.blocks[block].packed;
+            packed.resize_with(self.geometry.pages_per_block as usize, Box::default);
+            packed[page] = fragments.into();
         }
         if let Payload::Meta(bytes) = payload {
             self.meta.insert(ppn, bytes.into());
         }
-        self.store(at, identity, oob);
         Ok(())
     }
 
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
-        let (pages, page) = self.pages(from)?;
-        let (identity, seed, tag) = (pages.identity[page], pages.seed[page], pages.tag[page]);
-        let at = self.take_next(to)?;
-        self.store(at, identity, &Oob { key, seq, seed, tag });
-        Ok(tag)
+        let Stored { identity, oob } = *self.stored(from)?;
+        self.store(to, Stored { identity, oob: Oob { key, seq, ..oob } })?;
+        Ok(oob.tag)
     }
 
     fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
-        let (pages, page) = self.pages(ppn)?;
-        match key_of(pages.kind_seq[page] >> KIND_SHIFT, 0) {
+        let stored = self.stored(ppn)?;
+        match stored.oob.key {
             PageKey::Data(_) | PageKey::Kept(_) | PageKey::Shared(_) => {
-                Ok(Identity(pages.identity[page]))
+                Ok(Identity(stored.identity))
             }
             _ => Err(self.forbidden("read", ppn, "the page is no data page")),
         }
     }
 
     fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<Identity>>, NandError> {
-        let (pages, page) = self.pages(ppn)?;
-        match key_of(pages.kind_seq[page] >> KIND_SHIFT, 0) {
-            PageKey::Packed(_) => Ok(pages.packed[page].to_vec()),
+        let (block, page) = self.split(ppn);
+        match self.stored(ppn)?.oob.key {
+            PageKey::Packed(_) => Ok(self.blocks[block].packed[page].to_vec()),
             _ => Err(self.forbidden("read", ppn, "the page is no packed page")),
         }
     }
@@ -230,7 +197,7 @@ impl Nand for IdentityNand {
     }
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
-        self.pages(ppn)?;
+        self.stored(ppn)?;
         match self.meta.get(&ppn) {
             Some(bytes) => Ok(bytes.to_vec()),
             None => Err(self.forbidden("read", ppn, "the page is a data page")),
@@ -238,22 +205,15 @@ impl Nand for IdentityNand {
     }
 
     fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
-        let (pages, page) = self.pages(ppn)?;
-        let kind_seq = pages.kind_seq[page];
-        Ok(Oob {
-            key: key_of(kind_seq >> KIND_SHIFT, pages.number[page]),
-            seq: kind_seq & ((1 << KIND_SHIFT) - 1),
-            seed: pages.seed[page],
-            tag: pages.tag[page],
-        })
+        Ok(self.stored(ppn)?.oob)
     }
 
     fn erase(&mut self, block: u32) -> Result<(), NandError> {
         let first = self.geometry.first_page(block);
-        if self.bad[block as usize] {
+        if self.blocks[block as usize].bad {
             return Err(self.forbidden("erase", first, "the block is bad"));
         }
-        self.programmed[block as usize] = 0;
+        self.blocks[block as usize].programmed = 0;
         let after = first + self.geometry.pages_per_block;
         while let Some((&ppn, _)) = self.meta.range(first..after).next() {
             self.meta.remove(&ppn);
@@ -262,7 +222,7 @@ impl Nand for IdentityNand {
     }
 
     fn is_bad(&self, block: u32) -> bool {
-        self.bad[block as usize]
+        self.blocks[block as usize].bad
     }
 
     fn sync(&mut self) -> Result<(), NandError> {
@@ -272,10 +232,9 @@ impl Nand for IdentityNand {
 
 impl Interruptible for IdentityNand {
     fn tear_program(&mut self, ppn: u32) {
-        if let Ok((block, page)) = self.take_next(ppn) {
-            let pages = self.blocks[block].as_mut().expect("claimed just now");
-            pages.kind_seq[page] = TORN << KIND_SHIFT;
-        }
+        let torn = Oob { seq: TORN, ..NOTHING.oob };
+        // What may not be programmed cannot be torn.
+        let _ = self.store(ppn, Stored { oob: torn, ..NOTHING });
     }
 
     fn tear_erase(&mut self, block: u32) {
@@ -288,7 +247,7 @@ impl Interruptible for IdentityNand {
     }
 
     fn mark_bad(&mut self, block: u32) {
-        self.bad[block as usize] = true;
+        self.blocks[block as usize].bad = true;
     }
 }
 
