@@ -44,11 +44,12 @@ impl Version {
             return Err(corrupt(format!("it is {len} bytes long, {expected} were expected")));
         }
         let (footer, checksum) = read_ends(&file, &name, whose, uuid)?;
-        if checksum != info.footer_checksum {
+        if ![checksum, version_file::ANY_FOOTER].contains(&info.footer_checksum) {
             return Err(corrupt("its footer is not the one that the log tells of".to_owned()));
         }
         let (facts, _) = read_facts(&file, &name, &footer, whose)?;
-        let as_told = VersionInfo { file_bytes: len, footer_checksum: checksum, ..facts };
+        let footer_checksum = info.footer_checksum;
+        let as_told = VersionInfo { file_bytes: len, footer_checksum, ..facts };
         if as_told != *info {
             return Err(corrupt("time, label or totals differ from what the log tells".to_owned()));
         }
@@ -172,7 +173,7 @@ fn open_file(folder: &dyn Folder, name: &str) -> Result<PackedFile, ArchiveError
     }
 }
 
-/// Check the header of a version's file; its footer, and the checksum that the log keeps of that.
+/// Check the header of a version's file; its footer, and what the log keeps of that.
 fn read_ends(
     file: &PackedFile,
     name: &str,
@@ -185,8 +186,8 @@ fn read_ends(
     let at = len.checked_sub(FOOTER_BYTES as u64);
     let at = at.ok_or_else(|| ArchiveError::corrupt(name, 0, "it is too short"))?;
     let footer = file.read(at, FOOTER_BYTES)?;
-    let checksum = crc32fast::hash(&footer);
-    Ok((version_file::decode_footer(&footer, name, whose, len)?, checksum))
+    let sum = footer.first_chunk().map_or(0, version_file::footer_sum);
+    Ok((version_file::decode_footer(&footer, name, whose, len)?, sum))
 }
 
 fn read_facts(

@@ -47,7 +47,7 @@ pub struct VersionInfo {
     pub totals: AddTotals,
     /// Length of its file in bytes.
     pub file_bytes: u64,
-    /// CRC-32 that the file's footer must have.
+    /// CRC-32 that the file's footer must end with.
     pub footer_checksum: u32,
 }
 

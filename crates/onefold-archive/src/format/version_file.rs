@@ -116,8 +116,17 @@ pub fn check_header(
     Ok(())
 }
 
-/// The tail of a version's file that is `body_bytes` long so far, and the checksum that the log
-/// keeps of it. Of `info`, the fields about the file itself are not used.
+/// What the log keeps of a footer, to tell it from any other: the checksum that it ends with. That
+/// of all its bytes, this one among them, is [`ANY_FOOTER`] whatever the footer says.
+pub fn footer_sum(footer: &[u8; FOOTER_BYTES]) -> u32 {
+    footer.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum))
+}
+
+/// What logs kept of each footer until 2026-11-26: it fits every one.
+pub const ANY_FOOTER: u32 = 0x2144_df1c;
+
+/// The tail of a version's file that is `body_bytes` long so far, and what the log keeps of its
+/// footer. Of `info`, the fields about the file itself are not used.
 pub fn encode_tail(
     info: &VersionInfo,
     next_container: u32,
@@ -153,9 +162,9 @@ pub fn encode_tail(
         footer.u32(checksum);
     }
     checksum(&mut footer);
-    let checksum = crc32fast::hash(&footer.0);
+    let sum = footer.0.last_chunk().map_or(0, footer_sum);
     out.bytes(&footer.0);
-    (out.0, checksum)
+    (out.0, sum)
 }
 
 /// Where the tail's parts are.
@@ -303,7 +312,8 @@ mod tests {
             let uses = decode_uses(second, "x", &footer)?;
             Ok::<_, ArchiveError>((rows, uses, info, next))
         };
-        assert_eq!(checksum, crc32fast::hash(&tail[tail.len() - FOOTER_BYTES..]));
+        let (body, sum) = tail[tail.len() - FOOTER_BYTES..].split_last_chunk().unwrap();
+        assert_eq!((checksum, checksum.to_le_bytes()), (crc32fast::hash(body), *sum));
         assert_eq!(read(&tail).unwrap(), (rows.to_vec(), uses.to_vec(), info, 17));
         for at in 0..tail.len() {
             let mut damaged = tail.clone();

@@ -1,10 +1,11 @@
 //! One flipped bit, anywhere: it is named, and never read as data.
 
-use onefold_archive::{AddOptions, Archive, ArchiveError, Kind};
+use onefold_archive::format::log_record::{self, LogEvent, LogRecord};
+use onefold_archive::{AddOptions, Archive, ArchiveError, Kind, VersionInfo};
 use onefold_block::{FaultKind, Folder as _, OpKind, SimFolder, SplitMix64};
 
 use crate::support::{
-    Tree, add, create, damage, entry, names, new_archive, next, open, read, small, tree,
+    IDENTITY, Tree, add, create, damage, entry, names, new_archive, next, open, read, small, tree,
 };
 
 fn two_versions() -> (SimFolder, [Tree; 2]) {
@@ -277,4 +278,45 @@ fn files_without_an_inode_are_read_however_equal_they_look() {
         }
         adder.commit().unwrap();
     }
+}
+
+/// As when a disk comes back with an older file of that name and length.
+#[test]
+fn a_version_is_the_one_that_the_log_tells_of_and_no_other_of_its_number() {
+    // With as many bytes in all.
+    let named = |names: [&str; 2]| {
+        let (folder, mut archive) = new_archive(&small());
+        let files = names.map(|name| (name.as_bytes().to_vec(), Some(b"content".to_vec())));
+        add(&mut archive, &Tree::from(files)).unwrap();
+        folder
+    };
+    let (folder, other) = (named(["a", "bb"]), named(["aa", "b"]));
+    let bytes_of = |folder: &SimFolder, path: &str| {
+        let (sub, name) = path.split_once('/').unwrap();
+        let file = folder.subfolder(sub).unwrap().open(name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read(0, &mut bytes).unwrap();
+        (file, bytes)
+    };
+    let path = "versions/00000001.version";
+    let ((file, ours), (_, theirs)) = (bytes_of(&folder, path), bytes_of(&other, path));
+    assert!(ours.len() == theirs.len() && ours != theirs);
+    file.write(0, &theirs).unwrap();
+    let error = open(&folder).version(Some(1)).map(drop).unwrap_err().to_string();
+    let expected = "corrupt 00000001.version at byte 0: \
+                    its footer is not the one that the log tells of";
+    assert_eq!(error, expected);
+    file.write(0, &ours).unwrap();
+    // Logs of before kept a number that fits every footer.
+    let info = open(&folder).version(Some(1)).unwrap().info().clone();
+    let info = VersionInfo { footer_checksum: 0x2144_df1c, ..info };
+    let event = LogEvent::Added(info.clone());
+    let record = LogRecord { sequence: 0, next_container: 2, event };
+    for name in ["log.0", "log.1"] {
+        let bytes = log_record::encode(&record, &IDENTITY.uuid);
+        folder.open(name).unwrap().write(0, &bytes).unwrap();
+    }
+    let archive = open(&folder);
+    assert_eq!(archive.version(Some(1)).unwrap().info(), &info);
+    assert!(archive.verify(&mut |_, _| true).unwrap().is_sound());
 }

@@ -12,6 +12,7 @@ mod groups;
 mod hostile;
 mod leftovers;
 mod lost;
+mod operations;
 mod repair;
 mod replaced;
 mod rewriting;

@@ -1,0 +1,331 @@
+//! What reaches the disk and in which order, syncs and lengths among it, and what lies there in the
+//! end: byte for byte as `operations.txt` has it. `ONEFOLD_UPDATE=1` writes that file anew; a
+//! change of it is a change of the format, or of what a power cut may meet.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use onefold_archive::{
+    AddOptions, Archive, ArchiveError, Argon2Cost, Kind, NewKey, Rewriting, Secret,
+};
+use onefold_block::{CrashMode, FaultKind, Folder, OpKind, SimFolder, SplitMix64};
+
+use crate::support::{
+    IDENTITY, Tree, add, add_with, check, create, entry, names, new_archive, open, read, small,
+};
+
+/// A disk, and what was told of it so far.
+struct Story {
+    folder: SimFolder,
+    told: String,
+    operations: usize,
+}
+
+impl Story {
+    fn new(title: &str) -> Self {
+        Self { folder: SimFolder::new(), told: format!("# {title}\n"), operations: 0 }
+    }
+
+    /// On another disk, as it is after a power cut.
+    fn on(title: &str, folder: &SimFolder) -> Self {
+        let folder = folder.after_crash(1, CrashMode::KeepEverything);
+        Self { folder, ..Self::new(title) }
+    }
+
+    /// The operations since the last time.
+    fn tell(&mut self, what: &str) {
+        let log = self.folder.op_log();
+        writeln!(self.told, "\n## {what}\n").unwrap();
+        for line in log.lines().skip(self.operations) {
+            // Without its number.
+            let line = line.trim_start().split_once(' ').map_or("", |(_, operation)| operation);
+            writeln!(self.told, "{line}").unwrap();
+        }
+        self.operations = log.lines().count();
+    }
+
+    fn say(&mut self, what: &dyn std::fmt::Debug) {
+        writeln!(self.told, "{what:?}").unwrap();
+    }
+
+    /// All files, with their lengths and hashes. (Of what ends with its own CRC-32, the CRC-32 is
+    /// always the same.)
+    fn end(mut self) -> String {
+        self.told.push_str("\n## files\n\n");
+        for sub in ["", "containers", "versions"] {
+            let within: Arc<dyn Folder> = match sub {
+                "" => Arc::new(self.folder.clone()),
+                sub => self.folder.subfolder(sub).unwrap(),
+            };
+            for name in within.list().unwrap() {
+                let file = within.open(&name).unwrap();
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read(0, &mut bytes).unwrap();
+                let (len, hash) = (bytes.len(), blake3::hash(&bytes).to_hex());
+                let slash = if sub.is_empty() { "" } else { "/" };
+                writeln!(self.told, "{sub}{slash}{name}: {len} bytes, {}", &hash[..8]).unwrap();
+            }
+        }
+        self.told
+    }
+}
+
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    SplitMix64::new(seed).bytes(len)
+}
+
+fn first() -> Tree {
+    Tree::from([
+        (b"d".to_vec(), None),
+        (b"d/large".to_vec(), Some(bytes(1, 200_000))),
+        (b"d/small".to_vec(), Some(bytes(2, 300))),
+        (b"empty".to_vec(), Some(Vec::new())),
+    ])
+}
+
+fn second() -> Tree {
+    let mut tree = first();
+    tree.get_mut(&b"d/large"[..]).unwrap().as_mut().unwrap().truncate(150_000);
+    tree.insert(b"new".to_vec(), Some(bytes(3, 90_000)));
+    tree
+}
+
+fn options(number: i64) -> AddOptions {
+    AddOptions {
+        time_s: number * 1000,
+        label: format!("day {number}"),
+        index_bytes: 1 << 20,
+        ..AddOptions::default()
+    }
+}
+
+/// A life without trouble.
+fn a_life() -> String {
+    let mut story = Story::new("a life");
+    Archive::create(&story.folder, &small(), IDENTITY).unwrap();
+    story.tell("an archive is made");
+    let mut archive = open(&story.folder);
+    story.tell("it is opened");
+    for (number, tree) in (1..).zip([first(), first(), second()]) {
+        let info = add_with(&mut archive, &tree, options(number)).unwrap();
+        story.tell(&format!("version {number} is added"));
+        story.say(&info);
+    }
+    let removed = archive.remove_all(&[1, 2]).unwrap();
+    story.tell("versions 1 and 2 are removed");
+    story.say(&removed);
+    let mut heard = Vec::new();
+    let report = archive.compact(0, &mut |done, total| {
+        heard.push((done, total));
+        true
+    });
+    story.tell("space is given back");
+    story.say(&report.unwrap());
+    story.say(&heard);
+    story.say(&archive.verify(&mut |_, _| true).unwrap());
+    story.tell("all is read");
+    let removed = archive.remove(3).unwrap();
+    story.tell("the last version is removed");
+    story.say(&removed);
+    story.end()
+}
+
+/// Additions that are interrupted, given up, out of space, or of nothing.
+fn additions_that_end_early() -> String {
+    let mut story = Story::new("additions that end early");
+    Archive::create(&story.folder, &small(), IDENTITY).unwrap();
+    let mut archive = open(&story.folder);
+    add_with(&mut archive, &first(), options(1)).unwrap();
+    story.tell("version 1");
+    let begin = |archive: &mut Archive, tree: &Tree| {
+        let mut adder = archive.add(options(2)).unwrap();
+        for (path, content) in tree {
+            let Some(content) = content else { continue };
+            let entry = entry(path, Kind::File);
+            adder.file(entry, false, &mut content.as_slice()).unwrap().unwrap();
+        }
+        drop(adder);
+    };
+    let other = Tree::from([(b"other".to_vec(), Some(bytes(4, 1_200_000)))]);
+    begin(&mut archive, &other);
+    story.tell("an addition is cut short");
+    let mut archive = open(&story.folder);
+    let mut adder = archive.add(options(2)).unwrap();
+    story.tell("the next one begins");
+    story.say(adder.notes());
+    let content = other[&b"other"[..]].clone().unwrap();
+    let half = &mut &content[..700_000];
+    adder.file(entry(b"other", Kind::File), false, half).unwrap().unwrap();
+    let (info, notes) = adder.commit().unwrap();
+    story.tell("it needs some of what is left");
+    story.say(&(info, notes));
+    begin(&mut archive, &other);
+    story.tell("another one is cut short");
+    let discarded = archive.add(options(3)).unwrap().discard().unwrap();
+    story.tell("and given up by the next one");
+    story.say(&discarded);
+    let nothing = Tree::from([(b"d".to_vec(), None)]);
+    let refused = add_with(&mut archive, &nothing, options(3)).unwrap_err();
+    assert!(matches!(refused, ArchiveError::Nothing));
+    story.tell("a version of nothing is refused");
+    begin(&mut archive, &other);
+    story.tell("one more is cut short");
+    let removed = archive.remove(2).unwrap();
+    story.tell("and a removal takes it along");
+    story.say(&removed);
+    story.folder.fail_once(&[OpKind::Write], 4, FaultKind::Enospc);
+    let refused = add_with(&mut archive, &other, options(3)).unwrap_err();
+    story.folder.clear_faults();
+    story.tell("there is no space for an addition");
+    story.say(&refused.to_string());
+    begin(&mut archive, &other);
+    story.tell("that is left, and one more");
+    let mut archive = open(&story.folder);
+    let report = archive.compact(0, &mut |_, _| true).unwrap();
+    story.tell("all of which goes when space is given back");
+    story.say(&report);
+    story.end()
+}
+
+type Damage<'a> = &'a dyn Fn(&SimFolder);
+
+/// Copies that are lost, and written again by whoever changes something next, or by a repair.
+fn lost_copies() -> String {
+    let (folder, mut archive) = new_archive(&small());
+    for (number, tree) in (1..).zip([first(), second(), second()]) {
+        add_with(&mut archive, &tree, options(number)).unwrap();
+    }
+    archive.remove(1).unwrap();
+    drop(archive);
+    let third = 2 * 512 + 40;
+    let damages: [(&str, Damage<'_>); 9] = [
+        ("archive.0 is gone", &|folder| folder.remove("archive.0").unwrap()),
+        ("archive.1 is damaged", &|folder| folder.flip_bit("archive.1", 40, 1).unwrap()),
+        ("log.0 is gone", &|folder| folder.remove("log.0").unwrap()),
+        ("log.1 is cut", &|folder| folder.truncate("log.1", 1200).unwrap()),
+        ("a record is damaged in one copy", &|folder| folder.flip_bit("log.0", third, 1).unwrap()),
+        ("a record is damaged in both copies", &|folder| {
+            folder.flip_bit("log.0", third, 1).unwrap();
+            folder.flip_bit("log.1", third, 1).unwrap();
+        }),
+        ("both logs are gone", &|folder| {
+            folder.remove("log.0").unwrap();
+            folder.remove("log.1").unwrap();
+        }),
+        ("both settings are gone", &|folder| {
+            folder.remove("archive.0").unwrap();
+            folder.remove("archive.1").unwrap();
+        }),
+        ("both logs end early", &|folder| {
+            folder.truncate("log.0", 600).unwrap();
+            folder.truncate("log.1", 600).unwrap();
+        }),
+    ];
+    let mut told = String::new();
+    for (what, damage) in damages {
+        let damaged = folder.after_crash(1, CrashMode::KeepEverything);
+        damage(&damaged);
+        let mut story = Story::on(&format!("{what}: an addition"), &damaged);
+        match Archive::open(Arc::new(story.folder.clone())) {
+            Ok(mut archive) => {
+                story.say(&archive.verify(&mut |_, _| true).unwrap());
+                let added = add_with(&mut archive, &first(), options(9));
+                story.tell("something is added");
+                story.say(&added.map_err(|error| error.to_string()));
+            }
+            Err(error) => story.say(&error.to_string()),
+        }
+        told += &story.end();
+        told.push('\n');
+        let mut story = Story::on(&format!("{what}: a check"), &damaged);
+        let report = check(&story.folder, false).unwrap();
+        story.tell("it is checked");
+        story.say(&report);
+        let report = check(&story.folder, true).unwrap();
+        story.tell("it is repaired");
+        story.say(&report);
+        told += &story.end();
+        told.push('\n');
+    }
+    told
+}
+
+/// The same life, encrypted, and another secret.
+fn an_encrypted_life() -> String {
+    let mut story = Story::new("an encrypted life");
+    create(&story.folder, true).unwrap();
+    story.tell("an archive is made");
+    let mut archive = open(&story.folder);
+    add_with(&mut archive, &first(), options(1)).unwrap();
+    story.tell("version 1 is added");
+    let secret = Secret::KeyFile(vec![7; 40]);
+    let (cost, salt, master) = (Argon2Cost::default(), [8; 16], [9; 32]);
+    archive.change_secret(&NewKey { secret: &secret, cost, salt, master }).unwrap();
+    story.tell("another secret opens it");
+    add_with(&mut archive, &second(), options(2)).unwrap();
+    story.tell("version 2 is added");
+    story.end()
+}
+
+/// Duplicates that are stored again.
+fn rewriting() -> String {
+    let mut told = String::new();
+    for (what, rewriting) in [
+        ("a cap", Rewriting { cap: Some(1), har: false }),
+        ("HAR", Rewriting { cap: None, har: true }),
+    ] {
+        let mut story = Story::new(what);
+        Archive::create(&story.folder, &small(), IDENTITY).unwrap();
+        let mut archive = open(&story.folder);
+        let mut random = SplitMix64::new(31);
+        let mut data = random.bytes(900_000);
+        for number in 1..=4 {
+            let tree = Tree::from([(b"f".to_vec(), Some(data.clone()))]);
+            let options = AddOptions { rewriting, ..options(number) };
+            let info = add_with(&mut archive, &tree, options).unwrap();
+            story.say(&info);
+            for _ in 0..40 {
+                let at = random.below(data.len() as u64 - 3000) as usize;
+                let fresh = random.bytes(3000);
+                data[at..at + 3000].copy_from_slice(&fresh);
+            }
+        }
+        story.tell("four versions are added");
+        told += &story.end();
+        told.push('\n');
+    }
+    told
+}
+
+#[test]
+fn what_reaches_the_disk_is_what_it_was() {
+    let told =
+        [a_life(), additions_that_end_early(), lost_copies(), an_encrypted_life(), rewriting()];
+    let told = told.join("\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/operations.txt");
+    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
+        std::fs::write(&path, &told).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    for (number, (now, then)) in (1..).zip(told.lines().zip(expected.lines())) {
+        assert_eq!(now, then, "line {number} of operations.txt");
+    }
+    assert_eq!(told.lines().count(), expected.lines().count());
+}
+
+/// Containers of a long addition are made durable some at a time.
+#[test]
+fn thirty_two_containers_wait_for_their_sync_and_no_more() {
+    let (folder, mut archive) = new_archive(&small());
+    let before = folder.op_log().lines().count();
+    add(&mut archive, &Tree::from([(b"f".to_vec(), Some(bytes(5, 34 * (128 << 10))))])).unwrap();
+    let log = folder.op_log();
+    let lines: Vec<&str> = log.lines().skip(before).collect();
+    let is = |line: &str, what: &str| line.contains(what) && line.contains(".container");
+    let syncs: Vec<usize> = (0..lines.len()).filter(|&n| is(lines[n], " Sync ")).collect();
+    let made = |upto: usize| lines[..upto].iter().filter(|line| is(line, " SetLen ")).count();
+    assert_eq!((made(syncs[0]), made(syncs[31]), made(syncs[32])), (32, 32, syncs.len()));
+    assert_eq!(syncs.len(), names(&folder, "containers").len());
+    assert!(read(&archive, 1).is_ok());
+}
