@@ -150,7 +150,7 @@ impl Archive {
                 match uses {
                     Ok(uses) => rewrite::sparse(&uses, |id| {
                         // One that is damaged is turned to as it was.
-                        containers::content_bytes(&*self.store, id).unwrap_or(0)
+                        containers::content_bytes(&*self.store, id).unwrap_or_default()
                     }),
                     // A hint is missing, no more.
                     Err(error) if error.is_corruption() => BTreeSet::new(),
@@ -370,15 +370,17 @@ impl Adder<'_> {
     /// Add a chunk that comes so many times in a row.
     fn chunk(&mut self, data: &[u8], times: u64) -> Result<(), ArchiveError> {
         let fingerprint = self.fingerprinter.hash(data);
-        let mut range = 0..0;
-        for time in 0..times {
+        let mut held = None;
+        for _ in 0..times {
             // Once in each segment is enough.
-            if time == 0 || self.segment.chunks.is_empty() {
+            let here = held.filter(|_| !self.segment.chunks.is_empty());
+            let range: Range<usize> = here.unwrap_or_else(|| {
                 let start = self.segment.data.len();
                 self.segment.data.extend_from_slice(data);
-                range = start..start + data.len();
-            }
+                start..self.segment.data.len()
+            });
             self.segment.chunks.push((fingerprint, range.clone()));
+            held = Some(range);
             self.step(Step::Chunk)?;
         }
         Ok(())
@@ -533,15 +535,96 @@ impl Adder<'_> {
         }
         let next_container = self.containers.next();
         self.notes.evicted_chunks += self.index.evicted();
-        let info = VersionInfo {
-            number: self.archive.log.next_version,
-            generation: 0,
-            time_s: self.options.time_s,
-            label: std::mem::take(&mut self.options.label),
-            totals: self.totals,
-            file_bytes: 0,
-            footer_checksum: 0,
-        };
+        let label = std::mem::take(&mut self.options.label);
+        let (time_s, totals) = (self.options.time_s, self.totals);
+        let info = VersionInfo { time_s, label, totals, ..VersionInfo::default() };
         Ok((self.manifest.finish(info, next_container)?, next_container))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::{SimFolder, SplitMix64};
+    use onefold_content::Compression;
+
+    use super::*;
+    use crate::format::entry::{Metadata, Stamp};
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    fn archive() -> Archive {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        let settings = ArchiveSettings {
+            chunk_bytes: 1 << 10,
+            container_bytes: 1 << 20,
+            compression: Compression::None,
+            ..ArchiveSettings::default()
+        };
+        Archive::create(&folder, &settings, identity).unwrap();
+        Archive::open(Arc::new(folder)).unwrap()
+    }
+
+    fn file(path: &str) -> Entry {
+        Entry {
+            path: path.as_bytes().to_vec(),
+            kind: Kind::File,
+            metadata: Metadata::default(),
+            stamp: Stamp::default(),
+            recipe: Recipe::default(),
+        }
+    }
+
+    #[test]
+    fn a_segment_holds_its_own_chunks_and_each_of_them_once() {
+        let mut archive = archive();
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        let data = SplitMix64::new(1).bytes(3_000_000);
+        adder.file(file("random"), false, &mut data.as_slice()).unwrap().unwrap();
+        let Segment { data: held, chunks, steps } = &adder.segment;
+        let waiting: usize = chunks.iter().map(|(_, range)| range.len()).sum();
+        assert_eq!((held.len(), steps.len()), (waiting, chunks.len() + 1));
+        assert!(chunks.len() < SEGMENT_CHUNKS && held[..] == data[data.len() - waiting..]);
+        adder.close_segment().unwrap();
+        // A chunk that comes many times is there once, also in the next segment.
+        adder.chunk(&[7; 500], 1024 + 10).unwrap();
+        let Segment { data: held, chunks, steps } = &adder.segment;
+        assert_eq!((held.len(), chunks.len(), steps.len()), (500, 10, 10));
+        assert!(chunks.iter().all(|(_, range)| *range == (0..500)));
+        assert_eq!((adder.recipe.chunks, adder.recipe.size), (1024, 1024 * 500));
+        // Where what came before leaves room, both wait together.
+        adder.chunk(&[8; 300], 2).unwrap();
+        let Segment { data: held, chunks, .. } = &adder.segment;
+        assert_eq!((held.len(), chunks.last().map(|chunk| chunk.1.clone())), (800, Some(500..800)));
+    }
+
+    #[test]
+    fn a_segment_is_closed_by_its_chunks_its_bytes_and_its_paths() {
+        let mut archive = archive();
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        let mut close_at = |data: &[u8]| {
+            (1..100_000).find(|_| {
+                adder.chunk(data, 1).unwrap();
+                adder.segment.chunks.is_empty()
+            })
+        };
+        assert_eq!(close_at(&[1]), Some(1024));
+        assert_eq!(close_at(&vec![2; 1 << 20]), Some(24));
+        let mut folders =
+            (0..).map(|n| Entry { kind: Kind::Directory, ..file(&format!("{n:06}")) });
+        let closed = (1..100_000).find(|_| {
+            adder.entry(folders.next().unwrap()).unwrap();
+            adder.segment.steps.is_empty()
+        });
+        assert_eq!(closed, Some(16 * 1024));
+    }
+
+    #[test]
+    fn an_addition_is_of_no_time_and_takes_unchanged_files_over_unless_it_is_told_otherwise() {
+        let AddOptions { time_s, label, index_bytes, rewriting, allow_empty, skip_unchanged } =
+            AddOptions::default();
+        assert_eq!((time_s, label.as_str(), index_bytes), (0, "", 268_435_456));
+        assert_eq!((rewriting, allow_empty, skip_unchanged), (Rewriting::default(), false, true));
     }
 }

@@ -216,3 +216,84 @@ impl<M> Assembly<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::format::chunk_ref::ChunkName;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    /// An area of an archive that holds nothing, so that every read is in vain.
+    fn area(workers: usize, budget_bytes: u64) -> Assembly<u8> {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        archive.set_workers(workers);
+        Assembly::new(&archive, budget_bytes)
+    }
+
+    fn chunk(container: u32, len: u32) -> ChunkRef {
+        let (container, name) = (ContainerId::new(container), ChunkName([0; 16]));
+        ChunkRef { container, offset: 0, len, name }
+    }
+
+    #[test]
+    fn an_area_is_full_with_its_last_byte_and_errors_take_none() {
+        const MIB: u32 = 1 << 20;
+        for (budget, bytes) in [(0, MIB), (1 << 20, MIB), ((1 << 20) + 5, MIB + 5)] {
+            let mut area = area(1, budget);
+            area.push_chunk(Err(ArchiveError::Nothing));
+            area.push_chunk(Ok(chunk(1, bytes - 1 - MARK_BYTES as u32)));
+            area.push_mark(7);
+            assert!(area.has_room());
+            area.push_chunk(Ok(chunk(2, 1)));
+            assert!(!area.has_room());
+            let mut out = Vec::new();
+            while let Some(next) = area.pop() {
+                out.push(match next {
+                    Assembled::Mark(mark) => mark.to_string(),
+                    Assembled::Chunk(data) => data.unwrap_err().to_string(),
+                });
+            }
+            let missing = |id| format!("corrupt container {id} at byte 0: it is missing");
+            let nothing = ArchiveError::Nothing.to_string();
+            assert_eq!(out, [nothing, missing(1), "7".to_owned(), missing(2)]);
+            let expected = ReadTotals { bytes: 0, container_reads: 2, read_bytes: 0 };
+            assert_eq!((area.totals(), area.bytes, area.asked_bytes), (expected, 0, 0));
+        }
+    }
+
+    #[test]
+    fn a_quarter_of_the_area_is_read_ahead_where_several_read_and_nothing_where_one_does() {
+        let quarter = 1 << 18;
+        for (workers, first, reads) in
+            [(1, 10, 1), (2, quarter - 1, 2), (2, quarter, 1), (3, 10, 2), (3, quarter, 1)]
+        {
+            let mut area = area(workers, 1 << 20);
+            area.push_chunk(Ok(chunk(1, first)));
+            area.push_chunk(Ok(chunk(2, quarter)));
+            area.push_chunk(Ok(chunk(3, 1)));
+            area.pop().unwrap();
+            assert_eq!(area.totals().container_reads, reads, "{workers} workers, {first} bytes");
+        }
+        // What takes no bytes is no reason to go on, either.
+        let mut area = area(1, 1 << 20);
+        area.push_chunk(Err(ArchiveError::Nothing));
+        area.push_chunk(Ok(chunk(1, 5)));
+        area.pop().unwrap();
+        assert_eq!(area.totals().container_reads, 0);
+    }
+
+    #[test]
+    fn the_speed_factor_is_mebibytes_a_read() {
+        let factor = |bytes, container_reads| {
+            ReadTotals { bytes, container_reads, read_bytes: 0 }.speed_factor().to_string()
+        };
+        assert_eq!([factor(3 << 20, 2), factor(1 << 19, 0), factor(0, 5)], ["1.5", "0.5", "0"]);
+    }
+}

@@ -27,6 +27,12 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
         Self { kept: HashMap::new(), order: VecDeque::new(), bytes: 0, budget_bytes }
     }
 
+    /// Bytes of what is kept.
+    #[cfg(test)]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// What is kept under a key.
     pub fn get(&mut self, key: &K) -> Option<V> {
         let kept = self.kept.get_mut(key)?;

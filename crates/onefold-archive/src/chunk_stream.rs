@@ -269,4 +269,61 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_long_hole_is_handed_over_a_thousand_chunks_at_a_time() {
+        let mut data = vec![7; 2500];
+        data.resize(2500 + 3_000_500, 0);
+        data.extend([7; 10]);
+        let mut stream = ChunkStream::new(Chunker::Fixed(FixedChunker::new(1000).unwrap()), 1000);
+        let mut source = Holes { data: &data, least: 4096, read: 0 };
+        let mut calls: Vec<(usize, u64)> = Vec::new();
+        let total = stream.cut(&mut source, |chunk, times| {
+            calls.push((chunk.len(), times));
+            Ok::<_, ()>(())
+        });
+        // Of the hole its end is read, which is too short to be known.
+        assert_eq!((total.unwrap().unwrap(), source.read), (3_003_010, 2510 + 68));
+        // A read's worth of zeroes is cut one by one, then the last chunk comes as often as it can.
+        let (alone, together): (Vec<_>, Vec<_>) = calls.iter().partition(|(_, times)| *times == 1);
+        assert_eq!(together, [(1000, 1024), (1000, 1024), (1000, 166)]);
+        assert_eq!((alone.len(), alone.last()), (790, Some(&(10, 1))));
+        let chunks: u64 = calls.iter().map(|(_, times)| times).sum();
+        assert_eq!(chunks, 3004);
+    }
+
+    #[test]
+    fn a_source_of_which_nothing_is_known_cannot_be_skipped_and_is_read_on_when_interrupted() {
+        /// Is interrupted before each read.
+        struct Nervous<'a>(&'a [u8], bool);
+        impl Read for Nervous<'_> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.1 = !self.1;
+                if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(buf) }
+            }
+        }
+        let data = SplitMix64::new(3).bytes(5000);
+        let mut nervous = Nervous(&data, false);
+        let mut unknown = Unknown(&mut nervous);
+        assert_eq!(unknown.zeroes(), 0);
+        assert_eq!(unknown.skip(1).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        let mut stream = ChunkStream::new(Chunker::Fixed(FixedChunker::new(2000).unwrap()), 2000);
+        let mut lens = Vec::new();
+        let mut take = |chunk: &[u8], times| {
+            lens.push((chunk.len(), times));
+            Ok::<_, ()>(())
+        };
+        assert_eq!(stream.cut(&mut unknown, &mut take).unwrap().unwrap(), 5000);
+        assert_eq!(lens, [(2000, 1), (2000, 1), (1000, 1)]);
+        // Who takes chunks may end it, and the next source begins afresh.
+        let refused = stream.cut(&mut Unknown(&mut data.as_slice()), |_, _| Err(7));
+        assert_eq!(refused.unwrap_err(), 7);
+        lens.clear();
+        let mut take = |chunk: &[u8], times| {
+            lens.push((chunk.len(), times));
+            Ok::<_, ()>(())
+        };
+        stream.cut(&mut Unknown(&mut &data[..100]), &mut take).unwrap().unwrap();
+        assert_eq!(lens, [(100, 1)]);
+    }
 }

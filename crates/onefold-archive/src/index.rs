@@ -223,4 +223,62 @@ mod tests {
         }
         assert_eq!(index.evicted(), evicted + 100);
     }
+
+    #[test]
+    fn three_quarters_of_the_slots_are_taken_before_there_are_more_or_any_gives_way() {
+        let slot = size_of::<Slot>() as u64;
+        assert_eq!((slot, INDEX_BYTES_MIN), (28, 512 * 28));
+        // Twice as many at a time, and at last as many as there is memory for.
+        let mut index = ChunkIndex::new(1500 * slot + slot - 1);
+        let mut grown = Vec::new();
+        for number in 0..2000 {
+            if index.evicted() == 0 {
+                assert!(!index.is_full() || index.used == 1125, "{number}");
+            }
+            let before = index.slots.len();
+            index.insert(&chunk(number, 3));
+            if index.slots.len() > before || index.evicted() == 1 && grown.len() < 3 {
+                grown.push((number, index.slots.len()));
+            }
+        }
+        assert_eq!(grown, [(384, 1024), (768, 1500), (1125, 1500)]);
+        assert_eq!((index.used, index.evicted()), (1125, 2000 - 1125));
+        let mut least = ChunkIndex::new(0);
+        (0..1000).for_each(|number| least.insert(&chunk(number, 3)));
+        assert_eq!((least.slots.len(), least.used, least.evicted()), (512, 384, 616));
+    }
+
+    #[test]
+    fn of_those_near_by_the_one_of_the_oldest_container_gives_way() {
+        let mut index = ChunkIndex::new(INDEX_BYTES_MIN);
+        // All of one home: a name whose first word is zero.
+        let at_home = |number: u32, container: u32| {
+            let mut name = [0; 16];
+            name[8..12].copy_from_slice(&number.to_le_bytes());
+            let container = ContainerId::new(container);
+            ChunkRef { container, offset: number, len: 10, name: ChunkName(name) }
+        };
+        // The oldest lies in the eighth slot, and an older one right behind it.
+        for (number, container) in (0..384).zip([9, 9, 9, 9, 9, 9, 9, 4, 3].into_iter().cycle()) {
+            index.insert(&at_home(number, container));
+        }
+        let known = |index: &ChunkIndex, number| {
+            (4..10).any(|container| {
+                let chunk = at_home(number, container);
+                index.get(chunk.name, 10) == Some(chunk)
+            })
+        };
+        index.insert(&at_home(1000, 4));
+        assert!(known(&index, 1000) && !known(&index, 7), "one of as old a container gives way");
+        index.insert(&at_home(1001, 3));
+        assert!(!known(&index, 1001) && known(&index, 1000), "to none older");
+        assert_eq!(index.evicted(), 2);
+        index.insert(&at_home(1002, 5));
+        assert!(known(&index, 1002) && !known(&index, 1000));
+        let other = at_home(1002, 6);
+        index.insert_older(&other);
+        assert_eq!(index.get(other.name, 10), Some(at_home(1002, 5)), "the first one stays");
+        index.insert(&other);
+        assert_eq!((index.get(other.name, 10), index.evicted()), (Some(other), 3));
+    }
 }

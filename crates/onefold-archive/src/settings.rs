@@ -140,3 +140,68 @@ impl fmt::Debug for ArchiveIdentity {
         write!(f, "ArchiveIdentity({:032x})", u128::from_be_bytes(self.uuid))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(chunk_bytes: u32, container_bytes: u32) -> ArchiveSettings {
+        ArchiveSettings { chunk_bytes, container_bytes, ..ArchiveSettings::default() }
+    }
+
+    #[test]
+    fn what_can_work_is_taken_up_to_its_limits_and_nothing_beyond() {
+        for settings in [
+            ArchiveSettings::default(),
+            with(1 << 10, 128 << 10),
+            with(8 << 10, 128 << 10),
+            with(16 << 10, 256 << 10),
+            with(1 << 20, 16 << 20),
+            ArchiveSettings { compression: Compression::Zstd(-7), ..ArchiveSettings::default() },
+            ArchiveSettings { compression: Compression::Zstd(19), ..ArchiveSettings::default() },
+        ] {
+            assert!(settings.check().is_ok(), "{settings:?}");
+        }
+        let chunk = "expected a power of two from 1K to 1M";
+        for (settings, problem) in [
+            (with(512, 1 << 20), format!("chunk size 512: {chunk}")),
+            (with(2 << 20, 16 << 20), format!("chunk size 2097152: {chunk}")),
+            (with(3000, 1 << 20), format!("chunk size 3000: {chunk}")),
+            (with(1024, 131_071), "container size 131071: expected 128K to 16M".to_owned()),
+            (with(1024, 16_777_217), "container size 16777217: expected 128K to 16M".to_owned()),
+            (
+                with(16 << 10, 262_143),
+                "container size 262143: chunks of 16384 need at least 262144".to_owned(),
+            ),
+        ] {
+            assert_eq!(settings.check().unwrap_err().to_string(), problem);
+        }
+        for level in [-8, 20] {
+            let settings =
+                ArchiveSettings { compression: Compression::Zstd(level), ..<_>::default() };
+            let expected = format!("zstd level {level}: expected -7 to 19");
+            assert_eq!(settings.check().unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn chunks_have_a_quarter_to_eight_times_their_size() {
+        let sizes = with(4096, 1 << 20).sizes();
+        assert_eq!((sizes.min(), sizes.avg(), sizes.max()), (1024, 4096, 32_768));
+        let default = ArchiveSettings::default();
+        assert_eq!((default.chunk_bytes, default.container_bytes), (8192, 2_097_152));
+        assert_eq!(default.compression, Compression::Zstd(3));
+    }
+
+    #[test]
+    fn names_of_chunkers_are_read_as_they_are_shown_and_keys_are_not_shown() {
+        for chunking in Chunking::ALL {
+            assert_eq!(chunking.to_string().parse(), Ok(chunking));
+            assert_eq!(format!("{chunking:>9}"), format!("{:>9}", chunking.name()));
+        }
+        let error = "buzhash".parse::<Chunking>().unwrap_err().to_string();
+        assert_eq!(error, "unknown chunker `buzhash`: expected rabin or fastcdc");
+        let identity = ArchiveIdentity { uuid: [0x1f; 16], key: [0xe5; 32] };
+        assert_eq!(format!("{identity:?}"), format!("ArchiveIdentity({})", "1f".repeat(16)));
+    }
+}

@@ -243,4 +243,31 @@ mod tests {
         drop(workers);
         assert_eq!(begun.load(Ordering::Relaxed), 0);
     }
+
+    #[test]
+    fn twice_as_many_less_one_are_asked_for_before_the_first_is_taken() {
+        let items: Vec<u64> = (0..50).collect();
+        for (count, expected) in [(1, 1), (2, 3), (5, 9)] {
+            let mut workers = Workers::new(count, || ());
+            let asked = std::cell::Cell::new(0);
+            let ask = |n: u64| {
+                asked.set(asked.get() + 1);
+                move |(): &mut ()| n
+            };
+            let mut seen = Vec::new();
+            let taken = workers.in_order(&items, ask, |n, _| {
+                seen.push((n, asked.get()));
+                Ok(n < 2)
+            });
+            assert_eq!(taken.unwrap(), 3);
+            assert_eq!(seen, [(0, expected), (1, expected + 1), (2, expected + 2)]);
+            assert_eq!(workers.count(), count);
+        }
+        let mut workers = Workers::new(2, || ());
+        let failed: Result<usize, _> =
+            workers.in_order(&items, |n| move |(): &mut ()| n, |_, _| Err(ArchiveError::Nothing));
+        assert!(matches!(failed, Err(ArchiveError::Nothing)));
+        let none = workers.in_order(&[], |n: u64| move |(): &mut ()| n, |_, _| Ok(true));
+        assert_eq!(none.unwrap(), 0);
+    }
 }

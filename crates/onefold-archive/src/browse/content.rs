@@ -198,17 +198,13 @@ impl Content {
         let mut at = offset;
         while at < end {
             let (block, before) = (file.block_of(version, at)?, at);
-            let first = block.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
-            for (begin, chunk) in &block[first..] {
-                if at >= end {
-                    break;
-                }
-                // Where chunks are empty several begin at one byte.
+            let ends = |(begin, chunk): &(u64, ChunkRef)| begin + u64::from(chunk.len);
+            let first = block.partition_point(|chunk| ends(chunk) <= at);
+            let before_end = block[first..].iter().take_while(|(begin, _)| *begin < end);
+            // One that is empty is none.
+            for (begin, chunk) in before_end.filter(|(_, chunk)| chunk.len > 0) {
                 let Some(from) = at.checked_sub(*begin) else { break };
                 let to = (end - begin).min(chunk.len.into());
-                if from >= to {
-                    continue;
-                }
                 self.copy(chunk, from as usize..to as usize, out)?;
                 at = begin + to;
             }
@@ -342,4 +338,189 @@ impl Content {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{SimFolder, SplitMix64};
+    use onefold_content::Compression;
+
+    use super::*;
+    use crate::adder::AddOptions;
+    use crate::format::entry::{Kind, Metadata, Stamp};
+    use crate::format::log_record::{LogEvent, VersionInfo};
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    fn archive() -> (SimFolder, Archive) {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        let settings = ArchiveSettings {
+            chunk_bytes: 1 << 10,
+            container_bytes: 4 << 20,
+            compression: Compression::None,
+            ..ArchiveSettings::default()
+        };
+        Archive::create(&folder, &settings, identity).unwrap();
+        let archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        (folder, archive)
+    }
+
+    fn file(path: &[u8], recipe: Recipe) -> Entry {
+        let (metadata, stamp) = (Metadata::default(), Stamp::default());
+        Entry { path: path.to_vec(), kind: Kind::File, metadata, stamp, recipe }
+    }
+
+    fn with_file(content: &[u8]) -> (SimFolder, Archive) {
+        let (folder, mut archive) = archive();
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        let entry = file(b"f", Recipe::default());
+        adder.file(entry, false, &mut &content[..]).unwrap().unwrap();
+        adder.commit().unwrap();
+        (folder, archive)
+    }
+
+    fn open(archive: &Archive) -> (Version, OpenFile) {
+        let version = archive.version(None).unwrap();
+        let file = OpenFile::new(0, &version.find(b"f").unwrap());
+        (version, file)
+    }
+
+    fn read(
+        content: &Content,
+        archive: &Archive,
+        from: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, String> {
+        let (version, file) = open(archive);
+        let mut out = Vec::new();
+        let read = content.read(&version, &file, from, len, &mut out);
+        read.map(|()| out).map_err(|error| error.to_string())
+    }
+
+    fn window_bytes(content: &Content) -> Vec<usize> {
+        lock(&content.windows).iter().map(|window| window.bytes.len()).collect()
+    }
+
+    #[test]
+    fn a_quarter_of_the_memory_is_for_each_of_windows_and_groups_and_the_rest_for_chunks() {
+        let data = SplitMix64::new(1).bytes(9_000_000);
+        let (_, archive) = with_file(&data);
+        let chunks = |archive: &Archive| {
+            let (version, _) = open(archive);
+            version.chunks(version.find(b"f").unwrap().recipe).count() as u64
+        };
+        // Room for all of it: each byte as a chunk, and in its group.
+        let content = Content::new(&archive, 64 << 20);
+        assert!(read(&content, &archive, 0, data.len()).unwrap() == data);
+        let kept =
+            |content: &Content| (lock(&content.chunks).bytes(), lock(&content.groups).bytes());
+        let groups = 35;
+        let all = data.len() as u64;
+        assert_eq!(kept(&content), (all + 128 * chunks(&archive), all + 128 * groups));
+        assert_eq!((lock(&content.tables).bytes(), lock(&content.decoders).len()), (3, 1));
+        // Less than all.
+        let content = Content::new(&archive, 8 << 20);
+        assert_eq!(
+            (content.window_bytes, Content::new(&archive, 0).window_bytes),
+            (2 << 20, 1 << 20)
+        );
+        assert!(read(&content, &archive, 0, data.len()).unwrap() == data);
+        let (chunk_bytes, group_bytes) = kept(&content);
+        let (most_chunks, most_groups) = (6 << 20, 2 << 20);
+        assert!((most_chunks - 9000..=most_chunks).contains(&chunk_bytes), "{chunk_bytes}");
+        assert!((most_groups - (260 << 10)..=most_groups).contains(&group_bytes), "{group_bytes}");
+    }
+
+    #[test]
+    fn windows_stay_up_to_their_last_byte() {
+        let data = SplitMix64::new(2).bytes(4_500_000);
+        let (_, archive) = with_file(&data);
+        let far = [3_000_000, 1_500_000, 100];
+        let mut content = Content::new(&archive, 0);
+        for from in far {
+            read(&content, &archive, from, 10).unwrap();
+        }
+        let lens = window_bytes(&content);
+        assert_eq!(lens.len(), 3);
+        for (less, kept) in [(0, &lens[..]), (1, &lens[1..])] {
+            content = Content::new(&archive, 0);
+            content.window_bytes = (lens.iter().sum::<usize>() - less) as u64;
+            for from in far {
+                read(&content, &archive, from, 10).unwrap();
+            }
+            assert_eq!(window_bytes(&content), kept);
+        }
+        content.window_bytes = 0;
+        read(&content, &archive, 2_000_000, 10).unwrap();
+        assert_eq!(window_bytes(&content), [0; 0]);
+    }
+
+    /// Up to a damaged chunk and behind it, all can be read.
+    #[test]
+    fn no_chunk_is_read_but_those_that_the_bytes_lie_in() {
+        let data = SplitMix64::new(3).bytes(1_200_000);
+        let (folder, archive) = with_file(&data);
+        let (version, _) = open(&archive);
+        let refs: Vec<ChunkRef> =
+            version.chunks(version.find(b"f").unwrap().recipe).map(Result::unwrap).collect();
+        let bad = refs[40];
+        let (begin, end) = (u64::from(bad.offset), u64::from(bad.offset + bad.len));
+        folder.flip_bit("containers/00000001.container", 60 + begin + 5, 0).unwrap();
+        let content = Content::new(&archive, 1 << 20);
+        let expected = &data[100..begin as usize];
+        assert!(read(&content, &archive, 100, expected.len()).unwrap() == expected);
+        assert!(read(&content, &archive, end, 5000).unwrap() == data[end as usize..][..5000]);
+        let problem = format!(
+            "corrupt container 1 at byte 0: the chunk at {begin} of its content has a wrong \
+             fingerprint"
+        );
+        for (from, len) in [(begin, 1), (end - 1, 1), (begin - 1, 2), (begin + 7, 9)] {
+            assert_eq!(read(&content, &archive, from, len), Err(problem.clone()));
+        }
+    }
+
+    #[test]
+    fn what_no_addition_writes_is_read_or_refused_and_never_without_an_end() {
+        let (_, mut archive) = archive();
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        let entry = file(b"f", Recipe::default());
+        adder.file(entry, false, &mut &b"some content"[..]).unwrap().unwrap();
+        adder.commit().unwrap();
+        let (version, _) = open(&archive);
+        let real = version.chunks(version.find(b"f").unwrap().recipe).next().unwrap().unwrap();
+        let mut forged = |refs: &[ChunkRef], size: u64| {
+            let (settings, identity) = (archive.settings, archive.identity);
+            let number = archive.log.next_version;
+            let header = Header { number, generation: 0, settings, identity };
+            let folder = Arc::clone(&archive.versions_folder);
+            let mut manifest = Manifest::create(folder, header).unwrap();
+            let at = manifest.position();
+            for chunk in refs {
+                manifest.chunk(chunk).unwrap();
+            }
+            let recipe = Recipe { size, at, chunks: refs.len() as u64 };
+            manifest.entry(&file(b"f", recipe)).unwrap();
+            let info = manifest.finish(VersionInfo::default(), 2).unwrap();
+            archive.commit(2, LogEvent::Added(info)).unwrap();
+            read(&Content::new(&archive, 1 << 20), &archive, 2, 100)
+        };
+        let empty = ChunkRef { len: 0, ..real };
+        let expected = Ok(b"me contentsome content".to_vec());
+        assert_eq!(forged(&[empty, real, empty, empty, real, empty], 24), expected);
+        let said =
+            |size| Err(format!("corrupt f at byte 12: its chunks have 12 bytes, not {size}"));
+        assert_eq!(forged(&[real], 13), said(13));
+        assert_eq!(forged(&[real], 11), said(11));
+        let none = Err("corrupt f at byte 0: its chunks have 0 bytes, not 13".to_owned());
+        assert_eq!(forged(&[], 13), none);
+        let elsewhere = ChunkRef { offset: 1, ..real };
+        let problem = "the container has nothing where this chunk should be";
+        let expected = Err(format!("corrupt container 1 at byte 1: {problem}"));
+        assert_eq!(forged(&[elsewhere], 12), expected);
+        let missing = ChunkRef { container: ContainerId::new(7), ..real };
+        let expected = "corrupt container 7 at byte 0: it is missing";
+        assert_eq!(forged(&[missing], 12), Err(expected.to_owned()));
+    }
 }

@@ -270,7 +270,8 @@ impl Browser {
         Ok(Place { slot, opened, path, first })
     }
 
-    /// The names in a folder from `from` on, 0 for all of them, until `take` wants no more. A
+    /// The names in a folder from `from` on, 0 for all of them, until `take` wants no more; a place
+    /// that no name was given as the next is where the names end, or between two of them. A
     /// damaged entry, and one whose name is too long, is told to `damaged` and passed over; if
     /// there was one, a listing that comes to its end and that no name was taken of is an error.
     pub fn list(
@@ -285,11 +286,12 @@ impl Browser {
         }
         let Place { slot, opened, path, first } = self.place(parent)?;
         let mut was_damaged = from & DAMAGED;
-        let mut index = first.max((from & !DAMAGED) as usize);
+        let len = opened.version.len();
+        let mut index = first.max((from & !DAMAGED) as usize).min(len);
         let mut taken = false;
         let skip = if path.is_empty() { 0 } else { path.len() + 1 };
         let mut last = opened.last_before(index, first, skip);
-        while index < opened.version.len() {
+        while index < len {
             let entry = match opened.entry(index) {
                 Ok(entry) if !path.is_empty() && !is_within(&entry.path, &path) => break,
                 Ok(entry) => entry,
@@ -314,7 +316,7 @@ impl Browser {
             // A path again that is the folder's own: out of order.
             let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
             let components = components(child);
-            let found = if !fits || components > COMPONENTS_MAX {
+            let found = if !fits || is_below && components > COMPONENTS_MAX {
                 Err(opened.corrupt(&entry.path, "it cannot be shown: a name is too long"))
             } else if is_below {
                 let node = Node::Implied(slot, index, components);
@@ -507,4 +509,173 @@ fn components(path: &[u8]) -> usize {
 /// Nobody was given such a node.
 fn no_node() -> ArchiveError {
     ArchiveError::Setting("there is no such file in the archive".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::format::entry::{Recipe, Stamp};
+    use crate::format::log_record::LogEvent;
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    /// A folder ends with `/`, what is damaged with `!`, `a=b` is another name of `b`.
+    fn browser(paths: &[&str]) -> Browser {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
+        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        for path in paths {
+            // No second has so many nanoseconds.
+            let mtime_ns = if path.ends_with('!') { u32::MAX } else { 0 };
+            let metadata = Metadata { mtime_ns, ..Metadata::default() };
+            let (path, kind) = match path.split_once('=') {
+                Some((path, target)) => (path, Kind::HardLink { target: target.into() }),
+                None if path.ends_with('/') => (path.trim_end_matches('/'), Kind::Directory),
+                None => (path.trim_end_matches('!'), Kind::File),
+            };
+            let recipe = Recipe { at: manifest.position(), ..Recipe::default() };
+            let (path, stamp) = (path.as_bytes().to_vec(), Stamp::default());
+            manifest.entry(&Entry { path, kind, metadata, stamp, recipe }).unwrap();
+        }
+        let info = manifest.finish(VersionInfo::default(), 1).unwrap();
+        archive.commit(1, LogEvent::Added(info)).unwrap();
+        Browser::new(archive, BrowseMemory::default()).unwrap()
+    }
+
+    /// What a listing says, and where it would go on.
+    fn listed(browser: &Browser, node: Node, from: u64) -> (String, Vec<String>, bool) {
+        let (mut names, mut told) = (Vec::new(), Vec::new());
+        let listed =
+            browser.list(node, from, &mut |error| told.push(error.to_string()), &mut |listed| {
+                let (next, damaged) = (listed.next & !DAMAGED, listed.next & DAMAGED != 0);
+                let mark = if damaged { "!" } else { "" };
+                names.push(format!("{}>{next}{mark}", String::from_utf8(listed.name).unwrap()));
+                true
+            });
+        (names.join(" "), told, listed.is_ok())
+    }
+
+    fn damage(index: usize) -> String {
+        format!("entry {index} is damaged")
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_of_and_passed_over() {
+        let check = |paths: &[&str], from, names: &str, bad: &[usize], is_ok| {
+            let (found, told, ok) = listed(&browser(paths), Node::Version(0), from);
+            assert_eq!((found.as_str(), told.len(), ok), (names, bad.len(), is_ok), "{paths:?}");
+            for (told, bad) in told.iter().zip(bad) {
+                assert!(told.ends_with(&damage(*bad)), "{told}");
+            }
+        };
+        check(&["a", "b", "c"], 0, "a>1 b>2 c>3", &[], true);
+        check(&["a", "b!", "c"], 0, "a>1 c>3!", &[1], true);
+        check(&["a!", "b", "c"], 0, "b>2! c>3!", &[0], true);
+        check(&["a", "b", "c!"], 0, "a>1 b>2", &[2], true);
+        check(&["a!", "b!"], 0, "", &[0, 1], false);
+        // A listing that goes on knows what came before.
+        check(&["a!", "b"], 2 | DAMAGED, "", &[], false);
+        check(&["a!", "b"], 2, "", &[], true);
+        check(&["a", "b"], 99, "", &[], true);
+        check(&[], 0, "", &[], true);
+        // A folder whose content is torn by damage is one folder.
+        check(&["a/x", "a/y!", "a/z", "b"], 0, "a>1 b>4!", &[1], true);
+        // Looked for in larger and larger steps: the folder itself says what is damaged in it.
+        check(&["a/", "a/x", "a/y!", "a/z", "b"], 0, "a>4 b>5", &[], true);
+        check(&["a/x", "a/y!", "a/z", "b"], 2, "b>4", &[], true);
+        check(&["a/x", "b/y!", "b/z", "c"], 0, "a>1 b>3! c>4!", &[1], true);
+        check(&["a/x/1", "a/x/2", "a/y", "b/z", "c"], 0, "a>3 b>4 c>5", &[], true);
+    }
+
+    #[test]
+    fn folders_hold_what_lies_in_them_and_nothing_else() {
+        let many: Vec<String> = (0..40).map(|n| format!("f/{n:02}")).collect();
+        for count in 0..40 {
+            let mut paths: Vec<&str> = vec!["e"];
+            paths.extend(many[..count].iter().map(String::as_str));
+            paths.push("g");
+            let browser = browser(&paths);
+            let (names, _, _) = listed(&browser, Node::Version(0), 0);
+            let folder = if count == 0 { String::new() } else { format!("f>{} ", count + 1) };
+            assert_eq!(names, format!("e>1 {folder}g>{}", count + 2));
+            let found = browser.find(Node::Version(0), b"f").unwrap();
+            assert_eq!(found.is_some(), count > 0);
+            if let Some(Found { node, kind, .. }) = found {
+                assert_eq!((node, kind), (Node::Implied(0, 1, 1), FoundKind::Folder));
+                let (names, _, ok) = listed(&browser, node, 0);
+                let expected: Vec<String> =
+                    (0..count).map(|n| format!("{n:02}>{}", n + 2)).collect();
+                assert!(ok && names == expected.join(" "), "{names}");
+                let (names, _, _) = listed(&browser, node, count as u64);
+                assert_eq!(names, format!("{:02}>{}", count - 1, count + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_named_with_its_folder() {
+        let said = |paths: &[&str], node| {
+            let listed = browser(paths).list(node, 0, &mut |_| {}, &mut |_| true);
+            listed.unwrap_err().to_string()
+        };
+        let why = "something in this folder cannot be listed";
+        let expected = format!("corrupt version 1 at byte 0: {why}");
+        assert_eq!(said(&["a!"], Node::Version(0)), expected);
+        let expected = format!("corrupt version 1 at byte 0: 'd': {why}");
+        assert_eq!(said(&["d/", "d/a!"], Node::Entry(0, 0)), expected);
+        // Out of order: a path again that is the folder's own, and a link to nothing.
+        let (names, told, ok) = listed(&browser(&["d/", "d/a", "d/"]), Node::Entry(0, 0), 0);
+        let why = "corrupt version 1 at byte 0: 'd': it cannot be shown: a name is too long";
+        assert_eq!((names.as_str(), told, ok), ("a>2", vec![why.to_owned()], true));
+        for target in ["gone", "l", "k"] {
+            let link = format!("l={target}");
+            let (names, told, ok) = listed(&browser(&["k=a", &link]), Node::Version(0), 0);
+            let why = |name: &str, target: &str| {
+                let why = format!("'{name}': it is another name of '{target}', which is not there");
+                format!("corrupt version 1 at byte 0: {why}")
+            };
+            assert_eq!((names.as_str(), ok), ("", false));
+            assert_eq!(told, [why("k", "a"), why("l", target)]);
+        }
+    }
+
+    #[test]
+    fn what_is_open_counts_for_its_entries_and_its_links() {
+        let browser = browser(&["a", "b=a", "c=a", "d", "e!"]);
+        let bytes = || browser.open.lock().unwrap().bytes();
+        assert_eq!(bytes(), 0);
+        browser.opened(0).unwrap();
+        assert_eq!(bytes(), 4096 + 5 * 12);
+        let links = |name: &[u8]| browser.find(Node::Version(0), name).unwrap().unwrap().links;
+        assert_eq!((links(b"d"), links(b"a"), links(b"b")), (1, 3, 3));
+        assert_eq!(bytes(), 4096 + 5 * 12 + 16);
+        let again = browser.opened(0).unwrap();
+        assert!(again.links.get().is_some(), "it is the one that was opened first");
+    }
+
+    #[test]
+    fn what_a_damaged_entry_may_have_been_is_not_said_to_be_absent() {
+        let paths = ["a", "c!", "e", "g!", "i!", "k"];
+        let browser = browser(&paths);
+        let found = |name: &str| match browser.find(Node::Version(0), name.as_bytes()) {
+            Ok(found) => found.is_some().to_string(),
+            Err(error) => error.to_string(),
+        };
+        for name in ["a", "e", "k"] {
+            assert_eq!(found(name), "true");
+        }
+        for name in ["0", "l"] {
+            assert_eq!(found(name), "false", "{name}");
+        }
+        for (name, index) in [("b", 1), ("c", 1), ("d", 1), ("f", 3), ("g", 3), ("h", 3), ("j", 3)]
+        {
+            assert!(found(name).ends_with(&damage(index)), "{name}: {}", found(name));
+        }
+    }
 }

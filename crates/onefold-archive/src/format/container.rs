@@ -60,7 +60,8 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a container of an archive"));
     }
-    check_version(&id.to_string(), reader.u32().unwrap_or(0))?;
+    let version = reader.u32().ok_or_else(|| corrupt("its header ends too early"))?;
+    check_version(&id.to_string(), version)?;
     if reader.u32() != Some(id.get()) || reader.array() != Some(*uuid) {
         return Err(corrupt("it was written as another container, or by another archive"));
     }
@@ -254,5 +255,76 @@ mod tests {
         check_header(&header, id, &[1; 16]).unwrap();
         assert!(check_header(&header, ContainerId::new(6), &[1; 16]).is_err());
         assert!(check_header(&header, id, &[2; 16]).is_err());
+    }
+
+    /// The bytes with another checksum at their end, as somebody makes them who means to.
+    fn forged(mut bytes: Vec<u8>, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        bytes.truncate(bytes.len() - 4);
+        change(&mut bytes);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_container_is_named_with_its_place() {
+        let id = ContainerId::new(5);
+        let header = encode_header(id, &[1; 16]);
+        assert_eq!(header[..16], *b"OFCHUNKS\x04\0\0\0\x05\0\0\0");
+        assert_eq!(header[16..36], [[1; 16].as_slice(), &[0; 4]].concat());
+        let said = |bytes: &[u8]| check_header(bytes, id, &[1; 16]).unwrap_err().to_string();
+        assert_eq!(said(&header[1..]), "corrupt container 5 at byte 0: its header is damaged");
+        let other = forged(header.clone(), |bytes| bytes[0] = b'o');
+        let expected = "it does not begin like a container of an archive";
+        assert_eq!(said(&other), format!("corrupt container 5 at byte 0: {expected}"));
+        let short = forged(header.clone(), |bytes| bytes.truncate(10));
+        let expected = "corrupt container 5 at byte 0: its header ends too early";
+        assert_eq!(said(&short), expected);
+        let newer = forged(header.clone(), |bytes| bytes[8] = 9);
+        let expected = "container 5 has format version 9; this onefold reads up to version 4";
+        assert_eq!(said(&newer), expected);
+        let older = forged(header.clone(), |bytes| bytes[8] = 3);
+        assert!(said(&older).starts_with("container 5 has format version 3, which is not read"));
+        let expected = "it was written as another container, or by another archive";
+        for at in [12, 16] {
+            let other = forged(header.clone(), |bytes| bytes[at] ^= 1);
+            assert_eq!(said(&other), format!("corrupt container 5 at byte 0: {expected}"));
+        }
+
+        let mut groups = GroupTable::default();
+        groups.push(20, 15, Codec::Lz4).unwrap();
+        let entry = DirectoryEntry { name: ChunkName([3; 16]), offset: 0, len: 20 };
+        let tail = encode_tail(id, &[entry], &groups);
+        let len = u64::from(groups.end()) + tail.len() as u64;
+        assert_eq!((groups.end(), tail.len(), len), (75, 20 + 8 + 36, 139));
+        let (rest, end) = tail.split_at(28);
+        let footer = decode_footer(end, id, len).unwrap();
+        assert_eq!((footer.directory_at, footer.chunks, footer.groups), (75, 1, 1));
+        let said = |bytes: &[u8], id: u32, len: u64| {
+            decode_footer(bytes, ContainerId::new(id), len).unwrap_err().to_string()
+        };
+        let damaged = "its footer is damaged";
+        assert_eq!(said(&end[1..], 5, 139), format!("corrupt container 5 at byte 103: {damaged}"));
+        assert_eq!(said(&end[1..], 5, 9), format!("corrupt container 5 at byte 0: {damaged}"));
+        let other = "its footer is that of another container";
+        assert_eq!(said(end, 6, 139), format!("corrupt container 6 at byte 103: {other}"));
+        let magic = forged(end.to_vec(), |bytes| bytes[0] ^= 1);
+        assert_eq!(said(&magic, 5, 139), format!("corrupt container 5 at byte 103: {other}"));
+        let length = "its footer does not fit its length";
+        assert_eq!(said(end, 5, 140), format!("corrupt container 5 at byte 104: {length}"));
+        // One without anything is whole; one whose directory begins within its header is not.
+        let none = encode_tail(id, &[], &GroupTable::default());
+        assert_eq!(decode_footer(&none, id, 76).unwrap().directory_at, 40);
+        let early = forged(none, |bytes| bytes[12] = 39);
+        assert_eq!(said(&early, 5, 75), format!("corrupt container 5 at byte 39: {length}"));
+
+        let said = |bytes: &[u8]| decode_groups(bytes, id, &footer).unwrap_err().to_string();
+        let damaged = "its table of groups is damaged";
+        assert_eq!(said(&rest[21..]), format!("corrupt container 5 at byte 95: {damaged}"));
+        let elsewhere = Footer { directory_at: 76, ..footer };
+        let error = decode_groups(&rest[20..], id, &elsewhere).unwrap_err().to_string();
+        let expected = "corrupt container 5 at byte 96: its table of groups has no meaning";
+        assert_eq!(error, expected);
+        let error = decode_directory(&rest[1..20], id, &footer, &groups).unwrap_err().to_string();
+        assert_eq!(error, "corrupt container 5 at byte 75: its directory is damaged");
     }
 }

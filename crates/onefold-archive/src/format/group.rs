@@ -198,4 +198,42 @@ mod tests {
             }
         }
     }
+
+    /// A header of these numbers with the right checksum.
+    fn header(id: u32, begin: u32, len: u32, packed: u32) -> Vec<u8> {
+        let mut out = Writer::default();
+        for field in [id, begin, len, packed] {
+            out.u32(field);
+        }
+        checksum(&mut out);
+        out.0
+    }
+
+    #[test]
+    fn a_group_that_no_container_can_hold_is_none() {
+        let id = ContainerId::new(9);
+        let most = u32::MAX;
+        for (begin, len, stored, at, fits) in [
+            (most - 5, 5, 100, 60, true),
+            (most - 5, 6, 100, 60, false),
+            (0, 5, 100, most - 100, true),
+            (0, 5, 100, most - 99, false),
+        ] {
+            let found = Group::from_header(&header(9, begin, len, stored), id, at);
+            assert_eq!(found.is_some(), fits, "{begin} {len} {stored} {at}");
+        }
+        assert_eq!(Group::from_header(&header(9, 0, 5, 3 << 30 | 5), id, 60), None, "no codec");
+        let group = Group::from_header(&header(9, 7, 5, 1 << 30 | 4), id, 60).unwrap();
+        let expected = Group { begin: 7, len: 5, at: 60, stored: 4, codec: Codec::Lz4 };
+        assert_eq!((group, group.place()), (expected, 60..64));
+        assert_eq!(group.header(id).as_slice(), header(9, 7, 5, 1 << 30 | 4));
+        let mut table = GroupTable::default();
+        let at = (HEADER_BYTES + GROUP_HEADER_BYTES) as u32;
+        // Behind it there is to be room for one more header.
+        let stored = most - at - GROUP_HEADER_BYTES as u32;
+        assert_eq!(table.push(5, stored + 1, Codec::Raw), None);
+        assert_eq!(table.push(most, stored, Codec::Raw).map(|group| group.at), Some(at));
+        assert_eq!((table.content_bytes(), table.end()), (most, most - 20));
+        assert_eq!(table.push(1, 0, Codec::Raw), None);
+    }
 }

@@ -33,7 +33,7 @@ pub struct AddTotals {
 }
 
 /// What is known of a version without opening it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionInfo {
     /// Its number; never given out twice.
     pub number: u32,
@@ -92,8 +92,7 @@ impl VersionInfo {
             rewritten_bytes: reader.u64()?,
         };
         let label = reader.text().filter(|label| label.len() <= LABEL_BYTES_MAX)?;
-        let (generation, file_bytes, footer_checksum) = (0, 0, 0);
-        Some(Self { number, generation, time_s, label, totals, file_bytes, footer_checksum })
+        Some(Self { number, time_s, label, totals, ..Self::default() })
     }
 }
 

@@ -204,4 +204,47 @@ mod tests {
             assert!(error.to_string().contains("archive.0"), "{error}");
         }
     }
+
+    #[test]
+    fn what_is_wrong_with_settings_is_named() {
+        let settings = ArchiveSettings::default();
+        let identity = ArchiveIdentity { uuid: [7; 16], key: [9; 32] };
+        let plain = encode(&settings, &identity);
+        let with_version = |version: u8| {
+            let mut bytes = plain.clone();
+            bytes[8] = version;
+            let end = bytes.len() - 4;
+            let sum = crc32fast::hash(&bytes[..end]);
+            bytes[end..].copy_from_slice(&sum.to_le_bytes());
+            bytes
+        };
+        let said = |bytes: &[u8]| decode_any(bytes, "x").unwrap_err().to_string();
+        let begin = "it does not begin like the settings of an archive";
+        assert_eq!(said(b"OFARCHV"), format!("corrupt x at byte 0: {begin}"));
+        assert_eq!(said(&plain[..10]), "corrupt x at byte 0: it ends too early");
+        assert_eq!(said(&plain[..80]), "corrupt x at byte 0: its checksum is wrong");
+        let newer = "x has format version 6; this onefold reads up to version 5";
+        assert_eq!(said(&with_version(6)), newer);
+        assert!(
+            said(&with_version(2)).contains("version 2, which is not read any more: version 4")
+        );
+        assert!(
+            said(&with_version(3)).contains("version 3, which is not read any more: version 5")
+        );
+        assert_eq!(said(&with_version(5)), "corrupt x at byte 0: it ends too early");
+        // In front of more, as in a version's file or a file's header.
+        let longer = [&plain[..], &[1; 100]].concat();
+        assert_eq!(decode_any(&longer, "x").unwrap(), (settings, identity, None));
+        let said = |bytes: &[u8]| decode(bytes, "x").unwrap_err().to_string();
+        assert_eq!(
+            said(&with_version(6)),
+            "x has format version 6; this onefold reads up to version 4"
+        );
+        // A chunker that there is none of.
+        let mut bytes = plain.clone();
+        bytes[60] = 2;
+        let sum = crc32fast::hash(&bytes[..82]);
+        bytes[82..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(said(&bytes), "corrupt x at byte 0: a field has no meaning");
+    }
 }

@@ -93,9 +93,10 @@ pub fn decode_header(bytes: &[u8], what: &str) -> Result<Header, ArchiveError> {
     if reader.array() != Some(*MAGIC) {
         return Err(corrupt("it does not begin like a version"));
     }
-    check_version(what, reader.u32().unwrap_or(0))?;
+    let early = || corrupt("its header ends too early");
+    check_version(what, reader.u32().ok_or_else(early)?)?;
     let fields = (|| Some((reader.u32()?, reader.u32()?, reader.bytes(SETTINGS_BYTES)?)))();
-    let (number, generation, block) = fields.ok_or_else(|| corrupt("its header ends too early"))?;
+    let (number, generation, block) = fields.ok_or_else(early)?;
     let (settings, identity) = settings_file::decode(block, what)?;
     Ok(Header { number, generation, settings, identity })
 }
@@ -339,6 +340,110 @@ mod tests {
         check_header(&bytes, "x", 3, 1, &[1; 16]).unwrap();
         for (number, generation, uuid) in [(4, 1, 1), (3, 0, 1), (3, 1, 2)] {
             assert!(check_header(&bytes, "x", number, generation, &[uuid; 16]).is_err());
+        }
+    }
+
+    /// The bytes with another checksum at their end, as somebody makes them who means to.
+    fn forged(mut bytes: Vec<u8>, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        bytes.truncate(bytes.len() - 4);
+        change(&mut bytes);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_version_is_named_with_its_place() {
+        let header = Header {
+            number: 3,
+            generation: 1,
+            settings: ArchiveSettings::default(),
+            identity: ArchiveIdentity { uuid: [1; 16], key: [2; 32] },
+        };
+        let bytes = encode_header(&header);
+        assert_eq!(bytes[..20], *b"OFVERSIO\x04\0\0\0\x03\0\0\0\x01\0\0\0");
+        let said = |bytes: &[u8]| decode_header(bytes, "x").unwrap_err().to_string();
+        assert_eq!(said(&bytes[1..]), "corrupt x at byte 0: its header is damaged");
+        let other = forged(bytes.clone(), |bytes| bytes[7] ^= 1);
+        assert_eq!(said(&other), "corrupt x at byte 0: it does not begin like a version");
+        for len in [8, 11, 12, 20, 105] {
+            let short = forged(bytes.clone(), |bytes| bytes.truncate(len));
+            assert_eq!(said(&short), "corrupt x at byte 0: its header ends too early", "{len}");
+        }
+        let newer = forged(bytes.clone(), |bytes| bytes[8] = 5);
+        let expected = "x has format version 5; this onefold reads up to version 4";
+        assert_eq!(said(&newer), expected);
+        let error = check_header(&bytes, "x", 4, 1, &[1; 16]).unwrap_err().to_string();
+        let expected = "it was written as another version, or by another archive";
+        assert_eq!(error, format!("corrupt x at byte 0: {expected}"));
+
+        let rows = [Row { at: 110, len: 30 }];
+        let uses = [ContainerUse { id: ContainerId::new(1), bytes: 7 }];
+        let info = VersionInfo {
+            number: 3,
+            generation: 1,
+            time_s: 0,
+            label: String::new(),
+            totals: AddTotals::default(),
+            file_bytes: 0,
+            footer_checksum: 0,
+        };
+        let (tail, sum) = encode_tail(&info, 17, &rows, &uses, 140);
+        let len = 140 + tail.len() as u64;
+        assert_eq!(len, 140 + 12 + 8 + 4 + 68 + 60);
+        let (rest, end) = tail.split_at(tail.len() - FOOTER_BYTES);
+        assert_eq!(sum.to_le_bytes(), end[56..]);
+        let footer = decode_footer(end, "x", (3, 1), len).unwrap();
+        let places = (footer.rows_at, footer.uses_at, footer.facts_at, footer.facts_bytes);
+        assert_eq!(places, (140, 152, 160, 72));
+        let said = |bytes: &[u8], whose: (u32, u32), len: u64| {
+            decode_footer(bytes, "x", whose, len).unwrap_err().to_string()
+        };
+        assert_eq!(said(&end[1..], (3, 1), len), "corrupt x at byte 232: its footer is damaged");
+        assert_eq!(said(&end[1..], (3, 1), 5), "corrupt x at byte 0: its footer is damaged");
+        let length = "its footer does not fit its length";
+        for (whose, len) in [((4, 1), 292), ((3, 2), 292), ((3, 1), 293), ((3, 1), 291)] {
+            let expected = format!("corrupt x at byte {}: {length}", len - 60);
+            assert_eq!(said(end, whose, len), expected);
+        }
+        // A table that begins behind the header, and one that begins within it.
+        let (tail, _) = encode_tail(&info, 17, &[], &[], 110);
+        let end = &tail[tail.len() - FOOTER_BYTES..];
+        assert!(decode_footer(end, "x", (3, 1), 110 + tail.len() as u64).is_ok());
+        let early = forged(end.to_vec(), |bytes| bytes[16] = 109);
+        let expected = format!("corrupt x at byte 181: {length}");
+        assert_eq!(said(&early, (3, 1), 109 + tail.len() as u64), expected);
+        // Numbers that no file has.
+        for at in [24, 32] {
+            let huge = forged(end.to_vec(), |bytes| bytes[at..at + 8].fill(0xff));
+            assert!(said(&huge, (3, 1), 292).contains(length));
+        }
+
+        let error = decode_rows(&rest[1..12], "x", &footer).unwrap_err().to_string();
+        assert_eq!(error, "corrupt x at byte 140: its table of entries is damaged");
+        let error = decode_uses(&rest[13..20], "x", &footer).unwrap_err().to_string();
+        assert_eq!(error, "corrupt x at byte 152: its list of containers is damaged");
+        let error = decode_facts(&rest[21..], "x", &footer, (3, 1)).unwrap_err().to_string();
+        assert_eq!(error, "corrupt x at byte 160: what it says of the version is damaged");
+        let mut long = rest[20..].to_vec();
+        long.push(0);
+        let facts_checksum = crc32fast::hash(&long);
+        let more = Footer { facts_checksum, ..footer };
+        let error = decode_facts(&long, "x", &more, (3, 1)).unwrap_err().to_string();
+        let expected = "corrupt x at byte 160: what it says of the version has no meaning";
+        assert_eq!(error, expected);
+        // Entries lie before the table, up to its first byte.
+        for (at, len, fits) in [(130, 10, true), (130, 11, false), (u64::MAX, 1, false)] {
+            let (tail, _) = encode_tail(&info, 17, &[Row { at, len }], &[], 140);
+            let end = &tail[tail.len() - FOOTER_BYTES..];
+            let footer = decode_footer(end, "x", (3, 1), 140 + tail.len() as u64).unwrap();
+            match decode_rows(&tail[..12], "x", &footer) {
+                Ok(rows) => assert_eq!((rows, fits), (vec![Row { at, len }], true)),
+                Err(error) => {
+                    let expected = "a row of its table of entries has no meaning";
+                    assert_eq!(error.to_string(), format!("corrupt x at byte 140: {expected}"));
+                    assert!(!fits);
+                }
+            }
         }
     }
 }

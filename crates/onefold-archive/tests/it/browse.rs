@@ -1,15 +1,18 @@
 //! Walking about in an archive: what is found and read is what was added, and damage is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use onefold_archive::browse::tree::NAME_BYTES_MAX;
 use onefold_archive::{
-    AddOptions, Archive, ArchiveError, BrowseMemory, Browser, FoundKind, Kind, Listed, Node,
+    AddOptions, Adder, Archive, ArchiveError, BrowseMemory, Browser, Found, FoundKind, Kind,
+    Listed, Metadata, Node,
 };
 use onefold_block::{Folder, SimFolder, SplitMix64};
 
 use super::support::{
-    Tree, add, create, damage, entry, names, new_archive, next, small, tree, try_open,
+    Tree, add, assert_golden, create, damage, entry, names, new_archive, next, small, tree,
+    try_open,
 };
 
 /// Room for next to nothing: everything is let go of and got again.
@@ -296,4 +299,149 @@ fn a_path_whose_entry_is_damaged_is_never_said_to_be_absent() {
         assert!(!browser.find(Node::Version(0), &between(n)).is_ok_and(|found| found.is_some()));
     }
     assert_eq!(browser.find(Node::Version(0), &between(5)).unwrap(), None);
+}
+
+/// What a folder holds, one name a line, and what is in its folders behind it.
+fn told(browser: &Browser, node: Node, indent: usize, out: &mut String) {
+    let listed = list(browser, node, usize::MAX).unwrap();
+    for Listed { next, name, found } in listed {
+        assert_eq!(browser.node(found.node).unwrap(), found);
+        let Found { node, kind, metadata: Metadata { mode, mtime_s, .. }, size, links } = found;
+        let name = String::from_utf8_lossy(&name);
+        writeln!(
+            out,
+            "{:indent$}{name}: {node:?}, {kind:?}, {mode:o}, time {mtime_s}, {size} bytes, \
+             {links} links, then {next}",
+            ""
+        )
+        .unwrap();
+        if matches!(kind, FoundKind::Folder | FoundKind::Entry(Kind::Directory)) {
+            told(browser, node, indent + 2, out);
+        }
+    }
+}
+
+#[test]
+fn everything_is_shown_as_it_is() {
+    let (_, mut archive) = new_archive(&small());
+    for time_s in [1000, 2000] {
+        let options = AddOptions { time_s, index_bytes: 1 << 20, ..AddOptions::default() };
+        let mut adder = archive.add(options).unwrap();
+        let file = |adder: &mut Adder<'_>, path: &str, linked: bool| {
+            let content = &mut path.as_bytes();
+            let entry = entry(path.as_bytes(), Kind::File);
+            adder.file(entry, linked, content).unwrap().unwrap();
+        };
+        let other = |adder: &mut Adder<'_>, path: &str, kind| {
+            adder.entry(entry(path.as_bytes(), kind)).unwrap();
+        };
+        other(&mut adder, "a", Kind::Directory);
+        file(&mut adder, "a/file", true);
+        other(&mut adder, "a/folder", Kind::Directory);
+        other(&mut adder, "a/link", Kind::Symlink { target: b"nowhere".to_vec() });
+        file(&mut adder, "b/implied/deep", false);
+        file(&mut adder, "b/implied/next", false);
+        other(&mut adder, "b/pipe", Kind::Fifo);
+        other(&mut adder, "c", Kind::CharDevice { number: 259 });
+        other(&mut adder, "d", Kind::BlockDevice { number: 8 });
+        let target = || Kind::HardLink { target: b"a/file".to_vec() };
+        other(&mut adder, "e", target());
+        if time_s == 2000 {
+            other(&mut adder, "f", target());
+        }
+        adder.commit().unwrap();
+    }
+    archive.remove(1).unwrap();
+    let browser = browser(archive);
+    let mut out = String::new();
+    for node in [Node::Root, Node::Newest, Node::Version(0), Node::Implied(0, 4, 2)] {
+        writeln!(out, "{:?}", browser.node(node).unwrap()).unwrap();
+    }
+    told(&browser, Node::Root, 0, &mut out);
+    // And from every place on.
+    for from in 0..13 {
+        let mut names = Vec::new();
+        let take = &mut |listed: Listed| {
+            names.push(String::from_utf8(listed.name).unwrap());
+            true
+        };
+        browser.list(Node::Version(0), from, &mut |_| {}, take).unwrap();
+        writeln!(out, "from {from}: {names:?}").unwrap();
+        let mut names = Vec::new();
+        let take = &mut |listed: Listed| {
+            names.push(String::from_utf8(listed.name).unwrap());
+            true
+        };
+        browser.list(Node::Root, from, &mut |_| {}, take).unwrap();
+        writeln!(out, "of versions: {names:?}").unwrap();
+    }
+    assert_golden("browse.txt", &out);
+    let nothing = "there is no such file in the archive";
+    for node in [
+        Node::Version(1),
+        Node::Entry(0, 12),
+        Node::Entry(1, 0),
+        Node::Implied(0, 4, 3),
+        Node::Implied(0, 12, 1),
+        Node::Implied(1, 0, 1),
+    ] {
+        assert_eq!(browser.node(node).unwrap_err().to_string(), nothing, "{node:?}");
+        assert_eq!(browser.open(node).err().unwrap().to_string(), nothing, "{node:?}");
+        let listed = browser.list(node, 0, &mut |_| {}, &mut |_| true);
+        assert_eq!(listed.unwrap_err().to_string(), nothing, "{node:?}");
+    }
+    // A link is no file of its own, and a folder is none.
+    for node in [Node::Entry(0, 0), Node::Entry(0, 3), Node::Entry(0, 9), Node::Root] {
+        assert_eq!(browser.open(node).err().unwrap().to_string(), nothing, "{node:?}");
+    }
+    let open = browser.open(Node::Entry(0, 1)).unwrap();
+    assert_eq!((open.size(), open.path()), (6, &b"a/file"[..]));
+    assert_eq!(browser.find(Node::Newest, b"a").unwrap(), None);
+}
+
+#[test]
+fn an_archive_without_versions_is_an_empty_folder() {
+    let (_, archive) = new_archive(&small());
+    let browser = Browser::new(archive, BrowseMemory::default()).unwrap();
+    let root = browser.node(Node::Root).unwrap();
+    assert_eq!((root.metadata.mtime_s, root.metadata.mode, root.links), (0, 0o755, 2));
+    assert!(browser.versions().is_empty());
+    assert!(list(&browser, Node::Root, 5).unwrap().is_empty());
+    assert!(browser.node(Node::Newest).is_err());
+    assert_eq!(browser.find(Node::Root, b"newest").unwrap(), None);
+    let BrowseMemory { metadata_bytes, content_bytes } = BrowseMemory::default();
+    assert_eq!((metadata_bytes, content_bytes), (67_108_864, 67_108_864));
+}
+
+#[test]
+fn names_and_depths_are_shown_up_to_their_limits() {
+    let (_, mut archive) = new_archive(&small());
+    let name = |len: usize| vec![b'n'; len];
+    let deep = |components: usize| vec![b"x".as_slice(); components].join(&b'/');
+    let file = |path: Vec<u8>| Tree::from([(path, Some(Vec::new()))]);
+    for tree in [file(name(255)), file(name(256)), file(deep(2048)), file(deep(2049))] {
+        add(&mut archive, &tree).unwrap();
+    }
+    let browser = browser(archive);
+    let listed = list(&browser, Node::Version(0), 9).unwrap();
+    assert_eq!(listed.len(), 1);
+    let mut told = Vec::new();
+    let listed =
+        browser.list(Node::Version(1), 0, &mut |error| told.push(error.to_string()), &mut |_| {
+            panic!("it cannot be shown")
+        });
+    let long = String::from_utf8(name(256)).unwrap();
+    let why = format!("'{long}': it cannot be shown: a name is too long");
+    assert_eq!(told, [format!("corrupt version 2 at byte 0: {why}")]);
+    let whole = "corrupt version 2 at byte 0: something in this folder cannot be listed";
+    assert_eq!(listed.unwrap_err().to_string(), whole);
+    // A folder without an entry may have 2,047 components; an entry may have any.
+    for (slot, last) in [(2, true), (3, false)] {
+        let mut node = Node::Version(slot);
+        for _ in 0..2047 {
+            node = browser.find(node, b"x").unwrap().unwrap().node;
+        }
+        assert_eq!(browser.find(node, b"x").unwrap().is_some(), last);
+        assert_eq!(list(&browser, node, 5).is_ok(), last);
+    }
 }

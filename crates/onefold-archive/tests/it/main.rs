@@ -13,6 +13,7 @@ mod hostile;
 mod leftovers;
 mod lost;
 mod operations;
+mod reads;
 mod repair;
 mod replaced;
 mod rewriting;

@@ -1,5 +1,6 @@
 //! Archives on simulated disks, trees that change from version to version, and damage to them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use onefold_archive::{Archive, ArchiveError, ArchiveSettings, RepairReport};
@@ -84,4 +85,18 @@ pub fn damage(folder: &SimFolder, name: &str, at: u64) {
 /// The names in one of the archive's folders.
 pub fn names(folder: &SimFolder, sub: &str) -> Vec<String> {
     folder.subfolder(sub).unwrap().list().unwrap()
+}
+
+/// Compare with a file beside the tests; `ONEFOLD_UPDATE=1` writes it instead.
+#[track_caller]
+pub fn assert_golden(name: &str, now: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(name);
+    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
+        std::fs::write(&path, now).unwrap();
+    }
+    let before = std::fs::read_to_string(&path).unwrap();
+    for (number, (now, before)) in (1..).zip(now.lines().zip(before.lines())) {
+        assert_eq!(now, before, "line {number} of {name}");
+    }
+    assert_eq!(now.lines().count(), before.lines().count(), "lines of {name}");
 }
