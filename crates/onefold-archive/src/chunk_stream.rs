@@ -70,9 +70,10 @@ impl ChunkStream {
         source: &mut dyn Source,
         take: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
     ) -> Result<io::Result<u64>, E> {
-        // The open chunk is `start..end` of the buffer; of all that came, the last `run` bytes are
-        // known to be zeroes.
-        let (mut start, mut end, mut total, mut run) = (0, 0, 0, 0);
+        // The open chunk is `start..end` of the buffer.
+        let (mut start, mut end, mut total) = (0, 0, 0);
+        // Of all that came, the last so many bytes are known to be zeroes.
+        let mut run = 0;
         loop {
             if self.buffer.len() - end < READ_BYTES {
                 self.buffer.copy_within(start..end, 0);
@@ -278,8 +279,10 @@ mod tests {
         let mut stream = ChunkStream::new(Chunker::Fixed(FixedChunker::new(1000).unwrap()), 1000);
         let mut source = Holes { data: &data, least: 4096, read: 0 };
         let mut calls: Vec<(usize, u64)> = Vec::new();
+        let mut bytes_not_zero = 0;
         let total = stream.cut(&mut source, |chunk, times| {
             calls.push((chunk.len(), times));
+            bytes_not_zero += chunk.iter().filter(|&&byte| byte != 0).count() as u64 * times;
             Ok::<_, ()>(())
         });
         // Of the hole its end is read, which is too short to be known.
@@ -289,7 +292,7 @@ mod tests {
         assert_eq!(together, [(1000, 1024), (1000, 1024), (1000, 166)]);
         assert_eq!((alone.len(), alone.last()), (790, Some(&(10, 1))));
         let chunks: u64 = calls.iter().map(|(_, times)| times).sum();
-        assert_eq!(chunks, 3004);
+        assert_eq!((chunks, bytes_not_zero), (3004, 2510));
     }
 
     #[test]
@@ -325,5 +328,52 @@ mod tests {
         };
         stream.cut(&mut Unknown(&mut &data[..100]), &mut take).unwrap().unwrap();
         assert_eq!(lens, [(100, 1)]);
+    }
+
+    /// Tells of its zeroes some at a time.
+    struct Steps<'a>(Holes<'a>, u64);
+
+    impl Read for Steps<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    impl Source for Steps<'_> {
+        fn zeroes(&mut self) -> u64 {
+            self.0.zeroes().min(self.1)
+        }
+
+        fn skip(&mut self, zeroes: u64) -> io::Result<()> {
+            self.0.skip(zeroes)
+        }
+    }
+
+    #[test]
+    fn a_chunk_comes_again_only_if_all_of_it_is_known_to_be_zeroes() {
+        let chunker = || Chunker::Fixed(FixedChunker::new(1000).unwrap());
+        let calls = |before: usize, zeroes: usize, step| {
+            let mut data = vec![7; before];
+            data.resize(before + zeroes, 0);
+            let mut source = Steps(Holes { data: &data, least: 1, read: 0 }, step);
+            let (mut joined, mut calls) = (Vec::new(), Vec::new());
+            let total = ChunkStream::new(chunker(), 1000).cut(&mut source, |chunk, times| {
+                calls.push((chunk.len(), times));
+                (0..times).for_each(|_| joined.extend_from_slice(chunk));
+                Ok::<_, ()>(())
+            });
+            assert_eq!(total.unwrap().unwrap(), data.len() as u64);
+            assert!(joined == data && source.0.read == before);
+            calls
+        };
+        let (once, twice) = ((1000, 1), (1000, 2));
+        // One read of a whole chunk is enough; a chunk that may be the last is looked at.
+        assert_eq!(calls(0, 4000, 1000), [once; 4]);
+        assert_eq!(calls(0, 4001, 2001), [once, once, once, (1000, 1), (1, 1)]);
+        assert_eq!(calls(0, 6001, 3001), [once, once, once, twice, once, (1, 1)]);
+        assert_eq!(calls(0, 6000, 3000), [once, once, once, twice, once]);
+        // The byte before is no zero.
+        assert_eq!(calls(1001, 4999, 999), [once; 6]);
+        assert_eq!(calls(1001, 6999, 3001)[..5], [once, once, once, once, (1000, 3)]);
     }
 }

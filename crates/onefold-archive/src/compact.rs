@@ -20,7 +20,7 @@ use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::container::ENTRY_BYTES;
 use crate::format::entry::{Kind, Recipe};
-use crate::format::group::GROUP_BYTES;
+use crate::format::group::is_large;
 use crate::format::log_record::{LogEvent, VersionInfo};
 use crate::format::version_file::Header;
 use crate::manifest::Manifest;
@@ -48,8 +48,10 @@ struct Candidate {
     dead: u64,
 }
 
+/// Where a chunk lies: its container, and its first byte in the content of that.
+type Place = (ContainerId, u32);
 /// Where chunks that moved are now, by where they were.
-type Moved = HashMap<(ContainerId, u32), ChunkRef>;
+type Moved = HashMap<Place, ChunkRef>;
 
 impl Archive {
     /// Give back what no version refers to, until that is at most `unused_percent` of what they
@@ -93,13 +95,13 @@ impl Archive {
     }
 
     /// Container and offset of every chunk that a version refers to, in order.
-    fn live_chunks(&self) -> Result<Vec<u64>, ArchiveError> {
+    fn live_chunks(&self) -> Result<Vec<Place>, ArchiveError> {
         let mut live = Vec::new();
         let numbers: Vec<u32> = self.versions().map(|info| info.number).collect();
         for number in numbers {
             let version = self.version(Some(number))?;
-            for index in 0..version.len() {
-                let entry = version.entry(index)?;
+            for entry in version.entries() {
+                let entry = entry?;
                 if entry.kind == Kind::File {
                     for chunk in version.chunks(entry.recipe) {
                         live.push(place(&chunk?));
@@ -115,7 +117,7 @@ impl Archive {
     /// The containers to move chunks out of: those of which most is unused, as far as is needed.
     fn choose(
         &self,
-        live: &[u64],
+        live: &[Place],
         unused_percent: u32,
         report: &mut Compacted,
     ) -> Result<Vec<Candidate>, ArchiveError> {
@@ -149,7 +151,6 @@ impl Archive {
             candidates.push(candidate);
             Ok(true)
         })?;
-        candidates.retain(|candidate| candidate.dead > 0);
         // By the share that is unused, the largest first.
         candidates.sort_by(|a, b| {
             let share = |c: &Candidate, other: &Candidate| {
@@ -175,7 +176,7 @@ impl Archive {
     fn move_chunks(
         &mut self,
         chosen: &[Candidate],
-        live: &[u64],
+        live: &[Place],
         report: &mut Compacted,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(), ArchiveError> {
@@ -206,7 +207,7 @@ impl Archive {
     fn copy_live(
         &self,
         chosen: &[Candidate],
-        live: &[u64],
+        live: &[Place],
         report: &mut Compacted,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(Moved, u32), ArchiveError> {
@@ -247,7 +248,7 @@ impl Archive {
     fn move_needed(
         &self,
         id: ContainerId,
-        live: &[u64],
+        live: &[Place],
         decoder: &mut GroupDecoder,
         writer: &mut ContainerWriter,
     ) -> Result<Moved, ArchiveError> {
@@ -263,8 +264,11 @@ impl Archive {
             }
             let whole = chunks.len() == group.chunks.len();
             // Small groups compress less: one that is small is put together with others.
-            let is_large = group.group.len as usize >= GROUP_BYTES / 2;
-            if whole && is_large && writer.may_begin_group() && !chunks.is_empty() {
+            if whole
+                && is_large(group.group.len as usize)
+                && writer.may_begin_group()
+                && !chunks.is_empty()
+            {
                 let now = writer.copy_group(&chunks, &group.group, group.stored)?;
                 moved.extend(chunks.iter().map(|chunk| (id, chunk.offset)).zip(now));
                 return Ok(());
@@ -293,22 +297,22 @@ impl Archive {
             identity: self.identity,
         };
         let mut linked = HashSet::new();
-        for index in 0..version.len() {
-            let entry = version.entry(index)?;
+        for entry in version.entries() {
+            let entry = entry?;
             if matches!(entry.kind, Kind::HardLink { .. }) {
                 linked.insert(entry.recipe.at);
             }
         }
         let mut manifest = Manifest::create(Arc::clone(&self.versions_folder), header)?;
         let mut recipes: HashMap<u64, Recipe> = HashMap::new();
-        for index in 0..version.len() {
-            let mut entry = version.entry(index)?;
+        for entry in version.entries() {
+            let mut entry = entry?;
             let old = entry.recipe;
             if entry.kind == Kind::File {
                 entry.recipe.at = manifest.position();
                 for chunk in version.chunks(old) {
                     let chunk = chunk?;
-                    let now = moved.get(&(chunk.container, chunk.offset));
+                    let now = moved.get(&place(&chunk));
                     manifest.chunk(now.unwrap_or(&chunk))?;
                 }
                 if linked.contains(&old.at) {
@@ -327,7 +331,6 @@ impl Archive {
     }
 }
 
-/// Container and offset in one number, in the order of both.
-fn place(chunk: &ChunkRef) -> u64 {
-    u64::from(chunk.container.get()) << 32 | u64::from(chunk.offset)
+const fn place(chunk: &ChunkRef) -> Place {
+    (chunk.container, chunk.offset)
 }

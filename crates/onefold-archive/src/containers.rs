@@ -12,7 +12,9 @@ use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::container::{
     self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES, Footer, HEADER_BYTES,
 };
-use crate::format::group::{GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable};
+use crate::format::group::{
+    GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable, is_large,
+};
 use crate::workers::Workers;
 
 /// Written containers that may wait for their sync.
@@ -71,9 +73,9 @@ impl ContainerWriter {
         self.id
     }
 
-    /// The number that the next new container would get if this one were closed now.
-    pub fn next(&self) -> u32 {
-        self.id.get() + u32::from(!self.entries.is_empty())
+    /// The number that the next new container gets, once all is written out.
+    pub const fn next(&self) -> u32 {
+        self.id.get()
     }
 
     /// Bytes of chunks as stored, of all groups so far that are full or written out.
@@ -114,8 +116,8 @@ impl ContainerWriter {
     }
 
     /// Whether the open group is empty, or full enough to be left as it is.
-    pub const fn may_begin_group(&self) -> bool {
-        self.open_group.is_empty() || self.open_group.len() >= GROUP_BYTES / 2
+    pub fn may_begin_group(&self) -> bool {
+        self.open_group.is_empty() || is_large(self.open_group.len())
     }
 
     /// Whether one more group of so many stored bytes has room, and more content and chunks.
@@ -487,4 +489,270 @@ pub fn check_name(
     let what = chunk.container.to_string();
     let problem = format!("the chunk at {} of its content has a wrong fingerprint", chunk.offset);
     Err(ArchiveError::corrupt(what, 0, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder, FolderContainerStore, SimFolder, SplitMix64};
+    use onefold_content::{Compression, FingerprintKind};
+
+    use super::*;
+
+    const UUID: [u8; 16] = [7; 16];
+
+    fn store() -> (SimFolder, Arc<dyn ContainerStore>) {
+        let folder = SimFolder::new();
+        let store = FolderContainerStore::new(Arc::new(folder.clone()) as Arc<dyn Folder>);
+        (folder, Arc::new(store))
+    }
+
+    fn writer(
+        store: &Arc<dyn ContainerStore>,
+        capacity: usize,
+        compression: Compression,
+    ) -> ContainerWriter {
+        ContainerWriter::new(Arc::clone(store), UUID, capacity, Compressor::new(compression), 1)
+    }
+
+    fn name(number: usize) -> ChunkName {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        ChunkName(name)
+    }
+
+    /// Lengths of the containers that come of chunks, and bytes of the groups in each.
+    fn filled(capacity: usize, compression: Compression, chunks: &[&[u8]]) -> Vec<(u64, Vec<u32>)> {
+        let (_, store) = store();
+        let mut writer = writer(&store, capacity, compression);
+        let places: Vec<ChunkRef> = chunks
+            .iter()
+            .enumerate()
+            .map(|(n, chunk)| writer.append(name(n), chunk).unwrap())
+            .collect();
+        writer.finish().unwrap();
+        let ids = store.list().unwrap();
+        assert_eq!(writer.next() as usize, ids.len() + 1);
+        let mut stored = 0;
+        let lens = ids.iter().map(|&id| {
+            let directory = read_directory(&*store, id, &UUID).unwrap();
+            let groups = read_groups(&*store, id).unwrap();
+            assert_eq!(directory.groups, groups);
+            stored += groups.groups().iter().map(|group| u64::from(group.stored)).sum::<u64>();
+            let here: Vec<ChunkRef> = directory.chunks.iter().map(|c| c.reference(id)).collect();
+            let expected: Vec<ChunkRef> =
+                places.iter().filter(|chunk| chunk.container == id).copied().collect();
+            assert_eq!(here, expected);
+            let content = u64::from(groups.content_bytes());
+            assert_eq!(content_bytes(&*store, id).unwrap(), content);
+            (store.len(id).unwrap(), groups.groups().iter().map(|group| group.len).collect())
+        });
+        let lens = lens.collect();
+        assert_eq!(writer.stored_bytes(), stored);
+        lens
+    }
+
+    #[test]
+    fn a_container_is_filled_up_to_its_last_byte() {
+        let none = Compression::None;
+        let zeroes = vec![0; 300_000];
+        let fits = |lens: &[usize], capacity| {
+            let chunks: Vec<&[u8]> = lens.iter().map(|&len| &zeroes[..len]).collect();
+            filled(capacity, none, &chunks)
+        };
+        // Header, header of the group, a row of the directory and one of the groups, footer.
+        assert_eq!(fits(&[5000, 1], 5000 + 124), [(5124, vec![5000]), (125, vec![1])]);
+        assert_eq!(fits(&[5000, 1], 5000 + 1 + 144), [(5145, vec![5001])]);
+        assert_eq!(fits(&[5000, 1], 5000 + 144), [(5124, vec![5000]), (125, vec![1])]);
+        // A second group has a header and a row more.
+        let two = [(262_144 + 10 + 124 + 48, vec![262_144, 10])];
+        assert_eq!(fits(&[262_144, 10], 262_154 + 172), two);
+        let apart = [(262_144 + 124, vec![262_144]), (134, vec![10])];
+        assert_eq!(fits(&[262_144, 10], 262_154 + 171), apart);
+        // What is larger than a group is one, and what would be too much for one begins the next.
+        let lens = [262_143, 1, 1, 300_000, 262_144, 1];
+        let groups = vec![262_144, 1, 300_000, 262_144, 1];
+        let all: usize = lens.iter().sum::<usize>() + 40 + 5 * 28 + 6 * 20 + 36;
+        assert_eq!(fits(&lens, 1 << 20), [(all as u64, groups)]);
+        assert_eq!(fits(&[], 1 << 20), []);
+    }
+
+    #[test]
+    fn a_group_that_shrinks_leaves_room_for_more() {
+        let (zeroes, random) = (vec![0; 100_000], SplitMix64::new(1).bytes(110_000));
+        let zstd = Compression::Zstd(3);
+        let alone = filled(1 << 20, zstd, &[&zeroes])[0].0;
+        // One more group, of two chunks in all.
+        let both = alone + 110_000 + 48;
+        let chunks: [&[u8]; 2] = [&zeroes, &random];
+        let groups = vec![100_000, 110_000];
+        assert_eq!(filled(both as usize, zstd, &chunks), [(both, groups)]);
+        let apart = [(alone, vec![100_000]), (110_124, vec![110_000])];
+        assert_eq!(filled(both as usize - 1, zstd, &chunks), apart);
+    }
+
+    #[test]
+    fn a_container_holds_thirty_two_times_its_size_and_no_more() {
+        let zeroes = vec![0; 10_000];
+        let mut chunks: Vec<&[u8]> = vec![&zeroes; 64];
+        let lens = |chunks: &[&[u8]]| {
+            let filled = filled(20_000, Compression::Zstd(3), chunks);
+            filled.iter().map(|(_, groups)| groups.iter().sum::<u32>()).collect::<Vec<_>>()
+        };
+        assert_eq!(lens(&chunks), [640_000]);
+        chunks.push(&zeroes[..1]);
+        assert_eq!(lens(&chunks), [640_000, 1]);
+    }
+
+    #[test]
+    fn a_group_is_compressed_if_that_saves_a_byte_and_not_if_it_saves_none() {
+        let random = SplitMix64::new(2).bytes(100);
+        let mut seen = Vec::new();
+        for again in 0..40 {
+            // Some bytes that come again save themselves, less the way to them.
+            let data = [&random[..60], &random[..again], &random[60..]].concat();
+            let mut out = Vec::new();
+            Compressor::new(Compression::Lz4).compress_into(&data, &mut out, data.len() + 100);
+            let saved = data.len() as i64 - out.len() as i64;
+            let (_, store) = store();
+            let mut writer = writer(&store, 1 << 20, Compression::Lz4);
+            writer.append(name(0), &data).unwrap();
+            writer.finish().unwrap();
+            let groups = read_groups(&*store, ContainerId::new(1)).unwrap();
+            let group = groups.groups()[0];
+            let codec = if saved > 0 { Codec::Lz4 } else { Codec::Raw };
+            assert_eq!(group.codec, codec, "{again} bytes again save {saved}");
+            assert_eq!(i64::from(group.stored), data.len() as i64 - saved.max(0));
+            seen.push(saved);
+        }
+        assert!(seen.contains(&0) && seen.contains(&1) && seen.contains(&-1), "{seen:?}");
+    }
+
+    #[test]
+    fn groups_are_copied_as_they_are_and_each_fits_or_begins_a_container() {
+        let (_, store) = store();
+        let chunk = |n: usize| DirectoryEntry { name: name(n), offset: 0, len: 30 };
+        let (two, one) = ([chunk(0), chunk(1)], [chunk(2)]);
+        let group = |len| Group { begin: 9, len, at: 9, stored: 7, codec: Codec::Lz4 };
+        let capacity = 40 + 2 * (20 + 7 + 8) + 3 * 20 + 36;
+        for (capacity, containers) in [(capacity, 1), (capacity - 1, 2)] {
+            for id in store.list().unwrap() {
+                store.remove(id).unwrap();
+            }
+            let mut writer = writer(&store, capacity, Compression::None);
+            let places = writer.copy_group(&two, &group(60), b"stored1").unwrap();
+            let then = writer.copy_group(&one, &group(30), b"stored2").unwrap();
+            writer.finish().unwrap();
+            let ids = store.list().unwrap();
+            assert_eq!((ids.len(), writer.stored_bytes()), (containers, 14));
+            let tables = ids.iter().map(|&id| read_groups(&*store, id).unwrap());
+            let tables: Vec<GroupTable> = tables.collect();
+            let groups = tables.iter().flat_map(GroupTable::groups);
+            let lens: Vec<_> = groups.map(|g| (g.len, g.stored, g.codec)).collect();
+            assert_eq!(lens, [(60, 7, Codec::Lz4), (30, 7, Codec::Lz4)]);
+            let at = |n: usize, container: u32, offset| ChunkRef {
+                container: ContainerId::new(container),
+                offset,
+                len: 30,
+                name: name(n),
+            };
+            assert_eq!(places, [at(0, 1, 0), at(1, 1, 30)]);
+            let expected = if containers == 1 { at(2, 1, 60) } else { at(2, 2, 0) };
+            assert_eq!(then, [expected]);
+            let mut bytes = [0; 7];
+            store.read(ContainerId::new(1), tables[0].groups()[0].at.into(), &mut bytes).unwrap();
+            assert_eq!(&bytes, b"stored1");
+        }
+        // What waits comes first.
+        let mut writer = writer(&store, 1 << 20, Compression::None);
+        assert!(writer.may_begin_group());
+        assert_eq!(writer.append(name(5), &[1; 131_071]).unwrap().offset, 0);
+        assert!(!writer.may_begin_group());
+        writer.append(name(6), &[1]).unwrap();
+        assert!(writer.may_begin_group());
+        assert_eq!(writer.copy_group(&one, &group(30), b"stored3").unwrap()[0].offset, 131_072);
+    }
+
+    #[test]
+    fn a_table_of_any_length_is_found_and_without_it_the_groups_are() {
+        let (folder, store) = store();
+        let mut writer = writer(&store, 1 << 20, Compression::None);
+        let chunk = [DirectoryEntry { name: name(1), offset: 0, len: 1 }];
+        let group = Group { begin: 0, len: 1, at: 0, stored: 1, codec: Codec::Raw };
+        for _ in 0..600 {
+            writer.copy_group(&chunk, &group, b"x").unwrap();
+        }
+        writer.finish().unwrap();
+        let id = ContainerId::new(1);
+        let table = read_groups(&*store, id).unwrap();
+        assert_eq!((table.groups().len(), table.end()), (600, 40 + 600 * 21));
+        let name = folder.list().unwrap().remove(0);
+        let whole = store.len(id).unwrap();
+        for (len, groups) in [(whole - 1, 600), (table.end().into(), 600)] {
+            folder.truncate(&name, len).unwrap();
+            assert_eq!(read_groups(&*store, id).unwrap().groups().len(), groups, "{len} bytes");
+        }
+        for (less, groups) in [(1, 599), (21, 599), (22, 598)] {
+            folder.truncate(&name, u64::from(table.end()) - less).unwrap();
+            assert_eq!(read_groups(&*store, id).unwrap().groups().len(), groups, "{less} less");
+        }
+        folder.truncate(&name, 60).unwrap();
+        let error = read_groups(&*store, id).unwrap_err().to_string();
+        assert_eq!(error, "corrupt container 1 at byte 24: its footer is damaged");
+        folder.truncate(&name, 20).unwrap();
+        let few = "corrupt container 1 at byte 0: it has 20 bytes only";
+        assert_eq!(read_groups(&*store, id).unwrap_err().to_string(), few);
+        assert_eq!(read_directory(&*store, id, &UUID).unwrap_err().to_string(), few);
+        let missing = read_groups(&*store, ContainerId::new(2)).unwrap_err().to_string();
+        assert_eq!(missing, "corrupt container 2 at byte 0: it is missing");
+        // One without anything in it.
+        let id = ContainerId::new(3);
+        let mut bytes = container::encode_header(id, &UUID);
+        bytes.extend(container::encode_tail(id, &[], &GroupTable::default()));
+        store.create(id, 76).unwrap();
+        store.append(id, 0, &bytes).unwrap();
+        assert_eq!(bytes.len(), 76);
+        assert!(read_directory(&*store, id, &UUID).unwrap().chunks.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_group_is_named_with_its_place() {
+        let (folder, store) = store();
+        let mut writer = writer(&store, 1 << 20, Compression::None);
+        let data = SplitMix64::new(3).bytes(262_144);
+        let fingerprinter = Fingerprinter::with_key(FingerprintKind::Blake3, [1; 32]);
+        for data in [&data[..], &data[..1000], &data[1000..2000]] {
+            writer.append(ChunkName::of(&fingerprinter.hash(data)), data).unwrap();
+        }
+        writer.finish().unwrap();
+        let (id, name) = (ContainerId::new(1), folder.list().unwrap().remove(0));
+        let check = || {
+            let mut told = Vec::new();
+            let mut decoder = GroupDecoder::new(0);
+            check_chunks(&*store, id, &UUID, &fingerprinter, &mut decoder, |chunk, result| {
+                told.push((chunk.offset, result.err().map(|error| error.to_string())));
+            })
+            .unwrap();
+            told
+        };
+        assert_eq!(check(), [(0, None), (262_144, None), (263_144, None)]);
+        let second = 40 + 20 + 262_144;
+        let corrupt =
+            |at: u64, problem: &str| Some(format!("corrupt container 1 at byte {at}: {problem}"));
+        folder.flip_bit(&name, second + 3, 0).unwrap();
+        let why = corrupt(second, "the header of a group is damaged");
+        assert_eq!(check(), [(0, None), (262_144, why.clone()), (263_144, why)]);
+        folder.flip_bit(&name, second + 3, 0).unwrap();
+        folder.flip_bit(&name, second + 20 + 1500, 0).unwrap();
+        let why = corrupt(0, "the chunk at 263144 of its content has a wrong fingerprint");
+        assert_eq!(check(), [(0, None), (262_144, None), (263_144, why)]);
+        // More than any group can have.
+        let group = Group { begin: 0, len: 262_145, at: 77, stored: 5, codec: Codec::Raw };
+        let mut content = vec![9; 3];
+        let decoded = GroupDecoder::new(0).decode(id, &group, &[0; 5], &mut content);
+        let why = corrupt(77, "a group of 262145 bytes cannot be");
+        assert_eq!(decoded.err().map(|error| error.to_string()), why);
+        let zeroes = vec![0; 262_145];
+        GroupDecoder::new(262_145).decode(id, &group, &zeroes, &mut content).unwrap();
+        assert!(content == zeroes);
+    }
 }

@@ -49,8 +49,8 @@ pub fn diff(
     take: &mut dyn FnMut(Difference) -> bool,
 ) -> Result<(), ArchiveError> {
     let (in_old, in_new) = match (old.within(path), new.within(path)) {
-        (Err(ArchiveError::NoPath { .. }), Ok(new)) => (0..0, new),
-        (Ok(old), Err(ArchiveError::NoPath { .. })) => (old, 0..0),
+        (Err(ArchiveError::NoPath { .. }), Ok(new)) => (Range::default(), new),
+        (Ok(old), Err(ArchiveError::NoPath { .. })) => (old, Range::default()),
         (old, new) => (old?, new?),
     };
     let mut olds = Entries::new(old, in_old)?;
@@ -124,7 +124,7 @@ fn same_content(
     (old, was): (&Version, &Entry),
     (new, is): (&Version, &Entry),
 ) -> Result<bool, ArchiveError> {
-    if was.recipe.size != is.recipe.size || was.recipe.chunks != is.recipe.chunks {
+    if was.recipe.chunks != is.recipe.chunks {
         return Ok(false);
     }
     for (a, b) in old.chunks(was.recipe).zip(new.chunks(is.recipe)) {

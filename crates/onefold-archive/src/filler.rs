@@ -157,3 +157,110 @@ fn damage(chunk: &ChunkRef, error: &ArchiveError) -> ArchiveError {
     }
     ArchiveError::corrupt(chunk.container.to_string(), chunk.offset.into(), error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{FaultKind, OpKind, SimFolder, SplitMix64};
+    use onefold_content::{Compression, Compressor};
+
+    use super::*;
+    use crate::containers::ContainerWriter;
+    use crate::format::chunk_ref::ChunkName;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    /// An archive with one container, of chunks of these lengths, each a group of its own.
+    fn with_groups(lens: &[usize]) -> (SimFolder, Archive, Vec<ChunkRef>, Vec<Vec<u8>>) {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        let compressor = Compressor::new(Compression::None);
+        let store = Arc::clone(&archive.store);
+        let mut writer = ContainerWriter::new(store, identity.uuid, 1 << 20, compressor, 1);
+        let (mut refs, mut all) = (Vec::new(), Vec::new());
+        for (seed, &len) in (0..).zip(lens) {
+            let data = SplitMix64::new(seed).bytes(len);
+            let name = ChunkName::of(&archive.fingerprinter().hash(&data));
+            let entry =
+                crate::format::container::DirectoryEntry { name, offset: 0, len: len as u32 };
+            let codec = onefold_content::Codec::Raw;
+            let group = Group { begin: 0, len: len as u32, at: 0, stored: len as u32, codec };
+            refs.extend(writer.copy_group(&[entry], &group, &data).unwrap());
+            all.push(data);
+        }
+        writer.finish().unwrap();
+        (folder, archive, refs, all)
+    }
+
+    #[test]
+    fn what_lies_between_is_read_along_up_to_64_kib() {
+        // Two headers lie between as well.
+        for (between, together) in [((64 << 10) - 40, true), ((64 << 10) - 39, false)] {
+            let (_, archive, refs, all) = with_groups(&[1000, between, 500]);
+            let mut filler = Filler::of(&archive)();
+            let filled = filler.fill(ContainerId::new(1), &[(refs[0], 7), (refs[2], 9)]);
+            let gap = if together { 64 << 10 } else { 0 };
+            assert_eq!(filled.read_bytes, 1500 + gap);
+            let chunks: Vec<_> =
+                filled.chunks.into_iter().map(|(at, c)| (at, c.unwrap())).collect();
+            assert!(chunks == [(7, all[0].clone()), (9, all[2].clone())]);
+        }
+    }
+
+    #[test]
+    fn groups_that_cannot_be_read_together_are_read_alone() {
+        for groups in [2, 3] {
+            let (folder, archive, refs, all) = with_groups(&[1000, 800, 900][..groups]);
+            let wanted: Vec<WantedSlot> = refs.iter().copied().zip(0..).collect();
+            let bytes: u64 = all.iter().map(|data| data.len() as u64).sum();
+            let between = 20 * (groups as u64 - 1);
+            let mut filler = Filler::of(&archive)();
+            let filled = filler.fill(ContainerId::new(1), &wanted);
+            assert_eq!(filled.read_bytes, bytes + between);
+            // The second read is that of all groups.
+            folder.fail_once(&[OpKind::Read], 2, FaultKind::Eio);
+            let filled = filler.fill(ContainerId::new(1), &wanted);
+            assert_eq!(filled.read_bytes, bytes + between + bytes);
+            assert!(filled.chunks.iter().all(|(_, chunk)| chunk.is_ok()));
+            // And then that of the first alone.
+            folder.fail_once(&[OpKind::Read], 2, FaultKind::Eio);
+            folder.fail_once(&[OpKind::Read], 3, FaultKind::Eio);
+            let filled = filler.fill(ContainerId::new(1), &wanted);
+            let whole: Vec<bool> = filled.chunks.iter().map(|(_, chunk)| chunk.is_ok()).collect();
+            assert_eq!(whole, [false, true, true][..groups]);
+        }
+    }
+
+    #[test]
+    fn each_that_wants_a_chunk_gets_it_or_why_not() {
+        let (_, archive, refs, all) = with_groups(&[1000, 800]);
+        let wrong = ChunkRef { name: ChunkName([9; 16]), ..refs[0] };
+        let nothing = ChunkRef { offset: 900, len: 200, ..refs[0] };
+        let beyond = ChunkRef { offset: 1800, len: 1, ..refs[0] };
+        let wanted =
+            [(refs[0], 0), (refs[0], 5), (wrong, 1), (nothing, 2), (refs[1], 3), (beyond, 4)];
+        let filled = Filler::of(&archive)().fill(ContainerId::new(1), &wanted);
+        let mut told: Vec<(u64, Result<usize, String>)> = filled
+            .chunks
+            .into_iter()
+            .map(|(at, chunk)| {
+                let chunk = chunk.map_err(|error| error.to_string());
+                (at, chunk.map(|data| all.iter().position(|known| *known == data).unwrap()))
+            })
+            .collect();
+        told.sort_by_key(|(at, _)| *at);
+        let corrupt =
+            |at: u64, problem: &str| Err(format!("corrupt container 1 at byte {at}: {problem}"));
+        let none = "the container has nothing where this chunk should be";
+        let name = "the chunk at 0 of its content has a wrong fingerprint";
+        let expected = [
+            (0, Ok(0)),
+            (1, corrupt(0, name)),
+            (2, corrupt(900, none)),
+            (3, Ok(1)),
+            (4, corrupt(1800, none)),
+            (5, Ok(0)),
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -114,6 +114,11 @@ impl Version {
         Ok(entry)
     }
 
+    /// All entries, in path order.
+    pub fn entries(&self) -> impl Iterator<Item = Result<Entry, ArchiveError>> {
+        (0..self.rows.len()).map(|index| self.entry(index))
+    }
+
     /// The index of the entry of this path, or of the first one after it.
     fn position(&self, path: &[u8]) -> Result<(usize, Option<Entry>), ArchiveError> {
         let (mut low, mut high) = (0, self.rows.len());
@@ -186,7 +191,7 @@ fn read_ends(
     let at = len.checked_sub(FOOTER_BYTES as u64);
     let at = at.ok_or_else(|| ArchiveError::corrupt(name, 0, "it is too short"))?;
     let footer = file.read(at, FOOTER_BYTES)?;
-    let sum = footer.first_chunk().map_or(0, version_file::footer_sum);
+    let sum = version_file::footer_sum(&footer);
     Ok((version_file::decode_footer(&footer, name, whose, len)?, sum))
 }
 

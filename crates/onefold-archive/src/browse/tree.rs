@@ -476,12 +476,9 @@ impl Opened {
     /// How many hard links go to an entry, of those to which any go.
     fn count_links(&self) -> HashMap<usize, u32> {
         let mut links = HashMap::new();
-        for index in 0..self.version.len() {
+        for entry in self.version.entries() {
             // Damage shows where the entry is asked for.
-            let Ok(Entry { kind: Kind::HardLink { target }, .. }) = self.version.entry(index)
-            else {
-                continue;
-            };
+            let Ok(Entry { kind: Kind::HardLink { target }, .. }) = entry else { continue };
             if let Ok((first, Some(_))) = self.position(&target) {
                 *links.entry(first).or_insert(0) += 1;
             }

@@ -23,6 +23,12 @@ pub const GROUP_ROW_BYTES: usize = 8;
 /// Bits of the field that holds stored length and codec which are the length's.
 const STORED_BITS: u32 = 30;
 
+/// Whether a group of so many bytes need not be put together with others: smaller ones compress
+/// less.
+pub fn is_large(len: usize) -> bool {
+    len >= GROUP_BYTES / 2
+}
+
 /// Where a group lies, and what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -235,5 +241,10 @@ mod tests {
         assert_eq!(table.push(most, stored, Codec::Raw).map(|group| group.at), Some(at));
         assert_eq!((table.content_bytes(), table.end()), (most, most - 20));
         assert_eq!(table.push(1, 0, Codec::Raw), None);
+    }
+
+    #[test]
+    fn half_a_group_is_large() {
+        assert_eq!([131_071, 131_072, 262_144].map(is_large), [false, true, true]);
     }
 }

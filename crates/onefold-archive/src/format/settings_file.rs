@@ -247,4 +247,17 @@ mod tests {
         bytes[82..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(said(&bytes), "corrupt x at byte 0: a field has no meaning");
     }
+
+    #[test]
+    fn settings_of_an_encrypted_archive_that_none_can_have_are_refused() {
+        let secret = Secret::KeyFile(vec![1; 32]);
+        let cost = Argon2Cost::default();
+        let key = NewKey { secret: &secret, cost, salt: [3; 16], master: [5; 32] };
+        let settings = ArchiveSettings { chunk_bytes: 3000, ..ArchiveSettings::default() };
+        let made = Protection::new(&key, &encode_open(&settings, &[7; 16])).unwrap();
+        let bytes = encode_sealed(&settings, &[7; 16], &made);
+        let error = decode_any(&bytes, "x").unwrap_err().to_string();
+        let problem = "chunk size 3000: expected a power of two from 1K to 1M";
+        assert_eq!(error, format!("corrupt x at byte 0: {problem}"));
+    }
 }

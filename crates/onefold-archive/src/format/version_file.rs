@@ -119,8 +119,8 @@ pub fn check_header(
 
 /// What the log keeps of a footer, to tell it from any other: the checksum that it ends with. That
 /// of all its bytes, this one among them, is [`ANY_FOOTER`] whatever the footer says.
-pub fn footer_sum(footer: &[u8; FOOTER_BYTES]) -> u32 {
-    footer.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum))
+pub fn footer_sum(footer: &[u8]) -> u32 {
+    footer.last_chunk().copied().map(u32::from_le_bytes).unwrap_or_default()
 }
 
 /// What logs kept of each footer until 2026-11-26: it fits every one.
@@ -163,7 +163,7 @@ pub fn encode_tail(
         footer.u32(checksum);
     }
     checksum(&mut footer);
-    let sum = footer.0.last_chunk().map_or(0, footer_sum);
+    let sum = footer_sum(&footer.0);
     out.bytes(&footer.0);
     (out.0, sum)
 }
