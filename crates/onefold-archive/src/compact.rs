@@ -334,3 +334,112 @@ impl Archive {
 const fn place(chunk: &ChunkRef) -> Place {
     (chunk.container, chunk.offset)
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{SimFolder, SplitMix64};
+    use onefold_content::Compression;
+
+    use super::*;
+    use crate::format::chunk_ref::ChunkName;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    /// An archive with containers of chunks of these lengths; the places of all.
+    fn with(containers: &[&[usize]]) -> (SimFolder, Archive, Vec<Vec<Place>>) {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        archive.commit(9, LogEvent::Rebuilt(1)).unwrap();
+        let mut all = Vec::new();
+        for (number, lens) in (1..).zip(containers) {
+            let compressor = Compressor::new(Compression::None);
+            let store = Arc::clone(&archive.store);
+            let mut writer = ContainerWriter::new(store, [1; 16], 1 << 20, compressor, number);
+            let mut places = Vec::new();
+            for (seed, &len) in (0..).zip(*lens) {
+                let data = SplitMix64::new(seed).bytes(len);
+                let name = ChunkName::of(&archive.fingerprinter().hash(&data));
+                places.push(place(&writer.append(name, &data).unwrap()));
+            }
+            writer.finish().unwrap();
+            all.push(places);
+        }
+        (folder, archive, all)
+    }
+
+    fn chosen(archive: &Archive, live: &[Place], percent: u32) -> (Vec<u32>, Compacted) {
+        let mut report = Compacted::default();
+        let chosen = archive.choose(live, percent, &mut report).unwrap();
+        (chosen.iter().map(|candidate| candidate.id.get()).collect(), report)
+    }
+
+    #[test]
+    fn space_is_won_back_where_the_share_that_is_unused_is_largest_and_as_far_as_is_needed() {
+        // With their rows: 120 of 480 unused, 520 of 1040, 120 of 1060.
+        let (_, archive, places) = with(&[&[100, 340], &[500, 500], &[920, 100]]);
+        let live = [places[0][1], places[1][0], places[2][0]];
+        for (percent, expected, unused) in [
+            (100, vec![], 760),
+            // Of 1,820 that are used.
+            (42, vec![], 760),
+            (41, vec![2], 240),
+            (14, vec![2], 240),
+            (13, vec![1, 2], 120),
+            (6, vec![1, 2, 3], 0),
+            (0, vec![1, 2, 3], 0),
+        ] {
+            let (ids, report) = chosen(&archive, &live, percent);
+            assert_eq!((ids, report.unused_bytes), (expected, unused), "{percent} percent");
+        }
+        // Of equal shares the older container comes first.
+        let (_, archive, places) = with(&[&[80, 80], &[80, 80], &[80, 80]]);
+        let live = [places[0][0], places[1][0], places[2][0]];
+        assert_eq!(chosen(&archive, &live, 70).0, [1]);
+        assert_eq!(chosen(&archive, &live, 100).0, [0; 0]);
+    }
+
+    #[test]
+    fn as_much_as_is_used_may_be_unused_to_the_byte() {
+        for (dead, expected) in [(300, vec![]), (301, vec![1])] {
+            let (_, archive, places) = with(&[&[300, dead]]);
+            let (ids, report) = chosen(&archive, &places[0][..1], 100);
+            let unused = if ids.is_empty() { dead as u64 + 20 } else { 0 };
+            assert_eq!((ids, report.unused_bytes), (expected, unused));
+        }
+        // A chunk of a byte takes that and its row.
+        let (_, archive, _) = with(&[&[1]]);
+        let mut report = Compacted::default();
+        let all = archive.choose(&[], 0, &mut report).unwrap();
+        let sizes: Vec<(u64, u64)> = all.iter().map(|found| (found.live, found.dead)).collect();
+        assert_eq!(sizes, [(0, 21)]);
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_told() {
+        let (folder, archive, places) = with(&[&[300, 300], &[400, 400]]);
+        let live = [places[0][0], places[1][0]];
+        let mut report = Compacted::default();
+        let all = archive.choose(&live, 0, &mut report).unwrap();
+        folder.flip_bit("containers/00000001.container", 70, 0).unwrap();
+        let mut heard = Vec::new();
+        let progress = &mut |done, total| {
+            heard.push((done, total));
+            true
+        };
+        let (moved, next) = archive.copy_live(&all, &live, &mut report, progress).unwrap();
+        // The other one moved.
+        let after = archive.log.next_container;
+        assert_eq!((moved.len(), next), (1, after + 1));
+        assert_eq!((report.unused_bytes, report.moved_bytes), (320, 400));
+        let problem = "the chunk at 0 of its content has a wrong fingerprint";
+        assert_eq!(report.obstacles, [format!("corrupt container 1 at byte 0: {problem}")]);
+        assert_eq!(heard, [(0, 1480), (640, 1480), (1480, 1480)]);
+        let len = archive.store.len(ContainerId::new(2)).unwrap();
+        folder.truncate("containers/00000002.container", len - 1).unwrap();
+        let (_, report) = chosen(&archive, &live, 0);
+        let problem = "its footer is damaged";
+        let expected = format!("corrupt container 2 at byte {}: {problem}", len - 37);
+        assert_eq!(report.obstacles, [expected]);
+    }
+}

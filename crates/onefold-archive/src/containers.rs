@@ -665,7 +665,7 @@ mod tests {
         // What waits comes first.
         let mut writer = writer(&store, 1 << 20, Compression::None);
         assert!(writer.may_begin_group());
-        assert_eq!(writer.append(name(5), &[1; 131_071]).unwrap().offset, 0);
+        assert_eq!(writer.append(name(5), &vec![1; 131_071]).unwrap().offset, 0);
         assert!(!writer.may_begin_group());
         writer.append(name(6), &[1]).unwrap();
         assert!(writer.may_begin_group());

@@ -281,4 +281,26 @@ mod tests {
         index.insert(&other);
         assert_eq!((index.get(other.name, 10), index.evicted()), (Some(other), 3));
     }
+
+    #[test]
+    fn names_begin_where_their_first_word_says_and_go_on_at_the_front() {
+        let mut index = ChunkIndex::new(INDEX_BYTES_MIN);
+        let named = |word: u64, container| {
+            let mut name = [5; 16];
+            name[..8].copy_from_slice(&word.to_le_bytes());
+            let container = ContainerId::new(container);
+            ChunkRef { container, offset: 1, len: 9, name: ChunkName(name) }
+        };
+        for (word, home) in
+            [(0, 0), (1 << 55, 1), ((1 << 55) - 1, 0), (1 << 63, 256), (u64::MAX, 511)]
+        {
+            assert_eq!(index.home(named(word, 1).name), home, "{word:x}");
+        }
+        for (number, at) in [(0, 511), (1, 0), (2, 1)] {
+            let chunk = named(u64::MAX - number, 7);
+            index.insert(&chunk);
+            assert_eq!(index.slots[at].name, chunk.name);
+            assert_eq!(index.get(chunk.name, 9), Some(chunk));
+        }
+    }
 }

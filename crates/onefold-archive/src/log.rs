@@ -254,7 +254,7 @@ impl LogState {
     }
 }
 
-/// Write a record to both copies, one after the other.
+/// Write a record to both copies, which are there, one after the other.
 pub fn write_record(
     folder: &dyn Folder,
     record: &LogRecord,
@@ -262,14 +262,7 @@ pub fn write_record(
 ) -> Result<(), ArchiveError> {
     let bytes = log_record::encode(record, uuid);
     for name in LOG_FILES {
-        let file = match folder.open(name) {
-            Err(MediaError::NotFound { .. }) => {
-                let file = folder.create(name)?;
-                folder.sync_names()?;
-                file
-            }
-            file => file?,
-        };
+        let file = folder.open(name)?;
         file.write(u64::from(record.sequence) * RECORD_BYTES as u64, &bytes)?;
         file.sync()?;
     }
@@ -293,5 +286,200 @@ pub fn remove_pending(folder: &dyn Folder) -> Result<(), ArchiveError> {
             removed?;
             Ok(folder.sync_names()?)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use onefold_block::{ContainerId, FolderContainerStore, SimFolder};
+
+    use super::*;
+    use crate::format::log_record::AddTotals;
+    use crate::format::version_file::file_name;
+
+    const UUID: [u8; 16] = [3; 16];
+
+    fn added(number: u32, generation: u32) -> LogEvent {
+        let totals = AddTotals { chunks: 1, ..AddTotals::default() };
+        LogEvent::Added(VersionInfo { number, generation, totals, ..VersionInfo::default() })
+    }
+
+    /// A folder with these records, work under way, versions' files and containers.
+    fn folder(
+        events: &[LogEvent],
+        pending: Option<Pending>,
+        files: &[(u32, u32)],
+        containers: u32,
+    ) -> SimFolder {
+        let folder = SimFolder::new();
+        for name in LOG_FILES {
+            folder.create(name).unwrap();
+        }
+        for (sequence, event) in (0..).zip(events) {
+            let record = LogRecord { sequence, next_container: 3, event: event.clone() };
+            write_record(&folder, &record, &UUID).unwrap();
+        }
+        if let Some(pending) = pending {
+            write_pending(&folder, &pending, &UUID).unwrap();
+        }
+        let versions = folder.subfolder("versions").unwrap();
+        for &(number, generation) in files {
+            versions.create(&file_name(number, generation)).unwrap();
+        }
+        let store = store(&folder);
+        for id in 1..=containers {
+            store.create(ContainerId::new(id), 0).unwrap();
+        }
+        folder
+    }
+
+    fn store(folder: &SimFolder) -> FolderContainerStore {
+        FolderContainerStore::new(folder.subfolder("containers").unwrap())
+    }
+
+    fn read_it(folder: &SimFolder) -> (LogState, Versions) {
+        let versions = folder.subfolder("versions").unwrap();
+        read(folder, &*versions, &store(folder), &UUID).unwrap()
+    }
+
+    #[test]
+    fn whatever_the_log_does_not_explain_is_damage_to_it_and_nothing_else_is() {
+        let work =
+            |sequence, records, version| Some(Pending { sequence, records, version, container: 3 });
+        let untold = |number| format!("it does not tell of version {number}, whose file is there");
+        let two = [added(1, 0), added(2, 0)];
+        let again = [added(1, 0), added(2, 0), added(1, 1)];
+        let removed = [added(1, 0), added(2, 0), LogEvent::Removed(1)];
+        let check =
+            |events: &[LogEvent], pending, files: &[(u32, u32)], containers, damage: &[String]| {
+                let (log, _) = read_it(&folder(events, pending, files, containers));
+                assert_eq!(log.damage, damage, "{events:?} {pending:?} {files:?} {containers}");
+                assert_eq!(log.is_cut_short, damage.iter().any(|d| !d.contains("no container")));
+                assert_eq!(log.must_be_whole().is_ok(), damage.is_empty());
+            };
+        check(&two, None, &[(1, 0), (2, 0)], 2, &[]);
+        check(&two, None, &[(1, 0)], 2, &[]);
+        check(&two, None, &[(3, 0)], 2, &[untold(3)]);
+        check(&two, None, &[(1, 1)], 2, &[untold(1)]);
+        check(&again, None, &[(1, 0), (1, 1), (2, 0)], 2, &[]);
+        check(&again, None, &[(1, 2)], 2, &[untold(1)]);
+        check(&removed, None, &[(1, 0), (1, 5)], 2, &[]);
+        let many = "it tells of containers up to 2, but there are some up to 3".to_owned();
+        check(&two, None, &[], 3, std::slice::from_ref(&many));
+        check(&two, None, &[(3, 0)], 3, &[untold(3), many.clone()]);
+        let none = "it tells of versions, but there is no container at all: is their disk there?";
+        check(&two, None, &[], 0, &[none.to_owned()]);
+        check(&[LogEvent::Rebuilt(5)], None, &[], 0, &[]);
+        // Work that is under way explains new versions, next generations and containers.
+        check(&two, work(2, 1, 3), &[(3, 0), (4, 0), (1, 1)], 9, &[]);
+        check(&two, work(2, 1, 4), &[(3, 0), (4, 0), (1, 2)], 9, &[untold(1), untold(3)]);
+        check(&two, work(1, 2, 2), &[(3, 0)], 9, &[]);
+        // One that is done explains nothing, and one that has not begun is of a longer log.
+        check(&two, work(1, 1, 2), &[(3, 0)], 3, &[untold(3), many.clone()]);
+        check(&two, work(0, 3, 2), &[(3, 0)], 3, &[]);
+        let longer = "it has 2 records, but had 3 already".to_owned();
+        check(&two, work(3, 1, 3), &[(3, 0)], 2, &[longer, untold(3)]);
+    }
+
+    #[test]
+    fn what_a_log_says_is_the_sum_of_its_records() {
+        let events = [added(1, 0), added(5, 0), LogEvent::Removed(1), added(5, 1)];
+        let known = |events: &[LogEvent]| {
+            let (log, versions) = read_it(&folder(events, None, &[], 2));
+            let versions: Vec<(u32, u32)> =
+                versions.values().map(|info| (info.number, info.generation)).collect();
+            (log, versions)
+        };
+        for (count, next, removed, leaves, versions) in [
+            (0, 1, 0, false, vec![]),
+            (1, 2, 0, false, vec![(1, 0)]),
+            (2, 6, 0, false, vec![(1, 0), (5, 0)]),
+            (3, 6, 1, true, vec![(5, 0)]),
+            (4, 6, 1, true, vec![(5, 1)]),
+        ] {
+            let (log, found) = known(&events[..count]);
+            assert_eq!((log.records, log.next_version), (count as u32, next), "{count}");
+            assert_eq!(log.next_container, if count == 0 { 1 } else { 3 });
+            assert_eq!((log.removed.len(), log.leaves_leftovers), (removed, leaves), "{count}");
+            assert_eq!(found, versions, "{count}");
+        }
+        let (log, _) = known(&[LogEvent::Rebuilt(7), added(2, 0)]);
+        assert_eq!((log.next_version, log.leaves_leftovers), (7, false));
+        // Of no version the next one is the first.
+        assert_eq!(known(&[LogEvent::Rebuilt(0)]).0.next_version, 1);
+    }
+
+    #[test]
+    fn records_behind_the_last_good_one_are_none() {
+        let events = [added(1, 0), added(2, 0), added(3, 0)];
+        let folder = folder(&events, None, &[], 2);
+        for name in LOG_FILES {
+            folder.open(name).unwrap().write(3 * 512, &[1; 700]).unwrap();
+        }
+        let (log, _) = read_it(&folder);
+        assert!(log.records == 3 && log.damage.is_empty() && log.to_repair.is_empty());
+        // A part of one still is one that is to be read.
+        folder.truncate(LOG_FILES[0], 2 * 512 + 100).unwrap();
+        folder.truncate(LOG_FILES[1], 2 * 512).unwrap();
+        assert_eq!(read_it(&folder).0.records, 2);
+        folder.flip_bit(LOG_FILES[0], 5, 1).unwrap();
+        let (log, _) = read_it(&folder);
+        let repair: Vec<u32> = log.to_repair.iter().map(|record| record.sequence).collect();
+        assert_eq!((log.records, repair, log.damage.len()), (2, vec![0], 0));
+        folder.flip_bit(LOG_FILES[1], 5, 1).unwrap();
+        let (log, _) = read_it(&folder);
+        assert_eq!(log.damage, ["record 0 is damaged in both copies"]);
+        let whole = log.must_be_whole().unwrap_err().to_string();
+        let expected = "record 0 is damaged in both copies; nothing is changed";
+        assert_eq!(whole, format!("corrupt log at byte 0: {expected}"));
+        let doubt = LogState { in_doubt: true, ..LogState::new(1) };
+        let expected = "change the log: an earlier write failed: reopen the archive";
+        assert_eq!(doubt.must_be_whole().unwrap_err().to_string(), expected);
+    }
+
+    /// Shows one more file the first time that it is listed.
+    struct Passing(Arc<dyn Folder>, Mutex<bool>);
+
+    impl Folder for Passing {
+        fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+            self.0.open(name)
+        }
+        fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
+            self.0.create(name)
+        }
+        fn remove(&self, name: &str) -> Result<(), MediaError> {
+            self.0.remove(name)
+        }
+        fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+            self.0.rename(from, to)
+        }
+        fn list(&self) -> Result<Vec<String>, MediaError> {
+            let mut names = self.0.list()?;
+            if !std::mem::replace(&mut *self.1.lock().unwrap(), true) {
+                names.push(file_name(9, 0));
+            }
+            Ok(names)
+        }
+        fn sync_names(&self) -> Result<(), MediaError> {
+            self.0.sync_names()
+        }
+        fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+            self.0.subfolder(name)
+        }
+        fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
+            self.0.existing_subfolder(name)
+        }
+    }
+
+    #[test]
+    fn what_an_addition_that_fails_took_back_meanwhile_is_no_damage() {
+        let folder = folder(&[added(1, 0)], None, &[(1, 0)], 2);
+        let versions = folder.subfolder("versions").unwrap();
+        let passing = Passing(versions, Mutex::new(false));
+        let (log, _) = read(&folder, &passing, &store(&folder), &UUID).unwrap();
+        assert!(log.damage.is_empty() && !log.is_cut_short);
+        assert!(*passing.1.lock().unwrap());
     }
 }

@@ -109,3 +109,76 @@ impl Manifest {
         Ok(VersionInfo { file_bytes, footer_checksum, ..info })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+    use onefold_content::Compression;
+
+    use super::*;
+    use crate::format::chunk_ref::ChunkName;
+    use crate::packed::PackedFile;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    fn manifest() -> (SimFolder, Manifest) {
+        let folder = SimFolder::new();
+        let settings =
+            ArchiveSettings { compression: Compression::None, ..ArchiveSettings::default() };
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        let header = Header { number: 4, generation: 0, settings, identity };
+        let manifest = Manifest::create(Arc::new(folder.clone()), header).unwrap();
+        (folder, manifest)
+    }
+
+    fn chunk(container: u32, len: u32) -> ChunkRef {
+        let name = ChunkName([0; 16]);
+        ChunkRef { container: ContainerId::new(container), offset: 0, len, name }
+    }
+
+    #[test]
+    fn chunks_are_taken_back_as_far_as_they_are_not_written_yet() {
+        let (_, mut manifest) = manifest();
+        assert_eq!(manifest.position(), 110);
+        for _ in 0..3 {
+            manifest.chunk(&chunk(1, 5)).unwrap();
+        }
+        assert_eq!(manifest.position(), 110 + 96);
+        manifest.take_back(1);
+        assert_eq!(manifest.position(), 110 + 64);
+        manifest.take_back(2);
+        assert_eq!((manifest.position(), manifest.buffer.len()), (110, 0));
+        // A page is written once it has more than 64 KiB.
+        for number in 1..=2049_u64 {
+            manifest.chunk(&chunk(1, 5)).unwrap();
+            let waiting = if number == 2049 { 0 } else { number * 32 };
+            assert_eq!(manifest.buffer.len() as u64, waiting, "{number}");
+        }
+        manifest.chunk(&chunk(1, 5)).unwrap();
+        manifest.take_back(2050);
+        assert_eq!((manifest.position(), manifest.buffer.len()), (110 + 2050 * 32, 32));
+    }
+
+    #[test]
+    fn what_is_used_of_a_container_is_counted_up_to_what_its_field_holds() {
+        let (folder, mut manifest) = manifest();
+        for (container, len) in [(7, u32::MAX), (2, 5), (7, u32::MAX), (3, u32::MAX), (2, 6)] {
+            manifest.chunk(&chunk(container, len)).unwrap();
+        }
+        let ids: Vec<u32> = manifest.containers().map(ContainerId::get).collect();
+        assert_eq!(ids, [2, 3, 7]);
+        let info = VersionInfo { number: 9, time_s: 5, ..VersionInfo::default() };
+        let info = manifest.finish(info, 8).unwrap();
+        assert_eq!((info.number, info.time_s), (4, 5));
+        let name = file_name(4, 0);
+        let media = folder.open(&name).unwrap();
+        assert_eq!(info.file_bytes, media.len().unwrap());
+        let file = PackedFile::open(media, &name, version_file::HEADER_BYTES).unwrap();
+        let end = file.read(file.len() - 60, 60).unwrap();
+        let footer = version_file::decode_footer(&end, &name, (4, 0), file.len()).unwrap();
+        assert_eq!((footer.rows, footer.uses, footer.rows_at), (0, 3, 110 + 5 * 32));
+        let uses = file.read(footer.uses_at, 24).unwrap();
+        let uses = version_file::decode_uses(&uses, &name, &footer).unwrap();
+        let uses: Vec<(u32, u32)> = uses.iter().map(|used| (used.id.get(), used.bytes)).collect();
+        assert_eq!(uses, [(2, 11), (3, u32::MAX), (7, u32::MAX)]);
+    }
+}

@@ -347,4 +347,157 @@ mod tests {
         assert!(decode_table(&row.0, 100, 400).is_some());
         assert!(decode_table(&row.0, 100, 401).is_none(), "pages end where the table begins");
     }
+
+    /// Counts the reads of a file.
+    struct Counted(Arc<dyn Media>, std::sync::atomic::AtomicU32);
+
+    impl Media for Counted {
+        fn len(&self) -> Result<u64, onefold_block::MediaError> {
+            self.0.len()
+        }
+        fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), onefold_block::MediaError> {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.0.read(offset, buf)
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> Result<(), onefold_block::MediaError> {
+            self.0.write(offset, data)
+        }
+        fn set_len(&self, len: u64) -> Result<(), onefold_block::MediaError> {
+            self.0.set_len(len)
+        }
+        fn sync(&self) -> Result<(), onefold_block::MediaError> {
+            self.0.sync()
+        }
+        fn reserve(&self, offset: u64, len: u64) -> Result<(), onefold_block::MediaError> {
+            self.0.reserve(offset, len)
+        }
+        fn next_data(&self, offset: u64) -> Result<Option<u64>, onefold_block::MediaError> {
+            self.0.next_data(offset)
+        }
+        fn allocated_bytes(&self) -> Result<u64, onefold_block::MediaError> {
+            self.0.allocated_bytes()
+        }
+    }
+
+    #[test]
+    fn pages_are_read_once_while_there_is_room_and_no_more_of_them_than_is_needed() {
+        let (folder, bytes, _) = written(Compression::Zstd(3), &[PAGE_BYTES]);
+        let counted = Arc::new(Counted(folder.open("file").unwrap(), 0.into()));
+        let media: Arc<dyn Media> = Arc::clone(&counted) as Arc<dyn Media>;
+        let file = PackedFile::open(media, "file", 100).unwrap();
+        let reads = |from: usize, len: usize| {
+            let before = counted.1.load(std::sync::atomic::Ordering::Relaxed);
+            assert!(file.read(from as u64, len).unwrap() == bytes[from..from + len]);
+            counted.1.load(std::sync::atomic::Ordering::Relaxed) - before
+        };
+        assert_eq!(reads(0, 100), 1);
+        assert_eq!(reads(90, 10), 1);
+        assert_eq!(reads(100, PAGE_BYTES), 1);
+        assert_eq!(reads(100, PAGE_BYTES), 0);
+        assert_eq!(reads(100 + PAGE_BYTES, 1), 1);
+        assert_eq!(reads(99, 2), 1);
+        assert_eq!(reads(100 + 2 * PAGE_BYTES - 1, 2), 1);
+        assert_eq!(reads(300, 0), 0);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_named_with_its_place() {
+        let folder = SimFolder::new();
+        let media = folder.create("file").unwrap();
+        let mut writer = PackedWriter::create(media, Compression::None, &[9; 100]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 128);
+        let file = open(&folder).unwrap();
+        assert_eq!((file.len(), file.file_bytes()), (100, 128));
+        assert_eq!(file.read(40, 60).unwrap(), [9; 60]);
+        let past = file.read(40, 61).unwrap_err().to_string();
+        assert_eq!(past, "corrupt file at byte 40: it ends before that");
+        let said = || open(&folder).err().unwrap().to_string();
+        let media = folder.open("file").unwrap();
+        let mut end = vec![0; 28];
+        media.read(100, &mut end).unwrap();
+        let put = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut changed = end[..24].to_vec();
+            change(&mut changed);
+            changed.extend(crc32fast::hash(&changed).to_le_bytes());
+            media.write(100, &changed).unwrap();
+        };
+        assert_eq!(end[..20], *b"OFPACKED\x64\0\0\0\0\0\0\0\0\0\0\0");
+        put(&|end| end[0] = b'o');
+        assert_eq!(said(), "corrupt file at byte 100: it does not end like a version");
+        for at in [99, 101] {
+            put(&|end| end[8] = at);
+            assert_eq!(said(), "corrupt file at byte 100: its end does not fit its length");
+        }
+        put(&|end| end[20] ^= 1);
+        assert_eq!(said(), "corrupt file at byte 100: its table of pages is damaged");
+        put(&|end| end[8..16].fill(0xff));
+        assert_eq!(said(), "corrupt file at byte 100: its end does not fit its length");
+        put(&|_| {});
+        assert!(open(&folder).is_ok());
+        folder.flip_bit("file", 105, 0).unwrap();
+        assert_eq!(said(), "corrupt file at byte 100: its end is damaged");
+        folder.truncate("file", 127).unwrap();
+        assert_eq!(said(), "corrupt file at byte 99: it is too short");
+        // A page that is damaged, by its place before compression.
+        let (folder, _, _) = written(Compression::Zstd(3), &[PAGE_BYTES]);
+        folder.flip_bit("file", 100, 0).unwrap();
+        let error = open(&folder).unwrap().read(200, 1).unwrap_err().to_string();
+        assert_eq!(error, "corrupt file at byte 100: a page of it is damaged");
+        assert!(open(&folder).unwrap().read(100 + PAGE_BYTES as u64, 1).is_ok());
+    }
+
+    #[test]
+    fn rows_that_no_writer_makes_are_refused() {
+        let row = |len: u32, stored: u32, codec: u32| {
+            let mut row = Writer::default();
+            for field in [len, stored | codec << STORED_BITS, 0] {
+                row.u32(field);
+            }
+            row.0
+        };
+        let decoded = |row: &[u8], stored: u64| decode_table(row, 100, 100 + stored);
+        assert!(decoded(&row(1024, 1, 2), 1).is_some());
+        assert!(decoded(&row(1025, 1, 2), 1).is_none());
+        assert!(decoded(&row(0, 1, 2), 1).is_none());
+        assert!(decoded(&row(1, 0, 2), 0).is_none());
+        assert!(decoded(&row(PAGE_BYTES_MAX as u32, 256, 2), 256).is_some());
+        assert!(decoded(&row(PAGE_BYTES_MAX as u32 + 1, 257, 2), 257).is_none());
+        assert!(decoded(&row(5, 5, 3), 5).is_none(), "no codec");
+        let pages = decoded(&[row(10, 4, 0), row(6, 5, 1)].concat(), 9).unwrap();
+        let places: Vec<_> = pages.iter().map(|p| (p.begin, p.end, p.at, p.stored)).collect();
+        assert_eq!(places, [(100, 110, 100, 4), (110, 116, 104, 5)]);
+        assert_eq!((pages[0].codec, pages[1].codec), (Codec::Raw, Codec::Lz4));
+    }
+
+    #[test]
+    fn pages_are_stored_as_they_are_where_compressing_saves_too_little_or_too_much() {
+        let random = SplitMix64::new(5).bytes(200);
+        let (mut seen, mut ratios) = (Vec::new(), Vec::new());
+        let mut check = |compression, data: &[u8]| {
+            let mut out = Vec::new();
+            Compressor::new(compression).compress_into(data, &mut out, data.len() + 500);
+            let folder = SimFolder::new();
+            let media = folder.create("file").unwrap();
+            let mut writer = PackedWriter::create(media, compression, &[0; 100]).unwrap();
+            writer.write(data).unwrap();
+            writer.finish().unwrap();
+            let page = open(&folder).unwrap().pages[0];
+            let raw = out.len() >= data.len() || out.len() <= data.len() / 1024;
+            assert_eq!(page.codec == Codec::Raw, raw, "{} of {}", out.len(), data.len());
+            assert_eq!(page.stored as usize, if raw { data.len() } else { out.len() });
+            seen.push(data.len() as i64 - out.len() as i64);
+            ratios.push((out.len() as i64) - (data.len() / 1024) as i64);
+        };
+        for again in 0..40 {
+            let data = [&random[..60], &random[..again], &random[60..100]].concat();
+            check(Compression::Lz4, &data);
+        }
+        for noise in 0..100 {
+            let mut data = vec![0; 65_600];
+            data[..noise].copy_from_slice(&random[..noise]);
+            check(Compression::Zstd(3), &data);
+        }
+        assert!(seen.contains(&0) && seen.contains(&1) && seen.contains(&-1), "{seen:?}");
+        assert!(ratios.contains(&0) && ratios.contains(&1), "{ratios:?}");
+    }
 }

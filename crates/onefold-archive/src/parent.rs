@@ -84,3 +84,113 @@ impl Parent {
             .map(|chunk| chunk.ok().filter(|chunk| self.containers.contains(&chunk.container)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::format::entry::{Metadata, Stamp};
+    use crate::format::log_record::{LogEvent, VersionInfo};
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::rewrite::Rewriting;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    fn file(path: &str, ctime_s: i64, mtime_s: i64) -> Entry {
+        Entry {
+            path: path.as_bytes().to_vec(),
+            kind: Kind::File,
+            metadata: Metadata { mtime_s, mtime_ns: 5, ..Metadata::default() },
+            stamp: Stamp { inode: 3, ctime_s, ctime_ns: 6 },
+            recipe: Recipe { size: 7, ..Recipe::default() },
+        }
+    }
+
+    /// An archive whose last version, of time 1000, has these entries.
+    fn with(entries: &[Entry]) -> Archive {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
+        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        for entry in entries {
+            manifest.entry(entry).unwrap();
+        }
+        let info = VersionInfo { time_s: 1000, ..VersionInfo::default() };
+        let info = manifest.finish(info, 1).unwrap();
+        archive.commit(1, LogEvent::Added(info)).unwrap();
+        archive
+    }
+
+    fn parent(archive: &Archive) -> Parent {
+        archive.parent(&AddOptions::default()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn only_what_was_at_rest_and_is_the_same_in_every_way_is_unchanged() {
+        for (ctime_s, mtime_s, expected) in [
+            (997, 5, true),
+            (998, 5, false),
+            (5, 997, true),
+            (5, 998, false),
+            (997, i64::MAX, false),
+            (i64::MAX, 997, false),
+        ] {
+            let entry = file("f", ctime_s, mtime_s);
+            let found = parent(&with(std::slice::from_ref(&entry))).unchanged(&entry, 7);
+            assert_eq!(found.is_some(), expected, "{ctime_s} {mtime_s}");
+        }
+        let then = file("f", 10, 20);
+        let archive = with(std::slice::from_ref(&then));
+        let same = |change: &dyn Fn(&mut Entry), size| {
+            let mut now = then.clone();
+            change(&mut now);
+            parent(&archive).unchanged(&now, size).is_some()
+        };
+        assert!(same(&|_| {}, 7));
+        assert!(!same(&|_| {}, 8));
+        assert!(!same(&|now| now.stamp.inode = 4, 7));
+        assert!(!same(&|now| now.stamp.ctime_s = 11, 7));
+        assert!(!same(&|now| now.stamp.ctime_ns = 7, 7));
+        assert!(!same(&|now| now.metadata.mtime_s = 21, 7));
+        assert!(!same(&|now| now.metadata.mtime_ns = 6, 7));
+        // Whose it is may have changed without that.
+        assert!(same(&|now| now.metadata.uid = 9, 7));
+        let folder = Entry { kind: Kind::Directory, ..file("f", 10, 20) };
+        assert!(parent(&with(&[folder])).unchanged(&then, 7).is_none());
+    }
+
+    #[test]
+    fn paths_are_looked_for_in_their_order_and_damage_is_passed_over() {
+        let mut bad = file("c", 1, 1);
+        bad.metadata.mtime_ns = u32::MAX;
+        let entries = [file("a", 1, 1), file("b", 1, 1), bad.clone(), bad, file("e", 1, 1)];
+        let archive = with(&entries);
+        let mut parent = parent(&archive);
+        for (path, found) in
+            [("0", false), ("a", true), ("aa", false), ("c", false), ("d", false), ("e", true)]
+        {
+            let known = parent.unchanged(&file(path, 1, 1), 7);
+            assert_eq!(known.is_some(), found, "{path}");
+        }
+        assert!(parent.unchanged(&file("z", 1, 1), 7).is_none());
+        assert!(parent.unchanged(&file("z/z", 1, 1), 7).is_none());
+    }
+
+    #[test]
+    fn nothing_is_taken_over_unread_where_duplicates_may_have_to_be_stored_again() {
+        let archive = with(&[file("a", 1, 1)]);
+        let taken = |cap, har, skip_unchanged| {
+            let rewriting = Rewriting { cap, har };
+            let options = AddOptions { rewriting, skip_unchanged, ..AddOptions::default() };
+            archive.parent(&options).unwrap().is_some()
+        };
+        assert!(taken(None, false, true));
+        assert!(!taken(None, true, true) && !taken(Some(9), false, true));
+        assert!(!taken(None, false, false));
+    }
+}

@@ -135,4 +135,46 @@ mod tests {
         assert_eq!(month_of(0), 1970 * 12);
         assert_eq!(month_of(-1), 1970 * 12 - 1);
     }
+
+    #[test]
+    fn every_day_of_eight_centuries_is_in_its_month_and_year() {
+        let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let mut day = -135_140;
+        for year in 1600..2400 {
+            let february = if is_leap(year) { 29 } else { 28 };
+            let lens = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            for (month, len) in (0..).zip(lens) {
+                for _ in 0..len {
+                    assert_eq!(month_of(day), year * 12 + month, "day {day}");
+                    day += 1;
+                }
+            }
+        }
+        assert_eq!(day, 157_054);
+    }
+
+    #[test]
+    fn each_rule_counts_periods_that_have_a_version_from_the_newest_on() {
+        let none = Keep::default();
+        // On both sides of the beginnings of an hour, a day and a week (1970-01-05 was a Monday).
+        let monday = 4 * DAY_S;
+        for (keep, period) in [
+            (Keep { hourly: 2, ..none }, HOUR_S),
+            (Keep { daily: 2, ..none }, DAY_S),
+            (Keep { weekly: 2, ..none }, 7 * DAY_S),
+        ] {
+            let at = [monday - period, monday - 1, monday, monday + 1, monday + period - 1];
+            assert_eq!(kept(keep, &at), [2, 5], "{keep:?}");
+            assert_eq!(kept(keep, &[monday - period - 1, monday - period]), [1, 2], "{keep:?}");
+        }
+        // Of one time the higher number is the newer one.
+        assert_eq!(kept(Keep { last: 1, ..none }, &[5, 5, 5]), [3]);
+        assert_eq!(kept(Keep { within_s: 1, ..none }, &[3, 4, 5]), [2, 3]);
+        assert_eq!(kept(Keep { within_s: 0, ..none }, &[5]), Vec::<u32>::new());
+        let all =
+            Keep { last: 1, hourly: 1, daily: 1, weekly: 1, monthly: 1, yearly: 1, within_s: 1 };
+        let reasons = all.choose(versions(&[0]));
+        let names = ["last", "within", "hourly", "daily", "weekly", "monthly", "yearly"];
+        assert_eq!(reasons[&1], names);
+    }
 }

@@ -140,3 +140,28 @@ impl Archive {
         Ok(removed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::{Folder as _, SimFolder};
+
+    use super::*;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    #[test]
+    fn nothing_is_cleared_away_beside_a_log_that_is_damaged() {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        folder.subfolder("versions").unwrap().create("00000003.version").unwrap();
+        let mut archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        for cleared in [archive.clear_leftovers(), archive.discard_pending()] {
+            let problem = "it does not tell of version 3, whose file is there; nothing is changed";
+            let error = cleared.unwrap_err().to_string();
+            assert_eq!(error, format!("corrupt log at byte 0: {problem}"));
+        }
+        assert_eq!(folder.subfolder("versions").unwrap().list().unwrap().len(), 1);
+    }
+}

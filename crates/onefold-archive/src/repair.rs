@@ -13,7 +13,7 @@ use crate::archive::{
     self, Archive, CONTAINERS, Unlocked, VERSIONS, read_settings_copy, write_settings,
 };
 use crate::error::ArchiveError;
-use crate::format::log_record::{self, AddTotals, LOG_FILES, LogEvent, LogRecord, VersionInfo};
+use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, VersionInfo};
 use crate::format::settings_file::{self, Found, SETTINGS_FILES};
 use crate::format::version_file::{HEADER_BYTES, decode_header, file_name, parse_name};
 use crate::lock::{self, LockKind};
@@ -304,7 +304,7 @@ impl Plan {
             }
             (None, None, Some(damage)) => {
                 report.lost.push(format!("version {number}: {damage}"));
-                placeholder(versions, number, generations.last().copied().unwrap_or(0))?
+                placeholder(versions, number, generations.last().copied().unwrap_or_default())?
             }
             (None, None, None) => return Ok(()),
         };
@@ -357,13 +357,6 @@ fn placeholder(
     generation: u32,
 ) -> Result<VersionInfo, ArchiveError> {
     let file_bytes = versions.open(&file_name(number, generation))?.len()?;
-    Ok(VersionInfo {
-        number,
-        generation,
-        time_s: 0,
-        label: DAMAGED_LABEL.to_owned(),
-        totals: AddTotals::default(),
-        file_bytes,
-        footer_checksum: 0,
-    })
+    let label = DAMAGED_LABEL.to_owned();
+    Ok(VersionInfo { number, generation, label, file_bytes, ..VersionInfo::default() })
 }

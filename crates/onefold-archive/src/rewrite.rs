@@ -90,4 +90,23 @@ mod tests {
         assert_eq!(sparse(&uses, |_| 100), BTreeSet::from([id(3), id(4)]));
         assert_eq!(sparse(&[], |_| 100), BTreeSet::new());
     }
+
+    #[test]
+    fn half_of_a_container_is_not_sparse_and_a_twentieth_of_all_is_within_the_limit() {
+        let uses = |all: &[(u32, u32)]| -> Vec<ContainerUse> {
+            all.iter().map(|&(n, bytes)| ContainerUse { id: id(n), bytes }).collect()
+        };
+        // 5 of 100 bytes, and then 1 more.
+        let some = uses(&[(1, 2), (2, 3), (3, 95)]);
+        assert_eq!(sparse(&some, |_| 95), BTreeSet::from([id(1), id(2)]));
+        assert_eq!(sparse(&some, |_| 6), BTreeSet::from([id(1)]));
+        assert_eq!(sparse(&some, |_| 4), BTreeSet::new());
+        let less = uses(&[(1, 2), (2, 3), (3, 94)]);
+        assert_eq!(sparse(&less, |_| 95), BTreeSet::from([id(1)]));
+        // Of those that hold the same the first ones, and of the cap's the newest.
+        let same = uses(&[(9, 3), (4, 3), (3, 94)]);
+        assert_eq!(sparse(&same, |_| 95), BTreeSet::from([id(4)]));
+        let found = [(1, 5), (2, 5), (3, 5)].map(|(n, len)| (id(n), len));
+        assert_eq!(beyond_cap(found.into_iter(), Some(1)), HashSet::from([id(1), id(2)]));
+    }
 }

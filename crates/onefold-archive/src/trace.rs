@@ -48,8 +48,8 @@ impl Version {
     /// The indices of all files that have content, in path order.
     pub fn files_with_content(&self) -> Result<Vec<u32>, ArchiveError> {
         let mut files = Vec::new();
-        for index in 0..self.len() {
-            let entry = self.entry(index)?;
+        for (index, entry) in self.entries().enumerate() {
+            let entry = entry?;
             if entry.kind == Kind::File && entry.recipe.chunks > 0 {
                 files.push(index as u32);
             }

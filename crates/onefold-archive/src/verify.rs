@@ -296,7 +296,7 @@ fn verify_recipe(
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::SimFolder;
+    use onefold_block::{Folder as _, SimFolder};
 
     use super::*;
     use crate::format::entry::{Metadata, Recipe, Stamp};
@@ -346,5 +346,115 @@ mod tests {
         ] {
             assert_eq!(found_in(&entries), [problem]);
         }
+    }
+
+    #[test]
+    fn a_thousand_damaged_files_are_named_and_the_rest_is_counted() {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder.clone())).unwrap();
+        let mut adder = archive.add(crate::adder::AddOptions::default()).unwrap();
+        for number in 0..1100_u32 {
+            let (metadata, stamp) = (Metadata::default(), Stamp::default());
+            let (path, recipe) = (format!("{number:04}").into_bytes(), Recipe::default());
+            let entry = Entry { path, kind: Kind::File, metadata, stamp, recipe };
+            // All but some have a chunk.
+            let content = number.to_le_bytes();
+            let content = if number % 11 == 0 { &[][..] } else { &content[..] };
+            adder.file(entry, false, &mut &content[..]).unwrap().unwrap();
+        }
+        adder.commit().unwrap();
+        let len = archive.store.len(ContainerId::new(1)).unwrap();
+        folder.flip_bit("containers/00000001.container", len - 1, 0).unwrap();
+        let report = archive.verify(&mut |_, _| true).unwrap();
+        assert_eq!((report.containers, report.chunks, report.chunk_bytes), (1, 0, 0));
+        assert_eq!((report.entries, report.references, report.versions), (1100, 1000, 1));
+        // The container is one of them.
+        assert_eq!((report.findings.len(), report.more_damaged_files), (1000, 1));
+        let found = |n: usize| {
+            let Finding { what, problem } = &report.findings[n];
+            format!("{what}: {problem}")
+        };
+        let at = len - 36;
+        let damaged = format!("corrupt container 1 at byte {at}: its footer is damaged");
+        assert_eq!(found(0), format!("container 1: {damaged}"));
+        let missing = "its chunk in container 1 at 4 of the content is missing or damaged";
+        assert_eq!(found(2), format!("'0002' of version 1: {missing}"));
+    }
+
+    #[test]
+    fn what_a_power_cut_leaves_is_a_note_and_what_damage_leaves_a_finding() {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let open = || Archive::open(Arc::new(folder.clone())).unwrap();
+        let told = |archive: &Archive| {
+            let report = archive.verify(&mut |_, _| true).unwrap();
+            let what = |found: &[Finding]| -> Vec<String> {
+                found.iter().map(|f| f.what.clone()).collect()
+            };
+            (what(&report.notes), what(&report.findings))
+        };
+        let some =
+            |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+        folder.remove("archive.1").unwrap();
+        folder.remove("log.0").unwrap();
+        assert_eq!(told(&open()), (some(&["archive.1", "log.0"]), vec![]));
+        let add = || {
+            let options = crate::adder::AddOptions { allow_empty: true, ..<_>::default() };
+            open().add(options).unwrap().commit().unwrap();
+        };
+        add();
+        assert_eq!(told(&open()), (vec![], vec![]));
+        folder.remove("archive.0").unwrap();
+        folder.remove("log.1").unwrap();
+        assert_eq!(told(&open()), (some(&["log.1", "log"]), some(&["archive.0"])));
+        add();
+        folder.remove("log.1").unwrap();
+        assert_eq!(told(&open()), (some(&["log"]), some(&["log.1", "log"])));
+        add();
+        folder.flip_bit("log.0", 2 * 512, 0).unwrap();
+        assert_eq!(told(&open()), (some(&["log"]), vec![]));
+        folder.flip_bit("log.0", 512, 0).unwrap();
+        assert_eq!(told(&open()), (some(&["log"]), some(&["log"])));
+        let containers = folder.subfolder("containers").unwrap();
+        containers.create("notes").unwrap();
+        assert_eq!(told(&open()).1, some(&["notes", "log"]).into_iter().rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_recipe_is_told_by_its_first_chunk_and_how_many_more() {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
+        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let chunk = |offset| {
+            let name = crate::format::chunk_ref::ChunkName([0; 16]);
+            ChunkRef { container: ContainerId::new(1), offset, len: 5, name }
+        };
+        for (path, chunks, size) in [("a", 1, 5), ("b", 2, 10), ("c", 3, 15), ("d", 0, 4)] {
+            let at = manifest.position();
+            (0..chunks).for_each(|n| manifest.chunk(&chunk(n * 5)).unwrap());
+            let recipe = Recipe { size, at, chunks: chunks.into() };
+            let (path, metadata) = (path.as_bytes().to_vec(), Metadata::default());
+            let stamp = Stamp::default();
+            manifest.entry(&Entry { path, kind: Kind::File, metadata, stamp, recipe }).unwrap();
+        }
+        let info = manifest.finish(VersionInfo::default(), 2).unwrap();
+        archive.commit(2, LogEvent::Added(info)).unwrap();
+        let report = archive.verify(&mut |_, _| true).unwrap();
+        let first = "its chunk in container 1 at 0 of the content is missing or damaged";
+        let problems: Vec<_> = report.findings.iter().map(|f| f.problem.as_str()).collect();
+        let expected = [
+            first.to_owned(),
+            format!("{first}, and 1 more"),
+            format!("{first}, and 2 more"),
+            "its chunks have 0 bytes, not 4".to_owned(),
+        ];
+        assert_eq!(problems, expected);
+        assert_eq!(report.references, 6);
     }
 }

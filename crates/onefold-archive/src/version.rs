@@ -246,3 +246,116 @@ impl Iterator for Chunks<'_> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::{ContainerId, SimFolder};
+    use onefold_content::Compression;
+
+    use super::*;
+    use crate::format::chunk_ref::ChunkName;
+    use crate::format::entry::{Kind, Metadata, Stamp};
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    const UUID: [u8; 16] = [1; 16];
+
+    fn written(containers: u32, recipes: &[Recipe]) -> (SimFolder, VersionInfo) {
+        let folder = SimFolder::new();
+        let settings =
+            ArchiveSettings { compression: Compression::None, ..ArchiveSettings::default() };
+        let identity = ArchiveIdentity { uuid: UUID, key: [2; 32] };
+        let header = Header { number: 1, generation: 0, settings, identity };
+        let mut manifest = Manifest::create(Arc::new(folder.clone()), header).unwrap();
+        for container in 1..=containers {
+            let (container, name) = (ContainerId::new(container), ChunkName([0; 16]));
+            manifest.chunk(&ChunkRef { container, offset: 0, len: 5, name }).unwrap();
+        }
+        for (number, &recipe) in recipes.iter().enumerate() {
+            let (path, kind) = (format!("{number}").into_bytes(), Kind::File);
+            let (metadata, stamp) = (Metadata::default(), Stamp::default());
+            manifest.entry(&Entry { path, kind, metadata, stamp, recipe }).unwrap();
+        }
+        let info = manifest.finish(VersionInfo::default(), 2).unwrap();
+        (folder, info)
+    }
+
+    #[test]
+    fn a_version_is_described_only_if_it_tells_its_containers() {
+        // So many that a page of the file holds nothing else.
+        let (folder, info) = written(70_000, &[]);
+        let name = file_name(1, 0);
+        let tail = info.file_bytes - 600_000;
+        assert!(Version::describe(&folder, &UUID, (1, 0)).is_ok());
+        folder.flip_bit(&name, tail + 300_000, 0).unwrap();
+        let version = Version::open(&folder, &UUID, &info).unwrap();
+        assert!(version.is_empty());
+        let page = "a page of it is damaged";
+        assert!(version.containers().unwrap_err().to_string().contains(page));
+        let error = Version::describe(&folder, &UUID, (1, 0)).err().unwrap().to_string();
+        assert!(error.contains(page), "{error}");
+    }
+
+    #[test]
+    fn recipes_end_before_the_table_and_damaged_references_are_named_one_by_one() {
+        let first = HEADER_BYTES as u64;
+        let recipe = |at, chunks| Recipe { size: 5, at, chunks };
+        let some =
+            [recipe(first, 3), recipe(first + 64, 1), recipe(0, u64::MAX), recipe(u64::MAX, 1)];
+        let (folder, info) = written(3, &some);
+        let version = Version::open(&folder, &UUID, &info).unwrap();
+        assert!(!version.is_empty() && version.len() == 4);
+        let containers = |index| -> Vec<u32> {
+            let recipe = version.entry(index).unwrap().recipe;
+            version.chunks(recipe).map(|chunk| chunk.unwrap().container.get()).collect()
+        };
+        assert_eq!((containers(0), containers(1)), (vec![1, 2, 3], vec![3]));
+        for index in [2, 3] {
+            let error = version.entry(index).unwrap_err().to_string();
+            let expected = format!("entry {index} has its recipe outside of the file");
+            assert!(error.ends_with(&expected), "{error}");
+        }
+        // One that begins elsewhere than it was written for, between two that are right.
+        let shifted = version.chunks(recipe(first - 32, 3));
+        let found: Vec<String> = shifted
+            .map(|chunk| match chunk {
+                Ok(chunk) => chunk.container.get().to_string(),
+                Err(error) => error.to_string(),
+            })
+            .collect();
+        let damaged = "corrupt 00000001.version at byte 78: a chunk reference is damaged";
+        assert_eq!(found, [damaged, "1", "2"]);
+        let table = version.footer.rows_at;
+        let (_, at_table) = (first, (table - first) / 32);
+        let last = written(3, &[recipe(first, at_table)]);
+        let rows_at = Version::open(&last.0, &UUID, &last.1).unwrap().footer.rows_at;
+        let most = (rows_at - first) / 32;
+        for (chunks, fits) in [(most, true), (most + 1, false)] {
+            let (folder, info) = written(3, &[recipe(rows_at - 32 * most, chunks)]);
+            let version = Version::open(&folder, &UUID, &info).unwrap();
+            assert_eq!(version.entry(0).is_ok(), fits, "{chunks}");
+        }
+        // What cannot be read at all is said once.
+        let mut chunks = version.chunks(recipe(1 << 40, 5));
+        assert!(chunks.next().unwrap().is_err() && chunks.next().is_none());
+    }
+
+    #[test]
+    fn what_the_log_says_otherwise_is_named() {
+        let (folder, info) = written(1, &[]);
+        let said =
+            |info: &VersionInfo| Version::open(&folder, &UUID, info).err().unwrap().to_string();
+        let shorter = VersionInfo { file_bytes: info.file_bytes - 1, ..info.clone() };
+        let len = info.file_bytes;
+        let expected = format!("it is {len} bytes long, {} were expected", len - 1);
+        assert_eq!(said(&shorter), format!("corrupt 00000001.version at byte 0: {expected}"));
+        let later = VersionInfo { time_s: 9, ..info.clone() };
+        let expected = "time, label or totals differ from what the log tells";
+        assert_eq!(said(&later), format!("corrupt 00000001.version at byte 0: {expected}"));
+        let other = VersionInfo { number: 2, ..info };
+        assert_eq!(said(&other), "corrupt 00000002.version at byte 0: it is missing");
+    }
+}

@@ -346,3 +346,130 @@ impl Media for SealedMedia {
         self.inner.allocated_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{SimFolder, SplitMix64};
+
+    use super::*;
+
+    fn sealed() -> (SimFolder, SealedFolder) {
+        let inner = SimFolder::new();
+        let keys = Arc::new(Keys::new([7; 32]));
+        (inner.clone(), SealedFolder::new(Arc::new(inner), keys, vec![1; 100]))
+    }
+
+    #[test]
+    fn writes_at_every_border_of_pages_are_those_of_plain_files() {
+        let borders = [0, 1, 511, 512, 513, 1023, 1024, 1025, 1536];
+        let (_, folder) = sealed();
+        let mut seed = 0;
+        for before in borders {
+            for from in borders {
+                for len in borders {
+                    seed += 1;
+                    let file = folder.create("log.0").unwrap();
+                    let mut model = SplitMix64::new(seed).bytes(before);
+                    file.write(0, &model).unwrap();
+                    let data = SplitMix64::new(seed + 10_000).bytes(len);
+                    file.write(from as u64, &data).unwrap();
+                    if len > 0 {
+                        model.resize(before.max(from + len), 0);
+                        model[from..from + len].copy_from_slice(&data);
+                    }
+                    let mut found = vec![0; model.len()];
+                    file.read(0, &mut found).unwrap();
+                    assert!(found == model, "{before} bytes, then {len} from {from}");
+                    assert_eq!(file.len().unwrap(), model.len() as u64);
+                    file.set_len(from as u64).unwrap();
+                    model.resize(from, 0);
+                    let mut found = vec![0; from];
+                    file.read(0, &mut found).unwrap();
+                    assert!(found == model, "{before} bytes, {len} from {from}, then cut");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_page_that_is_written_over_as_a_whole_is_good_again() {
+        let damaged = || {
+            let (inner, folder) = sealed();
+            let file = folder.create("log.0").unwrap();
+            file.write(0, &[5; 1300]).unwrap();
+            // The second page, and the last one.
+            for page in [1, 2] {
+                inner.flip_bit("log.0", 512 + page * 1024 + 30, 0).unwrap();
+            }
+            file
+        };
+        for (from, len) in [(512, 788), (0, 1300), (512, 1024)] {
+            let file = damaged();
+            file.write(from, &vec![6; len]).unwrap();
+            assert!(file.read(from, &mut vec![0; len]).is_ok());
+        }
+        let file = damaged();
+        file.write(1024, &[6; 276]).unwrap();
+        assert!(file.read(1024, &mut [0; 276]).is_ok());
+        let said = |result: Result<(), MediaError>| result.unwrap_err().to_string();
+        let problem = "it was not written with this archive's key, or was changed since";
+        let expected = said(file.read(600, &mut [0; 5]));
+        assert!(expected.contains(problem) && expected.contains("512"), "{expected}");
+        assert!(said(file.write(600, &[1])).contains(problem));
+    }
+
+    #[test]
+    fn a_header_stays_where_there_is_one_and_is_told_where_it_is_damaged() {
+        let (inner, folder) = sealed();
+        let file = folder.create("x").unwrap();
+        file.set_len(0).unwrap();
+        let stored = || inner.open("x").unwrap().len().unwrap();
+        assert_eq!(stored(), 0);
+        file.write(0, b"some").unwrap();
+        assert_eq!(stored(), 512 + 44);
+        for _ in 0..2 {
+            file.set_len(0).unwrap();
+            assert_eq!((stored(), file.len().unwrap()), (512, 0));
+        }
+        file.write(0, b"more").unwrap();
+        let log = inner.op_log();
+        assert!(log.trim_end().ends_with("Write x bytes 512..556"), "{log}");
+        let mut header = [0; HEADER_BYTES];
+        inner.open("x").unwrap().read(0, &mut header).unwrap();
+        assert_eq!(
+            settings_in_header(&header).map(|rest| &rest[..101]),
+            Some(&[[1; 100].as_slice(), &[0]].concat()[..])
+        );
+        header[400] ^= 1;
+        assert_eq!(settings_in_header(&header), None);
+        inner.flip_bit("x", 400, 0).unwrap();
+        let error = folder.open("x").unwrap().read(0, &mut [0; 4]).unwrap_err();
+        let MediaError::Damaged { name, offset, problem } = error else { panic!("{error}") };
+        assert_eq!((name.as_str(), offset, problem.as_str()), ("x", 0, "its header is damaged"));
+    }
+
+    #[test]
+    fn gaps_and_lengths_have_their_limits() {
+        let (_, folder) = sealed();
+        let file = folder.create("x").unwrap();
+        file.write(0, b"12345").unwrap();
+        let too_large = |result: Result<(), MediaError>| {
+            matches!(result, Err(MediaError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::FileTooLarge)
+        };
+        assert!(too_large(file.set_len(5 + (1 << 20) + 1)));
+        assert!(too_large(file.write(5 + (1 << 20) + 1, b"x")));
+        assert!(too_large(file.write(u64::MAX, b"")));
+        assert!(too_large(file.write(u64::MAX, b"x")));
+        assert!(too_large(file.set_len(u64::MAX)));
+        assert!(too_large(file.reserve(u64::MAX, 1)) && too_large(file.reserve(u64::MAX, 0)));
+        assert_eq!(file.len().unwrap(), 5);
+        file.set_len(5 + (1 << 20)).unwrap();
+        assert_eq!(file.len().unwrap(), 5 + (1 << 20));
+        assert_eq!(file.next_data(0).unwrap(), Some(0));
+        assert_eq!(file.next_data(5000).unwrap(), Some(5000));
+        assert_eq!(file.next_data(5 + (1 << 20)).unwrap(), None);
+        assert!(file.read(u64::MAX, &mut [0]).is_err());
+        assert!(file.read(5 + (1 << 20), &mut [0; 0]).is_ok());
+    }
+}

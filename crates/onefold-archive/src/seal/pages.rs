@@ -149,4 +149,14 @@ mod tests {
             assert_eq!(geometry.stored(u64::MAX), None);
         }
     }
+
+    #[test]
+    fn whole_pages_take_their_slots_and_the_last_one_what_it_has() {
+        for (plain, stored) in [(0, 0), (1, 41), (511, 551), (512, 1024), (513, 1065), (1024, 2048)]
+        {
+            assert_eq!(Geometry::LOG.stored(plain), Some(stored), "{plain}");
+        }
+        assert_eq!(Geometry::OTHER.stored(4056), Some(4096));
+        assert_eq!(Geometry::CONTAINER.stored(16_344 * 2 + 1), Some(32_768 + 41));
+    }
 }

@@ -313,4 +313,61 @@ mod tests {
         let greedy = Argon2Cost { memory_kib: u32::MAX, ..COST };
         assert!(greedy.params().is_none() && Argon2Cost::default().params().is_some());
     }
+
+    #[test]
+    fn key_files_and_costs_have_their_limits() {
+        for (len, fits) in [(31, false), (32, true), (1 << 20, true), ((1 << 20) + 1, false)] {
+            let secret = Secret::KeyFile(vec![1; len]);
+            let new = NewKey { secret: &secret, cost: COST, salt: [5; 16], master: [7; 32] };
+            match Protection::new(&new, b"") {
+                Ok(made) => assert!(fits && made.kind() == SecretKind::KeyFile),
+                Err(error) => {
+                    let expected = format!("a key file has 32 bytes to 1 MiB, not {len}");
+                    assert_eq!((error.to_string(), fits), (expected, false));
+                }
+            }
+        }
+        let cost = |memory_kib, passes, lanes| Argon2Cost { memory_kib, passes, lanes };
+        for (cost, fits) in [
+            (cost(4 << 20, 64, 64), true),
+            (cost((4 << 20) + 1, 64, 64), false),
+            (cost(4 << 20, 65, 64), false),
+            (cost(4 << 20, 64, 65), false),
+            (cost(8, 1, 1), true),
+            (cost(7, 1, 1), false),
+            (cost(8, 0, 1), false),
+        ] {
+            assert_eq!(cost.params().is_some(), fits, "{cost:?}");
+            let secret = Secret::KeyFile(vec![1; 32]);
+            let new = NewKey { secret: &secret, cost, salt: [5; 16], master: [7; 32] };
+            let mut out = Writer::default();
+            let made = Protection::new(&new, b"settings").unwrap();
+            made.encode(&mut out);
+            // Whatever costs so much is not even tried.
+            let back = Protection::decode(&mut Reader::new(&out.0));
+            assert_eq!(back, fits.then_some(made));
+        }
+        let Argon2Cost { memory_kib, passes, lanes } = Argon2Cost::default();
+        assert_eq!((memory_kib, passes, lanes), (65_536, 3, 4));
+    }
+
+    #[test]
+    fn what_is_secret_is_not_shown() {
+        let secret = Secret::Passphrase(b"correct horse".to_vec());
+        assert_eq!(format!("{secret:?}"), "passphrase");
+        let new = NewKey { secret: &secret, cost: COST, salt: [5; 16], master: [7; 32] };
+        let made = Protection::new(&new, b"").unwrap();
+        let cost = "Argon2Cost { memory_kib: 64, passes: 1, lanes: 2 }";
+        assert_eq!(format!("{made:?}"), format!("Protection(passphrase, {cost})"));
+        assert_eq!(made.cost(), COST);
+        let other = Secret::KeyFile(vec![1; 32]);
+        let error = made.unlock(&other, b"").err().unwrap().to_string();
+        assert_eq!(error, "the archive is encrypted: a passphrase opens it");
+        let other = Secret::Passphrase(b"wrong".to_vec());
+        let error = made.unlock(&other, b"").err().unwrap().to_string();
+        assert_eq!(error, "the passphrase is not the one that opens this archive");
+        let empty = Secret::Passphrase(Vec::new());
+        let new = NewKey { secret: &empty, ..new };
+        assert_eq!(Protection::new(&new, b"").unwrap_err().to_string(), "the passphrase is empty");
+    }
 }

@@ -96,4 +96,24 @@ mod tests {
         let mut none = Holes::of(&file.metadata().unwrap());
         assert_eq!((none.from(&file, 0), none.from(&file, 4 * STEP)), (0, 0));
     }
+
+    #[test]
+    fn a_small_hole_in_a_large_file_is_found_and_what_cannot_be_asked_has_none() {
+        let file = tempfile::tempfile().unwrap();
+        let (len, at) = (4 << 20, 1 << 20);
+        file.set_len(len).unwrap();
+        file.write_all_at(&vec![7; at as usize], 0).unwrap();
+        file.write_all_at(&vec![7; (len - at - 4096) as usize], at + 4096).unwrap();
+        file.sync_all().unwrap();
+        if seek(&file, SeekFrom::Hole(0)) == Ok(at) {
+            let mut holes = Holes::of(&file.metadata().unwrap());
+            assert_eq!((holes.from(&file, 0), holes.from(&file, at)), (0, 4096));
+        }
+        // A pipe has no places at all.
+        let (read, _write) = std::io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(read));
+        let mut holes = Holes { len: 10, data_end: 0, hole_end: 0 };
+        assert_eq!(holes.from(&pipe, 0), 0);
+        assert_eq!((holes.data_end, holes.from(&pipe, 5)), (u64::MAX, 0));
+    }
 }

@@ -415,4 +415,179 @@ mod tests {
         assert_eq!(mode("usual"), 0o755);
         assert_eq!((mode("usual/secret"), mode("usual/secret/file")), (0o750, 0o640));
     }
+
+    fn entry(path: &str, kind: Kind, mode: u32) -> Entry {
+        let mut entry = Entry {
+            path: path.as_bytes().to_vec(),
+            kind,
+            metadata: Metadata { mode, mtime_s: 5, ..Metadata::default() },
+            stamp: Stamp::default(),
+            recipe: Recipe::default(),
+        };
+        let owner = std::fs::metadata("/proc/self").unwrap();
+        (entry.metadata.uid, entry.metadata.gid) = (owner.uid(), owner.gid());
+        entry
+    }
+
+    fn said(problems: &[Problem]) -> Vec<String> {
+        problems.iter().map(|told| format!("{}: {}", told.path, told.problem)).collect()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let listed = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            listed.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_there_already_stays_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        let mut problems = Vec::new();
+        for made in [true, false] {
+            assert_eq!(target.begin(entry("a", Kind::File, 0o644), &mut problems).unwrap(), made);
+            target.end(&mut problems).unwrap();
+            let link = Kind::Symlink { target: b"a".to_vec() };
+            assert_eq!(target.begin(entry("b", link, 0o777), &mut problems).unwrap(), made);
+        }
+        let expected = ["a: it exists already", "b: it exists already"];
+        assert_eq!(said(&problems), expected);
+        let link = Kind::HardLink { target: b"gone".to_vec() };
+        problems.clear();
+        assert!(!target.begin(entry("c", link, 0), &mut problems).unwrap());
+        assert_eq!(said(&problems), ["c: No such file or directory (os error 2)"]);
+        assert_eq!(names(folder.path()), ["a", "b"]);
+        let refused = Target::open(folder.path(), false).err().unwrap().to_string();
+        assert!(refused.contains("is not empty: it holds '"), "{refused}");
+    }
+
+    #[test]
+    fn what_replaces_something_leaves_no_other_name_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("full/inside")).unwrap();
+        std::fs::create_dir_all(at("too/inside")).unwrap();
+        let mut target = Target::open(folder.path(), true).unwrap();
+        let mut problems = Vec::new();
+        let link = |target: &str| Kind::Symlink { target: target.into() };
+        assert!(!target.begin(entry("full", link("x"), 0o777), &mut problems).unwrap());
+        assert!(target.begin(entry("too", Kind::File, 0o644), &mut problems).unwrap());
+        target.end(&mut problems).unwrap();
+        assert!(problems.len() == 2 && problems[1].path == "too", "{problems:?}");
+        assert_eq!(names(folder.path()), ["full", "too"]);
+        // Another name of a file in the place of that name, twice.
+        problems.clear();
+        for _ in 0..2 {
+            assert!(target.begin(entry("a", Kind::File, 0o644), &mut problems).unwrap());
+            target.end(&mut problems).unwrap();
+            for _ in 0..2 {
+                let link = Kind::HardLink { target: b"a".to_vec() };
+                assert!(target.begin(entry("b", link, 0), &mut problems).unwrap());
+            }
+        }
+        assert_eq!(said(&problems), [""; 0]);
+        assert_eq!(names(folder.path()), ["a", "b", "full", "too"]);
+        assert_eq!(at("a").metadata().unwrap().nlink(), 2);
+    }
+
+    /// As if the file below were another one.
+    fn with_file(path: &str, file: File, overwrite: bool) -> (tempfile::TempDir, Target) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Target::open(folder.path(), overwrite).unwrap();
+        let made = target.begin(entry(path, Kind::File, 0o644), &mut Vec::new());
+        assert!(made.unwrap());
+        target.file.as_mut().unwrap().file = file;
+        (folder, target)
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_goes_and_a_full_disk_ends_it_all() {
+        let mut problems = Vec::new();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (folder, mut target) = with_file("f", full, false);
+        let error = target.write(b"data", false, &mut problems).unwrap_err().to_string();
+        assert_eq!(error, "no space left: restoring");
+        assert_eq!(said(&problems), ["f: No space left on device (os error 28)"]);
+        assert_eq!(names(folder.path()), [""; 0]);
+        problems.clear();
+        let (folder, mut target) = with_file("f", File::open("/dev/null").unwrap(), false);
+        target.write(b"data", false, &mut problems).unwrap();
+        assert_eq!(said(&problems), ["f: Bad file descriptor (os error 9)"]);
+        assert_eq!(names(folder.path()), [""; 0]);
+        // What comes of a file that was given up is dropped.
+        target.write(b"more", false, &mut problems).unwrap();
+        target.end(&mut problems).unwrap();
+        assert_eq!(problems.len(), 1);
+        // Its length cannot be set.
+        problems.clear();
+        let (folder, mut target) = with_file("f", File::open("/dev/null").unwrap(), false);
+        target.file.as_mut().unwrap().entry.recipe.size = 4;
+        target.write(&[0; 4], true, &mut problems).unwrap();
+        target.end(&mut problems).unwrap();
+        assert_eq!(said(&problems), ["f: Invalid argument (os error 22)"]);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_of_another_length_goes_and_what_is_left_of_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        let mut problems = Vec::new();
+        let begin = |target: &mut Target, problems: &mut Vec<Problem>| {
+            let mut file = entry("d/f", Kind::File, 0o644);
+            file.recipe.size = 5;
+            assert!(target.begin(file, problems).unwrap());
+            target.write(b"1234", false, problems).unwrap();
+        };
+        begin(&mut target, &mut problems);
+        target.end(&mut problems).unwrap();
+        assert_eq!(said(&problems), ["d/f: it has 4 bytes, not 5"]);
+        assert_eq!(names(&folder.path().join("d")), [""; 0]);
+        problems.clear();
+        begin(&mut target, &mut problems);
+        std::fs::remove_file(folder.path().join("d/.onefold-restoring.0")).unwrap();
+        target.abandon("because", &mut problems);
+        let gone = "a part of it is left behind: No such file or directory (os error 2)";
+        assert_eq!(said(&problems), ["d/f: because".to_owned(), format!("d/f: {gone}")]);
+    }
+
+    #[test]
+    fn files_are_given_away_by_who_may_and_it_is_told_where_that_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(target.gives_away, is_root);
+        target.gives_away = true;
+        let mut problems = Vec::new();
+        let link = Kind::Symlink { target: b"nowhere".to_vec() };
+        let (mut file, mut link) = (entry("f", Kind::File, 0o640), entry("l", link, 0o777));
+        for entry in [&mut file, &mut link] {
+            (entry.metadata.uid, entry.metadata.gid) = (4711, 4712);
+        }
+        target.begin(file, &mut problems).unwrap();
+        target.end(&mut problems).unwrap();
+        target.begin(link, &mut problems).unwrap();
+        let owner = |name: &str| {
+            let found = folder.path().join(name).symlink_metadata().unwrap();
+            (found.uid(), found.gid())
+        };
+        if is_root {
+            assert_eq!((owner("f"), owner("l")), ((4711, 4712), (4711, 4712)));
+            assert_eq!(said(&problems), [""; 0]);
+        } else {
+            let why = "Operation not permitted (os error 1)";
+            let expected = [format!("f: its owner cannot be set: {why}"), format!("l: {why}")];
+            assert_eq!(said(&problems), expected);
+            assert_eq!(names(folder.path()), ["f"]);
+        }
+        // Nothing but files and folders has attributes of users.
+        problems.clear();
+        let mut pipe = entry("p", Kind::Fifo, 0o600);
+        pipe.metadata.xattrs = vec![(b"user.x".to_vec(), b"1".to_vec())];
+        assert!(target.begin(pipe, &mut problems).unwrap());
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].problem.starts_with("an extended attribute cannot be set: "));
+    }
 }

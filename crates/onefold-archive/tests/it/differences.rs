@@ -150,3 +150,61 @@ fn a_damaged_version_is_named() {
     }
     assert!(failed > 3, "{failed}");
 }
+
+#[test]
+fn every_kind_of_difference_has_its_letter_its_word_and_its_sizes() {
+    let (_, mut archive) = new_archive(&small());
+    let mut add = |new: bool| {
+        let mut adder = archive.add(AddOptions::default()).unwrap();
+        let file = |adder: &mut onefold_archive::Adder<'_>, path: &str, text: &str| {
+            let entry = entry(path.as_bytes(), Kind::File);
+            adder.file(entry, true, &mut text.as_bytes()).unwrap().unwrap();
+        };
+        if new {
+            file(&mut adder, "a", "come");
+        }
+        file(&mut adder, "b", if new { "longer" } else { "long" });
+        if !new {
+            file(&mut adder, "c", "gone");
+        }
+        if new {
+            adder.entry(entry(b"d", Kind::Directory)).unwrap();
+        } else {
+            file(&mut adder, "d", "file");
+        }
+        let target = b"b".to_vec();
+        adder.entry(entry(b"e", Kind::HardLink { target })).unwrap();
+        let mut folder = entry(b"f", Kind::Directory);
+        folder.metadata.uid = u32::from(new);
+        adder.entry(folder).unwrap();
+        adder.entry(entry(b"g", Kind::Fifo)).unwrap();
+        file(&mut adder, "h", "same");
+        if new {
+            let target = b"h".to_vec();
+            adder.entry(entry(b"i", Kind::HardLink { target })).unwrap();
+        } else {
+            file(&mut adder, "i", "same");
+        }
+        adder.commit().unwrap();
+    };
+    add(false);
+    add(true);
+    let (old, new) = versions(&archive, 1, 2);
+    let mut told = Vec::new();
+    diff(&old, &new, b"", &mut |found| {
+        let path = String::from_utf8(found.path().to_vec()).unwrap();
+        told.push(format!("{path} {} {} {:?}", found.letter(), found.name(), found.sizes()));
+        true
+    })
+    .unwrap();
+    let expected = [
+        "a + added (0, 4)",
+        "b M content (4, 6)",
+        "c - removed (4, 0)",
+        "d T kind (4, 0)",
+        "e M content (0, 0)",
+        "f U metadata (0, 0)",
+        "i U metadata (4, 0)",
+    ];
+    assert_eq!(told, expected);
+}

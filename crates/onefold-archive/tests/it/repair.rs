@@ -404,3 +404,207 @@ fn every_byte_flipped_is_named_and_nothing_goes() {
         }
     }
 }
+
+fn bytes_of(folder: &SimFolder, path: &str) -> Vec<u8> {
+    files(folder)[path].clone()
+}
+
+fn put(folder: &SimFolder, sub: &str, name: &str, bytes: &[u8]) {
+    folder.subfolder(sub).unwrap().create(name).unwrap().write(0, bytes).unwrap();
+}
+
+/// Two records are gone from both logs.
+fn without_a_record(folder: &SimFolder) {
+    for name in ["log.0", "log.1"] {
+        folder.flip_bit(name, 2 * 512 + 40, 1).unwrap();
+    }
+}
+
+#[test]
+fn a_new_log_tells_of_the_newest_whole_file_of_each_version_and_the_rest_goes() {
+    let (folder, trees) = history();
+    let mut archive = open(&folder);
+    let old = bytes_of(&folder, "versions/00000002.version");
+    archive.remove(4).unwrap();
+    archive.compact(0, &mut |_, _| true).unwrap();
+    let name = "00000002-1.version";
+    assert!(files(&folder).contains_key(&format!("versions/{name}")));
+    // As if the power had gone before the old file was removed, and more was begun since.
+    put(&folder, "versions", "00000002.version", &old);
+    for (name, bytes) in [("00000002-2.version", &old[..50]), ("00000003-a.version", &old[..])] {
+        put(&folder, "versions", name, bytes);
+    }
+    for log in ["log.0", "log.1"] {
+        folder.remove(log).unwrap();
+    }
+    let report = check(&folder, true).unwrap();
+    assert_eq!(report.lost, [""; 0], "{report:?}");
+    let versions = folder.subfolder("versions").unwrap().list().unwrap();
+    assert!(
+        versions.contains(&name.to_owned()) && versions.contains(&"00000002.version".to_owned())
+    );
+    assert!(!versions.contains(&"00000002-2.version".to_owned()), "{versions:?}");
+    assert!(!versions.contains(&"00000003-a.version".to_owned()), "{versions:?}");
+    let mut archive = open(&folder);
+    let generations: Vec<_> = infos(&archive).iter().map(|i| (i.number, i.generation)).collect();
+    assert_eq!(generations, [(2, 1), (3, generations[1].1)]);
+    assert!(read(&archive, 2).unwrap() == trees[&2]);
+    add(&mut archive, &trees[&2]).unwrap();
+    let versions = folder.subfolder("versions").unwrap().list().unwrap();
+    assert!(!versions.contains(&"00000002.version".to_owned()));
+}
+
+#[test]
+fn what_was_removed_stays_so_in_a_new_log_and_what_was_begun_is_no_version() {
+    let (folder, trees) = history();
+    let before = infos(&open(&folder));
+    let number_1 = bytes_of(&folder, "versions/00000002.version");
+    // A removal that did not come to the file, and an addition that was cut short.
+    put(&folder, "versions", "00000001.version", &number_1);
+    let mut archive = open(&folder);
+    put(&folder, "versions", "00000001.version", &number_1);
+    drop(archive.add(AddOptions::default()).unwrap());
+    put(&folder, "versions", "00000001.version", &number_1);
+    let folder = copy(&folder);
+    without_a_record(&folder);
+    let told = check(&folder, false).unwrap();
+    let untold = files(&folder);
+    assert_eq!(check(&folder, true).unwrap(), told);
+    let lost = "version 1: corrupt 00000001.version at byte 0: it was written as another version";
+    assert!(told.lost.len() == 1 && told.lost[0].starts_with(lost), "{told:?}");
+    assert!(untold.contains_key("versions/00000005.version"));
+    let now = files(&folder);
+    assert!(!now.contains_key("versions/00000005.version") && !now.contains_key("pending"));
+    assert_eq!(infos(&open(&folder)), before);
+    let info = add(&mut open(&folder), &trees[&2]).unwrap();
+    // That of the version that was begun is not given out again.
+    assert_eq!(info.number, 6);
+    assert!(!files(&folder).contains_key("versions/00000001.version"));
+}
+
+#[test]
+fn settings_are_found_in_the_newest_version_that_is_long_enough() {
+    let (pristine, _) = history();
+    for (len, source) in [(110, 4), (109, 3), (0, 3)] {
+        let folder = copy(&pristine);
+        for name in ["archive.0", "archive.1"] {
+            folder.remove(name).unwrap();
+        }
+        folder.truncate("versions/00000004.version", len).unwrap();
+        let report = check(&folder, true).unwrap();
+        let said = |name| {
+            format!("{name} is missing or damaged: written from versions/0000000{source}.version")
+        };
+        assert_eq!(report.steps, [said("archive.0"), said("archive.1")]);
+        let settings = bytes_of(&pristine, "archive.0");
+        assert!(bytes_of(&folder, "archive.0") == settings);
+        assert!(bytes_of(&folder, "archive.1") == settings);
+    }
+}
+
+#[test]
+fn an_archive_that_never_held_anything_begins_with_its_first_numbers_again() {
+    let folder = SimFolder::new();
+    create(&folder, false).unwrap();
+    for name in ["log.0", "log.1"] {
+        folder.remove(name).unwrap();
+    }
+    let report = check(&folder, true).unwrap();
+    assert_eq!(report.steps, ["the log is damaged: both of its copies are missing or damaged"]);
+    let tree = tree(&mut SplitMix64::new(1), 2, 500);
+    assert_eq!(add(&mut open(&folder), &tree).unwrap().number, 1);
+    assert!(files(&folder).contains_key("containers/00000001.container"));
+}
+
+#[test]
+fn missing_folders_are_made_and_missing_containers_are_told_of() {
+    let (pristine, _) = history();
+    for gone in ["containers", "versions"] {
+        let bare = SimFolder::new();
+        for (path, bytes) in files(&pristine) {
+            match path.split_once('/') {
+                None => bare.create(&path).unwrap().write(0, &bytes).unwrap(),
+                Some((sub, _)) if sub == gone => {}
+                Some((sub, name)) => put(&bare, sub, name, &bytes),
+            }
+        }
+        let bare = copy(&bare);
+        let step = format!("the folder {gone} is missing: an empty one is made");
+        let told = check(&bare, false).unwrap();
+        assert_eq!(told.steps, std::slice::from_ref(&step));
+        assert!(bare.existing_subfolder(gone).is_err() && !told.is_sound());
+        let done = check(&bare, true).unwrap();
+        assert_eq!(done.steps, [step]);
+        let after = bare.after_crash(1, CrashMode::KeepNothing);
+        assert!(after.existing_subfolder(gone).is_ok());
+        let report = check(&after, false).unwrap();
+        assert!(report.steps.is_empty() && !report.is_sound(), "{report:?}");
+        let expected = if gone == "containers" {
+            "log: it tells of versions, but there is no container at all: is their disk there?"
+        } else {
+            "version 2: corrupt 00000002.version at byte 0: it is missing"
+        };
+        assert_eq!(report.lost[0], expected);
+    }
+    assert!(RepairReport::default().is_sound());
+}
+
+#[test]
+fn an_archive_in_the_system_is_checked_beside_readers_and_repaired_alone() {
+    use onefold_archive::LockKind;
+    let dir = tempfile::tempdir().unwrap();
+    let none = Archive::check_at(dir.path(), true, None);
+    assert!(matches!(none, Err(ArchiveError::NoArchive)));
+    let secret = Archive::secret_kind_at(dir.path());
+    assert!(matches!(secret, Err(ArchiveError::NoArchive)));
+    let make = || {
+        let user = Some("[archive]");
+        Archive::create_at(dir.path(), &small(), crate::support::IDENTITY, None, user)
+    };
+    std::fs::write(dir.path().join("mine"), "").unwrap();
+    assert!(matches!(make(), Err(ArchiveError::NotEmpty(name)) if name == "mine"));
+    std::fs::remove_file(dir.path().join("mine")).unwrap();
+    std::fs::create_dir(dir.path().join("containers")).unwrap();
+    std::fs::write(dir.path().join("log.0"), "").unwrap();
+    std::fs::write(dir.path().join("archive.1.new"), "half").unwrap();
+    make().unwrap();
+    assert!(matches!(make(), Err(ArchiveError::NotEmpty(name)) if name == "archive.0"));
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(read("onefold.toml"), "[archive]");
+    assert_eq!(Archive::secret_kind_at(dir.path()).unwrap(), None);
+    let lock = dir.path().join("lock");
+    assert!(lock.exists());
+    // Who writes leaves the file that it is locked by.
+    std::fs::remove_file(&lock).unwrap();
+    drop(Archive::open_at(dir.path(), LockKind::Add).unwrap());
+    assert!(lock.exists());
+    std::fs::remove_file(&lock).unwrap();
+    assert!(Archive::check_at(dir.path(), true, None).unwrap().is_sound());
+    assert!(lock.exists());
+    let reader = Archive::open_at(dir.path(), LockKind::Read).unwrap();
+    assert!(Archive::check_at(dir.path(), false, None).unwrap().is_sound());
+    let refused = Archive::check_at(dir.path(), true, None);
+    assert!(matches!(refused, Err(ArchiveError::Locked { .. })));
+    drop(reader);
+    // Without settings and logs the folders still show what it is.
+    for name in ["archive.0", "archive.1", "log.0", "log.1"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    let error = Archive::check_at(dir.path(), false, None).unwrap_err();
+    assert!(matches!(error, ArchiveError::NoArchive), "of no version nothing can be told");
+    std::fs::remove_dir(dir.path().join("versions")).unwrap();
+    assert!(matches!(Archive::check_at(dir.path(), true, None), Err(ArchiveError::NoArchive)));
+}
+
+#[test]
+fn a_folder_with_a_log_that_holds_something_is_not_made_an_archive() {
+    let folder = SimFolder::new();
+    folder.create("log.1").unwrap();
+    folder.create("log.0").unwrap().write(0, b"x").unwrap();
+    let made = Archive::create(&folder, &small(), crate::support::IDENTITY);
+    assert!(matches!(made, Err(ArchiveError::NotEmpty(name)) if name == "log.0"));
+    folder.create("log.0").unwrap();
+    create(&folder, false).unwrap();
+    let made = Archive::create(&folder, &small(), crate::support::IDENTITY);
+    assert!(matches!(made, Err(ArchiveError::NotEmpty(name)) if name == "archive.0"));
+}

@@ -434,3 +434,122 @@ fn what_is_to_be_added_is_measured_or_given_up_when_told_to() {
     assert_eq!(measure(&roots(&both).unwrap(), &options, &|| false), Some(5001));
     assert_eq!(measure(&whole, &options, &|| true), None);
 }
+
+/// What a scan of a tree tells; `during` is called whenever it asks whether to go on.
+fn scanned(tree: &Path, during: &mut dyn FnMut(&ScanReport)) -> ScanReport {
+    let store = tempfile::tempdir().unwrap();
+    archive_at(store.path());
+    let mut archive = Archive::open_at(store.path(), LockKind::Add).unwrap();
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let roots = roots(&[tree.to_owned()]).unwrap();
+    let options = ScanOptions::default();
+    let mut report = add_trees(&mut adder, &roots, &options, &mut |report| {
+        during(report);
+        true
+    })
+    .unwrap();
+    let top = format!("{}/", tree.display());
+    for told in &mut report.problems {
+        told.path = told.path.replace(&top, "");
+    }
+    report
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_told_whatever_changes_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    let set = |seconds| set_time(&file, seconds);
+    let changes: [(&str, &dyn Fn()); 3] = [
+        ("nothing", &|| {}),
+        ("its time", &|| set(77)),
+        ("its length", &|| {
+            fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(500_000).unwrap();
+            set(5);
+        }),
+    ];
+    for (what, change) in changes {
+        fs::write(&file, vec![7; 600_000]).unwrap();
+        set(5);
+        let mut changed = false;
+        let report = scanned(dir.path(), &mut |report| {
+            if report.bytes >= 500_000 && !changed {
+                changed = true;
+                change();
+            }
+        });
+        assert!(changed && report.files == 1, "{what}");
+        let told: Vec<_> = report.problems.iter().map(|p| (&*p.path, &*p.problem)).collect();
+        let why = "it changed while it was read; stored as it was found";
+        assert_eq!(told, [("file", why)][..usize::from(what != "nothing")], "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_left_out() {
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: root reads everything");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for folder in ["closed", "listed"] {
+        fs::create_dir(at(folder)).unwrap();
+        fs::write(at(folder).join("file"), "x").unwrap();
+    }
+    fs::write(at("secret"), "x").unwrap();
+    let has_attributes =
+        rustix::fs::setxattr(at("secret"), "user.x", b"1", rustix::fs::XattrFlags::empty());
+    let modes = [("closed", 0), ("listed", 0o400), ("secret", 0)];
+    for (name, mode) in modes {
+        fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let report = scanned(dir.path(), &mut |_| {});
+    for (name, _) in modes {
+        fs::set_permissions(at(name), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let told: Vec<String> =
+        report.problems.iter().map(|told| format!("{}: {}", told.path, told.problem)).collect();
+    let denied = "Permission denied (os error 13)";
+    let mut expected = vec![format!("secret: {denied}")];
+    if has_attributes.is_ok() {
+        let attributes = format!("secret: its extended attributes cannot be read: {denied}");
+        expected.insert(0, attributes);
+    }
+    expected.push(format!("closed: cannot list it: {denied}"));
+    expected.push(format!("listed/file: {denied}"));
+    assert_eq!(told, expected);
+    assert_eq!((report.files, report.bytes), (0, 0));
+}
+
+#[test]
+fn paths_that_lie_in_each_other_are_restored_once() {
+    let (folder, mut archive) = crate::support::new_archive(&crate::support::small());
+    let file = |path: &str, len| (path.as_bytes().to_vec(), Some(vec![5; len]));
+    let tree = [(b"a".to_vec(), None), file("a/b", 10), file("a/c", 20), file("d", 30)].into();
+    crate::support::add(&mut archive, &tree).unwrap();
+    let version = archive.version(None).unwrap();
+    let restored = |paths: &[&str]| {
+        let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let out = tempfile::tempdir().unwrap();
+        let options = RestoreOptions::default();
+        let report = restore(&archive, &version, &paths, out.path(), &options, &mut |_| true);
+        let report = report.unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        (report.entries, report.totals.bytes)
+    };
+    assert_eq!(restored(&["a", "a/b", "a", "a/c"]), (3, 30));
+    assert_eq!(restored(&["d", "a/c", "a/c"]), (2, 50));
+    assert_eq!(restored(&["a/b", "", "d"]), (4, 60));
+    let RestoreOptions { assembly_bytes, overwrite, sparse } = RestoreOptions::default();
+    assert_eq!((assembly_bytes, overwrite, sparse), (67_108_864, false, false));
+    // What cannot be had is told as it is.
+    folder.flip_bit("containers/00000001.container", 62, 0).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let options = RestoreOptions::default();
+    let report = restore(&archive, &version, &[], out.path(), &options, &mut |_| true).unwrap();
+    let told = format!("{:?}", report.problems);
+    let problem = "corrupt container 1 at byte 0: the chunk at 0 of its content has a wrong";
+    assert!(told.contains("a/b") && told.contains(problem), "{told}");
+    assert!(report.problems.len() == 1 && !out.path().join("a/b").exists());
+}

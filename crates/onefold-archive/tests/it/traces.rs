@@ -5,7 +5,9 @@ use onefold_block::{ContainerId, SplitMix64};
 use onefold_sim::Ratio;
 use std::collections::{HashMap, HashSet};
 
-use crate::support::{add, new_archive, small, tree};
+use onefold_workload::{Op, Request};
+
+use crate::support::{Tree, add, new_archive, small, tree};
 
 #[test]
 fn a_file_read_touches_each_of_its_containers_once_in_order() {
@@ -61,4 +63,43 @@ fn a_file_read_touches_each_of_its_containers_once_in_order() {
     let request = accesses[0].request(2 << 20);
     assert_eq!(request.offset, u64::from(accesses[0].container.get()) * (2 << 20));
     assert!(zipf_order(&[], Ratio::new(1, 1).unwrap(), 1).is_err());
+}
+
+#[test]
+fn an_access_is_a_request_for_its_whole_container() {
+    let access = ContainerAccess { read: 3, entry: 9, container: ContainerId::new(5) };
+    let expected = Request {
+        time_ns: 3_000_000,
+        op: Op::Read,
+        offset: 5000,
+        length: 1000,
+        identity: None,
+        stream: None,
+        pid: None,
+        deduplicate: None,
+    };
+    assert_eq!(access.request(1000), expected);
+}
+
+#[test]
+fn files_without_content_and_what_is_no_file_are_not_read() {
+    let (_, mut archive) = new_archive(&small());
+    let content = SplitMix64::new(2).bytes(400_000);
+    let tree = Tree::from([
+        (b"a".to_vec(), None),
+        (b"a/empty".to_vec(), Some(Vec::new())),
+        (b"a/tiny".to_vec(), Some(b"x".to_vec())),
+        (b"b".to_vec(), Some(content)),
+    ]);
+    add(&mut archive, &tree).unwrap();
+    let version = archive.version(None).unwrap();
+    assert_eq!(version.files_with_content().unwrap(), [2, 3]);
+    let mut told = Vec::new();
+    let accesses = version.container_accesses([3, 2, 3].into_iter(), |access| {
+        told.push((access.read, access.entry, access.container.get()));
+        if told.len() < 6 { Ok(()) } else { Err(ArchiveError::Interrupted) }
+    });
+    assert!(matches!(accesses, Err(ArchiveError::Interrupted)));
+    let expected = [(0, 3, 1), (0, 3, 2), (0, 3, 3), (0, 3, 4), (1, 2, 1), (2, 3, 1)];
+    assert_eq!(told, expected);
 }
