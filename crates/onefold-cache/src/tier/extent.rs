@@ -116,4 +116,42 @@ mod tests {
         let extent = Extent { container: 0x7fff_fff0, start: (3 << 20) + 64, len: 64 };
         assert_eq!(of_key(extent.key()), (0x7fff_fff0, 3 << 20));
     }
+
+    #[test]
+    fn what_may_be_an_extent_has_whole_units_and_fits() {
+        let most = CONTAINER_MAX as u32;
+        for (start, len, valid) in [
+            (0, 64, true),
+            (64, EXTENT_MAX, true),
+            (0, EXTENT_MAX + 64, false),
+            (0, 0, false),
+            (1, 64, false),
+            (64, 63, false),
+            (most - 64, 64, true),
+            (most, 64, false),
+            (most - 64, 128, false),
+        ] {
+            let extent = Extent { container: 1, start, len };
+            assert_eq!(extent.is_valid(), valid, "{extent:?}");
+        }
+        for (len, flash) in [(64, 512), (508, 512), (512, 1024), (4096, 4608), (8192, 8704)] {
+            assert_eq!(Extent { container: 1, start: 0, len }.flash_bytes(), flash);
+        }
+        let extent = Extent { container: 5, start: 2 * CELL_BYTES + 64, len: 64 };
+        assert_eq!((extent.key(), extent.end(), extent.id().get()), (5 << 8 | 2, 32_896, 5));
+        assert_eq!(of_key(5 << 8 | 2), (5, 2 * CELL_BYTES));
+    }
+
+    #[test]
+    fn a_cell_is_kept_of_less_than_one_and_large_gaps_are_halved() {
+        let cut = |from, upto| -> Vec<(u32, u32)> {
+            let extents = of_gap(3, from, upto, 0, 4 << 20);
+            extents.iter().map(|extent| (extent.start, extent.len)).collect()
+        };
+        assert_eq!(cut(100, 100 + 16_383), [(0, 32_768)]);
+        assert_eq!(cut(100, 100 + 16_384), [(64, 16_448)]);
+        assert_eq!(cut(0, 131_072), [(0, 131_072)]);
+        assert_eq!(cut(0, 131_073), [(0, 65_600), (65_600, 65_536)]);
+        assert_eq!(cut(64, 393_216), [(64, 131_072), (131_136, 131_072), (262_208, 131_008)]);
+    }
 }

@@ -263,4 +263,39 @@ mod tests {
         folder.flip_bit(FILES[0], 40, 2).unwrap();
         assert_eq!(read(&folder, &OWNER).unwrap().sequence, 4);
     }
+
+    #[test]
+    fn a_state_lies_in_its_file_as_it_always_did() {
+        let folder = SimFolder::new();
+        let len = write(&folder, &OWNER, &saved(6), true).unwrap();
+        let media = folder.open(FILES[1]).unwrap();
+        assert_eq!(media.len().unwrap(), len);
+        let mut bytes = vec![0; len as usize];
+        media.read(0, &mut bytes).unwrap();
+        let mut expected = MAGIC.to_vec();
+        expected.extend(OWNER);
+        let totals = [5, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+        for number in [6, 1 << 20, 64, 9, 16].into_iter().chain(totals).chain([2, 4, 5]) {
+            expected.extend(u64::to_le_bytes(number));
+        }
+        for text in ["lru", "none"] {
+            expected.extend((text.len() as u64).to_le_bytes());
+            expected.extend(text.as_bytes());
+        }
+        expected.extend([1, 2, 3]);
+        expected.extend(crc32fast::hash(&expected).to_le_bytes());
+        assert_eq!(bytes, expected);
+        assert_eq!(write(&folder, &OWNER, &saved(7), false).unwrap(), len);
+    }
+
+    #[test]
+    fn counts_that_no_state_can_have_are_refused() {
+        let mut reader = Reader(&[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(reader.numbers(), None);
+        let one = [1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(Reader(&one).numbers(), Some(vec![7]));
+        assert_eq!(Reader(&one[..15]).numbers(), None);
+        assert_eq!(Reader(&[0; 8]).numbers(), Some(Vec::new()));
+        assert_eq!(Reader(&[3, 0, 0, 0, 0, 0, 0, 0, b'a', b'b']).text(), None);
+    }
 }

@@ -285,4 +285,83 @@ mod tests {
         finish(&mut segment, &OWNER, (5, 8192), &[]);
         assert!(header(&segment, &OWNER).is_none());
     }
+
+    #[test]
+    fn a_segment_lies_on_the_device_as_it_always_did() {
+        let extent = Extent { container: 3, start: 128, len: 4096 + 64 };
+        let data = vec![9; 4160];
+        let mut segment = vec![0; HEADER_BYTES as usize];
+        put(&mut segment, 512, &extent, SEAL, &data);
+        assert_eq!(segment.len(), 512 + 4608);
+        let sum = |block: u32, data: &[u8]| {
+            let mut bytes = Vec::new();
+            bytes.extend(5_u64.to_le_bytes());
+            bytes.extend(99_u64.to_le_bytes());
+            for word in [3, 128 + block * 4096, 4160_u32] {
+                bytes.extend(word.to_le_bytes());
+            }
+            bytes.extend(data);
+            crc32fast::hash(&bytes).to_le_bytes()
+        };
+        assert_eq!(segment[512 + 4096..][..4], sum(0, &data[..4096]));
+        assert_eq!(segment[512 + 4100 + 64..][..4], sum(1, &data[..64]));
+        assert!(segment[512 + 4168..].iter().all(|&byte| byte == 0));
+        let listed = [Entry { extent, offset: 512, stamp: 99 }];
+        finish(&mut segment, &OWNER, (5, 1 << 18), &listed);
+        let words = |at: usize| -> Vec<u32> {
+            let words = segment[at..].chunks_exact(4).map(|word| word.try_into().unwrap());
+            words.map(u32::from_le_bytes).collect()
+        };
+        assert_eq!(words(5120)[..6], [3, 128, 4160, 512, 99, 0]);
+        assert_eq!(segment.len(), 5120 + 24 + 4);
+        assert_eq!(segment[..24], [&b"1FEXTENT"[..], &OWNER].concat());
+        assert_eq!(words(24)[..6], [5, 0, 1 << 18, 5120, 1, 0]);
+        assert_eq!(words(48)[0], crc32fast::hash(&segment[..48]));
+    }
+
+    #[test]
+    fn a_header_counts_only_if_its_table_fits_and_its_segment_has_a_number() {
+        let forged = |sequence: u64, segment_bytes: u32, table: u32, count: u32| {
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend(OWNER);
+            bytes.extend(sequence.to_le_bytes());
+            for word in [segment_bytes, table, count, 0] {
+                bytes.extend(word.to_le_bytes());
+            }
+            bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+            header(&bytes, &OWNER).is_some()
+        };
+        assert!(forged(1, 10_000, 512, 3) && !forged(0, 10_000, 512, 3));
+        assert!(!forged(1, 10_000, 511, 3));
+        assert!(forged(1, 512 + 76, 512, 3) && !forged(1, 512 + 75, 512, 3));
+        assert!(forged(1, 24_000, 512, 978) && !forged(1, 24_000, 512, 979));
+        assert!(!forged(1, 24_000, 512, u32::MAX));
+        // Of a table, those that end before it.
+        let extent = Extent { container: 1, start: 0, len: 64 };
+        for (offset, sound) in [(512, true), (1024, true), (1536, false), (0, false), (600, false)]
+        {
+            let mut segment = vec![0; 1536];
+            finish(&mut segment, &OWNER, (1, 1 << 18), &[Entry { extent, offset, stamp: 7 }]);
+            let found = header(&segment, &OWNER).unwrap();
+            let table = found.table();
+            let table = &segment[table.start as usize..table.end as usize];
+            assert_eq!(entries(table, &found).unwrap().len(), usize::from(sound), "{offset}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_those_that_the_bytes_lie_in() {
+        let extent = Extent { container: 1, start: 0, len: 4096 * 2 + 64 };
+        for (from, upto, range) in [
+            (0, 1, 0..4100),
+            (0, 4096, 0..4100),
+            (0, 4097, 0..8200),
+            (4095, 4096, 0..4100),
+            (4096, 4097, 4100..8200),
+            (8192, 8256, 8200..8268),
+            (0, 8256, 0..8268),
+        ] {
+            assert_eq!(blocks_of(&extent, from, upto), range, "{from}..{upto}");
+        }
+    }
 }

@@ -74,4 +74,18 @@ mod tests {
         assert_eq!(TierSize::Percent(20).bytes(0, 1 << 20), 16 << 20);
         assert_eq!(TierSize::Percent(20).to_string(), "20%");
     }
+
+    #[test]
+    fn shares_are_of_a_hundred_and_sizes_are_shown_as_they_are_read() {
+        for (text, size) in [("1%", TierSize::Percent(1)), ("100 %", TierSize::Percent(100))] {
+            assert_eq!(text.parse(), Ok(size));
+        }
+        assert_eq!(TierSize::Percent(33).bytes(1_000, 1), 330);
+        assert_eq!(TierSize::Percent(33).bytes(10_000, 300), 4_800);
+        assert_eq!(TierSize::Bytes(5).bytes(10_000, 300), 5);
+        assert_eq!(TierSize::Bytes(3 << 30).to_string().parse(), Ok(TierSize::Bytes(3 << 30)));
+        let error = "many".parse::<TierSize>().unwrap_err().to_string();
+        let expected = "expected a size such as 100G, or a share such as 20%";
+        assert_eq!(error, format!("bad cache size `many`: {expected}"));
+    }
 }

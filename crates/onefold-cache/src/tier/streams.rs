@@ -148,4 +148,55 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn reads_continue_one_another_up_to_a_gap_and_a_pass_grows_long_with_its_bytes() {
+        // What was read before, how far behind its end the next one begins, and whether that
+        // follows.
+        for (gap, follows) in [(0, true), (GAP_BYTES - 1, true), (GAP_BYTES, false)] {
+            let mut streams = Streams::default();
+            streams.read(1, 0, 1000);
+            streams.ended_with(77);
+            let pass = streams.read(1, 1000 + gap, 2000 + gap);
+            assert_eq!(pass.last_key, if follows { 77 } else { NO_KEY }, "{gap}");
+            assert_eq!(streams.passes.len(), if follows { 1 } else { 2 });
+        }
+        for (before, long) in [(131_071, false), (131_072, true)] {
+            let mut streams = Streams::default();
+            for (from, upto) in [(0, 90_000), (90_000, before)] {
+                assert!(!streams.read(1, from, upto).long);
+            }
+            assert_eq!(streams.read(1, before, before + 1).long, long, "{before}");
+        }
+        for (len, long) in [((96 << 10) - 1, false), (96 << 10, true)] {
+            assert_eq!(Streams::default().read(1, 0, len).long, long, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_far_pass_goes_on_next_to_where_it_was_and_soon() {
+        let far = |bytes: u32, between: u64, container: u32| {
+            let mut streams = Streams::default();
+            streams.read(5, 0, bytes);
+            streams.ended_with(77);
+            for other in 0..between {
+                streams.read(100 + 10 * other as u32, 0, 10);
+            }
+            streams.read(container, 3 << 20, (3 << 20) + 10).last_key == 77
+        };
+        let long = 192 << 10;
+        assert!(far(long, 0, 5) && far(long, 0, 6) && far(long, 0, 4));
+        assert!(!far(long, 0, 7) && !far(long, 0, 3) && !far(long - 1, 0, 5));
+        assert!(far(long, 15, 5) && !far(long, 16, 5));
+        // No more than so many are followed at a time.
+        for (others, known) in [(31, true), (32, false)] {
+            let mut streams = Streams::default();
+            streams.read(5, 0, 10);
+            streams.ended_with(77);
+            for other in 0..others {
+                streams.read(100 + 10 * other, 0, 10);
+            }
+            assert_eq!(streams.read(5, 10, 20).last_key == 77, known, "{others}");
+        }
+    }
 }

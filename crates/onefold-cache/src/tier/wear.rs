@@ -187,4 +187,37 @@ mod tests {
         again.restore(&[1, 2]);
         assert_eq!(again.last_day(), 0);
     }
+
+    #[test]
+    fn what_was_written_counts_for_a_day_and_the_hour_that_is_not_over() {
+        let first = 1_800_000_000 / 3600 * 3600;
+        let mut wear = Wear::new(Some(6_000));
+        wear.tick(first);
+        wear.spend(100);
+        wear.tick(first + 3599);
+        assert_eq!((wear.written[0], wear.left()), (100, 900));
+        wear.tick(first + 3600);
+        wear.spend(10);
+        assert_eq!((wear.written[..3].to_vec(), wear.left()), (vec![10, 100, 0], 990));
+        wear.tick(first + 24 * 3600);
+        assert_eq!((wear.last_day(), wear.written[24], wear.written[23]), (110, 100, 10));
+        wear.tick(first + 25 * 3600);
+        assert_eq!((wear.last_day(), wear.written[24]), (10, 10));
+        wear.tick(first + 50 * 3600);
+        assert_eq!(wear.last_day(), 0);
+        assert_eq!(wear.numbers().len(), 26);
+        assert_eq!(wear.numbers()[0], first / 3600 + 50);
+    }
+
+    #[test]
+    fn readers_keep_half_an_hour_and_nothing_of_what_has_to_be_written_at_once() {
+        let kept = |per_day, at_once| Wear { at_once, ..Wear::new(per_day) }.for_readers();
+        assert_eq!(kept(Some(6_000), 0), 500);
+        assert_eq!(kept(Some(6_000), 499), 500);
+        assert_eq!(kept(Some(6_000), 600), 400);
+        assert_eq!(kept(Some(6_000), 1_000), 0);
+        assert_eq!((kept(Some(6_000), 5_000), kept(None, 7)), (0, 0));
+        let vain = |per_day| Wear { at_once: 10, ..Wear::new(Some(per_day)) }.is_in_vain();
+        assert!(vain(9) && !vain(10));
+    }
 }

@@ -9,6 +9,7 @@ mod laws;
 mod pinned;
 mod resize;
 mod restart;
+mod story;
 mod tier;
 mod tier_edges;
 mod twins;
