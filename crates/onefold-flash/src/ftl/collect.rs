@@ -134,6 +134,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             if let Owner::Data(lpn) | Owner::Kept(lpn) = owner {
                 self.books.prefetch(lpn);
             }
+            self.nand.expect_copy(self.layout.page_of(place));
             self.policy.expect_move(place);
             true
         });

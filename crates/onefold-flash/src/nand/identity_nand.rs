@@ -8,12 +8,16 @@
 use std::collections::BTreeMap;
 
 use crate::geometry::Geometry;
+use crate::memory::prefetch;
 use crate::nand::{
     Fragment, Identity, Interruptible, Nand, NandError, Oob, PageKey, Payload, Sizes,
 };
 
 /// The sequence of a page whose program was interrupted.
 const TORN: u64 = u64::MAX;
+
+/// How far ahead of what is programmed memory is asked for.
+const PAGES_AHEAD: usize = 2;
 
 /// What there is of a page.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +94,7 @@ impl IdentityNand {
         }
         block.pages[page] = stored;
         block.programmed += 1;
+        prefetch(&block.pages, page + PAGES_AHEAD);
         Ok(())
     }
 
@@ -155,6 +160,12 @@ impl Nand for IdentityNand {
         let Stored { identity, oob } = *self.stored(from)?;
         self.store(to, Stored { identity, oob: Oob { key, seq, ..oob } })?;
         Ok(oob.tag)
+    }
+
+    #[inline]
+    fn expect_copy(&self, ppn: u32) {
+        let (block, page) = self.split(ppn);
+        prefetch(&self.blocks[block].pages, page);
     }
 
     fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {

@@ -157,6 +157,10 @@ pub trait Nand {
     /// encoded anew on the way. Seed and tag travel with the page; the tag is the answer.
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError>;
 
+    /// A page will soon be copied: what there is of it comes into the processor's cache.
+    #[inline]
+    fn expect_copy(&self, _ppn: u32) {}
+
     /// The content of a data page.
     fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError>;
 
@@ -232,6 +236,10 @@ impl<N: Nand> Nand for &mut N {
 
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
         (**self).copy(from, to, key, seq)
+    }
+
+    fn expect_copy(&self, ppn: u32) {
+        (**self).expect_copy(ppn);
     }
 
     fn read(&mut self, ppn: u32) -> Result<Self::Page, NandError> {
