@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(lens, [(100, 1)]);
     }
 
-    /// Tells of its zeroes some at a time.
-    struct Steps<'a>(Holes<'a>, u64);
+    /// Tells of its zeroes some at a time: first of so many, then of so many.
+    struct Steps<'a>(Holes<'a>, [u64; 2]);
 
     impl Read for Steps<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -341,10 +341,11 @@ mod tests {
 
     impl Source for Steps<'_> {
         fn zeroes(&mut self) -> u64 {
-            self.0.zeroes().min(self.1)
+            self.0.zeroes().min(self.1[0])
         }
 
         fn skip(&mut self, zeroes: u64) -> io::Result<()> {
+            self.1[0] = self.1[1];
             self.0.skip(zeroes)
         }
     }
@@ -352,10 +353,10 @@ mod tests {
     #[test]
     fn a_chunk_comes_again_only_if_all_of_it_is_known_to_be_zeroes() {
         let chunker = || Chunker::Fixed(FixedChunker::new(1000).unwrap());
-        let calls = |before: usize, zeroes: usize, step| {
+        let in_steps = |before: usize, zeroes: usize, steps: [u64; 2]| {
             let mut data = vec![7; before];
             data.resize(before + zeroes, 0);
-            let mut source = Steps(Holes { data: &data, least: 1, read: 0 }, step);
+            let mut source = Steps(Holes { data: &data, least: 1, read: 0 }, steps);
             let (mut joined, mut calls) = (Vec::new(), Vec::new());
             let total = ChunkStream::new(chunker(), 1000).cut(&mut source, |chunk, times| {
                 calls.push((chunk.len(), times));
@@ -366,6 +367,7 @@ mod tests {
             assert!(joined == data && source.0.read == before);
             calls
         };
+        let calls = |before, zeroes, step| in_steps(before, zeroes, [step; 2]);
         let (once, twice) = ((1000, 1), (1000, 2));
         // One read of a whole chunk is enough; a chunk that may be the last is looked at.
         assert_eq!(calls(0, 4000, 1000), [once; 4]);
@@ -374,6 +376,8 @@ mod tests {
         assert_eq!(calls(0, 6000, 3000), [once, once, once, twice, once]);
         // The byte before is no zero.
         assert_eq!(calls(1001, 4999, 999), [once; 6]);
+        assert_eq!(in_steps(1001, 6999, [999, 6000]), [once; 8]);
+        assert_eq!(in_steps(1000, 7000, [1000, 6000])[..3], [once, once, (1000, 5)]);
         assert_eq!(calls(1001, 6999, 3001)[..5], [once, once, once, once, (1000, 3)]);
     }
 }

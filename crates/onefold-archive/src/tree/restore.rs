@@ -191,3 +191,51 @@ impl Feed<'_> {
         Some(Fed::Mark(Mark::Begin(Box::new(entry))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::format::entry::{Metadata, Recipe, Stamp};
+    use crate::format::log_record::{LogEvent, VersionInfo};
+    use crate::format::version_file::Header;
+    use crate::manifest::Manifest;
+    use crate::settings::{ArchiveIdentity, ArchiveSettings};
+
+    #[test]
+    fn an_entry_that_is_damaged_is_told_of_its_version_and_all_others_are_restored() {
+        let folder = SimFolder::new();
+        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
+        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
+        let mut archive = Archive::open(Arc::new(folder)).unwrap();
+        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
+        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+        for (path, size, mtime_ns) in [("a", 0, 0), ("b", 0, u32::MAX), ("c", 3, 0), ("d", 0, 0)] {
+            let metadata =
+                Metadata { mode: 0o644, uid: owner, gid: owner, mtime_ns, ..<_>::default() };
+            let recipe = Recipe { size, at: manifest.position(), chunks: 0 };
+            let (path, stamp) = (path.as_bytes().to_vec(), Stamp::default());
+            manifest.entry(&Entry { path, kind: Kind::File, metadata, stamp, recipe }).unwrap();
+        }
+        let info = manifest.finish(VersionInfo::default(), 1).unwrap();
+        archive.commit(1, LogEvent::Added(info)).unwrap();
+        let version = archive.version(None).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let options = RestoreOptions::default();
+        let report = restore(&archive, &version, &[], out.path(), &options, &mut |_| true).unwrap();
+        let told: Vec<_> = report.problems.iter().map(|p| (&*p.path, &*p.problem)).collect();
+        assert!(told[0].1.ends_with("entry 1 is damaged"), "{told:?}");
+        assert_eq!(
+            (told.len(), told[0].0, told[1]),
+            (2, "version 1", ("c", "it has 0 bytes, not 3"))
+        );
+        assert_eq!(report.entries, 3);
+        for (path, there) in [("a", true), ("b", false), ("c", false), ("d", true)] {
+            assert_eq!(out.path().join(path).exists(), there, "{path}");
+        }
+    }
+}

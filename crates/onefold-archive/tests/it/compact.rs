@@ -229,3 +229,29 @@ fn a_move_without_space_changes_nothing_and_leaves_nothing() {
         assert_eq!(archive.verify(&mut |_, _| true).unwrap().unused_containers, 0, "write {nth}");
     }
 }
+
+#[test]
+fn a_move_that_is_interrupted_leaves_nothing_and_can_be_done_again() {
+    let (pristine, trees) = three_versions(30);
+    for step in 0.. {
+        let folder = pristine.after_crash(1, CrashMode::KeepEverything);
+        let mut archive = open(&folder);
+        archive.remove_all(&[1, 2]).unwrap();
+        let before = (names(&folder, "containers"), names(&folder, "versions"));
+        let mut steps = 0;
+        let stopped = archive.compact(0, &mut |_, _| {
+            steps += 1;
+            steps <= step
+        });
+        if stopped.is_ok() {
+            // That all is done is told, and not asked.
+            assert!(step > 2 && steps == step + 1, "{step} of {steps}");
+            break;
+        }
+        assert!(matches!(stopped, Err(ArchiveError::Interrupted)), "{stopped:?}");
+        assert_eq!((names(&folder, "containers"), names(&folder, "versions")), before);
+        assert!(!folder.list().unwrap().contains(&"pending".to_owned()), "after {step} steps");
+        assert!(compact(&mut archive).unwrap().moved_bytes > 0);
+        assert!(read(&archive, 3).unwrap() == trees[2]);
+    }
+}

@@ -290,3 +290,20 @@ fn a_log_whose_header_is_gone_is_made_good_from_the_other_copy() {
     assert!(check(&folder, true).unwrap().lost.is_empty());
     assert!(read(&open(&folder), 2).unwrap() == trees[1]);
 }
+
+#[test]
+fn the_secret_of_an_archive_whose_log_is_damaged_stays() {
+    let (folder, mut archive) = encrypted();
+    for seed in [1, 2] {
+        add(&mut archive, &tree(&mut SplitMix64::new(seed), 3, 5000)).unwrap();
+    }
+    for name in ["log.0", "log.1"] {
+        damage(&folder, name, 512 + 30);
+    }
+    let before = everything(&folder);
+    let new = Secret::KeyFile(vec![9; 32]);
+    let error = open(&folder).change_secret(&key(&new)).unwrap_err();
+    let problem = "record 0 is damaged in both copies; nothing is changed";
+    assert_eq!(error.to_string(), format!("corrupt log at byte 0: {problem}"));
+    assert!(everything(&folder) == before);
+}

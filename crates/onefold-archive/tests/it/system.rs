@@ -553,3 +553,38 @@ fn paths_that_lie_in_each_other_are_restored_once() {
     assert!(told.contains("a/b") && told.contains(problem), "{told}");
     assert!(report.problems.len() == 1 && !out.path().join("a/b").exists());
 }
+
+#[test]
+fn attributes_of_files_and_folders_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));
+    fs::create_dir_all(tree.join("folder")).unwrap();
+    fs::write(tree.join("file"), "x").unwrap();
+    let none = rustix::fs::XattrFlags::empty();
+    for path in ["folder", "file"] {
+        for (name, value) in [("user.b", &b"second"[..]), ("user.a", b"\0first"), ("user.c", b"")] {
+            if let Err(error) = rustix::fs::setxattr(tree.join(path), name, value, none) {
+                println!("skipped: there are no attributes here: {error}");
+                return;
+            }
+        }
+    }
+    archive_at(&store);
+    add_at(&store, std::slice::from_ref(&tree), &ScanOptions::default());
+    let archive = Archive::open_at(&store, LockKind::Read).unwrap();
+    let version = archive.version(None).unwrap();
+    let out = dir.path().join("out");
+    let report = restore_at(&store, &[], &out, &RestoreOptions::default());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    for path in ["folder", "file"] {
+        let entry = version.find(format!("{}/{path}", stored(&tree)).as_bytes()).unwrap();
+        let names: Vec<_> = entry.metadata.xattrs.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names, [b"user.a", b"user.b", b"user.c"]);
+        let restored = out.join(stored(&tree)).join(path);
+        for (name, value) in [("user.a", &b"\0first"[..]), ("user.b", b"second"), ("user.c", b"")] {
+            let mut found = [0; 20];
+            let len = rustix::fs::getxattr(&restored, name, &mut found[..]).unwrap();
+            assert_eq!(&found[..len], value, "{name} of {path}");
+        }
+    }
+}
