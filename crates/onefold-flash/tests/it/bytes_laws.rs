@@ -348,7 +348,9 @@ proptest! {
                 }
             }
             next[block] += 1;
-            for (at, page) in (0..).zip(&model) {
+            // A read decodes: at most steps only what was touched, and now and then all.
+            let all = step % 6 == 5;
+            for (at, page) in (0..).zip(&model).filter(|(at, _)| all || *at == to) {
                 if let Some(page) = page {
                     prop_assert_eq!(&nand.read(at).expect("read"), page);
                 } else {

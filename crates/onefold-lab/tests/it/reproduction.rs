@@ -70,14 +70,19 @@ fn the_page_and_its_charts_are_fresh() {
 /// Experiments that take most of the time of all, or whose runs are those of another one. They
 /// spread them over threads as the others do, by `Settings::sweep`, and are repeated by
 /// `ONEFOLD_EXPERIMENTS=all` alone.
-const LONG: [&str; 10] = [
+const LONG: [&str; 15] = [
     "beyond/cache-frontier",
     "beyond/compression",
     "beyond/gleaner",
     "beyond/gleaner-hostile",
+    "beyond/idle-hint",
     "beyond/lifetime",
+    "beyond/plain-patterns",
+    "beyond/policies",
     "beyond/software-today",
     "beyond/table-index",
+    "fidr/scaling",
+    "park-shin/fig-3",
     "park-shin/fig-4",
     "park-shin/fig-5",
     "ses-dedup/fig-5",
