@@ -452,3 +452,6 @@ impl Decider {
         self.making.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

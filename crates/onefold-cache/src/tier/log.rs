@@ -31,7 +31,7 @@ impl Shape {
     /// For so many bytes.
     pub fn of(bytes: u64) -> Self {
         let each = (bytes / SEGMENTS).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) / 4096 * 4096;
-        Self { segment_bytes: each as u32, segments: 0 }.resized(bytes)
+        Self { segment_bytes: each as u32, segments: SEGMENTS_MIN }.resized(bytes)
     }
 
     /// Segments of the same size in so many bytes. What places can tell of ends at 2 TiB.
@@ -330,17 +330,16 @@ impl Log {
         let oldest = slots[..slots.len().div_ceil(4)].iter().copied();
         let cost = |slot: usize| {
             let segment = &self.segments[slot];
-            (segment.sequence > 0, segment.used, segment.live, segment.sequence, slot)
+            (segment.used, segment.live, segment.sequence, slot)
         };
-        oldest.min_by_key(|&slot| cost(slot)).unwrap_or(0)
+        oldest.min_by_key(|&slot| cost(slot)).unwrap_or_default()
     }
 
     /// Begin with another segment: an empty one, or one whose extents move or go.
     fn open(&mut self, mut movable: u64, steps: &mut Vec<Step>) {
         let slot = self.next_slot();
         let old = self.segments[slot].sequence;
-        let mut leaving =
-            if old > 0 { self.index.placed(self.shape.places(slot as u32)) } else { Vec::new() };
+        let mut leaving = self.index.placed(self.shape.places(slot as u32));
         for kept in &leaving {
             self.remove(kept.extent.key());
         }
@@ -376,71 +375,4 @@ impl Log {
 const _: () = assert!(SEGMENT_BYTES_MIN > EXTENT_MAX as u64 + 4096 + 2048);
 
 #[cfg(test)]
-mod tests {
-    use onefold_block::SplitMix64;
-
-    use super::*;
-
-    #[test]
-    fn segments_are_written_from_end_to_end_and_hold_what_the_index_says() {
-        let shape = Shape::of(4 << 20);
-        assert!(shape.segments >= 20, "{shape:?}");
-        let mut log = Log::new(shape);
-        let mut random = SplitMix64::new(9);
-        let (mut put, mut moved, mut opened) = (0, 0, 0);
-        for step in 0..20_000 {
-            let container = random.below(100) as u32;
-            let extent = Extent {
-                container,
-                start: random.below(30) as u32 * CELL,
-                len: (1 + random.below(256) as u32) * 64,
-            };
-            let mut steps = Vec::new();
-            log.put(extent, None, &mut steps);
-            for step in &steps {
-                match *step {
-                    Step::Put { extent, .. } => put += u64::from(extent.flash_bytes()),
-                    Step::Move { from, .. } => {
-                        moved += u64::from(from.extent.flash_bytes());
-                        assert!(from.uses > 0);
-                    }
-                    Step::Open { .. } => opened += 1,
-                    Step::Seal { .. } | Step::Drop(_) => {}
-                }
-            }
-            if let Some(kept) = log.index.covering(container, extent.start) {
-                if random.below(2) == 0 {
-                    log.touch(kept);
-                }
-                if random.below(20) == 0 {
-                    log.remove(kept.extent.key());
-                }
-            }
-            if step % 500 == 0 {
-                check(&log);
-            }
-        }
-        assert!(opened > 100 && moved > 0, "{opened} segments, {moved} bytes moved");
-        assert!(moved * 1000 <= put * MOVED_PER_MILLE, "{moved} of {put}");
-    }
-
-    const CELL: u32 = super::super::extent::CELL_BYTES;
-
-    /// Live bytes are those of the index, and no two extents lie on one another.
-    fn check(log: &Log) {
-        let mut all: Vec<Kept> = log.index.iter().collect();
-        all.sort_unstable_by_key(|kept| kept.place);
-        let bytes: u64 = all.iter().map(|kept| u64::from(kept.extent.flash_bytes())).sum();
-        assert_eq!(log.live_bytes(), bytes);
-        for pair in all.windows(2) {
-            let end = pair[0].place.0 + pair[0].extent.flash_bytes() / ALIGN;
-            assert!(end <= pair[1].place.0, "{pair:?}");
-        }
-        for (slot, segment) in log.segments.iter().enumerate() {
-            let of = || all.iter().filter(|kept| log.shape.at(kept.place).0 == slot as u32);
-            let used = of().filter(|kept| kept.uses > 0);
-            let used: u32 = used.map(|kept| kept.extent.flash_bytes()).sum();
-            assert_eq!(segment.used, used);
-        }
-    }
-}
+mod tests;

@@ -100,6 +100,11 @@ mod tests {
         assert_eq!(new.end(id(3), 2), None, "forgotten");
         new.append(id(9), 0, b"ab");
         assert_eq!(new.end(id(9), 2), None, "never begun here");
+        new.begin(id(5));
+        new.append(id(5), 0, b"ab");
+        new.begin(id(5));
+        assert_eq!(new.end(id(5), 0), Some(Vec::new()), "begun once more");
+        assert_eq!(new.end(id(5), 2), None, "the first of that number is forgotten");
     }
 
     #[test]

@@ -146,3 +146,6 @@ fn entries_of(
     }
     entries
 }
+
+#[cfg(test)]
+mod tests;

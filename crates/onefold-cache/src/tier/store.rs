@@ -16,7 +16,7 @@ use onefold_block::{
 use super::decide::Decider;
 use super::extent::CONTAINER_MAX;
 use super::identity::{self, LOG_FILE};
-use super::log::Shape;
+use super::log::{SEGMENTS_MIN, Shape};
 use super::new_containers::NewContainers;
 use super::recover;
 use super::saved::{self, Saved, TierError, TierTotals};
@@ -556,7 +556,7 @@ fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, byt
 fn shape_like(segment_bytes: Option<u32>, bytes: u64) -> Shape {
     match segment_bytes {
         Some(segment_bytes) if bytes / u64::from(segment_bytes.max(1)) >= 32 => {
-            Shape { segment_bytes, segments: 0 }.resized(bytes)
+            Shape { segment_bytes, segments: SEGMENTS_MIN }.resized(bytes)
         }
         _ => Shape::of(bytes),
     }
