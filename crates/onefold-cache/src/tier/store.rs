@@ -586,15 +586,11 @@ impl ContainerStore for TieredStore {
     }
 
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let Some((mut state, known)) = self.look_up(id) else {
-            return self.slow.read(id, offset, buf);
-        };
         let end = offset.saturating_add(buf.len() as u64);
         // What lies past the end is the slow store's to refuse.
-        if buf.is_empty() || end > known.len.into() {
-            drop(state);
-            return self.slow.read(id, offset, buf);
-        }
+        let inside = |known: Known| !buf.is_empty() && end <= known.len.into();
+        let known = self.look_up(id).filter(|&(_, known)| inside(known));
+        let Some((mut state, known)) = known else { return self.slow.read(id, offset, buf) };
         let (from, upto) = (offset as u32, end as u32);
         let shape = state.decider.log.shape();
         let mut rest = state.read(&*self.media, id.get(), known, (from, upto), buf);
@@ -640,11 +636,12 @@ impl ContainerStore for TieredStore {
     }
 
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
-        let mut state = self.state();
-        for &(id, total) in totals {
-            state.decider.set_references(id.get(), total);
+        {
+            let mut state = self.state();
+            for &(id, total) in totals {
+                state.decider.set_references(id.get(), total);
+            }
         }
-        drop(state);
         self.slow.tell_references(totals);
     }
 

@@ -12,5 +12,6 @@ mod restart;
 mod story;
 mod tier;
 mod tier_edges;
+mod tier_told;
 mod twins;
 mod write_through;
