@@ -48,7 +48,8 @@ fn words_before(words: &[Word], container: u32, start: u32) -> usize {
 impl Word {
     fn new(kept: &Kept) -> Self {
         let Extent { container, start, len } = kept.extent;
-        let first = u64::from(container & ((1 << GROUP_BITS) - 1)) << 61;
+        // What is above its place in the box falls out.
+        let first = u64::from(container) << 61;
         let sizes = u64::from(start / UNIT) << 45 | u64::from(len / UNIT - 1) << 34;
         Self(first | sizes | u64::from(kept.place.0) << 2 | u64::from(kept.uses))
     }

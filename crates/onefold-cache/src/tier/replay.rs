@@ -117,3 +117,70 @@ impl Replay {
         self.decider.memory_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_thousandths_of_the_device_and_time_and_references_are_told() {
+        let mut replay = Replay::new("plc", 20 * 196_608, Some(300)).unwrap();
+        assert_eq!(replay.device_bytes(), 20 * 196_608);
+        assert_eq!(replay.decider.wear.per_day, Some(20 * 196_608 * 3 / 10));
+        replay.tick(1_800_000_000);
+        assert_eq!(replay.decider.wear.numbers()[0], 500_000);
+        let before = replay.memory_bytes();
+        replay.set_references(5, 3);
+        assert!(replay.memory_bytes()[1] > before[1]);
+        assert_eq!(Replay::new("lru", 0, None).unwrap().decider.wear.per_day, None);
+    }
+
+    #[test]
+    fn what_no_store_would_keep_is_read_from_the_slow_one() {
+        let max = CONTAINER_MAX;
+        // Length of the container, offset, bytes, and whether that is a read of what may be kept.
+        for (len, offset, bytes, counts) in [
+            (1000, 0, 0, false),
+            (1000, 0, 1, true),
+            (1000, 999, 1, true),
+            (1000, 999, 2, false),
+            (1000, u64::MAX, 2, false),
+            (max, max - 10, 10, true),
+            (max + 1, 0, 10, false),
+        ] {
+            let mut replay = Replay::new("lru", 0, None).unwrap();
+            for hits in 0..2 {
+                let before = replay.totals();
+                replay.read(1, len, offset, bytes);
+                let totals = replay.totals();
+                if counts {
+                    let read = (totals.requests, totals.hits, totals.bytes, totals.hit_bytes);
+                    assert_eq!(read, (hits + 1, hits, (hits + 1) * bytes, hits * bytes));
+                    assert_eq!(totals.writes, 1, "{len}");
+                    // All of the cell, as far as the container has it.
+                    assert_eq!(totals.slow_bytes, len.min(16_384), "{len}");
+                } else {
+                    let slow_bytes = before.slow_bytes + bytes;
+                    assert_eq!(totals, TierTotals { slow_bytes, ..before }, "{len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_is_written_when_the_next_begins_with_header_table_and_all_that_is_in_it() {
+        let mut replay = Replay::new("lru", 0, None).unwrap();
+        for container in 0..12 {
+            assert_eq!(replay.totals().written_bytes, 0);
+            replay.read(container, 200_000, 0, 100);
+        }
+        let segment = 512 + 11 * (16_896 + 24) + 4;
+        let totals = replay.totals();
+        assert_eq!((totals.written_bytes, totals.admitted_bytes), (segment, 12 * 16_896));
+        for container in 12..23 {
+            assert_eq!(replay.totals().written_bytes, segment);
+            replay.read(container, 200_000, 0, 100);
+        }
+        assert_eq!(replay.totals().written_bytes, 2 * segment);
+    }
+}

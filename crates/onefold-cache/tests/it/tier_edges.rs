@@ -115,3 +115,21 @@ fn a_cache_that_was_never_used_is_its_owners_all_the_same() {
     assert!(said.contains("it is a cache of something else"), "{said}");
     drop(tier(&slow, &fast, "lru"));
 }
+
+#[test]
+fn a_cache_whose_first_file_is_damaged_before_anything_followed_is_made_again() {
+    let (_, slow) = slow();
+    let fast = SimFolder::new();
+    drop(tier(&slow, &fast, "lru"));
+    for name in fast.list().unwrap() {
+        if name != "cache" {
+            fast.remove(&name).unwrap();
+        }
+    }
+    fast.flip_bit("cache", 20, 3).unwrap();
+    assert!(!fast.list().unwrap().is_empty());
+    drop(tier(&slow, &fast, "lru"));
+    TieredStore::examine(&fast, &OWNER).unwrap();
+    let other = TieredStore::examine(&fast, &[8; 16]).unwrap_err().to_string();
+    assert!(other.contains("it is a cache of something else"), "{other}");
+}
