@@ -65,8 +65,8 @@ impl Streams {
         let found = self.passes.iter().rposition(follows);
         let found = found.or_else(|| self.passes.iter().rposition(goes_on));
         let stream = found.and_then(|at| self.passes.remove(at));
-        let Stream { bytes, last_key, .. } =
-            stream.unwrap_or(Stream { container, end: from, bytes: 0, last_key: NO_KEY, last: 0 });
+        let (bytes, last_key) =
+            stream.map_or((0, NO_KEY), |stream| (stream.bytes, stream.last_key));
         let long = bytes >= LONG_BYTES || upto - from >= LONG_READ_BYTES;
         let bytes = bytes + u64::from(upto - from);
         let last = self.reads;

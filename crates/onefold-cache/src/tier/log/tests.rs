@@ -319,6 +319,7 @@ fn what_is_held_in_memory_takes_no_room_until_it_is_put() {
     let mut log = Log::new(SIX);
     put(&mut log, small(0), None);
     assert!(log.hold(small(1)) && !log.hold(small(1)) && !log.hold(small(0)));
+    assert_eq!(log.index.by_key(small(1).key()).unwrap().uses, 0);
     touch(&mut log, 1, 1);
     assert_eq!((log.index.len(), log.live_bytes(), log.segments[0].used), (2, 512, 0));
     let other = Extent { len: 128, ..small(1) };
