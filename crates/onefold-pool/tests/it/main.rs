@@ -22,6 +22,7 @@ mod index_memory;
 mod model;
 mod notes;
 mod noticed;
+mod operations;
 mod parallel;
 mod parsers;
 mod punch;

@@ -1,5 +1,7 @@
 //! Small pools on simulated media, and seeded data.
 
+use std::path::Path;
+
 use onefold_block::{SimFolder, SplitMix64};
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 
@@ -42,4 +44,18 @@ pub fn new_pool(settings: &PoolSettings) -> (SimFolder, Pool) {
 pub fn assert_sound(folder: &SimFolder, context: &str) {
     let report = Pool::check_in(folder, &mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{context}: {:#?}", report.findings);
+}
+
+/// Compare with a file beside the tests; `ONEFOLD_UPDATE=1` writes it instead.
+#[track_caller]
+pub fn assert_golden(name: &str, now: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(name);
+    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
+        std::fs::write(&path, now).unwrap();
+    }
+    let before = std::fs::read_to_string(&path).unwrap();
+    for (number, (now, before)) in (1..).zip(now.lines().zip(before.lines())) {
+        assert_eq!(now, before, "line {number} of {name}");
+    }
+    assert_eq!(now.lines().count(), before.lines().count(), "lines of {name}");
 }

@@ -1,0 +1,474 @@
+//! What reaches the disk and in which order, syncs and lengths among it, what is reported, and what
+//! lies there in the end: byte for byte as `operations.txt` has it. `ONEFOLD_UPDATE=1` writes that
+//! file anew; a change of it is a change of the format, or of what a power cut may meet.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use onefold_block::{
+    BlockDevice, ByteSize, CrashMode, FaultKind, Folder, OpKind, SimFolder, ZeroOptions,
+};
+use onefold_content::{Compression, FingerprintKind, Fingerprinter};
+use onefold_pool::{
+    Pool, PoolIdentity, PoolSettings, RescuePoint, Scrubber, SpaceTarget, Thoroughness, Volume,
+};
+
+use crate::support::{IDENTITY, assert_golden, content, options, read_only, small};
+
+const CHUNK: u64 = 4096;
+/// Rounds of work in the background, at most.
+const ROUNDS_MAX: usize = 2000;
+
+/// A disk, and what was told of it so far.
+struct Story {
+    folder: SimFolder,
+    told: String,
+    operations: usize,
+}
+
+impl Story {
+    fn new(title: &str) -> Self {
+        Self { folder: SimFolder::new(), told: format!("# {title}\n"), operations: 0 }
+    }
+
+    /// On another disk, as it is after a power cut.
+    fn on(title: &str, folder: &SimFolder) -> Self {
+        Self { folder: folder.after_crash(1, CrashMode::KeepEverything), ..Self::new(title) }
+    }
+
+    fn create(&self, settings: &PoolSettings) -> Pool {
+        Pool::create(&self.folder, settings, IDENTITY).unwrap();
+        self.open()
+    }
+
+    fn open(&self) -> Pool {
+        Pool::open(&self.folder, &options()).unwrap()
+    }
+
+    /// The operations since the last time.
+    fn tell(&mut self, what: &str) {
+        let log = self.folder.op_log();
+        writeln!(self.told, "\n## {what}\n").unwrap();
+        for line in log.lines().skip(self.operations) {
+            // Without its number.
+            let line = line.trim_start().split_once(' ').map_or("", |(_, operation)| operation);
+            writeln!(self.told, "{line}").unwrap();
+        }
+        self.operations = log.lines().count();
+    }
+
+    fn say(&mut self, what: &dyn std::fmt::Debug) {
+        writeln!(self.told, "{what:?}").unwrap();
+    }
+
+    fn status(&mut self, pool: &Pool) {
+        writeln!(self.told, "{:#?}", pool.status().unwrap()).unwrap();
+    }
+
+    /// Work in the background until nothing is left.
+    fn win_space(&mut self, pool: &Pool) {
+        let target = SpaceTarget::new(1.05).unwrap();
+        for _ in 0..ROUNDS_MAX {
+            let step = pool.background(64 << 10, target).unwrap();
+            self.say(&step);
+            if step.done {
+                return;
+            }
+        }
+        panic!("it never ends");
+    }
+
+    fn deduplicate(&mut self, pool: &Pool, thoroughness: Thoroughness) {
+        for _ in 0..ROUNDS_MAX {
+            let step = pool.deduplicate(64 << 10, thoroughness).unwrap();
+            self.say(&step);
+            if step.done {
+                return;
+            }
+        }
+        panic!("it never ends");
+    }
+
+    /// What volumes and snapshots hold.
+    fn read(&mut self, pool: &Pool) {
+        let mut names: Vec<String> = pool.volumes().iter().map(Volume::name).collect();
+        names.extend(pool.snapshots(None).unwrap().into_iter().map(|snapshot| snapshot.name));
+        for name in names {
+            let volume = pool.volume(&name).unwrap();
+            let mut bytes = vec![0; volume.size_bytes() as usize];
+            let read = volume.read_at(0, &mut bytes).map(|()| hash(&bytes));
+            self.say(&(name, read.map_err(|error| error.to_string())));
+            self.say(&volume.block_status(0, volume.size_bytes()).map(|found| found.len()).ok());
+        }
+    }
+
+    fn check(&mut self) {
+        writeln!(self.told, "{:#?}", Pool::check_in(&self.folder, &mut |_, _| {}).unwrap())
+            .unwrap();
+    }
+
+    /// All files, with their lengths and hashes.
+    fn end(mut self) -> String {
+        self.told.push_str("\n## files\n\n");
+        for sub in ["", "containers", "fingerprints"] {
+            let within: Arc<dyn Folder> = match sub {
+                "" => Arc::new(self.folder.clone()),
+                sub => match self.folder.existing_subfolder(sub) {
+                    Ok(within) => within,
+                    Err(_) => continue,
+                },
+            };
+            for name in within.list().unwrap() {
+                let Ok(file) = within.open(&name) else { continue };
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read(0, &mut bytes).unwrap();
+                let (len, hash) = (bytes.len(), hash(&bytes));
+                writeln!(self.told, "{sub}/{name}: {len} bytes, {hash}").unwrap();
+            }
+        }
+        self.told
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let hash = Fingerprinter::new(FingerprintKind::Blake3).hash(bytes);
+    let [a, b, c, d, ..] = *hash.as_bytes();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+fn write(volume: &Volume, blocks: std::ops::Range<u64>, seed: u64) {
+    for block in blocks {
+        volume.write_at(block * CHUNK, &content(block + seed, CHUNK as usize), false).unwrap();
+    }
+}
+
+/// Written, shared, given up, moved, merged, checked and read.
+fn a_life(settings: &PoolSettings) -> (SimFolder, String) {
+    let mut story = Story::new(&format!("a life: {:?}", settings.compression));
+    let pool = story.create(settings);
+    story.tell("a pool is made and opened");
+    let volume = pool.create_volume_at("main", ByteSize(700 * CHUNK), 3).unwrap();
+    story.tell("a volume is made");
+    write(&volume, 0..150, 0);
+    story.tell("containers are filled");
+    volume.flush().unwrap();
+    story.tell("all is made durable");
+    write(&volume, 600..650, 0);
+    write(&volume, 150..200, 20_000 - 200);
+    volume.write_at(5 * CHUNK + 100, &[7; 5000], true).unwrap();
+    story.tell("duplicates, and pieces of blocks");
+    volume.trim(20 * CHUNK, 10 * CHUNK, false).unwrap();
+    let zero = ZeroOptions { no_hole: true, ..ZeroOptions::default() };
+    volume.write_zeroes(512 * CHUNK, 60 * CHUNK, zero).unwrap();
+    volume.write_zeroes(3 * CHUNK + 512, 1024, ZeroOptions::default()).unwrap();
+    pool.flush().unwrap();
+    story.tell("holes and zeroes");
+    story.status(&pool);
+    pool.snapshot("main@one", 5, false).unwrap();
+    story.tell("a snapshot");
+    write(&volume, 0..60, 40_000);
+    let clone = pool.clone_snapshot("main@one", "clone", 9).unwrap();
+    write(&clone, 100..130, 50_000);
+    pool.checkpoint().unwrap();
+    story.tell("a clone, and a checkpoint");
+    story.say(&pool.alone(None).unwrap());
+    story.deduplicate(&pool, Thoroughness::Whole);
+    story.tell("what is there twice is looked for");
+    pool.snapshot("main@two", 6, true).unwrap();
+    for block in (0..200).step_by(3) {
+        volume.trim(block * CHUNK, CHUNK, false).unwrap();
+    }
+    pool.resize_volume("main", ByteSize(800 * CHUNK), false).unwrap();
+    story.tell("holes in containers, and a larger volume");
+    story.say(&pool.snapshots(None).unwrap());
+    drop(clone);
+    pool.delete_volume("clone").unwrap();
+    pool.delete_snapshot("main@one").unwrap();
+    story.tell("a volume and a snapshot are deleted");
+    story.win_space(&pool);
+    story.tell("space is won");
+    story.say(&pool.check_beside(&mut |_, _| true).unwrap().map(|report| report.chunks));
+    pool.checkpoint().unwrap();
+    pool.maintain().unwrap();
+    story.tell("a check beside, and a checkpoint");
+    pool.set_note("main", b"who may").unwrap();
+    pool.hold_snapshot("main@two", false).unwrap();
+    pool.rename_volume("main", "other").unwrap();
+    story.tell("a note and another name");
+    story.status(&pool);
+    drop(volume);
+    pool.rollback("other@two").unwrap();
+    story.tell("a rollback");
+    story.win_space(&pool);
+    story.tell("space is won again");
+    pool.close().unwrap();
+    story.tell("the pool is closed");
+    let pool = story.open();
+    story.tell("and opened");
+    story.read(&pool);
+    let mut scrubber = Scrubber::default();
+    while let Some(step) = scrubber.step(&pool).unwrap() {
+        story.say(&step);
+    }
+    story.deduplicate(&pool, Thoroughness::Whole);
+    story.tell("it is read, scrubbed and deduplicated");
+    story.status(&pool);
+    drop(pool);
+    story.tell("it stops");
+    story.check();
+    (story.folder.after_crash(1, CrashMode::KeepEverything), story.end())
+}
+
+/// Half-dead containers are emptied, and what the index missed is found.
+fn moved_and_found() -> String {
+    let mut story = Story::new("moved and found");
+    let pool = story.create(&small());
+    let volume = pool.create_volume_at("main", ByteSize(2000 * CHUNK), 1).unwrap();
+    write(&volume, 0..900, 0);
+    for block in (0..600).filter(|block| block % 7 != 0) {
+        volume.trim(block * CHUNK, CHUNK, false).unwrap();
+    }
+    story.tell("much of it is dead");
+    story.win_space(&pool);
+    story.tell("space is won");
+    story.status(&pool);
+    drop(volume);
+    pool.close().unwrap();
+    let pool = story.open();
+    // What was there before is not known to the index.
+    pool.fill_index_beside();
+    let volume = pool.volume("main").unwrap();
+    for block in 0..200 {
+        let bytes = content(650 + block, CHUNK as usize);
+        volume.write_at((1000 + block) * CHUNK, &bytes, false).unwrap();
+    }
+    pool.checkpoint().unwrap();
+    story.tell("duplicates are written");
+    story.deduplicate(&pool, Thoroughness::Levels);
+    story.deduplicate(&pool, Thoroughness::Whole);
+    story.tell("and found");
+    story.win_space(&pool);
+    story.tell("what they took is won");
+    assert!((0..ROUNDS_MAX).any(|_| pool.fill_index(64 << 10)));
+    story.status(&pool);
+    story.read(&pool);
+    drop(volume);
+    pool.close().unwrap();
+    story.tell("it is closed");
+    story.check();
+    story.end()
+}
+
+/// A pool with a journal that is not empty, and a snapshot.
+fn left() -> SimFolder {
+    let folder = SimFolder::new();
+    Pool::create(&folder, &small(), IDENTITY).unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.create_volume_at("main", ByteSize(600 * CHUNK), 1).unwrap();
+    write(&volume, 0..140, 0);
+    pool.snapshot("main@one", 2, false).unwrap();
+    write(&volume, 100..180, 5_000);
+    pool.checkpoint().unwrap();
+    write(&volume, 500..600, 9_000);
+    volume.flush().unwrap();
+    write(&volume, 0..30, 70_000);
+    volume.flush().unwrap();
+    write(&volume, 30..50, 80_000);
+    folder.after_crash(1, CrashMode::KeepEverything)
+}
+
+type Damage<'a> = &'a dyn Fn(&SimFolder);
+
+fn first_container(folder: &SimFolder, at: u64) {
+    let containers = folder.existing_subfolder("containers").unwrap();
+    let name = containers.list().unwrap().remove(0);
+    containers.open(&name).unwrap().write(at, &[0xA5; 8]).unwrap();
+}
+
+/// What is damaged is named, rescued and repaired.
+fn damage() -> String {
+    let damages: [(&str, Damage<'_>); 9] = [
+        ("nothing is damaged", &|_| {}),
+        ("super.0 is gone", &|folder| folder.remove("super.0").unwrap()),
+        ("super.1 is damaged", &|folder| folder.flip_bit("super.1", 60, 1).unwrap()),
+        ("the journal is gone", &|folder| folder.remove("journal").unwrap()),
+        ("a frame is damaged", &|folder| folder.flip_bit("journal", 100, 1).unwrap()),
+        ("the map is cut", &|folder| folder.truncate("map", 4096).unwrap()),
+        ("the map is gone", &|folder| folder.remove("map").unwrap()),
+        ("a record is damaged", &|folder| first_container(folder, 9000)),
+        ("a header is damaged", &|folder| first_container(folder, 4)),
+    ];
+    let left = left();
+    let mut told = String::new();
+    for (what, damage) in damages {
+        let damaged = left.after_crash(1, CrashMode::KeepEverything);
+        damage(&damaged);
+        let mut story = Story::on(&format!("{what}: a rescue"), &damaged);
+        let checked = Pool::check_in(&story.folder, &mut |_, _| {});
+        writeln!(story.told, "{:#?}", checked.map_err(|error| error.to_string())).unwrap();
+        for point in [RescuePoint::Consistent, RescuePoint::Newest] {
+            match Pool::rescue(&story.folder, options().budgets, point) {
+                Ok((pool, report)) => {
+                    story.say(&report);
+                    story.read(&pool);
+                }
+                Err(error) => story.say(&error.to_string()),
+            }
+        }
+        match Pool::open(&story.folder, &read_only()) {
+            Ok(pool) => story.read(&pool),
+            Err(error) => story.say(&error.to_string()),
+        }
+        story.tell("it is rescued and read");
+        told += &story.told;
+        let mut story = Story::on(&format!("{what}: a repair"), &damaged);
+        let fresh = PoolIdentity { uuid: [8; 16], key: [9; 32] };
+        let repair = Pool::repair_in(Arc::new(story.folder.clone()), fresh, &mut |_, _| {});
+        let report =
+            repair.and_then(onefold_pool::Repair::apply).map_err(|error| error.to_string());
+        writeln!(story.told, "{report:#?}").unwrap();
+        story.tell("it is repaired");
+        story.check();
+        told += &story.end();
+        told.push('\n');
+        let mut story = Story::on(&format!("{what}: it is used"), &damaged);
+        match Pool::open(&story.folder, &options()) {
+            Ok(pool) => {
+                story.tell("it is opened");
+                let volume = pool.volume("main").unwrap();
+                for (seed, block) in [(90_000, 7), (1, 200), (90_000, 550)] {
+                    let bytes = content(block + seed, CHUNK as usize);
+                    let written = volume.write_at(block * CHUNK + 8, &bytes, true);
+                    story.say(&written.map_err(|error| error.to_string()));
+                }
+                story.tell("and written to");
+                let closed = pool.close().map_err(|error| error.to_string());
+                story.say(&closed);
+                story.tell("and closed");
+            }
+            Err(error) => story.say(&error.to_string()),
+        }
+        told += &story.end();
+        told.push('\n');
+    }
+    told
+}
+
+/// No space, and a disk that fails.
+fn trouble() -> String {
+    let mut told = String::new();
+    for (what, kind, fault) in [
+        ("a full disk", OpKind::Write, FaultKind::Enospc),
+        ("a failed write", OpKind::Write, FaultKind::Eio),
+        ("a failed sync", OpKind::Sync, FaultKind::Eio),
+        ("no room in advance", OpKind::Reserve, FaultKind::Enospc),
+    ] {
+        for nth in [1, 2, 4] {
+            let mut story = Story::new(&format!("{what}, number {nth}"));
+            let pool = story.create(&small());
+            let volume = pool.create_volume_at("main", ByteSize(600 * CHUNK), 1).unwrap();
+            write(&volume, 0..20, 0);
+            volume.flush().unwrap();
+            story.folder.fail_once(&[kind], nth, fault);
+            let mut failed = None;
+            for block in 20..150 {
+                let bytes = content(block, CHUNK as usize);
+                if let Err(error) = volume.write_at(block * CHUNK, &bytes, block % 40 == 0) {
+                    failed = Some((block, error.to_string()));
+                    break;
+                }
+            }
+            story.say(&failed);
+            story.say(&pool.checkpoint().map_err(|error| error.to_string()));
+            story.folder.clear_faults();
+            let again = volume.write_at(0, &content(99, CHUNK as usize), true);
+            story.say(&again.map_err(|error| error.to_string()));
+            story.say(&pool.status().unwrap().failure);
+            story.say(&pool.close().map_err(|error| error.to_string()));
+            story.tell("it fails");
+            let pool = story.open();
+            story.read(&pool);
+            pool.close().unwrap();
+            story.tell("it is opened again");
+            story.check();
+            told += &story.end();
+            told.push('\n');
+        }
+    }
+    told
+}
+
+/// Nothing can be moved, so that dead pages are given back where they lie.
+fn a_full_disk() -> String {
+    let mut story = Story::new("a full disk");
+    let pool = story.create(&PoolSettings { compression: Compression::None, ..small() });
+    let volume = pool.create_volume_at("main", ByteSize(2000 * CHUNK), 1).unwrap();
+    write(&volume, 0..300, 1);
+    drop(volume);
+    pool.close().unwrap();
+    let pool = story.open();
+    let volume = pool.volume("main").unwrap();
+    for block in (0..300).filter(|block| block % 16 >= 2) {
+        volume.trim(block * CHUNK, CHUNK, false).unwrap();
+    }
+    story.folder.set_capacity(Some(story.folder.used_bytes() + (1300 << 10)));
+    story.tell("most of it is dead");
+    let mut refused = None;
+    for block in 400..800 {
+        let bytes = content(block + 10_000, CHUNK as usize);
+        if let Err(error) = volume.write_at(block * CHUNK, &bytes, false) {
+            refused = Some((block, error.to_string()));
+            break;
+        }
+    }
+    story.say(&refused);
+    story.tell("it is filled");
+    story.status(&pool);
+    drop(volume);
+    story.say(&pool.close().map_err(|error| error.to_string()));
+    story.tell("it is closed");
+    story.folder.set_capacity(None);
+    let pool = story.open();
+    story.read(&pool);
+    drop(pool);
+    story.tell("it is opened again");
+    story.check();
+    story.end()
+}
+
+/// Two pools become one by streams: of a snapshot, and of what changed since.
+fn streams() -> String {
+    let (folder, pool) = crate::support::new_pool(&small());
+    let volume = pool.create_volume_at("main", ByteSize(600 * CHUNK), 1).unwrap();
+    write(&volume, 0..100, 0);
+    pool.snapshot("main@one", 2, false).unwrap();
+    write(&volume, 50..70, 3_000);
+    volume.trim(10 * CHUNK, 20 * CHUNK, false).unwrap();
+    pool.snapshot("main@two", 3, false).unwrap();
+    let mut told = "# streams\n\n".to_owned();
+    for (name, base) in [("main@one", None), ("main@two", Some("main@one")), ("main@two", None)] {
+        let mut out = Vec::new();
+        pool.stream_header(name, base, &mut out).unwrap();
+        writeln!(told, "{name} since {base:?}").unwrap();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            writeln!(told, "{from}: {} bytes, {}", out.len(), hash(&out)).unwrap();
+            next = pool.stream_frame(name, base, from, &mut out).unwrap();
+        }
+        writeln!(told, "{} bytes, {}", out.len(), hash(&out)).unwrap();
+    }
+    drop((folder, volume));
+    told
+}
+
+#[test]
+fn a_life_is_what_it_was() {
+    let zstd = PoolSettings { compression: Compression::Zstd(1), ..small() };
+    let told = [a_life(&small()).1, a_life(&zstd).1, moved_and_found(), a_full_disk(), streams()];
+    assert_golden("operations.txt", &told.join("\n"));
+}
+
+#[test]
+fn damage_and_trouble_are_what_they_were() {
+    assert_golden("trouble.txt", &[trouble(), damage()].join("\n"));
+}
