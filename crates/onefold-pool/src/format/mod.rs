@@ -6,6 +6,8 @@
 pub mod container;
 pub mod container_table;
 pub mod frame;
+#[cfg(test)]
+mod limits;
 pub mod pair;
 pub mod record;
 pub mod run;
