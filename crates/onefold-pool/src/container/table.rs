@@ -697,4 +697,100 @@ mod tests {
         }
         assert!(table().watch(ContainerId::new(2)).is_none());
     }
+    /// Over three pages, the second of which has none.
+    #[test]
+    fn containers_are_walked_across_pages_in_both_directions() {
+        let numbers = [1, 254, 255, 512, 513, 767];
+        let mut table = ContainerTable::default();
+        assert_eq!((table.len(), table.pages_max()), (0, 1));
+        for number in numbers {
+            let id = ContainerId::new(number);
+            table.open(id);
+            assert!(table.reference(id, 1));
+            if number != 255 && number != 512 {
+                table.seal(id, 1000, 2);
+            }
+        }
+        let ids = |found: &mut dyn Iterator<Item = (ContainerId, &ContainerInfo)>| {
+            found.map(|(id, _)| id.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&mut table.iter()), numbers);
+        assert_eq!(table.len(), 6);
+        for number in 0..800 {
+            let id = ContainerId::new(number);
+            let (below, after): (Vec<u32>, Vec<u32>) =
+                numbers.iter().filter(|&&n| n != number).partition(|&&n| n < number);
+            assert_eq!(ids(&mut table.after(id)), after, "after {number}");
+            assert!(ids(&mut table.below(id)).iter().rev().eq(&below), "below {number}");
+            let sealed = after.iter().find(|&&n| n != 255 && n != 512);
+            let next = table.next_sealed(id).map(|(id, info)| (id.get(), info.chunks));
+            assert_eq!(next, sealed.map(|&n| (n, 2)), "sealed after {number}");
+        }
+        let page = size_of::<[Option<ContainerInfo>; RECORDS_PER_PAGE]>();
+        let slot = size_of::<Option<TablePage>>();
+        assert!((2 * page + 3 * slot..2 * page + 9 * slot).contains(&table.bytes()));
+        let sealed = table.sealed(ContainerId::new(513)).unwrap();
+        assert_eq!((sealed.len_bytes, sealed.chunks), (1000, 2));
+        assert_eq!(table.sealed(ContainerId::new(512)), None, "it is open");
+        assert_eq!(table.sealed(ContainerId::new(300)), None, "there is none");
+    }
+
+    #[test]
+    fn pages_that_changed_are_frozen_once_and_again_when_they_were_not_written() {
+        let frozen = |frozen: &FrozenTable| {
+            let pages: Vec<usize> = frozen.pages.iter().map(|(number, _)| *number).collect();
+            let told = frozen.references().iter().map(|(id, n)| (id.get(), *n)).collect();
+            (pages, told, frozen.leaves)
+        };
+        let mut table = ContainerTable::default();
+        for number in [600, 3, 4] {
+            table.open(ContainerId::new(number));
+            assert!(table.reference(ContainerId::new(number), u64::from(number)));
+        }
+        let first = table.freeze(601);
+        let all = (vec![0, 2], vec![(3, 3), (4, 4), (600, 600)], 3);
+        assert_eq!(frozen(&first), all);
+        assert_eq!(frozen(&table.freeze(513)), (Vec::new(), Vec::new(), 3));
+        assert_eq!(frozen(&table.freeze(512)), (Vec::new(), Vec::new(), 2));
+        table.thaw(&first);
+        table.thaw(&first);
+        assert_eq!(frozen(&table.freeze(601)), all, "it was not written");
+        assert!(table.release(ContainerId::new(4), 1));
+        assert_eq!(frozen(&table.freeze(601)), (vec![0], vec![(3, 3), (4, 3)], 3));
+        table.set_closing(ContainerId::new(4), true);
+        assert_eq!(frozen(&table.freeze(601)).0, Vec::<usize>::new(), "that is in memory alone");
+        // The last of a page goes, and the page with it.
+        let pages = table.pages_max();
+        table.remove(ContainerId::new(600));
+        assert_eq!(table.pages_max(), pages, "it is to be written as empty");
+        let emptied = table.freeze(601);
+        assert_eq!(frozen(&emptied), (vec![2], Vec::new(), 3));
+        assert_eq!((table.pages_max(), table.len()), (pages - 1, 2));
+        table.thaw(&emptied);
+        assert_eq!(frozen(&table.freeze(601)), (vec![2], Vec::new(), 3));
+    }
+
+    #[test]
+    fn references_are_counted_up_to_their_limit_and_down_to_none() {
+        let id = ContainerId::new(1);
+        let mut table = ContainerTable::default();
+        table.open(id);
+        table.seal(id, 4096, 10);
+        assert!(table.reference(id, REFERENCES_MAX - 1));
+        assert!(!table.reference(id, 2), "more than a checkpoint can tell of");
+        assert!(table.reference(id, 1));
+        assert_eq!(table.get(id).unwrap().references, REFERENCES_MAX);
+        assert_eq!(table.watch(id), None, "more were gained than are counted");
+        assert!(!table.release(id, REFERENCES_MAX + 1));
+        assert!(table.release(id, REFERENCES_MAX));
+        assert_eq!((table.dead(), table.get(id).unwrap().live()), (1, 0));
+        // What was given up while it was filled may have been alive.
+        let other = ContainerId::new(2);
+        table.set_unseen(0);
+        table.open(other);
+        assert!(table.reference(other, 9) && table.release(other, 5));
+        assert_eq!(table.unseen(), 0);
+        table.seal(other, 4096, 6);
+        assert_eq!(table.unseen(), 3, "five were given up, and two records are dead for sure");
+    }
 }

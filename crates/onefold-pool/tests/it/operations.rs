@@ -3,14 +3,16 @@
 //! file anew; a change of it is a change of the format, or of what a power cut may meet.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use onefold_block::{
-    BlockDevice, ByteSize, CrashMode, FaultKind, Folder, OpKind, SimFolder, ZeroOptions,
+    BlockDevice, ByteSize, ContainerId, ContainerStore, CrashMode, FaultKind, Folder, OpKind,
+    SimFolder, StoreError, ZeroOptions,
 };
 use onefold_content::{Compression, FingerprintKind, Fingerprinter};
 use onefold_pool::{
-    Pool, PoolIdentity, PoolSettings, RescuePoint, Scrubber, SpaceTarget, Thoroughness, Volume,
+    Pool, PoolIdentity, PoolSettings, RescuePoint, Scrubber, SpaceTarget, Surroundings,
+    Thoroughness, Volume, WrapStore,
 };
 
 use crate::support::{IDENTITY, assert_golden, content, options, read_only, small};
@@ -43,6 +45,15 @@ impl Story {
 
     fn open(&self) -> Pool {
         Pool::open(&self.folder, &options()).unwrap()
+    }
+
+    /// With all that is read from its containers and said of them.
+    fn open_heard(&self) -> (Arc<Mutex<String>>, Pool) {
+        let heard = Arc::<Mutex<String>>::default();
+        let told = Arc::clone(&heard);
+        let wrap: Box<WrapStore<'_>> = Box::new(move |inner, _, _| Arc::new(Heard { inner, told }));
+        let around = Surroundings { wrap: Some(wrap), ..Surroundings::default() };
+        (heard, Pool::open_in(&self.folder, &options(), around).unwrap())
     }
 
     /// The operations since the last time.
@@ -142,6 +153,67 @@ fn write(volume: &Volume, blocks: std::ops::Range<u64>, seed: u64) {
     }
 }
 
+/// A container store, with what is read from it and what it is told.
+struct Heard {
+    inner: Arc<dyn ContainerStore>,
+    told: Arc<Mutex<String>>,
+}
+
+impl Heard {
+    fn hear(&self, what: &str) {
+        self.told.lock().unwrap().push_str(what);
+    }
+}
+
+impl ContainerStore for Heard {
+    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
+        self.inner.create(id, capacity_bytes)
+    }
+    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.inner.append(id, offset, data)
+    }
+    fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.hear(&format!("read {id} bytes {offset}..{}\n", offset + buf.len() as u64));
+        self.inner.read(id, offset, buf)
+    }
+    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.hear(&format!("length of {id}\n"));
+        self.inner.len(id)
+    }
+    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
+        self.inner.sync(id)
+    }
+    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
+        self.inner.seal(id, len)
+    }
+    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.inner.punch(id, offset, len)
+    }
+    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
+        self.hear(&format!("remove {id}\n"));
+        self.inner.remove(id)
+    }
+    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
+        self.inner.list()
+    }
+    fn reads_at_once(&self) -> usize {
+        self.inner.reads_at_once()
+    }
+    fn tell_references(&self, totals: &[(ContainerId, u32)]) {
+        let totals: Vec<_> = totals.iter().map(|(id, count)| (id.get(), *count)).collect();
+        self.hear(&format!("references {totals:?}\n"));
+    }
+    fn tell_moved(&self, id: ContainerId) {
+        self.hear(&format!("{id} is moved\n"));
+    }
+    fn strangers(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.strangers()
+    }
+    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
+        self.inner.allocated_bytes(id)
+    }
+}
+
 /// Written, shared, given up, moved, merged, checked and read.
 fn a_life(settings: &PoolSettings) -> (SimFolder, String) {
     let mut story = Story::new(&format!("a life: {:?}", settings.compression));
@@ -234,7 +306,7 @@ fn moved_and_found() -> String {
     story.status(&pool);
     drop(volume);
     pool.close().unwrap();
-    let pool = story.open();
+    let (heard, pool) = story.open_heard();
     // What was there before is not known to the index.
     pool.fill_index_beside();
     let volume = pool.volume("main").unwrap();
@@ -255,6 +327,7 @@ fn moved_and_found() -> String {
     drop(volume);
     pool.close().unwrap();
     story.tell("it is closed");
+    story.told.push_str(&heard.lock().unwrap());
     story.check();
     story.end()
 }
@@ -398,6 +471,48 @@ fn trouble() -> String {
     told
 }
 
+/// A checkpoint that finds no space, or fails, at each of its writes and syncs.
+fn checkpoints_that_fail() -> String {
+    let mut told = String::new();
+    for (kind, fault, most) in [
+        (OpKind::Write, FaultKind::Enospc, 9),
+        (OpKind::Write, FaultKind::Eio, 9),
+        (OpKind::Sync, FaultKind::Eio, 6),
+    ] {
+        for nth in 1..=most {
+            let mut story = Story::new(&format!("a checkpoint, {kind:?} {nth}: {fault:?}"));
+            let pool = story.create(&small());
+            let volume = pool.create_volume_at("main", ByteSize(600 * CHUNK), 1).unwrap();
+            write(&volume, 0..130, 0);
+            pool.checkpoint().unwrap();
+            write(&volume, 0..70, 1_000);
+            pool.snapshot("main@one", 4, false).unwrap();
+            pool.delete_snapshot("main@one").unwrap();
+            write(&volume, 520..530, 2_000);
+            volume.trim(0, 66 * CHUNK, false).unwrap();
+            story.operations = story.folder.op_log().lines().count();
+            story.folder.fail_once(&[kind], nth, fault);
+            let failed = pool.checkpoint().map_err(|error| error.to_string());
+            story.folder.clear_faults();
+            story.say(&failed);
+            story.tell("it is written, or not");
+            let written = volume.write_at(5 * CHUNK, &content(7, CHUNK as usize), true);
+            story.say(&written.map_err(|error| error.to_string()));
+            story.say(&pool.checkpoint().map_err(|error| error.to_string()));
+            story.say(&pool.status().unwrap().activity);
+            story.tell("and again");
+            drop(pool);
+            let pool = story.open();
+            story.read(&pool);
+            pool.close().unwrap();
+            story.check();
+            told += &story.end();
+            told.push('\n');
+        }
+    }
+    told
+}
+
 /// Nothing can be moved, so that dead pages are given back where they lie.
 fn a_full_disk() -> String {
     let mut story = Story::new("a full disk");
@@ -470,5 +585,5 @@ fn a_life_is_what_it_was() {
 
 #[test]
 fn damage_and_trouble_are_what_they_were() {
-    assert_golden("trouble.txt", &[trouble(), damage()].join("\n"));
+    assert_golden("trouble.txt", &[trouble(), checkpoints_that_fail(), damage()].join("\n"));
 }
