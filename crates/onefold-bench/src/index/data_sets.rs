@@ -25,7 +25,7 @@ pub fn data_sets(lab: &Lab) -> Result<Vec<Row>> {
     let (mut rows, mut least) = (Vec::new(), 1.0_f64);
     for preset in &PRESETS {
         for (percent, pages) in PERCENTS {
-            let contents = || preset.profile.data_set(lab.pick(pages, 50_000), SEED);
+            let contents = || preset.profile.data_set(lab.pick(pages, 8_000), SEED);
             let unique = contents()?.collect::<HashSet<_>>().len() as u64;
             eprintln!("index: {}, {percent} %", preset.name);
             let path = scratch.path().join(format!("{}-{percent}", preset.name));

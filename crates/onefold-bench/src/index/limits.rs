@@ -80,7 +80,7 @@ pub fn larger_than_memory(lab: &Lab) -> Result<Row> {
 
 /// So many blocks that the hooks of all take a quarter of the index, and copies from anywhere.
 pub fn many_blocks(lab: &Lab) -> Result<[Row; 2]> {
-    let (blocks, index_bytes) = lab.pick((100_000_000, 64 << 20), (100_000, INDEX_MIN));
+    let (blocks, index_bytes) = lab.pick((100_000_000, 64 << 20), (20_000, INDEX_MIN));
     let scratch = lab.scratch()?;
     eprintln!("index: {blocks} blocks, an index of {}", ByteSize(index_bytes));
     let before = memory::resident()?;
