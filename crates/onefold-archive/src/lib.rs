@@ -26,6 +26,8 @@ mod containers;
 mod diff;
 pub mod error;
 mod filler;
+#[cfg(test)]
+mod forged;
 pub mod format;
 mod index;
 pub mod lock;

@@ -87,17 +87,13 @@ impl Parent {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use onefold_block::SimFolder;
 
     use super::*;
+    use crate::forged::first_version;
     use crate::format::entry::{Metadata, Stamp};
     use crate::format::log_record::{LogEvent, VersionInfo};
-    use crate::format::version_file::Header;
-    use crate::manifest::Manifest;
+
     use crate::rewrite::Rewriting;
-    use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     fn file(path: &str, ctime_s: i64, mtime_s: i64) -> Entry {
         Entry {
@@ -111,12 +107,7 @@ mod tests {
 
     /// An archive whose last version, of time 1000, has these entries.
     fn with(entries: &[Entry]) -> Archive {
-        let folder = SimFolder::new();
-        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
-        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
-        let mut archive = Archive::open(Arc::new(folder)).unwrap();
-        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
-        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let (mut archive, mut manifest) = first_version();
         for entry in entries {
             manifest.entry(entry).unwrap();
         }

@@ -299,20 +299,15 @@ mod tests {
     use onefold_block::{Folder as _, SimFolder};
 
     use super::*;
+    use crate::forged::first_version;
     use crate::format::entry::{Metadata, Recipe, Stamp};
     use crate::format::log_record::{AddTotals, LogEvent, VersionInfo};
-    use crate::format::version_file::Header;
-    use crate::manifest::Manifest;
+
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     /// What is found in a version with these entries, which no addition would write.
     fn found_in(entries: &[(&str, Kind)]) -> Vec<String> {
-        let folder = SimFolder::new();
-        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
-        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
-        let mut archive = Archive::open(Arc::new(folder)).unwrap();
-        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
-        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let (mut archive, mut manifest) = first_version();
         for (path, kind) in entries {
             let (metadata, stamp) = (Metadata::default(), Stamp::default());
             let recipe = Recipe { at: manifest.position(), ..Recipe::default() };
@@ -425,12 +420,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_recipe_is_told_by_its_first_chunk_and_how_many_more() {
-        let folder = SimFolder::new();
-        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
-        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
-        let mut archive = Archive::open(Arc::new(folder)).unwrap();
-        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
-        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let (mut archive, mut manifest) = first_version();
         let chunk = |offset| {
             let name = crate::format::chunk_ref::ChunkName([0; 16]);
             ChunkRef { container: ContainerId::new(1), offset, len: 5, name }

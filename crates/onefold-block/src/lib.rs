@@ -19,6 +19,7 @@ pub mod folder_store;
 pub mod generation;
 pub mod handover;
 pub mod interleave;
+pub mod kept_text;
 pub mod meaning;
 pub mod media;
 pub mod mem_device;

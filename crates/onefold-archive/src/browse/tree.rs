@@ -510,23 +510,15 @@ fn no_node() -> ArchiveError {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::SimFolder;
 
     use super::*;
+    use crate::forged::first_version;
     use crate::format::entry::{Recipe, Stamp};
     use crate::format::log_record::LogEvent;
-    use crate::format::version_file::Header;
-    use crate::manifest::Manifest;
-    use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     /// A folder ends with `/`, what is damaged with `!`, `a=b` is another name of `b`.
     fn browser(paths: &[&str]) -> Browser {
-        let folder = SimFolder::new();
-        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
-        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
-        let mut archive = Archive::open(Arc::new(folder)).unwrap();
-        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
-        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let (mut archive, mut manifest) = first_version();
         for path in paths {
             // No second has so many nanoseconds.
             let mtime_ns = if path.ends_with('!') { u32::MAX } else { 0 };

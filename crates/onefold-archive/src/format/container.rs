@@ -204,6 +204,7 @@ mod tests {
     use onefold_content::Codec;
 
     use super::*;
+    use crate::forged::with_checksum;
 
     #[test]
     fn directories_come_back_and_damage_is_noticed() {
@@ -257,14 +258,6 @@ mod tests {
         assert!(check_header(&header, id, &[2; 16]).is_err());
     }
 
-    /// The bytes with another checksum at their end, as somebody makes them who means to.
-    fn forged(mut bytes: Vec<u8>, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-        bytes.truncate(bytes.len() - 4);
-        change(&mut bytes);
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        bytes
-    }
-
     #[test]
     fn what_is_wrong_with_a_container_is_named_with_its_place() {
         let id = ContainerId::new(5);
@@ -273,20 +266,20 @@ mod tests {
         assert_eq!(header[16..36], [[1; 16].as_slice(), &[0; 4]].concat());
         let said = |bytes: &[u8]| check_header(bytes, id, &[1; 16]).unwrap_err().to_string();
         assert_eq!(said(&header[1..]), "corrupt container 5 at byte 0: its header is damaged");
-        let other = forged(header.clone(), |bytes| bytes[0] = b'o');
+        let other = with_checksum(header.clone(), |bytes| bytes[0] = b'o');
         let expected = "it does not begin like a container of an archive";
         assert_eq!(said(&other), format!("corrupt container 5 at byte 0: {expected}"));
-        let short = forged(header.clone(), |bytes| bytes.truncate(10));
+        let short = with_checksum(header.clone(), |bytes| bytes.truncate(10));
         let expected = "corrupt container 5 at byte 0: its header ends too early";
         assert_eq!(said(&short), expected);
-        let newer = forged(header.clone(), |bytes| bytes[8] = 9);
+        let newer = with_checksum(header.clone(), |bytes| bytes[8] = 9);
         let expected = "container 5 has format version 9; this onefold reads up to version 4";
         assert_eq!(said(&newer), expected);
-        let older = forged(header.clone(), |bytes| bytes[8] = 3);
+        let older = with_checksum(header.clone(), |bytes| bytes[8] = 3);
         assert!(said(&older).starts_with("container 5 has format version 3, which is not read"));
         let expected = "it was written as another container, or by another archive";
         for at in [12, 16] {
-            let other = forged(header.clone(), |bytes| bytes[at] ^= 1);
+            let other = with_checksum(header.clone(), |bytes| bytes[at] ^= 1);
             assert_eq!(said(&other), format!("corrupt container 5 at byte 0: {expected}"));
         }
 
@@ -307,14 +300,14 @@ mod tests {
         assert_eq!(said(&end[1..], 5, 9), format!("corrupt container 5 at byte 0: {damaged}"));
         let other = "its footer is that of another container";
         assert_eq!(said(end, 6, 139), format!("corrupt container 6 at byte 103: {other}"));
-        let magic = forged(end.to_vec(), |bytes| bytes[0] ^= 1);
+        let magic = with_checksum(end.to_vec(), |bytes| bytes[0] ^= 1);
         assert_eq!(said(&magic, 5, 139), format!("corrupt container 5 at byte 103: {other}"));
         let length = "its footer does not fit its length";
         assert_eq!(said(end, 5, 140), format!("corrupt container 5 at byte 104: {length}"));
         // One without anything is whole; one whose directory begins within its header is not.
         let none = encode_tail(id, &[], &GroupTable::default());
         assert_eq!(decode_footer(&none, id, 76).unwrap().directory_at, 40);
-        let early = forged(none, |bytes| bytes[12] = 39);
+        let early = with_checksum(none, |bytes| bytes[12] = 39);
         assert_eq!(said(&early, 5, 75), format!("corrupt container 5 at byte 39: {length}"));
 
         let said = |bytes: &[u8]| decode_groups(bytes, id, &footer).unwrap_err().to_string();

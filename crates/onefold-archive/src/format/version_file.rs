@@ -286,6 +286,7 @@ pub fn decode_facts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forged::with_checksum;
     use crate::format::log_record::AddTotals;
 
     #[test]
@@ -343,14 +344,6 @@ mod tests {
         }
     }
 
-    /// The bytes with another checksum at their end, as somebody makes them who means to.
-    fn forged(mut bytes: Vec<u8>, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-        bytes.truncate(bytes.len() - 4);
-        change(&mut bytes);
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        bytes
-    }
-
     #[test]
     fn what_is_wrong_with_a_version_is_named_with_its_place() {
         let header = Header {
@@ -363,13 +356,13 @@ mod tests {
         assert_eq!(bytes[..20], *b"OFVERSIO\x04\0\0\0\x03\0\0\0\x01\0\0\0");
         let said = |bytes: &[u8]| decode_header(bytes, "x").unwrap_err().to_string();
         assert_eq!(said(&bytes[1..]), "corrupt x at byte 0: its header is damaged");
-        let other = forged(bytes.clone(), |bytes| bytes[7] ^= 1);
+        let other = with_checksum(bytes.clone(), |bytes| bytes[7] ^= 1);
         assert_eq!(said(&other), "corrupt x at byte 0: it does not begin like a version");
         for len in [8, 11, 12, 20, 105] {
-            let short = forged(bytes.clone(), |bytes| bytes.truncate(len));
+            let short = with_checksum(bytes.clone(), |bytes| bytes.truncate(len));
             assert_eq!(said(&short), "corrupt x at byte 0: its header ends too early", "{len}");
         }
-        let newer = forged(bytes.clone(), |bytes| bytes[8] = 5);
+        let newer = with_checksum(bytes.clone(), |bytes| bytes[8] = 5);
         let expected = "x has format version 5; this onefold reads up to version 4";
         assert_eq!(said(&newer), expected);
         let error = check_header(&bytes, "x", 4, 1, &[1; 16]).unwrap_err().to_string();
@@ -409,12 +402,12 @@ mod tests {
         let (tail, _) = encode_tail(&info, 17, &[], &[], 110);
         let end = &tail[tail.len() - FOOTER_BYTES..];
         assert!(decode_footer(end, "x", (3, 1), 110 + tail.len() as u64).is_ok());
-        let early = forged(end.to_vec(), |bytes| bytes[16] = 109);
+        let early = with_checksum(end.to_vec(), |bytes| bytes[16] = 109);
         let expected = format!("corrupt x at byte 181: {length}");
         assert_eq!(said(&early, (3, 1), 109 + tail.len() as u64), expected);
         // Numbers that no file has.
         for at in [24, 32] {
-            let huge = forged(end.to_vec(), |bytes| bytes[at..at + 8].fill(0xff));
+            let huge = with_checksum(end.to_vec(), |bytes| bytes[at..at + 8].fill(0xff));
             assert!(said(&huge, (3, 1), 292).contains(length));
         }
 

@@ -194,25 +194,15 @@ impl Feed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use onefold_block::SimFolder;
 
     use super::*;
+    use crate::forged::first_version;
     use crate::format::entry::{Metadata, Recipe, Stamp};
     use crate::format::log_record::{LogEvent, VersionInfo};
-    use crate::format::version_file::Header;
-    use crate::manifest::Manifest;
-    use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     #[test]
     fn an_entry_that_is_damaged_is_told_of_its_version_and_all_others_are_restored() {
-        let folder = SimFolder::new();
-        let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
-        Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
-        let mut archive = Archive::open(Arc::new(folder)).unwrap();
-        let header = Header { number: 1, generation: 0, settings: archive.settings, identity };
-        let mut manifest = Manifest::create(Arc::clone(&archive.versions_folder), header).unwrap();
+        let (mut archive, mut manifest) = first_version();
         let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
         for (path, size, mtime_ns) in [("a", 0, 0), ("b", 0, u32::MAX), ("c", 3, 0), ("d", 0, 0)] {
             let metadata =

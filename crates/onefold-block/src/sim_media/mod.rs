@@ -81,6 +81,19 @@ impl SimFolder {
         self.world().log.to_string()
     }
 
+    /// The operations behind the first `seen`, one a line and without their numbers, for a text of
+    /// all that is done; `seen` then takes these in.
+    pub fn ops_since(&self, seen: &mut usize) -> String {
+        let log = self.op_log();
+        let mut told = String::new();
+        for line in log.lines().skip(*seen) {
+            told.push_str(line.trim_start().split_once(' ').map_or("", |(_, operation)| operation));
+            told.push('\n');
+            *seen += 1;
+        }
+        told
+    }
+
     /// Cut the power during operation number `op` (the first ever is 1): it fails, having had
     /// its effect as something pending, and everything after it fails. If that number has
     /// passed, the power is gone at once.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use onefold_block::kept_text::assert_text;
 use onefold_block::{ContainerStore, Folder, SimFolder, SplitMix64};
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore, WearBudget};
 
@@ -27,12 +28,7 @@ impl Story {
     /// What was written since, and what was counted.
     fn tell(&mut self, what: &str, store: &TieredStore) {
         writeln!(self.told, "\n## {what}\n").unwrap();
-        let log = self.fast.op_log();
-        for line in log.lines().skip(self.operations) {
-            let line = line.trim_start().split_once(' ').map_or("", |(_, operation)| operation);
-            writeln!(self.told, "{line}").unwrap();
-        }
-        self.operations = log.lines().count();
+        self.told += &self.fast.ops_since(&mut self.operations);
         writeln!(self.told, "{:?}", store.status()).unwrap();
     }
 
@@ -124,12 +120,5 @@ fn lives(policy: &str) -> String {
 fn what_a_cache_writes_and_counts_is_what_it_was() {
     let told = ["lru", "plc"].map(lives).join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/story.txt");
-    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
-        std::fs::write(&path, &told).unwrap();
-    }
-    let before = std::fs::read_to_string(&path).unwrap();
-    for (number, (now, before)) in (1..).zip(told.lines().zip(before.lines())) {
-        assert_eq!(now, before, "line {number} of story.txt");
-    }
-    assert_eq!(told.lines().count(), before.lines().count());
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
 }

@@ -58,14 +58,8 @@ impl Story {
 
     /// The operations since the last time.
     fn tell(&mut self, what: &str) {
-        let log = self.folder.op_log();
         writeln!(self.told, "\n## {what}\n").unwrap();
-        for line in log.lines().skip(self.operations) {
-            // Without its number.
-            let line = line.trim_start().split_once(' ').map_or("", |(_, operation)| operation);
-            writeln!(self.told, "{line}").unwrap();
-        }
-        self.operations = log.lines().count();
+        self.told += &self.folder.ops_since(&mut self.operations);
     }
 
     fn say(&mut self, what: &dyn std::fmt::Debug) {

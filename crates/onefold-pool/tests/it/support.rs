@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use onefold_block::kept_text::assert_text;
 use onefold_block::{SimFolder, SplitMix64};
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
 
@@ -50,12 +51,5 @@ pub fn assert_sound(folder: &SimFolder, context: &str) {
 #[track_caller]
 pub fn assert_golden(name: &str, now: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(name);
-    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
-        std::fs::write(&path, now).unwrap();
-    }
-    let before = std::fs::read_to_string(&path).unwrap();
-    for (number, (now, before)) in (1..).zip(now.lines().zip(before.lines())) {
-        assert_eq!(now, before, "line {number} of {name}");
-    }
-    assert_eq!(now.lines().count(), before.lines().count(), "lines of {name}");
+    assert_text(&path, now, std::env::var_os("ONEFOLD_UPDATE").is_some());
 }
