@@ -126,7 +126,7 @@ fn try_crate(
         let (now, later) = without_overlaps(waiting);
         waiting = later;
         let trial = build(root, copy, package, now.clone())?;
-        let reached = if find { reached(root, &trial.programs)? } else { Vec::new() };
+        let reached = if find { reached(root, &trial.programs, None)? } else { Vec::new() };
         for mutant in &now {
             let entry = entries[mutant.id as usize - 1];
             let what = format!("{} ({}:{})", entry.name, entry.file, mutant.line);

@@ -29,17 +29,24 @@ use self::schema::{Mutant, apart, line_of};
 use self::tree::{Copy, Places};
 
 const USAGE: &str = "\
-usage: cargo xtask mutants CRATE [--under FOLDER] [--sample N] [--seed S] [--minutes M]
+usage: cargo xtask mutants CRATE [--under PATHS] [--sample N] [--seed S] [--minutes M]
+                           [--quick SECONDS]
 
   CRATE              break its sources at N random places (60), and count what its tests notice
-  --under FOLDER     only files under crates/CRATE/src/FOLDER
+  --under PATHS      only files whose path in crates/CRATE/src/ begins with one of these, which
+                     commas separate
   --sample N         how many
   --seed S           which ones (1)
   --minutes M        stop after so many minutes of trying (30)
+  --quick SECONDS    leave out tests that take longer: with a sample of all changes, the list of
+                     those that only slow tests can notice, or none
 ";
 
 /// Longest run of tests with one change; a loop that no longer ends is noticed by it.
 const LIMIT: Duration = Duration::from_mins(2);
+
+/// The same where tests are quick, in times that one of them may take.
+const QUICK_RUNS: u32 = 40;
 
 /// The name of the copy in the target folder.
 const COPY: &str = "mutants";
@@ -50,6 +57,7 @@ struct Options {
     sample: Option<usize>,
     seed: u64,
     minutes: u64,
+    quick: Option<Duration>,
 }
 
 /// Run the command. Returns true: what was not noticed is counted, and is no failure.
@@ -66,15 +74,21 @@ pub fn run(args: &[String]) -> Result<bool> {
     let refused =
         mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0) as usize - mutants.len();
     mutants.sort_by_key(|mutant| mutant.id);
-    let seen = try_all(&root, &programs, &mutants, options.minutes)?;
+    let seen = try_all(&root, &programs, &mutants, &options)?;
     report(package, &options, &seen, mutants.len(), refused);
     Ok(true)
 }
 
 /// The options, or none if help is asked for.
 fn options(args: &[String]) -> Result<Option<Options>> {
-    let mut options =
-        Options { package: None, under: String::new(), sample: None, seed: 1, minutes: 30 };
+    let mut options = Options {
+        package: None,
+        under: String::new(),
+        sample: None,
+        seed: 1,
+        minutes: 30,
+        quick: None,
+    };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -83,6 +97,10 @@ fn options(args: &[String]) -> Result<Option<Options>> {
             "--sample" => options.sample = Some(value()?.parse().context("--sample")?),
             "--seed" => options.seed = value()?.parse().context("--seed")?,
             "--minutes" => options.minutes = value()?.parse().context("--minutes")?,
+            "--quick" => {
+                let seconds = value()?.parse().context("--quick")?;
+                options.quick = Some(Duration::try_from_secs_f64(seconds).context("--quick")?);
+            }
             "-h" | "--help" => return Ok(None),
             name if !name.starts_with('-') && options.package.is_none() => {
                 options.package = Some(name.to_owned());
@@ -98,13 +116,16 @@ fn options(args: &[String]) -> Result<Option<Options>> {
 
 /// Random changes in a crate, numbered from 1.
 fn random(root: &Path, package: &str, options: &Options) -> Result<Vec<Mutant>> {
-    let folder = format!("crates/{package}/src/{}", options.under);
+    let under = |path: &str| {
+        let mut starts = options.under.split(',');
+        starts.any(|start| path.starts_with(&format!("crates/{package}/src/{start}")))
+    };
     let list = std::fs::read_to_string(root.join(equivalent::PATH)).context(equivalent::PATH)?;
     let known = equivalent::parse(&list)?;
     let mut texts = BTreeMap::new();
     let mut all = Vec::new();
     for path in crate::files::paths(root)? {
-        if tree::is_source(package, &path) && path.starts_with(&folder) {
+        if tree::is_source(package, &path) && under(&path) {
             let text = std::fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
             let mut found = sites::of(&text).with_context(|| path.clone())?;
             found.retain(|change| !known.iter().any(|entry| entry.is_of(&path, &text, change)));
@@ -113,7 +134,7 @@ fn random(root: &Path, package: &str, options: &Options) -> Result<Vec<Mutant>> 
         }
     }
     if all.is_empty() {
-        bail!("nothing to break under {folder}");
+        bail!("nothing to break in {package} under '{}'", options.under);
     }
     let mut kept: BTreeMap<String, Vec<sites::Change>> = BTreeMap::new();
     let mut left = options.sample.unwrap_or(60);
@@ -198,10 +219,11 @@ fn try_all<'a>(
     root: &Path,
     programs: &[Program],
     mutants: &'a [Mutant],
-    minutes: u64,
+    options: &Options,
 ) -> Result<Vec<(&'a Mutant, Fate)>> {
-    let end = Instant::now() + Duration::from_mins(minutes);
-    let reached = reached(root, programs)?;
+    let reached = reached(root, programs, options.quick)?;
+    let limit = options.quick.map_or(LIMIT, |quick| LIMIT.min(QUICK_RUNS * quick));
+    let end = Instant::now() + Duration::from_mins(options.minutes);
     let mut fates = Vec::new();
     for at in shuffled(mutants.len(), 1) {
         if Instant::now() > end {
@@ -209,7 +231,7 @@ fn try_all<'a>(
             break;
         }
         let mutant = &mutants[at];
-        let fate = fate(mutant, programs, &reached)?;
+        let fate = fate(mutant, programs, &reached, limit)?;
         if !fate.is_noticed() {
             println!("{}:{}: {fate:?}: {}", mutant.file, mutant.line, mutant.change.what);
         }
@@ -219,16 +241,16 @@ fn try_all<'a>(
 }
 
 /// Run all tests unchanged, and note which come by which switch.
-fn reached(root: &Path, programs: &[Program]) -> Result<Vec<Reach>> {
+fn reached(root: &Path, programs: &[Program], quick: Option<Duration>) -> Result<Vec<Reach>> {
     let folder = tree::target(root).join(COPY);
-    programs.iter().map(|program| Reach::of(program, &folder)).collect()
+    programs.iter().map(|program| Reach::of(program, &folder, quick)).collect()
 }
 
-fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reach]) -> Result<Fate> {
+fn fate(mutant: &Mutant, programs: &[Program], reached: &[Reach], limit: Duration) -> Result<Fate> {
     let mut fate = Fate::NotReached;
     for (program, reach) in programs.iter().zip(reached) {
         for some in reach.batches_by(mutant.id) {
-            match program.run(mutant.id, &some, LIMIT)? {
+            match program.run(mutant.id, &some, limit)? {
                 Outcome::Passed => fate = Fate::Survived,
                 Outcome::Failed => return Ok(Fate::Noticed),
                 Outcome::TooLong => return Ok(Fate::Endless),
@@ -287,6 +309,10 @@ mod tests {
             (read.package.as_deref(), read.sample, read.seed),
             (Some("onefold-nbd"), Some(5), 3)
         );
+        assert_eq!(read.quick, None);
+        let read = options(&words("onefold-nbd --quick 0.5")).unwrap().unwrap();
+        assert_eq!(read.quick, Some(Duration::from_millis(500)));
+        assert!(options(&words("onefold-nbd --quick -1")).is_err());
         assert!(options(&words("--sample 5")).unwrap().is_none());
         assert!(options(&words("onefold-nbd --sampel 5")).is_err());
         assert!(options(&words("--help")).unwrap().is_none());

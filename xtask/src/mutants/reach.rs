@@ -26,15 +26,19 @@ pub struct Reach {
 
 impl Reach {
     /// Run each test of a program once, unchanged, and note which switches it comes by. Notes are
-    /// written into files in `folder`.
-    pub fn of(program: &Program, folder: &Path) -> Result<Self> {
+    /// written into files in `folder`. Tests that take longer than `quick` are left out.
+    pub fn of(program: &Program, folder: &Path, quick: Option<Duration>) -> Result<Self> {
         let tests = program.tests()?;
+        let limit = quick.unwrap_or(LIMIT);
         let (next, seen) = (AtomicUsize::new(0), Mutex::new(Self::default()));
         let work = |worker: usize| -> Result<()> {
             let notes = folder.join(format!("reached-{}-{worker}", std::process::id()));
             while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let start = Instant::now();
-                let (outcome, switches) = program.switches_of(test, &notes, LIMIT)?;
+                let (outcome, switches) = program.switches_of(test, &notes, limit)?;
+                if outcome == Outcome::TooLong && quick.is_some() {
+                    continue;
+                }
                 if outcome != Outcome::Passed {
                     bail!("{} {test} does not pass unchanged: {outcome:?}", program.name);
                 }

@@ -84,6 +84,7 @@ pub type Places = BTreeMap<String, Vec<(u32, std::ops::Range<usize>)>>;
 pub fn is_source(name: &str, path: &str) -> bool {
     path.starts_with(&format!("crates/{name}/src/"))
         && Path::new(path).extension().is_some_and(|extension| extension == "rs")
+        && !path.ends_with("_tests.rs")
         && !["/tests", "/conformance", "/interleave", "/interleavings", "/map/sharing"]
             .iter()
             .any(|name| path.contains(&format!("{name}/")) || path.ends_with(&format!("{name}.rs")))
@@ -166,6 +167,7 @@ mod tests {
         for other in [
             "crates/onefold-nbd/tests/it/a.rs",
             "crates/onefold-nbd/src/a/tests.rs",
+            "crates/onefold-nbd/src/a/life_tests.rs",
             "crates/onefold-nbd/src/conformance/a.rs",
             "crates/onefold-nbd/src/map/sharing.rs",
         ] {
