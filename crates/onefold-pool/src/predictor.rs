@@ -122,4 +122,28 @@ mod tests {
             predictor.learn(true);
         }
     }
+
+    #[test]
+    fn it_gives_up_after_so_many_failures_asks_every_32nd_and_believes_what_it_finds() {
+        let predictor = Predictor::default();
+        // A share of 65,536 that loses a 64th each time is below an eighth after 133 times.
+        for n in 0..133 {
+            assert!(predictor.is_worth(), "after {n} failures");
+            predictor.learn(false);
+        }
+        assert!(!predictor.finds());
+        let made = |asked, right, passed| Predictions { asked, right, passed };
+        assert_eq!(predictor.predictions(), made(133, 0, 0), "nothing was passed yet");
+        let asked: Vec<u64> = (1..=96).filter(|_| predictor.is_worth()).collect();
+        assert_eq!(asked, [32, 64, 96]);
+        predictor.pass();
+        assert_eq!(predictor.predictions(), made(133, 0, 97));
+        predictor.learn(true);
+        assert!(predictor.finds() && predictor.is_worth());
+        assert_eq!(predictor.share.load(Ordering::Relaxed), 8097 - 126 + 1024);
+        (0..1000).for_each(|_| predictor.learn(true));
+        assert!(predictor.share.load(Ordering::Relaxed) <= ONE);
+        let both = predictor.predictions() + made(1, 2, 3);
+        assert_eq!(both, made(1135, 1003, 100));
+    }
 }

@@ -95,3 +95,50 @@ impl Budgets {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_are_powers_of_two_from_the_smallest_to_the_largest() {
+        for (bytes, fits) in [
+            (128 << 10, false),
+            ((256 << 10) - 1, false),
+            (256 << 10, true),
+            ((256 << 10) + 1, false),
+            (384 << 10, false),
+            (512 << 10, true),
+            (4 << 20, true),
+            ((4 << 20) + 1, false),
+            (8 << 20, false),
+        ] {
+            let found = PoolSettings { container_bytes: bytes, ..PoolSettings::default() }.check();
+            assert_eq!(found.is_ok(), fits, "{bytes}");
+        }
+        let odd = PoolSettings { container_bytes: 384 << 10, ..PoolSettings::default() }.check();
+        let said = "is not supported: accepted are powers of two from 256K to 4M";
+        assert!(odd.unwrap_err().to_string().contains(said));
+    }
+
+    #[test]
+    fn less_memory_than_a_pool_works_with_is_refused_by_name() {
+        let least = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
+        least.check().unwrap();
+        let little = (1 << 20) - 1;
+        for (name, budgets) in [
+            ("index memory of", Budgets { index_bytes: little, ..least }),
+            ("map memory of", Budgets { map_bytes: little, ..least }),
+        ] {
+            let said = budgets.check().unwrap_err().to_string();
+            assert!(said.contains(name) && said.contains("at least 1M is needed"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_pool_is_in_no_text() {
+        let identity = PoolIdentity { uuid: [3; 16], key: [217; 32] };
+        let text = format!("{identity:?}");
+        assert!(text.contains("[3, 3,") && !text.contains("217"), "{text}");
+    }
+}

@@ -148,3 +148,73 @@ impl Space {
         self.super_reserved = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder as _, SimFolder};
+
+    use super::*;
+
+    fn space(folder: &SimFolder, journal_used: u64) -> Space {
+        let file = |name| folder.create(name).unwrap();
+        Space::new(file("journal"), [file("super.0"), file("super.1")], journal_used)
+    }
+
+    #[test]
+    fn the_journal_has_room_to_the_byte_and_asks_for_no_more_than_is_needed() {
+        let folder = SimFolder::new();
+        let (mut space, mut seen) = (space(&folder, 1000), 0);
+        // A frame has 32 bytes before its entries, and up to 64 behind them.
+        assert_eq!(space.journal_lacks(3000, Purpose::Release), 0..4096);
+        assert_eq!(space.journal_lacks(3001, Purpose::Release), 0..8192);
+        assert_eq!(space.journal_lacks(3000, Purpose::Data), 0..4096 + (256 << 10));
+        folder.ops_since(&mut seen);
+        for _ in 0..2 {
+            space.journal(3000, Purpose::Release).unwrap();
+        }
+        assert_eq!(folder.ops_since(&mut seen), "Reserve journal bytes 0..4096\n");
+        let room = |space: &Space| (0..5000).filter(|&n| space.journal_has_room(n)).count() - 1;
+        assert_eq!(room(&space), 3000);
+        space.journal_took(600);
+        assert_eq!(room(&space), 2400);
+        space.journal_gave_back(200);
+        assert_eq!(room(&space), 2600);
+        space.frame_begins();
+        assert_eq!(room(&space), 2504);
+        space.journal_restarted();
+        assert_eq!(room(&space), 4096 - 2 * 96);
+        space.journal(5000, Purpose::Release).unwrap();
+        assert_eq!(folder.ops_since(&mut seen), "Reserve journal bytes 4096..8192\n");
+        assert_eq!(space.journal_ahead(), 8192..256 << 10);
+        space.journal_has(256 << 10);
+        space.journal_has(12);
+        assert_eq!(space.journal_ahead(), 256 << 10..256 << 10);
+        space.given_back();
+        assert_eq!(space.journal_lacks(0, Purpose::Release), 0..4096);
+    }
+
+    #[test]
+    fn checkpoints_have_room_for_volumes_and_their_notes_to_the_byte() {
+        let folder = SimFolder::new();
+        let (mut space, mut seen) = (space(&folder, 0), 0);
+        assert_eq!((space.supers_lack(0), space.supers_lack(8)), (12_288, 16_384));
+        folder.ops_since(&mut seen);
+        for _ in 0..2 {
+            space.supers(7).unwrap();
+        }
+        let both = ["super.0", "super.1"].map(|name| format!("Reserve {name} bytes 0..12288\n"));
+        assert_eq!(folder.ops_since(&mut seen), both.concat());
+        // Seven volumes leave 132 bytes, and a note takes 8 beside its own.
+        for (note, lack) in [(0, 0), (1, 0), (124, 0), (125, 16_384)] {
+            space.note(note);
+            assert_eq!(space.supers_lack(7), lack, "a note of {note} bytes");
+            space.note_gone(note);
+        }
+        assert_eq!((space.supers_lack(7), space.supers_lack(8)), (0, 16_384));
+        space.supers_have(16_384);
+        space.supers_have(5);
+        assert_eq!(space.supers_lack(8), 0);
+        space.given_back();
+        assert_eq!(space.supers_lack(0), 12_288);
+    }
+}

@@ -16,6 +16,8 @@
 
 mod arena;
 mod entry;
+#[cfg(test)]
+mod life_tests;
 mod resize;
 mod shard;
 mod table;
