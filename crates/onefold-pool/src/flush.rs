@@ -23,13 +23,12 @@ impl Inner {
         if self.read_only {
             return Ok(());
         }
-        self.check_writable()?;
         let wanted = self.engine().generation;
         let mut flusher = self.flusher();
-        if flusher.durable >= wanted {
-            return self.check_writable();
-        }
         self.check_writable()?;
+        if flusher.durable >= wanted {
+            return Ok(());
+        }
         self.flush_locked(&mut flusher)?;
         drop(flusher);
         self.checkpoint_if(|flusher| flusher.journal.len_bytes() > journal::CHECKPOINT_BYTES)
@@ -220,5 +219,90 @@ impl Taken {
     pub fn put_back(&self, engine: &mut Engine) {
         engine.space.journal_gave_back((self.told.len() * SEALED_BYTES) as u64);
         engine.unsynced.extend_from_slice(&self.sealed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
+
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings, Volume};
+
+    const CHUNK: u64 = 4096;
+
+    fn pool() -> (SimFolder, Pool, Volume) {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        Pool::create(&folder, &settings, PoolIdentity { uuid: [3; 16], key: [5; 32] }).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1000 * CHUNK)).unwrap();
+        (folder, pool, volume)
+    }
+
+    fn write(volume: &Volume, blocks: std::ops::Range<u64>) {
+        for block in blocks {
+            let bytes = onefold_block::SplitMix64::new(block).bytes(CHUNK as usize);
+            volume.write_at(block * CHUNK, &bytes, false).unwrap();
+        }
+    }
+
+    /// Bytes of entries that have room in the journal without asking for more.
+    fn room(pool: &Pool) -> u64 {
+        let engine = pool.inner.engine();
+        let mut room = 0;
+        for bit in (0..30).rev().map(|bit| 1 << bit) {
+            room += if engine.space.journal_has_room(room + bit) { bit } else { 0 };
+        }
+        room
+    }
+
+    #[test]
+    fn a_flush_takes_as_much_of_the_journal_as_its_frame_may_have() {
+        let (folder, pool, volume) = pool();
+        write(&volume, 0..200);
+        let sealed = pool.inner.engine().unsynced.len() as u64;
+        assert!(sealed > 2, "{sealed}");
+        let before = room(&pool);
+        folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+        assert!(pool.flush().unwrap_err().is_no_space());
+        assert_eq!(room(&pool), before - 96, "what was to be told of is not");
+        assert_eq!(pool.inner.engine().unsynced.len() as u64, sealed);
+        pool.flush().unwrap();
+        assert_eq!(room(&pool), before - 96 - 24 * sealed);
+        let told = room(&pool);
+        pool.flush().unwrap();
+        assert_eq!(room(&pool), told, "nothing happened since");
+        // A checkpoint that knows of no such entries.
+        pool.inner.flusher().tells_sealed = false;
+        write(&volume, 200..400);
+        let before = room(&pool);
+        pool.flush().unwrap();
+        assert_eq!(room(&pool), before - 96);
+        pool.inner.flusher().tells_sealed = true;
+        // Containers without a change beside them are told of by nothing.
+        let engine = &mut *pool.inner.engine();
+        let open = engine.open.take().unwrap();
+        engine.seal(&open);
+        let taken = pool.inner.take(engine, &mut pool.inner.flusher());
+        assert_eq!((taken.sealed.len(), taken.told.len()), (1, 0));
+    }
+
+    #[test]
+    fn frames_never_reach_past_what_was_set_aside_for_them() {
+        let (folder, _pool, volume) = pool();
+        for block in 0..3000 {
+            volume.trim(block % 7 * CHUNK, CHUNK, true).unwrap();
+        }
+        let mut reserved = 64;
+        for op in folder.ops_since(&mut 0).lines() {
+            let range = op.rsplit_once(' ').and_then(|(_, range)| range.split_once(".."));
+            let end = range.map_or(0, |(_, end)| end.parse::<u64>().unwrap());
+            if op.starts_with("Reserve journal") {
+                reserved = end;
+            } else if op.starts_with("Write journal") {
+                assert!(end <= reserved, "{op}, but {reserved} bytes are set aside");
+            }
+        }
+        assert!(reserved > 3000 * 64);
     }
 }

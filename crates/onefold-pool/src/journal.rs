@@ -365,3 +365,209 @@ fn read_frame(
     }
     Ok(frame::decode(buffer).map(|frame| frame.len_bytes() as u64))
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder as _, Lba, SimFolder};
+
+    use super::*;
+    use crate::pba::MapEntry;
+
+    const EPOCH: u64 = 7;
+    /// A frame with one change, and one without any.
+    const FRAME: u64 = 64;
+
+    fn change(number: u64) -> Entries {
+        let mut entries = Entries::default();
+        entries.fill(1, Lba::new(number), 2, MapEntry::Zero);
+        entries
+    }
+
+    fn media(bytes: &[u8]) -> Arc<dyn Media> {
+        let media = SimFolder::new().create("journal").unwrap();
+        media.write(0, bytes).unwrap();
+        media
+    }
+
+    /// Frames from 0 on, the first of them empty.
+    fn frames(epoch: u64, numbers: std::ops::Range<u64>) -> Vec<u8> {
+        let entries = |number| if number == 0 { Entries::default() } else { change(number) };
+        numbers.flat_map(|number| frame::encode(epoch, number, &entries(number))).collect()
+    }
+
+    fn heard(told: &mut Vec<(u64, u64)>) -> impl FnMut(u64, Change) -> Result<(), PoolError> {
+        |at, change| {
+            let Change::Fill { first, .. } = change else { panic!("{change:?}") };
+            told.push((at, first.get()));
+            Ok(())
+        }
+    }
+
+    /// Where each change was heard, and what was found; or what is wrong.
+    fn replayed(bytes: &[u8]) -> Result<(Vec<(u64, u64)>, Replay), String> {
+        let mut told = Vec::new();
+        let found = replay(&*media(bytes), EPOCH, &mut heard(&mut told));
+        found.map(|found| (told, found)).map_err(|error| error.to_string())
+    }
+
+    fn flipped(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
+        bytes[at] ^= 1;
+        bytes
+    }
+
+    fn with_version(mut bytes: Vec<u8>, at: usize, version: u32) -> Vec<u8> {
+        let end = at + 32 + u32::from_le_bytes(*bytes[at + 24..].first_chunk().unwrap()) as usize;
+        bytes[at + 28..at + 32].copy_from_slice(&version.to_le_bytes());
+        let check = crc32fast::hash(&bytes[at + 8..end]);
+        bytes[at + 4..at + 8].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn good_frames_are_replayed_to_the_first_that_is_not_of_their_epoch_or_order() {
+        let whole = frames(EPOCH, 0..4);
+        let (told, found) = replayed(&whole).unwrap();
+        assert_eq!(told, [(FRAME, 1), (2 * FRAME, 2), (3 * FRAME, 3)]);
+        assert_eq!((found.next_number, found.end_bytes, found.torn_at), (4, 4 * FRAME, None));
+        assert_eq!(found.first_epoch, Some(EPOCH));
+        // What an older epoch left behind the end means nothing, whatever its version.
+        let older = with_version([frames(EPOCH, 0..2), frames(6, 2..4)].concat(), 128, 3);
+        let (told, found) = replayed(&older).unwrap();
+        assert_eq!((told, found.end_bytes, found.torn_at), (vec![(FRAME, 1)], 2 * FRAME, None));
+        let (told, found) = replayed(&frames(6, 0..3)).unwrap();
+        assert_eq!((told.len(), found.next_number, found.first_epoch), (0, 0, Some(6)));
+        // One that the disk put twice is no proof of another between.
+        let twice = [frames(EPOCH, 0..2), vec![0; 64], frames(EPOCH, 2..3)].concat();
+        assert_eq!(replayed(&twice).unwrap().1.next_number, 2);
+    }
+
+    #[test]
+    fn a_frame_that_is_not_whole_is_told_of_once_its_head_is_there() {
+        let (good, next) = (frames(EPOCH, 0..2), frames(EPOCH, 2..3));
+        for (len, torn) in [(0, None), (31, None), (32, Some(2 * FRAME)), (63, Some(2 * FRAME))] {
+            let found = replayed(&[&good, &next[..len]].concat()).unwrap().1;
+            assert_eq!((found.torn_at, found.next_number), (torn, 2), "{len} bytes");
+        }
+        let begun = [&good[..], &frames(6, 2..3)[..40]].concat();
+        assert_eq!(replayed(&begun).unwrap().1.torn_at, None, "of another epoch");
+        let first = media(&[&good[..], &next[..40]].concat());
+        for (at, begins) in [(0, true), (FRAME, true), (2 * FRAME, false)] {
+            assert_eq!(begins_after(&*first, at, EPOCH).unwrap(), begins, "behind byte {at}");
+        }
+        // An empty frame is whole without what it is filled up with.
+        let empty = frame::encode(EPOCH, 2, &Entries::default());
+        for (len, frames) in [(31, 2), (32, 3), (33, 3), (64, 3)] {
+            let found = replayed(&[&good, &empty[..len]].concat()).unwrap().1;
+            assert_eq!((found.next_number, found.torn_at), (frames, None), "{len} bytes");
+        }
+        // A long one, whose length takes three bytes, up to its last byte.
+        let long = Entries::from_payload([0u64, 0, 0].map(|_| [0; 8]).concat().repeat(3000));
+        let long = frame::encode(EPOCH, 2, &long);
+        let at = good.len() as u64;
+        let bytes = [&good[..], &long].concat();
+        let found = changes_at(&*media(&bytes), at);
+        assert!(found.unwrap_err().to_string().contains("a frame's entries make no sense"));
+        let good_ones = good_frames(&*media(&bytes), EPOCH).unwrap();
+        assert_eq!(good_ones.last(), Some(&FoundFrame { epoch: EPOCH, number: 2, at }));
+        assert_eq!(good_frames(&*media(&bytes[..bytes.len() - 64]), EPOCH).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_journal_is_said_with_its_place() {
+        let whole = frames(EPOCH, 0..4);
+        let version = "journal has format version 3";
+        for (bytes, said) in [
+            (vec![0; 63], "at byte 63: the file is shorter than the frame that begins it"),
+            (flipped(frames(EPOCH, 0..2), 9), "at byte 0: its first frame is damaged"),
+            (flipped(whole.clone(), 70), {
+                "at byte 64: frame 1 is damaged: frame 2 follows intact at byte 128"
+            }),
+            (flipped(flipped(whole.clone(), 70), 130), {
+                "at byte 64: frame 1 is damaged: frame 3 follows intact at byte 192"
+            }),
+            (with_version(whole.clone(), 64, 3), version),
+            (with_version(whole.clone(), 192, 3), version),
+        ] {
+            let error = replayed(&bytes).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        let (told, found) = replayed(&flipped(whole, 230)).unwrap();
+        assert_eq!((told.len(), found.torn_at), (2, Some(3 * FRAME)), "the last may be torn");
+        let sole = flipped(frames(EPOCH, 0..1), 9);
+        let found = replayed(&sole).unwrap().1;
+        assert_eq!((found.first_epoch, found.next_number, found.torn_at), (None, 0, None));
+        for (len, lost) in [(63, false), (64, true), (65, false)] {
+            let mut bytes = sole.clone();
+            bytes.resize(len, 0);
+            let witness = Witness::new(media(&[]), 1);
+            let journal = Journal::resume(media(&bytes), EPOCH, &Replay::default(), witness);
+            assert_eq!(journal.lost_its_only_frame(), lost, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn frames_are_found_wherever_they_are_and_read_once_more() {
+        let bytes = [frames(8, 0..2), vec![0; 64], frames(EPOCH, 3..5), frames(6, 1..2)].concat();
+        let found = good_frames(&*media(&bytes), EPOCH).unwrap();
+        let found: Vec<_> = found.iter().map(|it| (it.epoch, it.number, it.at)).collect();
+        assert_eq!(found, [(EPOCH, 3, 192), (EPOCH, 4, 256), (8, 0, 0), (8, 1, 64)]);
+        let newer = with_version(bytes.clone(), 192, 3);
+        let error = good_frames(&*media(&newer), EPOCH).unwrap_err().to_string();
+        assert!(error.contains("format version 3"), "{error}");
+        assert_eq!(good_frames(&*media(&newer), 8).unwrap().len(), 2, "nobody asks for that one");
+        assert_eq!(changes_at(&*media(&bytes), 192).unwrap().len(), 1);
+        assert!(changes_at(&*media(&bytes), 128).is_err());
+        let whole = frames(EPOCH, 0..4);
+        let part = |bytes: &[u8], part| {
+            let mut told = Vec::new();
+            let read = replay_part(&*media(bytes), part, &mut heard(&mut told));
+            read.map(|()| told).map_err(|error| error.to_string())
+        };
+        assert_eq!(part(&whole, 64..192).unwrap(), [(64, 1), (128, 2)]);
+        assert_eq!(part(&whole, 128..128).unwrap(), []);
+        let error = part(&flipped(whole, 130), 64..256).unwrap_err();
+        assert!(error.contains("at byte 128: a frame was good and is no longer"), "{error}");
+    }
+
+    #[test]
+    fn a_journal_is_synced_frame_by_frame_and_its_witness_once_that_is_wanted() {
+        let (folder, mut seen) = (SimFolder::new(), 0);
+        let files = ["journal", "super.1"].map(|name| folder.create(name).unwrap());
+        let [media, checkpoint] = files;
+        begin(&*media, EPOCH).unwrap();
+        let witness = Witness::new(Arc::clone(&checkpoint), 4097);
+        let replay = Replay { next_number: 1, end_bytes: FRAME, ..Replay::default() };
+        let mut journal = Journal::resume(Arc::clone(&media), EPOCH, &replay, witness);
+        assert!(journal.is_clean() && !journal.lost_its_only_frame());
+        let mut told = |what: &str| assert_eq!(folder.ops_since(&mut seen).trim_end(), what);
+        told("Create journal\nCreate super.1\nWrite journal bytes 0..64\nSync journal");
+        journal.settle().unwrap();
+        assert_eq!(journal.witness().frames(EPOCH), None);
+        journal.append(&change(1)).unwrap();
+        told("Write journal bytes 64..128\nSync journal\nWrite super.1 bytes 8192..8216");
+        let witness = journal.witness();
+        assert_eq!((witness.frames(EPOCH), witness.frames(8)), (Some(2), None));
+        journal.settle().unwrap();
+        journal.settle().unwrap();
+        told("Sync super.1");
+        journal.expect_checkpoint().unwrap();
+        assert!(!journal.is_clean() && journal.len_bytes() == 2 * FRAME);
+        journal.hold(0).unwrap();
+        journal.hold(5000).unwrap();
+        journal.give_back().unwrap();
+        told("Reserve journal bytes 128..5128\nSetLen journal to 128");
+        journal.restart(8, witness.clone()).unwrap();
+        assert!(journal.is_clean() && journal.len_bytes() == FRAME);
+        journal.expect_checkpoint().unwrap();
+        told("Write journal bytes 0..64\nSync journal\nWrite journal bytes 64..128\nSync journal");
+        // Of several, as of a checkpoint whose length is not known, the newest counts.
+        assert_eq!(Witness::search(&*checkpoint, EPOCH), Some(2));
+        checkpoint.write(4096, &encode_witness(EPOCH, 5)).unwrap();
+        checkpoint.write(12_288, &encode_witness(8, 9)).unwrap();
+        assert_eq!(Witness::search(&*checkpoint, EPOCH), Some(5));
+        assert_eq!(Witness::search(&*checkpoint, 6), None);
+        assert!(!witness.is_damaged(EPOCH));
+        checkpoint.write(8192 + 20, &[9]).unwrap();
+        assert!(witness.is_damaged(EPOCH) && witness.frames(EPOCH).is_none());
+    }
+}

@@ -30,8 +30,11 @@ impl Hook {
 
     fn around<T>(&self, change: impl FnOnce() -> T) -> T {
         let tell = || {
-            if let Some(deed) = &mut *self.1.lock().unwrap() {
+            // Not for the changes that it makes itself.
+            let deed = self.1.lock().unwrap().take();
+            if let Some(mut deed) = deed {
                 deed();
+                self.1.lock().unwrap().get_or_insert(deed);
             }
         };
         tell();

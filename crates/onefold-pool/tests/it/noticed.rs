@@ -1,6 +1,8 @@
 //! Small mistakes that nothing else here would notice.
 
-use onefold_block::{BlockDevice, ByteSize, ContainerId, CrashMode, Folder, SimFolder};
+use onefold_block::{
+    BlockDevice, ByteSize, ContainerId, CrashMode, FaultKind, Folder, OpKind, SimFolder,
+};
 use onefold_pool::format::container;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, SpaceTarget, Volume};
 
@@ -236,4 +238,80 @@ fn a_block_that_is_written_while_its_record_moves_keeps_what_was_written() {
     }
     worn.volume.flush().unwrap();
     assert!(worn.reclaim(1), "it ended");
+}
+
+/// What ops are done within, without their numbers.
+fn done(folder: &SimFolder, within: impl FnOnce()) -> String {
+    let mut seen = folder.op_log().lines().count();
+    within();
+    folder.ops_since(&mut seen)
+}
+
+#[test]
+fn upkeep_makes_it_provable_that_the_last_flush_was_durable() {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 100).unwrap();
+    write(&volume, 3, 1);
+    let upkeep = || pool.maintain().unwrap();
+    let flushed = done(&folder, upkeep);
+    assert!(flushed.ends_with("Sync journal\nWrite super.0 bytes 4096..4120\nSync super.0\n"));
+    assert_eq!(done(&folder, upkeep), "");
+    let durable = folder.after_crash(1, CrashMode::KeepNothing);
+    durable.truncate("journal", 64).unwrap();
+    let error = Pool::open(&durable, &options()).map(drop).unwrap_err().to_string();
+    assert!(error.contains("frames end before frame 1, but 2 of them were durable"), "{error}");
+}
+
+#[test]
+fn what_met_an_error_is_not_closed_as_if_it_were_sound() {
+    let (folder, pool) = new_pool(&small());
+    let volume = main_volume(&pool, 200).unwrap();
+    (0..150).for_each(|block| write(&volume, block, 1 + block));
+    pool.checkpoint().unwrap();
+    volume.trim(0, 150 * CHUNK as u64, false).unwrap();
+    drop(volume);
+    let other = pool.clone();
+    folder.fail_once(&[OpKind::Remove], 1, FaultKind::Eio);
+    // Its checkpoint is durable, and nothing is left to be written.
+    assert!(pool.close().is_err());
+    assert_eq!(done(&folder, || assert!(other.clone().close().is_err())), "");
+    assert!(matches!(other.flush(), Err(PoolError::Poisoned(_))), "{:?}", other.flush());
+    drop(other);
+    let folder = folder.after_crash(1, CrashMode::KeepEverything);
+    Pool::open(&folder, &options()).unwrap().close().unwrap();
+    assert_sound(&folder, "opened again");
+}
+
+/// Written while a checkpoint makes durable what there was before it: the rest finds no room.
+#[test]
+fn what_came_while_a_checkpoint_flushed_and_found_no_room_is_in_the_next_flush() {
+    let (sim, hook) = (SimFolder::new(), Hook::default());
+    Pool::create(&sim, &small(), IDENTITY).unwrap();
+    let pool = Pool::open(&HookedFolder::new(sim.clone(), &hook), &options()).unwrap();
+    let volume = main_volume(&pool, 500).unwrap();
+    (0..100).for_each(|block| write(&volume, block, 1 + block));
+    let (late, disk) = (volume.clone(), sim.clone());
+    let (mut seen, mut is_late) = (sim.op_log().lines().count(), false);
+    hook.around_changes(move || {
+        if !is_late && disk.ops_since(&mut seen).contains("Sync journal") {
+            is_late = true;
+            (100..250).for_each(|block| write(&late, block, 1 + block));
+            // The first is the witness, which does without.
+            disk.fail_once(&[OpKind::Write], 2, FaultKind::Enospc);
+        }
+    });
+    let error = pool.checkpoint().unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    hook.around_changes(|| {});
+    pool.flush().unwrap();
+    let folder = sim.after_crash(1, CrashMode::KeepNothing);
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let (volume, mut found) = (pool.volume("main").unwrap(), vec![0; CHUNK]);
+    for block in 0..250 {
+        volume.read_at(block * CHUNK as u64, &mut found).unwrap();
+        assert!(found == content(1 + block, CHUNK), "block {block}");
+    }
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "closed");
 }
