@@ -72,7 +72,6 @@ impl Inner {
         engine.space.journal_took(replay.end_bytes);
         let sealed = self.seal_left_open(&mut engine, &seen, replay.end_bytes)?;
         self.remove_strays(&mut engine)?;
-        self.newest.store(engine.next_container - 1, Ordering::Release);
         self.begin_index_filling(self.newest(), engine.table.len());
         drop(engine);
         if replay.next_number == 0 {
@@ -151,12 +150,7 @@ impl Inner {
                 self.map.set(number, first, &entries, &mut tally)?;
             }
             Change::Fill { count, entry, .. } => {
-                let mut done = 0;
-                while done < count {
-                    let from = Lba::new(first.get() + done);
-                    let left = count - done;
-                    done += self.map.fill(number, from, left, entry, usize::MAX, &mut tally)?;
-                }
+                self.map.fill(number, first, count, entry, usize::MAX, &mut tally)?;
             }
         }
         tally.release(engine, &volume)

@@ -162,6 +162,8 @@ impl Buffer {
 
 #[cfg(test)]
 mod tests {
+    use onefold_block::handover::{Handover as _, SimHandover};
+
     use super::*;
 
     #[test]
@@ -186,5 +188,37 @@ mod tests {
         let error = onefold_block::BlockError::from(error);
         let onefold_block::BlockError::Io { source, .. } = error else { panic!("{error}") };
         assert_eq!(source.kind(), std::io::ErrorKind::OutOfMemory);
+    }
+
+    #[test]
+    fn memory_is_given_back_with_its_buffer() {
+        let mapped = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+        };
+        let before = mapped();
+        for _ in 0..200 {
+            assert_eq!(Buffer::new(1 << 30).unwrap().capacity(), 1 << 30);
+        }
+        assert!(mapped() < before + (100 << 30));
+    }
+
+    #[test]
+    fn a_kept_buffer_says_which_container_it_holds_until_that_is_stored() {
+        let memory = SimHandover::new();
+        let handover = std::sync::Arc::new(memory.clone());
+        let slot = Slot::create(handover, "slot".to_owned(), 4096, &[4; 16]).unwrap();
+        let held = || {
+            let region = memory.open("slot").unwrap();
+            Slot::left(&region, &[4; 16], memory.boot()).unwrap().map(|(id, _)| id)
+        };
+        let mut buffer = Buffer::kept(slot);
+        assert!(buffer.is_allocated() && buffer.capacity() == 4096 && held().is_none());
+        buffer.begin(ContainerId::new(5));
+        buffer.extend(&[7; 100]);
+        assert_eq!((held(), buffer.bytes()), (Some(ContainerId::new(5)), &[7; 100][..]));
+        assert_eq!(buffer.of_len(200).len(), 200);
+        buffer.end();
+        assert_eq!(held(), None);
     }
 }

@@ -91,8 +91,7 @@ pub struct Directories {
 struct State {
     cached: HashMap<ContainerId, Cached, BuildHasherDefault<KeyHasher>>,
     /// Second-chance queue over all that are not new.
-    ring: Vec<ContainerId>,
-    hand: usize,
+    ring: VecDeque<ContainerId>,
     /// New ones, the oldest first.
     new: VecDeque<ContainerId>,
     bytes: usize,
@@ -134,8 +133,7 @@ impl Directories {
     pub fn new(budget_bytes: usize) -> Self {
         let state = State {
             cached: HashMap::default(),
-            ring: Vec::new(),
-            hand: 0,
+            ring: VecDeque::new(),
             new: VecDeque::new(),
             bytes: 0,
             new_bytes: 0,
@@ -213,13 +211,13 @@ impl Directories {
     /// not removed meanwhile.
     pub fn insert(&self, id: ContainerId, entries: Arc<[Known]>, worth: Worth) {
         let mut state = self.state();
-        if state.make_room(bytes_of(&entries), self.budget_bytes())
-            && !state.cached.contains_key(&id)
+        if !state.cached.contains_key(&id)
+            && state.make_room(bytes_of(&entries), self.budget_bytes())
         {
             state.bytes += bytes_of(&entries);
             let leads_on = worth == Worth::Followed;
             state.cached.insert(id, Cached { entries, referenced: false, leads_on });
-            state.ring.push(id);
+            state.ring.push_back(id);
         }
     }
 
@@ -279,28 +277,23 @@ impl State {
         let bytes = bytes_of(&cached.entries);
         self.new_bytes -= bytes;
         if std::mem::take(&mut cached.referenced) {
-            self.ring.push(id);
+            self.ring.push_back(id);
         } else {
             self.bytes -= bytes;
             self.cached.remove(&id);
         }
     }
 
+    /// The one that was of use least recently goes.
     fn evict_one(&mut self) {
-        while !self.ring.is_empty() {
-            self.hand %= self.ring.len();
-            let id = self.ring[self.hand];
-            let Some(cached) = self.cached.get_mut(&id) else {
-                self.ring.swap_remove(self.hand);
-                continue;
-            };
+        while let Some(id) = self.ring.pop_front() {
+            let Some(cached) = self.cached.get_mut(&id) else { continue };
             if std::mem::take(&mut cached.referenced) {
-                self.hand += 1;
+                self.ring.push_back(id);
                 continue;
             }
             self.bytes -= bytes_of(&cached.entries);
             self.cached.remove(&id);
-            self.ring.swap_remove(self.hand);
             return;
         }
     }
@@ -406,5 +399,86 @@ mod tests {
         none.insert(ContainerId::new(1), directory(), Worth::Popular);
         none.insert_new(ContainerId::new(2), directory());
         assert_eq!(none.bytes(), 0);
+    }
+
+    #[test]
+    fn with_less_memory_directories_go_in_their_turn_until_they_fit() {
+        let directories = Directories::new(8 * EACH);
+        let id = ContainerId::new;
+        let held = || {
+            let mut held: Vec<u32> = directories.held().iter().map(|id| id.get()).collect();
+            held.sort_unstable();
+            (held, directories.bytes() / EACH)
+        };
+        for number in 1..=7 {
+            directories.insert(id(number), directory(), Worth::Popular);
+        }
+        directories.insert_new(id(8), directory());
+        assert!(directories.has_room_for(800) && !directories.has_room_for(801));
+        assert!(!directories.was_of_use(id(1), 0));
+        directories.set_budget(6 * EACH);
+        assert_eq!(directories.budget_bytes(), 6 * EACH);
+        // The first was of use, and has another round.
+        assert_eq!(held(), (vec![1, 4, 5, 6, 7, 8], 6));
+        directories.insert(id(9), directory(), Worth::Popular);
+        assert_eq!(held().1, 6);
+        directories.set_budget(0);
+        assert_eq!(held(), (Vec::new(), 0));
+        directories.set_budget(2 * EACH);
+        for number in 10..20 {
+            directories.insert(id(number), directory(), Worth::Popular);
+            directories.insert(id(number), directory(), Worth::Popular);
+            assert_eq!(held().1, 2.min(number as usize - 9), "{number}");
+        }
+    }
+
+    #[test]
+    fn the_next_directory_is_wanted_once_after_six_eighths_of_one_that_is_followed() {
+        let directories = Directories::new(8 * EACH);
+        let [followed, popular] = [1, 2].map(ContainerId::new);
+        directories.insert(followed, directory(), Worth::Followed);
+        directories.insert(popular, directory(), Worth::Popular);
+        for (ordinal, wanted) in [(0, false), (74, false), (75, true), (76, false), (99, false)] {
+            assert_eq!(directories.was_of_use(followed, ordinal), wanted, "{ordinal}");
+            assert!(!directories.was_of_use(popular, ordinal));
+        }
+        assert!(!directories.was_of_use(ContainerId::new(3), 99), "it is not here");
+    }
+
+    #[test]
+    fn what_was_removed_takes_no_turn_any_more() {
+        let directories = Directories::new(16 * EACH);
+        let id = ContainerId::new;
+        let held = |among: std::ops::Range<u32>| {
+            among.filter(|&n| directories.cached(id(n)).is_some()).collect::<Vec<_>>()
+        };
+        // Two new ones may be here. One comes, goes, and comes again behind another.
+        directories.insert_new(id(1), directory());
+        directories.remove(id(1));
+        for number in [2, 1, 3] {
+            directories.insert_new(id(number), directory());
+        }
+        assert_eq!(held(0..10), [1, 3]);
+        for number in 10..24 {
+            directories.insert(id(number), directory(), Worth::Popular);
+        }
+        for gone in [1, 3, 10, 12, 23] {
+            directories.remove(id(gone));
+        }
+        for number in 30..36 {
+            directories.insert(id(number), directory(), Worth::Popular);
+        }
+        assert_eq!((held(30..36).len(), directories.bytes()), (6, 16 * EACH));
+        for number in 40..140 {
+            directories.insert(id(number), directory(), Worth::Popular);
+            assert!(directories.bytes() <= 16 * EACH && !held(number..number + 1).is_empty());
+        }
+        assert!(held(10..36).is_empty());
+        // One that has room only by itself.
+        directories.set_budget(EACH);
+        for number in [1, 2] {
+            directories.insert(id(number), directory(), Worth::Popular);
+            assert_eq!((held(number..number + 1).len(), directories.bytes()), (1, EACH));
+        }
     }
 }

@@ -24,6 +24,7 @@ mod left_behind;
 mod model;
 mod notes;
 mod noticed;
+mod opening;
 mod operations;
 mod parallel;
 mod parsers;
