@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_page_is_seen_once_in_a_slot_in_use_and_no_younger_than_its_checkpoint() {
-        let mut uses = Uses::new(vec![0b1011, 1 << 63 | 1], 7);
+        let mut pages = Uses::new(vec![0b1011, 1 << 63 | 1], 7);
         let place = |slot, birth| Place { slot, birth };
         let free = Err("the bitmap of slots says that its slot is free");
         for (place, seen) in [
@@ -188,19 +188,19 @@ mod tests {
             (place(127, 0), Ok(())),
             (place(128, 7), Err("the file ends before its slot")),
         ] {
-            assert_eq!(uses.see(place), seen, "{place:?}");
+            assert_eq!(pages.see(place), seen, "{place:?}");
         }
-        assert_eq!(uses.unseen(), [(3, 4)], "the header's is not one");
-        assert_eq!(uses.into_bits(), [0b1011, 1 << 63 | 1]);
+        assert_eq!(pages.unseen(), [(3, 4)], "the header's is not one");
+        assert_eq!(pages.into_bits(), [0b1011, 1 << 63 | 1]);
     }
 
     #[test]
     fn slots_that_nothing_is_in_are_told_as_ranges_across_words() {
-        let mut uses = Uses::new(vec![u64::MAX, 0b111, 0, 1 << 5 | 1 << 7], 7);
+        let mut pages = Uses::new(vec![u64::MAX, 0b111, 0, 1 << 5 | 1 << 7], 7);
         for slot in (1..62).chain([66]) {
-            uses.see(Place { slot, birth: 1 }).unwrap();
+            pages.see(Place { slot, birth: 1 }).unwrap();
         }
-        assert_eq!(uses.unseen(), [(62, 66), (197, 198), (199, 200)]);
+        assert_eq!(pages.unseen(), [(62, 66), (197, 198), (199, 200)]);
         let first = Uses::new(vec![0b11], 7);
         assert_eq!(first.unseen(), [(1, 2)]);
     }
