@@ -268,4 +268,51 @@ mod tests {
         cache.visit().insert(1, &[7; 4096]);
         assert!(!cache.visit().get(1, &mut [0; 4096]));
     }
+
+    /// Three chunks of 16 bytes for each shard.
+    #[test]
+    fn the_one_that_was_not_asked_for_since_its_last_turn_leaves() {
+        let cache = ReadCache::new(64 * 48 * 3, 16);
+        let held = |among: std::ops::Range<u64>| {
+            let shard = cache.visit().shard(0).by_address.clone();
+            among.filter(|address| shard.contains_key(address)).collect::<Vec<_>>()
+        };
+        let insert = |address: u64| cache.visit().insert(address, &[address as u8; 16]);
+        let get = |address: u64| {
+            let mut out = [0; 16];
+            cache.visit().get(address, &mut out).then_some(out)
+        };
+        assert_eq!(cache.bytes(), 0);
+        (1..=3).for_each(insert);
+        insert(3);
+        assert_eq!((held(0..9), cache.bytes()), (vec![1, 2, 3], 3 * 48));
+        assert_eq!((get(2), get(1), get(4)), (Some([2; 16]), Some([1; 16]), None));
+        for (address, left) in
+            [(4, vec![1, 2, 4]), (5, vec![1, 4, 5]), (6, vec![1, 5, 6]), (7, vec![5, 6, 7])]
+        {
+            insert(address);
+            assert_eq!((held(0..9), get(0)), (left, None), "with {address}");
+            assert_eq!(cache.visit().shard(0).slots.len(), 3);
+        }
+        // What does not change how many have room leaves all as it is.
+        cache.set_budget(64 * 48 * 3 + 64 * 47);
+        assert_eq!((held(0..9), get(7)), (vec![5, 6, 7], Some([7; 16])));
+        cache.set_budget(64 * 48 * 4);
+        assert_eq!(held(0..9), []);
+        // One more than a piece has.
+        cache.set_budget(64 * 48 * 65);
+        (1..=66).for_each(insert);
+        assert_eq!((held(0..99).len(), cache.bytes()), (65, 65 * 48));
+        assert!(held(0..99).into_iter().all(|n| get(n) == Some([n as u8; 16])));
+        // Others of the same 128 KiB share its shard; those after them need not.
+        let number = |address: u64| {
+            let mut visit = cache.visit();
+            visit.shard(address);
+            visit.held.map(|(number, _)| number)
+        };
+        assert_eq!(number(0), number((1 << REGION_BITS) - 1));
+        let shards: std::collections::BTreeSet<_> =
+            (0..1000).map(|n| number(n << REGION_BITS)).collect();
+        assert_eq!(shards.len(), SHARDS);
+    }
 }

@@ -97,3 +97,69 @@ impl Victim<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{FaultKind, Folder as _, FolderContainerStore, OpKind, SimFolder};
+
+    use super::*;
+
+    const ID: ContainerId = ContainerId::new(5);
+    const LEN: usize = 150_000;
+
+    fn store() -> (SimFolder, FolderContainerStore, Vec<u8>) {
+        let folder = SimFolder::new();
+        let store = FolderContainerStore::new(folder.subfolder("containers").unwrap());
+        let bytes: Vec<u8> = (0..LEN).map(|at| (at % 250) as u8 + 1).collect();
+        store.create(ID, 256 << 10).unwrap();
+        store.append(ID, 0, &bytes).unwrap();
+        (folder, store, bytes)
+    }
+
+    /// The ranges that are not zero, of what was read of so many bytes, and whether something could
+    /// not be.
+    fn read(store: &FolderContainerStore, len: usize) -> Option<(Vec<u8>, bool)> {
+        let mut reader = Reader::default();
+        let read = reader.read_bytes(store, ID, (len as u32, 256 << 10));
+        read.ok().map(|(bytes, error)| (bytes.to_vec(), error.is_some()))
+    }
+
+    fn without(mut bytes: Vec<u8>, gone: std::ops::Range<usize>) -> Vec<u8> {
+        bytes[gone].fill(0);
+        bytes
+    }
+
+    #[test]
+    fn what_cannot_be_read_of_a_container_is_zero_and_the_rest_is_there() {
+        let (folder, store, bytes) = store();
+        assert_eq!(read(&store, LEN), Some((bytes.clone(), false)));
+        assert_eq!(read(&store, 100), Some((bytes[..100].to_vec(), false)));
+        let piece = 64 << 10;
+        for (lost, gone) in [(2, 0..piece), (3, piece..2 * piece), (4, 2 * piece..LEN)] {
+            // The first read is of all of it.
+            folder.fail_once(&[OpKind::Read], 1, FaultKind::Eio);
+            folder.fail_once(&[OpKind::Read], lost, FaultKind::Eio);
+            let expected = without(bytes.clone(), gone);
+            assert!(read(&store, LEN) == Some((expected, true)), "read {lost}");
+        }
+        folder.fail_from(&[OpKind::Read], 1, FaultKind::Eio);
+        assert_eq!(read(&store, LEN), None, "nothing of it");
+        folder.clear_faults();
+        folder.truncate("containers/00000005.container", 100_000).unwrap();
+        let found = read(&store, LEN);
+        assert!(found == Some((without(bytes, 100_000..LEN), true)), "it was cut");
+        store.remove(ID).unwrap();
+        assert_eq!(read(&store, LEN), None, "it is gone");
+    }
+
+    #[test]
+    fn memory_is_taken_for_the_largest_container_once() {
+        let (_folder, store, bytes) = store();
+        let mut reader = Reader::default();
+        for (len, capacity) in [(1000, 2000), (2000, 2000), (2001, 2001), (5, 2001)] {
+            let (found, error) = reader.read_bytes(&store, ID, (len, 2000)).unwrap();
+            assert!(found == &bytes[..len as usize] && error.is_none());
+            assert_eq!(reader.buffer.capacity(), capacity, "{len}");
+        }
+    }
+}

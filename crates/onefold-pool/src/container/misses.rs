@@ -158,4 +158,38 @@ mod tests {
         }
         assert_eq!(misses.worth(&miss(999, 5, 77)), Some(Worth::Popular));
     }
+
+    #[test]
+    fn how_far_and_how_many_decides_to_the_block_whether_a_container_is_followed() {
+        let after = |noted: &[Miss], now: Miss| {
+            let mut misses = Misses::default();
+            noted.iter().for_each(|&miss| misses.note(miss));
+            misses.worth(&now)
+        };
+        let (one, follows) = (miss(7, 100, 1000), Some(Worth::Followed));
+        for (by, worth) in [(0, None), (1, follows), (2048, follows), (2049, None)] {
+            assert_eq!(after(&[one], miss(7, 100 + by as usize, 1000 + by)), worth, "{by} on");
+        }
+        // Of 160 blocks, 14 may be something else's; that takes two.
+        for (more, worth) in [(14, follows), (15, None)] {
+            for records in [260 + more, 260 - more] {
+                let now = miss(7, records, 1160);
+                assert_eq!(after(&[one, one], now), worth, "{records}");
+                assert_eq!(after(&[one], now), None, "{records}");
+            }
+        }
+        // Half of those in the container must agree.
+        let other = miss(7, 5000, 900);
+        let now = miss(7, 110, 1010);
+        assert_eq!(after(&[one, other], now), follows);
+        assert_eq!(after(&[one, other, other], now), None);
+        for (count, worth) in [(63, None), (64, Some(Worth::Popular))] {
+            assert_eq!(after(&vec![other; count], now), worth);
+            assert_eq!(after(&vec![other; count], miss(8, 110, 1010)), None);
+        }
+        // So many are remembered.
+        let strangers = |count| (0..count).map(|n| miss(50 + n, 3, 5)).collect::<Vec<_>>();
+        assert_eq!(after(&[vec![one], strangers(255)].concat(), now), follows);
+        assert_eq!(after(&[vec![one], strangers(256)].concat(), now), None);
+    }
 }
