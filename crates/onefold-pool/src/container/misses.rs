@@ -163,7 +163,9 @@ mod tests {
     fn how_far_and_how_many_decides_to_the_block_whether_a_container_is_followed() {
         let after = |noted: &[Miss], now: Miss| {
             let mut misses = Misses::default();
-            noted.iter().for_each(|&miss| misses.note(miss));
+            for miss in noted {
+                misses.note(*miss);
+            }
             misses.worth(&now)
         };
         let (one, follows) = (miss(7, 100, 1000), Some(Worth::Followed));
