@@ -1,6 +1,7 @@
 //! What reaches the disk and in which order, syncs and lengths among it, what is reported, and what
-//! lies there in the end: byte for byte as `operations.txt` has it. `ONEFOLD_UPDATE=1` writes that
-//! file anew; a change of it is a change of the format, or of what a power cut may meet.
+//! lies there in the end: byte for byte as `operations.txt` and others have it.
+//! `ONEFOLD_UPDATE=1` writes these files anew; a change of one is a change of the format, or of
+//! what a power cut may meet.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -135,7 +136,7 @@ impl Story {
     }
 }
 
-fn hash(bytes: &[u8]) -> String {
+pub fn hash(bytes: &[u8]) -> String {
     let hash = Fingerprinter::new(FingerprintKind::Blake3).hash(bytes);
     let [a, b, c, d, ..] = *hash.as_bytes();
     format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
@@ -573,11 +574,25 @@ fn streams() -> String {
 #[test]
 fn a_life_is_what_it_was() {
     let zstd = PoolSettings { compression: Compression::Zstd(1), ..small() };
-    let told = [a_life(&small()).1, a_life(&zstd).1, moved_and_found(), a_full_disk(), streams()];
-    assert_golden("operations.txt", &told.join("\n"));
+    assert_golden("operations.txt", &[a_life(&small()).1, a_life(&zstd).1].join("\n"));
 }
 
 #[test]
-fn damage_and_trouble_are_what_they_were() {
-    assert_golden("trouble.txt", &[trouble(), checkpoints_that_fail(), damage()].join("\n"));
+fn what_is_moved_found_and_sent_is_what_it_was() {
+    assert_golden("moved.txt", &[moved_and_found(), a_full_disk(), streams()].join("\n"));
+}
+
+#[test]
+fn trouble_is_what_it_was() {
+    assert_golden("trouble.txt", &trouble());
+}
+
+#[test]
+fn checkpoints_that_fail_leave_what_they_left() {
+    assert_golden("checkpoints.txt", &checkpoints_that_fail());
+}
+
+#[test]
+fn damage_is_what_it_was() {
+    assert_golden("damage.txt", &damage());
 }
