@@ -111,7 +111,14 @@ impl Inner {
         let dead = self.keep_if_held(dead);
         let removed = self.remove_dead(&dead);
         self.engine().leaving = 0;
-        removed.map_err(|error| self.poison_unless_no_space(error))
+        match removed {
+            // The checkpoint is durable, and what it does not know goes when the pool is opened.
+            Err(error) if error.is_no_space() => {
+                tracing::warn!("containers that are dead cannot be removed yet: {error}");
+                Ok(())
+            }
+            removed => removed.map_err(|error| self.poison_unless_no_space(error)),
+        }
     }
 
     /// Remove containers that nothing durable refers to.
@@ -173,7 +180,7 @@ impl Inner {
         if let Some(kept) = self.kept.get() {
             kept.changes().writing(sequence, Superblock::checksum_in(&bytes));
         }
-        media.write(0, &bytes)?;
+        media.write(0, &bytes).inspect_err(|_| self.doubt_checkpoint(sequence))?;
         media.sync()?;
         flusher.sequence = sequence;
         flusher.tells_sealed = true;
@@ -186,6 +193,19 @@ impl Inner {
                 tracing::error!("no more writes until the pool is reopened: {error}");
             }
         })
+    }
+
+    /// A checkpoint could not be written. What was stored of it may be all in which it differs from
+    /// what was there: then it counts, and to go on with the one before it is possible no more.
+    fn doubt_checkpoint(&self, sequence: u64) {
+        let at = sequence as usize % 2;
+        let counts = match Superblock::read(&*self.files.supers[at], SUPER_FILES[at]) {
+            Ok(found) => found.is_some_and(|found| found.sequence == sequence),
+            Err(error) => matches!(error, PoolError::Media(_)),
+        };
+        if counts && self.poison.set("a checkpoint was written in part".to_owned()).is_ok() {
+            tracing::error!("no more writes until the pool is reopened: a checkpoint may count");
+        }
     }
 
     /// Write the newest checkpoint over itself, as it can be read. If its sync failed, it may be
@@ -248,7 +268,7 @@ impl Inner {
         let record = |volume: &Arc<VolumeState>| VolumeRecord {
             number: volume.number,
             name: volume.name(),
-            size_bytes: volume.size_bytes(),
+            size_bytes: volume.next_size_bytes.load(Ordering::Acquire),
             height: 0,
             root: 0,
             mapped_chunks: volume.mapped_chunks.load(Ordering::Relaxed),

@@ -179,6 +179,9 @@ pub(crate) struct VolumeState {
     /// Read by [`VolumeState::name`]; changes under the engine's lock.
     pub name: RwLock<String>,
     pub size_bytes: AtomicU64,
+    /// The size that the next checkpoint has: while one is being written with which a volume
+    /// grows, nobody is let past the end that it has without that.
+    pub next_size_bytes: AtomicU64,
     /// Blocks with stored data; changes under the engine's lock.
     pub mapped_chunks: AtomicU64,
     pub deleting: AtomicBool,
@@ -361,6 +364,12 @@ impl VolumeState {
 
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
+    }
+
+    /// Let it have this size from now on, and in the next checkpoint.
+    pub fn set_size_bytes(&self, bytes: u64) {
+        self.next_size_bytes.store(bytes, Ordering::Release);
+        self.size_bytes.store(bytes, Ordering::Release);
     }
 
     pub fn blocks(&self, chunk_bytes: usize) -> u64 {

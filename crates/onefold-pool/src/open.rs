@@ -473,6 +473,7 @@ pub(crate) fn volume_state(record: &VolumeRecord) -> Arc<VolumeState> {
         number: record.number,
         name: RwLock::new(record.name.clone()),
         size_bytes: AtomicU64::new(record.size_bytes),
+        next_size_bytes: AtomicU64::new(record.size_bytes),
         mapped_chunks: AtomicU64::new(record.mapped_chunks),
         deleting: AtomicBool::new(record.deleting),
         origin: AtomicU32::new(record.origin),

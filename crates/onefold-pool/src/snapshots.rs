@@ -257,7 +257,7 @@ impl Inner {
             tally.release(engine, volume)?;
             let mapped = snapshot.mapped_chunks.load(Ordering::Relaxed);
             volume.mapped_chunks.store(mapped, Ordering::Relaxed);
-            volume.size_bytes.store(snapshot.size_bytes(), Ordering::Release);
+            volume.set_size_bytes(snapshot.size_bytes());
             volume.parent.store(snapshot.number, Ordering::Release);
             count(&self.counters.lineage_changes, 1);
             engine.generation += 1;
@@ -401,7 +401,7 @@ impl Pool {
                 note: note.to_vec(),
             })
         };
-        inner.checkpoint()?;
+        inner.checkpoint().inspect_err(|_| inner.give_up_new(&state))?;
         Ok(Volume { inner: Arc::clone(inner), state })
     }
 

@@ -111,6 +111,22 @@ impl Inner {
         self.checkpoint()
     }
 
+    /// What was made and could not be made durable is not there: whatever were written to it would
+    /// be lost with the power, flushed or not. If somebody did by now, or another checkpoint has
+    /// it, it goes as what is deleted does.
+    pub fn give_up_new(&self, made: &VolumeState) {
+        made.deleting.store(true, Ordering::Release);
+        // No checkpoint is being written meanwhile, and nobody adds to it after this.
+        let _flusher = self.flusher();
+        let mut engine = self.engine();
+        engine.generation += 1;
+        if !self.map.has_own_pages(made.number) {
+            engine.space.note_gone(made.note().len());
+            self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&made.number);
+            self.map.forget(made.number);
+        }
+    }
+
     fn check_size(&self, size: ByteSize) -> Result<u64, PoolError> {
         let blocks = size.bytes().div_ceil(self.chunk_bytes() as u64);
         if size.bytes() == 0 {
@@ -156,7 +172,7 @@ impl Pool {
         let blocks = inner.check_size(size)?;
         // Space for one volume more.
         drop(inner.engine_with(&Needs::of_fill(0, 0))?);
-        let record = {
+        let state = {
             // This lock holds the next checkpoint back until the volume is there.
             let flusher = inner.flusher();
             let birth = flusher.sequence + 1;
@@ -192,11 +208,12 @@ impl Pool {
             inner.map.add(record.number, root, blocks, NO_SNAPSHOT)?;
             engine.next_volume += 1;
             engine.generation += 1;
-            volumes.insert(record.number, volume_state(&record));
-            record
+            let state = volume_state(&record);
+            volumes.insert(record.number, Arc::clone(&state));
+            state
         };
-        inner.checkpoint()?;
-        self.volume(&record.name)
+        inner.checkpoint().inspect_err(|_| inner.give_up_new(&state))?;
+        Ok(Volume { inner: Arc::clone(inner), state })
     }
 
     /// The volume of this name.
@@ -258,8 +275,8 @@ impl Pool {
         let volume = inner.writable_by_name(name)?;
         let blocks = inner.check_size(size)?;
         let before = volume.size_bytes();
+        let before_blocks = volume.blocks(inner.chunk_bytes());
         if size.bytes() < before {
-            let old_blocks = volume.blocks(inner.chunk_bytes());
             if !discard {
                 let lost = self.stored_past(&volume, size.bytes())?;
                 if lost > 0 {
@@ -269,16 +286,31 @@ impl Pool {
             }
             // The tail of the last chunk must read as zeroes if the volume grows again.
             inner.zero_range(&volume, size.bytes(), before - size.bytes(), MapEntry::Hole)?;
-            debug_assert!(old_blocks >= blocks);
         }
-        {
-            let height = usize::from(height_for(blocks));
-            let mut engine = inner.engine_with(&Needs::of_fill(height, 0))?;
+        let needs = Needs::of_fill(usize::from(height_for(blocks)), 0);
+        drop(inner.engine_with(&needs)?);
+        let mut flusher = inner.flusher();
+        let resized = inner.checkpoint_locked(&mut flusher, &mut |engine, _| {
+            inner.set_aside(engine, &needs)?;
             inner.map.resize(volume.number, blocks)?;
-            volume.size_bytes.store(size.bytes(), Ordering::Release);
+            volume.next_size_bytes.store(size.bytes(), Ordering::Release);
+            if size.bytes() < before {
+                volume.size_bytes.store(size.bytes(), Ordering::Release);
+            }
             engine.generation += 1;
+            Ok(None)
+        });
+        // What is written past the end that a durable checkpoint has would be lost with the power,
+        // flushed or not: a volume has grown once that is there, and not before.
+        match resized {
+            Ok(()) => volume.set_size_bytes(size.bytes()),
+            Err(error) => {
+                volume.set_size_bytes(before);
+                inner.map.resize(volume.number, before_blocks)?;
+                return Err(error);
+            }
         }
-        inner.checkpoint()
+        Ok(())
     }
 
     /// Bytes of blocks with stored data that lie wholly or partly past `offset`.

@@ -81,6 +81,14 @@ impl Map {
         state.cache.keys_of(volume).into_iter().any(|key| state.cache.is_dirty(key))
     }
 
+    /// Whether a volume has a page that is nobody else's.
+    pub fn has_own_pages(&self, volume: u32) -> bool {
+        let state = self.state();
+        let Ok(tree) = state.tree(volume) else { return false };
+        let own = tree.root.place().is_some_and(|place| place.birth > tree.shared);
+        own || state.cache.keys_of(volume).into_iter().any(|key| state.cache.is_dirty(key))
+    }
+
     /// Forget a tree that has given up or left all of its pages.
     pub fn forget(&self, volume: u32) {
         let mut state = self.state();

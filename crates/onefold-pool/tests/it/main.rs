@@ -41,4 +41,5 @@ mod space;
 mod streams;
 mod support;
 mod table;
+mod undone;
 mod volumes;
