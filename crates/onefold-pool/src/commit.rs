@@ -413,4 +413,36 @@ mod tests {
         assert_eq!((done.written, done.stored, done.duplicate), (4, 2, 2));
         assert_eq!(status.chunks, 2);
     }
+
+    #[test]
+    fn a_commit_that_was_planned_before_a_failure_or_a_deletion_changes_nothing() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let (inner, state) = (&pool.inner, &volume.state);
+        let data = vec![7; 4096];
+        let writes = [ChunkWrite { lba: Lba::new(0), data: &data, expected: None }];
+        let commit = || {
+            let mut scratch = inner.take_scratch();
+            let batch = inner.plan(&writes, Sharing::Wanted, &mut scratch);
+            let mut engine = inner.engine();
+            let done = inner.commit(&mut engine, state, &writes, &batch, &mut scratch);
+            (done.map(drop), engine.generation, engine.table.len(), engine.entries.len_bytes())
+        };
+        let before = {
+            let engine = inner.engine();
+            (engine.generation, engine.table.len(), engine.entries.len_bytes())
+        };
+        state.deleting.store(true, Ordering::Release);
+        let (done, generation, containers, entries) = commit();
+        assert!(matches!(done, Err(PoolError::VolumeDeleted)));
+        assert_eq!((generation, containers, entries), before);
+        state.deleting.store(false, Ordering::Release);
+        inner.poison.set("a test".to_owned()).unwrap();
+        let (done, generation, containers, entries) = commit();
+        assert!(matches!(done, Err(PoolError::Poisoned(_))));
+        assert_eq!((generation, containers, entries), before);
+    }
 }

@@ -784,16 +784,4 @@ fn take_group(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_a_ratio_within_reason() {
-        let target = SpaceTarget::new(1.5).unwrap();
-        assert_eq!(target, SpaceTarget::default());
-        assert_eq!(target.allowed(200), 300);
-        for wrong in [0.0, 1.0, 1.04, 101.0, f64::NAN, f64::INFINITY] {
-            assert!(SpaceTarget::new(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

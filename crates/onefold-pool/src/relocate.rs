@@ -254,3 +254,74 @@ impl Inner {
 const RESERVE_FROM_CONTAINERS: usize = 8;
 /// Space for maps and journal that writes and the first moves set aside, in whole steps.
 const AT_WORK_BYTES: u64 = 3 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use onefold_block::{BlockDevice, ByteSize, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn only_what_still_holds_is_moved_and_is_found_at_its_new_place() {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &settings, identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let (inner, state) = (&pool.inner, &volume.state);
+        for block in 0..4u8 {
+            volume.write_at(u64::from(block) * 4096, &[block + 1; 4096], false).unwrap();
+        }
+        // Two blocks of one record.
+        volume.write_at(4 * 4096, &[1; 4096], true).unwrap();
+        let mut now = Vec::new();
+        inner.map.entries(state.number, Lba::new(0), 5, &mut now).unwrap();
+        let mut records = Records::default();
+        let references: Vec<Reference> = (0..)
+            .zip(&now)
+            .map(|(lba, entry)| Reference { volume: state.number, lba, pba: entry.pba().unwrap() })
+            .collect();
+        for (reference, content) in references.iter().zip([1, 2, 3, 4]) {
+            let mut record = vec![0; reference.pba.location.len_bytes()];
+            let live = inner.live(reference.pba.container).unwrap();
+            assert!(live.read(reference.pba.location.offset_bytes(), &mut record));
+            let mut fingerprint = [Fingerprint::from_bytes([0; 32])];
+            inner.fingerprinter.hash_many(&[&[content; 4096][..]], &mut fingerprint);
+            records.hold(reference.pba, &record, crate::format::container::kept(&fingerprint[0]));
+        }
+        // One of them is overwritten meanwhile.
+        volume.write_at(4096, &[9; 4096], false).unwrap();
+        let (generation, stores) =
+            (inner.engine().generation, inner.stores.load(Ordering::Acquire));
+        let bytes: usize =
+            [0, 2, 3].map(|n: usize| references[n].pba.location.len_bytes()).iter().sum();
+        let (sealed, moved) = inner.commit_moves(state, &references, &mut records).unwrap();
+        assert_eq!((sealed.len(), moved), (0, bytes as u64), "each record once");
+        assert!(inner.engine().generation > generation, "there is something to be flushed");
+        assert!(inner.stores.load(Ordering::Acquire) > stores, "plans look again");
+        let mut after = Vec::new();
+        inner.map.entries(state.number, Lba::new(0), 5, &mut after).unwrap();
+        assert_eq!(after[0], after[4]);
+        for block in [0, 2, 3] {
+            let (was, is) = (now[block].pba().unwrap(), after[block].pba().unwrap());
+            assert!(was.container != is.container, "block {block}");
+        }
+        assert_eq!(after[1].pba().unwrap().container, now[0].pba().unwrap().container);
+        let mut found = [0; 4096];
+        for (block, content) in (0..).zip([1, 9, 3, 4, 1]) {
+            volume.read_at(block * 4096, &mut found).unwrap();
+            assert_eq!(found, [content; 4096], "block {block}");
+        }
+        // Nothing is moved again, and nothing for a volume that is being deleted.
+        let (_, again) = inner.commit_moves(state, &references, &mut records).unwrap();
+        assert_eq!(again, 0);
+        state.deleting.store(true, Ordering::Release);
+        let generation = inner.engine().generation;
+        assert_eq!(inner.commit_moves(state, &references, &mut records).unwrap().1, 0);
+        assert_eq!(inner.engine().generation, generation);
+    }
+}

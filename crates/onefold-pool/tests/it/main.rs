@@ -43,3 +43,4 @@ mod support;
 mod table;
 mod undone;
 mod volumes;
+mod winning;
