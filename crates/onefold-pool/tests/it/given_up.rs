@@ -173,3 +173,53 @@ fn damage_beside_what_is_half_given_up_takes_nothing_from_the_volume() {
     }
     assert!(lossy > 0, "no page above the leaves was hit");
 }
+
+#[test]
+fn a_deletion_that_a_stop_came_between_goes_on_from_there_and_takes_nothing_from_others() {
+    let leaves = 40;
+    let (folder, pool) = new_pool(&small());
+    let size = ByteSize(leaves as u64 * LEAF_BYTES);
+    let volume = pool.create_volume("main", size).unwrap();
+    let write = |volume: &Volume, every: usize, seed: usize| {
+        for leaf in (0..leaves).step_by(every) {
+            let data = content((seed + leaf) as u64, 4096);
+            volume.write_at((leaf * LEAF_BYTES as usize) as u64, &data, false).unwrap();
+        }
+    };
+    write(&volume, 1, 1000);
+    pool.snapshot("main@a", 0, false).unwrap();
+    write(&volume, 1, 2000);
+    pool.snapshot("main@b", 0, false).unwrap();
+    write(&volume, 2, 3000);
+    drop(volume);
+    pool.delete_snapshot("main@b").unwrap();
+    // A turn of 16 leaves.
+    assert!(!pool.give_up_deleted(1).unwrap());
+    let left = pool.deleting_bytes().bytes();
+    assert!((1..size.bytes()).contains(&left), "{left}");
+    pool.close().unwrap();
+    let mut pool = Pool::open(&folder, &options()).unwrap();
+    assert_eq!(pool.deleting_bytes().bytes(), left);
+    // What was left to the volume is its own by now: to overwrite it gives it up.
+    write(&pool.volume("main").unwrap(), 1, 4000);
+    for _ in 0..20 {
+        if pool.give_up_deleted(1).unwrap() {
+            break;
+        }
+        pool.checkpoint().unwrap();
+        pool.close().unwrap();
+        pool = Pool::open(&folder, &options()).unwrap();
+    }
+    assert_eq!(pool.deleting_bytes().bytes(), 0);
+    for (name, seed) in [("main@a", 1000), ("main", 4000)] {
+        let volume = pool.volume(name).unwrap();
+        for leaf in 0..leaves {
+            let mut found = vec![0; 4096];
+            volume.read_at((leaf * LEAF_BYTES as usize) as u64, &mut found).unwrap();
+            assert!(found == content((seed + leaf) as u64, 4096), "{name}, leaf {leaf}");
+        }
+    }
+    assert_eq!(pool.status().unwrap().chunks, 2 * leaves as u64);
+    pool.close().unwrap();
+    assert_sound(&folder, "after the deletion");
+}

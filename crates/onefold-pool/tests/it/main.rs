@@ -30,6 +30,7 @@ mod parallel;
 mod parsers;
 mod punch;
 mod quiet;
+mod received;
 mod recovery;
 mod reduction;
 mod repair;

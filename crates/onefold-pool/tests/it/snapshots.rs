@@ -376,6 +376,12 @@ fn what_must_not_be_is_refused_by_name_with_what_to_do() {
         let error = done.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
+    drop(pool.create_volume("other", ByteSize(4096)).unwrap());
+    let longest = format!("other@{}", "x".repeat(64));
+    pool.snapshot(&longest, 0, false).unwrap();
+    let longer = pool.snapshot(&format!("{longest}x"), 0, false);
+    assert!(matches!(longer, Err(PoolError::SnapshotName(_))));
+    assert!(matches!(pool.snapshot("a b@a", 0, false), Err(PoolError::VolumeName(_))));
     refused(pool.snapshot("none@a", 0, false), "no volume 'none'");
     refused(pool.delete_volume("main@gold"), "release it first");
     refused(pool.delete_volume("main@x"), "no snapshot 'main@x'");
@@ -389,6 +395,9 @@ fn what_must_not_be_is_refused_by_name_with_what_to_do() {
     assert!(snapshot.is_read_only());
     assert!(matches!(snapshot.write_at(0, &[1; 512], false), Err(BlockError::ReadOnly)));
     assert!(matches!(snapshot.trim(0, 4096, false), Err(BlockError::ReadOnly)));
+    let zeroed = snapshot.write_zeroes(0, 4096, ZeroOptions::default());
+    assert!(matches!(zeroed, Err(BlockError::ReadOnly)));
+    assert!(snapshot.is(&pool.volume("main@gold").unwrap()) && !snapshot.is(&volume));
     volume.write_at(0, &[1; 4096], false).unwrap();
     pool.snapshot("main@later", 9, false).unwrap();
     pool.rename_volume("main", "renamed").unwrap();

@@ -1,8 +1,11 @@
 //! Volumes come, grow, shrink and go.
 
-use onefold_block::{BlockDevice, BlockError, ByteSize, CrashMode, Folder, SimFolder};
+use onefold_block::{
+    BlockDevice, BlockError, ByteSize, CrashMode, FaultKind, Folder, OpKind, SimFolder,
+    WriteRequest, ZeroOptions,
+};
 use onefold_pool::format::superblock::Superblock;
-use onefold_pool::{Pool, PoolError, Volume};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, Volume};
 
 use crate::support::{IDENTITY, assert_sound, content, new_pool, options, read_only, small};
 
@@ -111,6 +114,12 @@ fn a_shrink_within_a_block_asks_if_and_only_if_what_it_cuts_off_is_not_zero() {
         let told = matches!(&error, PoolError::ShrinkLosesData { lost: told, .. } if *told == lost);
         assert!(told, "{size}: {error}");
     }
+    // Of two blocks, only the second has something there.
+    volume.write_at(45_056, &[7; 4096], true).unwrap();
+    let error = shrink(41_000).unwrap_err();
+    let one = ByteSize(4096);
+    assert!(matches!(error, PoolError::ShrinkLosesData { lost, .. } if lost == one), "{error}");
+    volume.trim(45_056, 4096, true).unwrap();
     for size in [45_056, 41_000] {
         shrink(size).unwrap_or_else(|error| panic!("{size}: {error}"));
     }
@@ -362,4 +371,165 @@ fn volume_numbers_have_32_bits_and_the_last_one_is_like_any_other() {
     }
     pool.close().unwrap();
     assert_sound(&folder, "closed");
+}
+
+#[test]
+fn requests_written_together_are_written_in_their_order() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+    let (whole, piece) = (content(1, 3 * 4096), [9; 100]);
+    let request = |offset, data, fua| WriteRequest { offset, data, fua };
+    // A piece of what came just before, twice, and whole blocks over a piece.
+    let flushes = pool.activity().flushes;
+    let requests = [
+        request(0, &whole[..], true),
+        request(4000, &piece[..], false),
+        request(9000, &piece[..], false),
+        request(16_384, &piece[..], false),
+        request(16_384, &whole[..4096], false),
+    ];
+    let mut results = vec![Err(BlockError::ReadOnly)];
+    volume.write_batch(&requests, &mut results);
+    assert_eq!(results.len(), 5);
+    assert!(results.iter().all(Result::is_ok));
+    let mut expected = whole.clone();
+    expected[4000..4100].copy_from_slice(&piece);
+    expected[9000..9100].copy_from_slice(&piece);
+    let mut found = vec![0; 3 * 4096];
+    volume.read_at(0, &mut found).unwrap();
+    assert!(found == expected);
+    volume.read_at(16_384, &mut found[..4096]).unwrap();
+    assert!(found[..4096] == whole[..4096]);
+    let done = pool.activity();
+    // Two pieces lie astride or in one block each: 4000 in two, the others in one.
+    assert_eq!((done.written, done.completed, done.flushes - flushes), (8, 4, 1));
+    // One of several is for durability, and one that is refused is so by itself.
+    let requests = [
+        request(0, &whole[..], false),
+        request(u64::MAX, &piece[..], false),
+        request(20_480, &piece[..], true),
+    ];
+    volume.write_batch(&requests, &mut results);
+    assert!(matches!(results[..], [Ok(()), Err(BlockError::OutOfRange { .. }), Ok(())]));
+    let left = folder.after_crash(1, CrashMode::KeepNothing);
+    let pool = Pool::open(&left, &options()).unwrap();
+    pool.volume("v").unwrap().read_at(20_480, &mut found[..100]).unwrap();
+    assert_eq!(found[..100], piece);
+}
+
+#[test]
+fn a_hint_reads_into_memory_what_fits_there_and_changes_nothing() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(8 << 20)).unwrap();
+    let data: Vec<u8> = (0..200).flat_map(|n| content(n, 4096)).collect();
+    volume.write_at(0, &data, true).unwrap();
+    assert!(!volume.is_deleted());
+    drop((volume, pool));
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("v").unwrap();
+    // A quarter of what the cache may take.
+    let len = (pool.status().unwrap().cache_memory_max_bytes / 4) as usize;
+    volume.prefetch(0, 8 << 20).unwrap();
+    let read = pool.activity().read;
+    assert_eq!(read, len.div_ceil(4096) as u64);
+    let mut found = vec![0; len];
+    volume.read_at(0, &mut found).unwrap();
+    assert!(found == data[..len]);
+    assert!(pool.activity().cache_hits > 0);
+    assert!(matches!(volume.prefetch(8 << 20, 1), Err(BlockError::OutOfRange { .. })));
+    pool.delete_volume("v").unwrap();
+    assert!(volume.is_deleted());
+    assert!(matches!(volume.prefetch(0, 1), Err(BlockError::ShuttingDown)));
+    // However much fits into the cache, a hint does not wait long.
+    let budgets = Budgets { cache_bytes: 64 << 20, ..options().budgets };
+    let folder = SimFolder::new();
+    Pool::create(&folder, &small(), IDENTITY).unwrap();
+    let pool = Pool::open(&folder, &OpenOptions { read_only: false, budgets }).unwrap();
+    let volume = pool.create_volume("v", ByteSize(8 << 20)).unwrap();
+    volume.prefetch(0, 8 << 20).unwrap();
+    assert_eq!(pool.activity().read, 1024);
+}
+
+#[test]
+fn zeroes_take_whole_blocks_from_the_map_and_write_only_the_ends() {
+    let (_folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(9 * 4096 + 100)).unwrap();
+    let data = content(7, 9 * 4096 + 100);
+    // From, upto, blocks completed, and whether no block lies wholly inside.
+    for (from, upto, completed, within) in [
+        (0, 4096, 0, false),
+        (4096, 12_288, 0, false),
+        (1, 4096, 1, true),
+        (4095, 8192, 1, false),
+        (4096, 8193, 1, false),
+        (4000, 4200, 2, true),
+        (100, 200, 1, true),
+        (4000, 8191, 2, true),
+        (1000, 30_000, 2, false),
+        (36_864, 36_964, 0, false),
+        (36_864, 36_963, 1, true),
+        (0, 36_964, 0, false),
+    ] {
+        volume.write_at(0, &data, false).unwrap();
+        let before = pool.activity();
+        let (offset, len) = (from as u64, (upto - from) as u64);
+        let options = ZeroOptions { fast_only: true, ..ZeroOptions::default() };
+        let fast = volume.write_zeroes(offset, len, options);
+        assert_eq!(matches!(fast, Err(BlockError::NotFast)), within, "{from}..{upto}");
+        volume.write_zeroes(offset, len, ZeroOptions::default()).unwrap();
+        let after = pool.activity();
+        let twice = if within { 1 } else { 2 };
+        let context = format!("{from}..{upto}");
+        assert_eq!(after.completed - before.completed, twice * completed, "{context}");
+        assert_eq!(after.written - before.written, twice * completed, "{context}");
+        let mut expected = data.clone();
+        expected[from..upto].fill(0);
+        let mut found = vec![0; data.len()];
+        volume.read_at(0, &mut found).unwrap();
+        assert!(found == expected, "{context}");
+    }
+    volume.write_zeroes(50, 0, ZeroOptions { fast_only: true, ..ZeroOptions::default() }).unwrap();
+}
+
+#[test]
+fn sizes_are_possible_up_to_the_largest_and_the_first_that_is_not_is_told() {
+    let (_folder, pool) = new_pool(&small());
+    pool.create_volume("largest", ByteSize(onefold_pool::VOLUME_BYTES_MAX_AT_4K)).unwrap();
+    let size = ByteSize(onefold_pool::VOLUME_BYTES_MAX_AT_4K + 1);
+    let error = pool.create_volume("larger", size).err().unwrap().to_string();
+    assert!(error.contains("at most 128 PiB is possible"), "{error}");
+    let error = pool.create_volume("nothing", ByteSize(0)).err().unwrap().to_string();
+    assert!(error.contains("at least one byte"), "{error}");
+    for number in 0..50 {
+        let error = pool.volume("none").err().unwrap().to_string();
+        let more = error.contains("more");
+        assert!(!more, "{number}: {error}");
+        pool.create_volume(&format!("v{number}"), ByteSize(1)).unwrap();
+    }
+    let error = pool.volume("none").err().unwrap().to_string();
+    assert!(error.ends_with("v48, and 1 more"), "{error}");
+}
+
+#[test]
+fn a_volume_half_deleted_goes_when_the_pool_is_opened_again() {
+    let (folder, pool) = new_pool(&small());
+    for name in ["v", "w"] {
+        let volume = pool.create_volume(name, ByteSize(1 << 20)).unwrap();
+        for block in 0..20 {
+            let data = content(block + name.len() as u64 * 50, 4096);
+            volume.write_at(block * 4096, &data, true).unwrap();
+        }
+    }
+    pool.checkpoint().unwrap();
+    // The first checkpoint says that it is to go, and the next one finds no space.
+    folder.fail_once(&[OpKind::Write], 4, FaultKind::Enospc);
+    let error = pool.delete_volume("v").unwrap_err().to_string();
+    folder.clear_faults();
+    assert!(error.contains("'v' is deleted"), "{error}");
+    drop(pool);
+    let pool = Pool::open(&folder.after_crash(1, CrashMode::KeepEverything), &options()).unwrap();
+    let status = pool.status().unwrap();
+    assert_eq!((status.logical_bytes, pool.deleting_bytes().bytes()), (20 * 4096, 0));
+    assert!(pool.volume("v").is_err() && pool.volume("w").is_ok());
+    drop(pool.create_volume("v", ByteSize(4096)).unwrap());
 }
