@@ -11,7 +11,7 @@ use onefold_block::{ByteSize, Lba};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{KIND_VOLUME, RawPageRef, VolumeRecord};
-use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
+use crate::map::{ENTRIES_PER_PAGE, NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
@@ -125,6 +125,39 @@ impl Inner {
             self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&made.number);
             self.map.forget(made.number);
         }
+    }
+
+    /// Before a volume grows: past its end nothing can be lost, but a repair may have said so of
+    /// all that is under a page in which it ends.
+    fn clear_past(&self, volume: &VolumeState, end: u64, blocks: u64) -> Result<(), PoolError> {
+        let upto = blocks.min(self.map.blocks_max(volume.number)?);
+        let (mut at, mut entries) = (end, Vec::new());
+        while at < upto {
+            let (number, lba) = (volume.number, Lba::new(at));
+            entries.clear();
+            let run = self.map.uniform_run(number, lba, upto - at).and_then(|(run, entry)| {
+                if run > 0 {
+                    entries.push(entry);
+                    return Ok(run);
+                }
+                let per_leaf = ENTRIES_PER_PAGE as u64;
+                let rest = (per_leaf - at % per_leaf).min(upto - at);
+                self.map.entries(number, lba, rest, &mut entries)?;
+                Ok(rest)
+            });
+            match run {
+                Ok(run) => {
+                    if entries.contains(&MapEntry::Lost) {
+                        self.fill_blocks(volume, lba, run, MapEntry::Hole)?;
+                    }
+                    at += run;
+                }
+                // It is for a repair, and named when it is read.
+                Err(error) if error.is_unreadable() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn check_size(&self, size: ByteSize) -> Result<u64, PoolError> {
@@ -287,6 +320,7 @@ impl Pool {
             // The tail of the last chunk must read as zeroes if the volume grows again.
             inner.zero_range(&volume, size.bytes(), before - size.bytes(), MapEntry::Hole)?;
         }
+        inner.clear_past(&volume, before_blocks, blocks)?;
         let needs = Needs::of_fill(usize::from(height_for(blocks)), 0);
         drop(inner.engine_with(&needs)?);
         let mut flusher = inner.flusher();

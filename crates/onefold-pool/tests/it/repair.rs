@@ -15,7 +15,7 @@ const FRESH: PoolIdentity = PoolIdentity { uuid: [8; 16], key: [9; 32] };
 
 /// What each volume and snapshot held at each block, now and ever.
 #[derive(Clone, Default)]
-struct Truth {
+pub struct Truth {
     now: BTreeMap<String, BTreeMap<u64, u64>>,
     /// Contents that were once at a block of `main`.
     ever: BTreeMap<u64, Vec<u64>>,
@@ -34,7 +34,7 @@ impl Truth {
 }
 
 /// A pool with snapshots, a clone, duplicates, holes and overwritten blocks.
-fn used(clean: bool) -> (SimFolder, Truth) {
+pub fn used(clean: bool) -> (SimFolder, Truth) {
     let (folder, pool) = new_pool(&small());
     let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
     let mut truth = Truth::default();
@@ -99,7 +99,7 @@ fn files(folder: &SimFolder) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn repair(folder: &SimFolder) -> Result<RepairReport, PoolError> {
+pub fn repair(folder: &SimFolder) -> Result<RepairReport, PoolError> {
     Pool::repair_in(Arc::new(folder.clone()), FRESH, &mut |_, _| {})?.apply()
 }
 
