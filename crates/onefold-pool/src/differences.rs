@@ -160,3 +160,23 @@ pub(crate) fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
     let known = a != MapEntry::Lost && b != MapEntry::Lost;
     known && (a == b || a.pba().is_none() && b.pba().is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::ContainerId;
+
+    use super::*;
+    use crate::pba::{Location, Pba};
+
+    #[test]
+    fn what_reads_as_zeroes_is_alike_and_what_is_lost_is_like_nothing() {
+        let stored = |container| {
+            let (container, location) = (ContainerId::new(container), Location::new(8, 1));
+            MapEntry::Stored(Pba { container, location })
+        };
+        let all = [MapEntry::Hole, MapEntry::Zero, MapEntry::Lost, stored(1), stored(2)];
+        let alike = all.map(|a| all.map(|b| u8::from(reads_alike(a, b))));
+        let expected = [[1, 1, 0, 0, 0], [1, 1, 0, 0, 0], [0; 5], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]];
+        assert_eq!(alike, expected);
+    }
+}

@@ -291,9 +291,6 @@ pub fn unknown_owners(
 /// What a volume has at a block; `None` if there is no such.
 fn current(inner: &Inner, number: u32, lba: Lba) -> Result<Option<MapEntry>, PoolError> {
     let Some(volume) = inner.volume_by_number(number) else { return Ok(None) };
-    if volume.is_snapshot && lba.get() >= volume.blocks(inner.chunk_bytes()) {
-        return Ok(None);
-    }
     if lba.get() >= volume.blocks(inner.chunk_bytes()) {
         return Ok(None);
     }

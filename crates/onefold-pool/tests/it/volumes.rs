@@ -533,3 +533,38 @@ fn a_volume_half_deleted_goes_when_the_pool_is_opened_again() {
     assert!(pool.volume("v").is_err() && pool.volume("w").is_ok());
     drop(pool.create_volume("v", ByteSize(4096)).unwrap());
 }
+
+#[test]
+fn a_write_below_a_damaged_page_of_the_map_is_refused_and_others_go_on() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("v", ByteSize(4 << 20)).unwrap();
+    for block in [0, 600] {
+        volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    // The page of the leaf that block 600 is in: whichever it is, one of the two is refused.
+    let pages = folder.open("map").unwrap().len().unwrap() / 4096;
+    let mut refused = Vec::new();
+    for page in 1..pages {
+        let damaged = folder.after_crash(1, CrashMode::KeepEverything);
+        damaged.flip_bit("map", page * 4096 + 9, 1).unwrap();
+        let Ok(pool) = Pool::open(&damaged, &options()) else { continue };
+        let volume = pool.volume("v").unwrap();
+        for block in [1, 601] {
+            let (at, data) = (block * 4096, content(block, 4096));
+            if let Err(error) = volume.write_at(at, &data, true) {
+                assert!(matches!(error, BlockError::Corrupt(_)), "{error}");
+                refused.push(block);
+                continue;
+            }
+            let mut found = vec![0; 4096];
+            volume.read_at(at, &mut found).unwrap();
+            assert!(found == data, "page {page}, block {block}");
+        }
+        assert_eq!(pool.status().unwrap().failure, None, "page {page}");
+    }
+    refused.sort_unstable();
+    refused.dedup();
+    assert_eq!(refused, [1, 601]);
+}
