@@ -270,3 +270,10 @@ fn after_a_failed_sync_an_operation_is_whole_or_not_at_all() {
 fn without_space_set_aside_an_operation_is_whole_or_not_at_all() {
     fail_each(OpKind::Reserve, FaultKind::Enospc);
 }
+
+#[test]
+fn whatever_cannot_be_made_cut_or_named_an_operation_is_whole_or_not_at_all() {
+    for kind in [OpKind::Create, OpKind::SetLen, OpKind::SyncNames] {
+        fail_each(kind, FaultKind::Eio);
+    }
+}

@@ -146,6 +146,10 @@ fn the_emptiest_go_first() -> String {
         }
     }
     tale.tell("given up");
+    tale.steps(1, 1.5, 2);
+    // What lies in a container that is being emptied is not shared any more.
+    tale.write(0, 1391);
+    tale.tell("written again");
     for (budget, target) in [(1, 1.5), (5000, 1.4), (30_000, 1.2), (1 << 20, 1.05)] {
         tale.steps(budget, target, 400);
     }
