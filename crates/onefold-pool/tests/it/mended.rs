@@ -55,7 +55,10 @@ fn holds(pool: &Pool) -> String {
     let mut names: Vec<String> = pool.volumes().iter().map(Volume::name).collect();
     names.extend(pool.snapshots(None).unwrap().into_iter().map(|snapshot| snapshot.name));
     let of = |name: &String| format!("{name}: {}\n", read(&pool.volume(name).unwrap()));
-    names.iter().fold(String::new(), |told, name| told + &of(name))
+    let told = names.iter().fold(String::new(), |told, name| told + &of(name));
+    let status = pool.status().unwrap();
+    let mapped: Vec<u64> = status.volumes.iter().map(|volume| volume.mapped_bytes).collect();
+    format!("{told}mapped {mapped:?}\n")
 }
 
 fn flip(folder: &SimFolder, name: &str, at: u64) {
