@@ -131,12 +131,12 @@ fn units_of_a_saturated_engine_do_not_idle() {
     let noise = |random: &mut SplitMix64| bytes(random, CHUNK as u64);
     // Long enough that the begin, in which the encoders empty their tables, does not count.
     let both: Vec<Command> =
-        (0..1200).map(|_| Command { kind: HASH | COMPRESS, limit, chunk: noise(random) }).collect();
+        (0..600).map(|_| Command { kind: HASH | COMPRESS, limit, chunk: noise(random) }).collect();
     let Some(spent) = check(&["engine"], &both) else { return };
     saturated("hash", spent.busy[0], 4, spent.cycles);
     saturated("compress", spent.busy[1], 4, spent.cycles);
     // Half noise, half zeros, which the decoders read fastest.
-    let reads: Vec<Command> = (0..600)
+    let reads: Vec<Command> = (0..300)
         .map(|_| {
             let half = (0..8).flat_map(|_| [bytes(random, 256), vec![0; 256]].concat());
             let chunk = lz4_flex::block::compress(&half.collect::<Vec<u8>>());
