@@ -88,7 +88,7 @@ pub struct Adder<'a> {
     sparse: BTreeSet<ContainerId>,
     /// Containers of an interrupted addition.
     resumed: BTreeSet<ContainerId>,
-    /// There were such, whole or not.
+    /// There were such, whole or not, or may have been.
     names_changed: bool,
     last_path: Vec<u8>,
     /// The last version, to take unchanged files over from.
@@ -139,6 +139,8 @@ impl Archive {
         }
         self.complete_copies()?;
         self.clear_leftovers()?;
+        // Containers of it may have been made and taken back.
+        let was_cut_short = self.log.pending.is_some();
         self.begin_work(1)?;
         let mut notes = AddNotes::default();
         let (index, resumed, first) = self.load_index(options.index_bytes, &mut notes)?;
@@ -182,7 +184,7 @@ impl Archive {
             segment: Segment::default(),
             sparse,
             resumed,
-            names_changed: first > log_next,
+            names_changed: was_cut_short || first > log_next,
             last_path: Vec::new(),
             parent,
             linked: HashMap::new(),

@@ -135,6 +135,8 @@ impl Archive {
         }
         let next = self.log.next_container;
         let mut removed = self.remove_containers(|id| id.get() >= next)?;
+        // One that there was no space for was made and taken back, which must not come back.
+        self.sync_container_names()?;
         removed.take(self.clear_leftovers()?);
         self.end_work()?;
         Ok(removed)

@@ -22,5 +22,6 @@ mod sealed;
 mod support;
 mod system;
 mod traces;
+mod undone;
 mod versions;
 mod workers;
