@@ -1,5 +1,5 @@
-//! An operation that fails once, then another one, then a power cut: what is acknowledged stays, and
-//! nothing stands in the way of what comes next.
+//! An operation that fails once, then another one, then a power cut: what is acknowledged stays,
+//! and nothing stands in the way of what comes next.
 
 use onefold_archive::{Archive, ArchiveError};
 use onefold_block::{CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
