@@ -9,7 +9,9 @@ use onefold_block::{BlockDevice as _, ByteSize, CrashMode, SimFolder};
 use onefold_pool::{Pool, Volume};
 
 use crate::hooks::{Hook, HookedFolder};
-use crate::support::{IDENTITY, assert_golden, assert_sound, content, options, read_only, small};
+use crate::support::{
+    IDENTITY, assert_golden, assert_sound, content, options, read_only, small, sums,
+};
 
 const CHUNK: u64 = 4096;
 
@@ -22,14 +24,8 @@ fn write(volume: &Volume, blocks: std::ops::Range<u64>, seed: u64) {
 /// What there is, in a word for each volume.
 fn held(pool: &Pool) -> String {
     let mut told = String::new();
-    for name in pool.volumes().iter().map(Volume::name).collect::<Vec<_>>() {
-        let volume = pool.volume(&name).unwrap();
-        let mut bytes = vec![0; volume.size_bytes() as usize];
-        volume.read_at(0, &mut bytes).unwrap();
-        let blocks = bytes.chunks(CHUNK as usize);
-        let words = blocks.map(|block| u64::from(block[0]) | u64::from(block[20]) << 8);
-        let sum = words.fold(0u64, |sum, word| sum.wrapping_mul(31).wrapping_add(word));
-        write!(told, " {name} has {:08x}", sum as u32).unwrap();
+    for (name, sum) in sums(pool) {
+        write!(told, " {name} has {sum:08x}").unwrap();
     }
     told
 }

@@ -38,13 +38,13 @@ const fn duplicates(steps: usize, every: u64) -> Load {
 
 /// What a kill leaves.
 #[derive(Clone)]
-struct Left {
-    disk: SimFolder,
-    memory: SimHandover,
+pub struct Left {
+    pub disk: SimFolder,
+    pub memory: SimHandover,
 }
 
 impl Left {
-    fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         let disk = self.disk.after_crash(0, CrashMode::KeepEverything);
         Self { disk, memory: self.memory.after_kill() }
     }

@@ -5,27 +5,18 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use onefold_block::handover::{Handover, SimHandover};
-use onefold_block::{BlockDevice as _, ByteSize, CrashMode, SimFolder, ZeroOptions};
+use onefold_block::{BlockDevice as _, ByteSize, SimFolder, ZeroOptions};
 use onefold_pool::{Pool, Surroundings, Volume};
 
+use crate::handover::Left;
 use crate::hooks::{Hook, HookedFolder};
-use crate::support::{IDENTITY, assert_golden, assert_sound, content, options, read_only, small};
+use crate::support::{
+    IDENTITY, assert_golden, assert_sound, content, options, read_only, small, sums,
+};
 
 const CHUNK: u64 = 4096;
 
-/// A disk, and memory that outlives the process.
-#[derive(Clone)]
-struct Left {
-    disk: SimFolder,
-    memory: SimHandover,
-}
-
 impl Left {
-    fn again(&self) -> Self {
-        let disk = self.disk.after_crash(1, CrashMode::KeepEverything);
-        Self { disk, memory: self.memory.after_kill() }
-    }
-
     fn around(&self) -> Surroundings<'static> {
         let handover: Arc<dyn Handover> = Arc::new(self.memory.clone());
         Surroundings { handover: Some(handover), ..Surroundings::default() }
@@ -47,14 +38,8 @@ impl Left {
         };
         writeln!(told, "{:?}, {:?}", pool.taken_up(), pool.generation()).unwrap();
         told.push_str(&disk.ops_since(&mut seen));
-        for name in pool.volumes().iter().map(Volume::name).collect::<Vec<_>>() {
-            let volume = pool.volume(&name).unwrap();
-            let mut bytes = vec![0; volume.size_bytes() as usize];
-            volume.read_at(0, &mut bytes).unwrap();
-            let blocks = bytes.chunks(CHUNK as usize);
-            let held = blocks.map(|block| u64::from(block[0]) | u64::from(block[20]) << 8);
-            let sum = held.fold(0u64, |sum, block| sum.wrapping_mul(31).wrapping_add(block));
-            writeln!(told, "{name} has {:08x}", sum as u32).unwrap();
+        for (name, sum) in sums(&pool) {
+            writeln!(told, "{name} has {sum:08x}").unwrap();
         }
         pool.close().unwrap();
         writeln!(told, "in memory: {:?}", memory.list().unwrap()).unwrap();

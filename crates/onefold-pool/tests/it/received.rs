@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use onefold_block::{
     BlockDevice, BlockError, ByteSize, Extent, ExtentKind, MemDevice, ZeroOptions,
 };
+use onefold_pool::Volume;
 use onefold_pool::stream::{Receiver, StreamReader, receiving_bytes};
-use onefold_pool::{Pool, Volume};
 
 use crate::operations::hash;
+use crate::streams::stream;
 use crate::support::{assert_golden, content, new_pool, small};
 
 const CHUNK: u64 = 4096;
@@ -70,16 +71,6 @@ fn write(volume: &Volume, blocks: std::ops::Range<u64>, seed: u64) {
         let len = CHUNK.min(volume.size_bytes() - block * CHUNK) as usize;
         volume.write_at(block * CHUNK, &content(block + seed, len), false).unwrap();
     }
-}
-
-fn stream(pool: &Pool, name: &str, base: Option<&str>) -> Vec<u8> {
-    let mut out = Vec::new();
-    pool.stream_header(name, base, &mut out).unwrap();
-    let mut next = Some(0);
-    while let Some(from) = next {
-        next = pool.stream_frame(name, base, from, &mut out).unwrap();
-    }
-    out
 }
 
 /// Receive a stream, the first `frames` of it, from where `device` says that it was cut short.

@@ -11,7 +11,7 @@ use crate::support::{IDENTITY, assert_sound, content, new_pool, options, small};
 const CHUNK: u64 = 4096;
 
 /// The stream of a snapshot.
-fn stream(pool: &Pool, name: &str, base: Option<&str>) -> Vec<u8> {
+pub fn stream(pool: &Pool, name: &str, base: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     pool.stream_header(name, base, &mut out).unwrap();
     let mut next = Some(0);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use onefold_block::kept_text::assert_text;
-use onefold_block::{SimFolder, SplitMix64};
-use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings};
+use onefold_block::{BlockDevice as _, SimFolder, SplitMix64};
+use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, Volume};
 
 /// A chunk's worth of bytes that depend on `seed` alone; half of it compresses well.
 pub fn content(seed: u64, len: usize) -> Vec<u8> {
@@ -16,6 +16,18 @@ pub fn content(seed: u64, len: usize) -> Vec<u8> {
         piece[..noise].copy_from_slice(&word[..noise]);
     }
     bytes
+}
+
+/// A sum of what each volume holds, which two bytes of each block of 4 KiB tell apart.
+pub fn sums(pool: &Pool) -> Vec<(String, u32)> {
+    let sum = |name: String| {
+        let volume = pool.volume(&name).unwrap();
+        let mut bytes = vec![0; volume.size_bytes() as usize];
+        volume.read_at(0, &mut bytes).unwrap();
+        let words = bytes.chunks(4096).map(|block| u64::from(block[0]) | u64::from(block[20]) << 8);
+        (name, words.fold(0u64, |sum, word| sum.wrapping_mul(31).wrapping_add(word)) as u32)
+    };
+    pool.volumes().iter().map(Volume::name).map(sum).collect()
 }
 
 pub const IDENTITY: PoolIdentity = PoolIdentity { uuid: [3; 16], key: [5; 32] };
