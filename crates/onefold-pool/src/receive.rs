@@ -21,12 +21,18 @@ impl Inner {
         if snapshot.identity != 0 {
             return snapshot.identity;
         }
-        let mut bytes = Vec::with_capacity(36);
-        bytes.extend_from_slice(&self.identity.uuid);
-        bytes.extend_from_slice(&snapshot.number.to_le_bytes());
-        bytes.extend_from_slice(&snapshot.birth.to_le_bytes());
-        bytes.extend_from_slice(&snapshot.created_seconds.to_le_bytes());
-        Fingerprinter::new(FingerprintKind::Blake3).hash(&bytes).prefix64().max(1)
+        identity([
+            &self.identity.uuid,
+            &snapshot.number.to_le_bytes(),
+            &snapshot.birth.to_le_bytes(),
+            &snapshot.created_seconds.to_le_bytes(),
+        ])
+    }
+
+    /// What a snapshot is known by once the repair that ends with checkpoint `sequence` has made
+    /// something else of it. Copies of what it was are no copies of that.
+    pub fn identity_after_repair(&self, snapshot: &VolumeState, sequence: u64) -> u64 {
+        identity([&self.identity_of(snapshot).to_le_bytes(), &sequence.to_le_bytes()])
     }
 
     /// Refuse a volume that is not what its snapshot `base` is.
@@ -43,6 +49,11 @@ impl Inner {
         })?;
         if differs { Err(changed_since(volume, base)) } else { Ok(()) }
     }
+}
+
+/// A number for these bytes, which is not 0.
+fn identity<const N: usize>(parts: [&[u8]; N]) -> u64 {
+    Fingerprinter::new(FingerprintKind::Blake3).hash(&parts.concat()).prefix64().max(1)
 }
 
 fn changed_since(volume: &VolumeState, base: &VolumeState) -> PoolError {

@@ -18,7 +18,7 @@ use super::page::{
 };
 use super::tree::{Map, Root, Watch};
 use crate::error::PoolError;
-use crate::pba::{MapEntry, RAW_HOLE};
+use crate::pba::{MapEntry, RAW_HOLE, RAW_LOST};
 
 /// What a tree shares with the snapshot that it was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,7 @@ impl Share {
 }
 
 const NOTHING: PageRef = PageRef::Uniform(RAW_HOLE);
+const LOST: PageRef = PageRef::Uniform(RAW_LOST);
 
 impl Map {
     /// What a tree shares.
@@ -238,7 +239,8 @@ impl Map {
     }
 
     /// Blocks from `first` on, at most `count`, that two trees are known to have alike without
-    /// looking at leaves; 0 if the leaves there must be looked at.
+    /// looking at leaves; 0 if the leaves there must be looked at. What is lost in both is not known
+    /// to have been alike.
     pub fn alike_run(&self, [a, b]: [u32; 2], first: Lba, count: u64) -> Result<u64, PoolError> {
         let mut state = self.state();
         'again: loop {
@@ -254,7 +256,7 @@ impl Map {
                     }
                 }
                 let both = matches!(views, [View::At(_), View::At(_)]);
-                if both && views[0] == views[1] {
+                if both && views[0] == views[1] && views[0] != View::At(LOST) {
                     let end = alike_until(&mut state, key, b);
                     return Ok((end - first.get()).min(count));
                 }
@@ -278,7 +280,8 @@ fn alike_until(state: &mut State, key: PageKey, other: u32) -> u64 {
     };
     let alike = |&number: &usize| {
         let reference = raw_reference(&a, number);
-        reference == raw_reference(&b, number) && PageRef::from_raw(reference).is_some()
+        reference == raw_reference(&b, number)
+            && PageRef::from_raw(reference).is_some_and(|reference| reference != LOST)
     };
     let more = (number + 1..REFERENCES_PER_PAGE).take_while(alike).count() as u64;
     PageKey { index: key.index + more, ..key }.end_block()

@@ -4,7 +4,8 @@
 //! which of their blocks are lost or were had again.
 //! Invariants: (1) for every distinct page there is at most one in its place, born when that one
 //! was, so that what is shared stays shared and every page is the own of one tree; (2) a mended
-//! page that says what the page of the tree before says at this place is that page.
+//! page that says what the page of the tree before says at this place is that page, unless both say
+//! that a block is lost and were two: what is one page is taken for alike, and that was not.
 //! Cost: each distinct page is read once, and mended ones are written once.
 
 use std::collections::HashMap;
@@ -55,6 +56,16 @@ fn settle_leaf(key: PageKey, page: &mut Page, restored: WasRestored<'_>) -> Leaf
         }
     }
     leaf
+}
+
+/// How many blocks, or parts, of what is below a page are lost.
+fn lost_in(page: &Page, level: u8) -> usize {
+    match level {
+        0 => page.iter().filter(|&&word| word == RAW_LOST).count(),
+        _ => (0..REFERENCES_PER_PAGE)
+            .filter(|&number| raw_reference(page, number) == LOST.raw())
+            .count(),
+    }
 }
 
 /// Which blocks of the tree that is being settled were had again.
@@ -161,7 +172,13 @@ impl Map {
         }
         // Of which blocks were had again is told by page.
         let next_to = next_to.filter(|_| key.level > 0 || settled.had(beside) == blocks);
-        let now = if changed {
+        let lost = lost_in(&page, key.level);
+        let now = if changed && key.level == 0 && lost == ENTRIES_PER_PAGE {
+            LOST
+        } else if changed {
+            // Of leaves that cannot be read nobody knows how many there were.
+            let next_to = next_to
+                .filter(|_| lost == 0 || key.level == 0 && self.read_page(&missing).is_err());
             self.write_mended(&page, key.level, place.birth, (next_to.as_deref(), beside))?
         } else {
             settled.same.first(id);

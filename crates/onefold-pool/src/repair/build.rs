@@ -5,7 +5,7 @@
 //! Invariant: both checkpoints are of the same state and follow everything that was ever written,
 //! as after a clean stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use onefold_block::ContainerId;
@@ -33,8 +33,14 @@ pub struct NewFiles {
     pub references: BTreeMap<ContainerId, u64>,
 }
 
-/// Write maps, table and bitmap as checkpoint `sequence` into the map's changes in memory.
-pub fn build(inner: &Inner, kept: &Kept, sequence: u64) -> Result<NewFiles, PoolError> {
+/// Write maps, table and bitmap as checkpoint `sequence` into the map's changes in memory. Of the
+/// snapshots among `others` blocks are lost or were had again: they are not what they were.
+pub fn build(
+    inner: &Inner,
+    kept: &Kept,
+    others: &BTreeSet<u32>,
+    sequence: u64,
+) -> Result<NewFiles, PoolError> {
     let mut frozen = inner.map.freeze(sequence);
     inner.map.write_out(&mut frozen)?;
     inner.files.map.write(0, &map_header(&inner.identity))?;
@@ -44,6 +50,12 @@ pub fn build(inner: &Inner, kept: &Kept, sequence: u64) -> Result<NewFiles, Pool
     for volume in &mut superblock.volumes {
         let root = frozen.root(volume.number).ok_or(PoolError::VolumeDeleted)?;
         (volume.height, volume.root) = (root.height, root.reference);
+        if let Some(snapshot) = inner.volume_by_number(volume.number)
+            && snapshot.is_snapshot
+            && others.contains(&volume.number)
+        {
+            volume.identity = inner.identity_after_repair(&snapshot, sequence);
+        }
     }
     let slots = inner.files.map.len()?.div_ceil(PAGE_BYTES as u64);
     let (used, _) = reach(inner, &superblock, slots);

@@ -424,6 +424,7 @@ impl Planner {
             volume.map(|volume| volume.name()).filter(|name| !name.is_empty())
         };
         let restored = std::mem::take(&mut self.restored);
+        let mut others: BTreeSet<u32> = restored.keys().copied().collect();
         if let Some(mut settled) = self.settled.take() {
             self.write_out()?;
             self.inner.map.forget_clean();
@@ -446,6 +447,9 @@ impl Planner {
                 }
                 report.lost.add(&name, &gone);
                 report.restored.add(&name, &back);
+                if !gone.0.is_empty() || !back.0.is_empty() {
+                    others.insert(volume.number);
+                }
             }
             mend::part(&self.inner)?;
         } else {
@@ -468,7 +472,7 @@ impl Planner {
         let journal = crate::journal::good_frames(&*self.inner.files.journal, 0);
         let journal = journal.ok().and_then(|frames| frames.last().map(|frame| frame.epoch));
         let newest = self.base.sequence.max(self.newest_epoch).max(journal.unwrap_or(0));
-        let files = build::build(&self.inner, &self.kept, newest + 1)?;
+        let files = build::build(&self.inner, &self.kept, &others, newest + 1)?;
         let used = |id: &ContainerId| files.references.contains_key(id);
         let rewrites: Vec<(ContainerId, Held)> = self.kept.iter().map(|(i, h)| (*i, *h)).collect();
         let rewrites: Vec<_> =

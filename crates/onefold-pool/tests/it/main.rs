@@ -21,6 +21,7 @@ mod handover;
 mod hooks;
 mod index_memory;
 mod left_behind;
+mod lost_blocks;
 mod meanwhile;
 mod mended;
 mod model;
