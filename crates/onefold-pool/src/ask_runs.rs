@@ -152,3 +152,93 @@ enum Wait {
     Never,
     IfNeeded,
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+
+    use super::*;
+    use crate::runs::lookup_builder::Builder;
+    use crate::runs::set::{Runs, Thoroughness};
+    use crate::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, Volume};
+
+    const CHUNK: usize = 4096;
+    const BLOCKS: u64 = 60;
+
+    fn open(folder: &SimFolder) -> Pool {
+        let budgets = Budgets { index_bytes: 1 << 20, map_bytes: 1 << 20, cache_bytes: 0 };
+        Pool::open(folder, &OpenOptions { read_only: false, budgets }).unwrap()
+    }
+
+    /// Blocks of which each is another one, at `at`.
+    fn write(volume: &Volume, at: u64, seed: u64) {
+        let block = |n: u64| [(seed + n).to_le_bytes(), [7; 8]].concat().repeat(CHUNK / 16);
+        let bytes: Vec<u8> = (0..BLOCKS).flat_map(block).collect();
+        volume.write_at(at * CHUNK as u64, &bytes, false).unwrap();
+    }
+
+    /// A pool whose index knows nothing, and whose runs tell of what it holds.
+    fn with_runs() -> (Pool, Volume) {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = open(&folder);
+        write(&pool.create_volume("main", ByteSize(1 << 30)).unwrap(), 0, 1000);
+        pool.close().unwrap();
+        let pool = open(&folder);
+        while !pool.deduplicate(u64::MAX, Thoroughness::Whole).unwrap().done {}
+        pool.close().unwrap();
+        let pool = open(&folder);
+        pool.fill_index_beside();
+        let (runs, _) = Runs::open(folder_of(&pool), pool.inner.identity.uuid, u64::MAX).unwrap();
+        let mut builder = Builder::new(runs.folder(), runs.whole(), 1 << 20, &Lookup::default());
+        while builder.step().unwrap().is_some() {}
+        pool.inner.ask_runs.replace(builder.finish());
+        let volume = pool.volume("main").unwrap();
+        (pool, volume)
+    }
+
+    fn folder_of(pool: &Pool) -> Arc<dyn onefold_block::Folder> {
+        pool.inner.files.fingerprints.clone().unwrap()
+    }
+
+    #[test]
+    fn what_only_runs_know_is_found_there_and_what_they_do_not_know_is_stored() {
+        let (pool, volume) = with_runs();
+        write(&volume, 1000, 1000);
+        let made = pool.inner.ask_runs.predictions();
+        assert_eq!((made.asked, made.right, made.passed), (BLOCKS, BLOCKS, 0));
+        assert_eq!((pool.activity().duplicate, pool.activity().stored), (BLOCKS, 0));
+        // Now the index knows them.
+        write(&volume, 2000, 1000);
+        assert_eq!(pool.inner.ask_runs.predictions(), made);
+        write(&volume, 3000, 5000);
+        let now = pool.inner.ask_runs.predictions();
+        assert!(now.asked < BLOCKS + 5 && now.right == BLOCKS, "{now:?}");
+        assert_eq!(pool.activity().stored, BLOCKS);
+        assert_eq!(pool.inner.ask_runs.asking.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn so_many_may_ask_at_a_time_and_others_do_without() {
+        let (pool, volume) = with_runs();
+        let asking = &pool.inner.ask_runs.asking;
+        asking.store(ASKING_MAX, Ordering::Relaxed);
+        write(&volume, 1000, 1000);
+        let made = pool.inner.ask_runs.predictions();
+        assert_eq!((made.asked, made.passed), (0, BLOCKS));
+        assert_eq!((pool.activity().duplicate, asking.load(Ordering::Relaxed)), (0, ASKING_MAX));
+        let (pool, volume) = with_runs();
+        pool.inner.ask_runs.asking.store(ASKING_MAX - 1, Ordering::Relaxed);
+        write(&volume, 1000, 1000);
+        assert_eq!(pool.activity().duplicate, BLOCKS);
+    }
+
+    #[test]
+    fn runs_in_which_nothing_is_found_are_asked_rarely() {
+        let ask = AskRuns::default();
+        assert!(ask.finds());
+        (0..200).for_each(|_| ask.predictors[1].learn(false));
+        assert!(!ask.finds(), "either of them");
+    }
+}

@@ -295,3 +295,38 @@ impl ContainerStore for Then {
         self.plain.allocated_bytes(id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{FolderContainerStore, SimFolder};
+
+    use super::*;
+
+    #[test]
+    fn what_a_check_reads_cannot_be_changed_through_it() {
+        let bytes = Bytes(vec![1, 2, 3]);
+        assert!(bytes.write(0, &[9]).is_err() && bytes.set_len(1).is_err());
+        let mut found = [0; 2];
+        bytes.read(1, &mut found).unwrap();
+        assert_eq!((bytes.len().unwrap(), found), (3, [2, 3]));
+        assert!(bytes.read(2, &mut found).is_err());
+
+        let plain: Arc<dyn ContainerStore> =
+            Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new())));
+        let [first, second, new] = [1, 2, 3].map(ContainerId::new);
+        for id in [first, second] {
+            plain.create(id, 4096).unwrap();
+            plain.append(id, 0, &[7; 100]).unwrap();
+        }
+        let then = Then { there: BTreeSet::from([first]), plain: Arc::clone(&plain) };
+        assert!(then.create(new, 4096).is_err() && then.append(first, 0, &[1]).is_err());
+        assert!(then.seal(first, 4096).is_err() && then.punch(first, 0, 4096).is_err());
+        assert!(then.remove(first).is_err());
+        then.read(first, 98, &mut found).unwrap();
+        assert_eq!((found, then.len(first).unwrap()), ([7, 7], 100));
+        assert_eq!(
+            (then.list().unwrap(), plain.list().unwrap()),
+            (vec![first], vec![first, second])
+        );
+    }
+}

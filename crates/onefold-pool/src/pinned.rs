@@ -107,3 +107,35 @@ impl Inner {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pinned_is_forgotten_when_it_goes_and_when_a_snapshot_does() {
+        let [one, two] = [1, 2].map(ContainerId::new);
+        let mut table = ContainerTable::default();
+        for id in [one, two] {
+            table.open(id);
+            table.seal(id, 100_000, 10);
+            assert!(table.reference(id, 5));
+        }
+        let dead = table.get(one).unwrap().dead_bytes();
+        assert!(dead > 0);
+        let mut pinned = Pinned::default();
+        pinned.extend(HashSet::from([one, two]));
+        assert_eq!(pinned.look(&table, 0), 2 * dead);
+        table.remove(two);
+        assert_eq!((pinned.look(&table, 0), pinned.containers().len()), (dead, 1));
+        pinned.left = 500;
+        assert_eq!((pinned.look(&table, 1), pinned.containers().len()), (0, 0));
+        assert_eq!((pinned.at, pinned.left), (1, 0), "they are looked for anew");
+    }
+
+    #[test]
+    fn pages_are_given_back_for_more_than_what_was_left_the_last_time() {
+        let pinned = Pinned { left: 1000, ..Pinned::default() };
+        assert!(!pinned.is_worth_punching(1500, 500) && pinned.is_worth_punching(1501, 500));
+    }
+}

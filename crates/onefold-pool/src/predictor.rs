@@ -124,6 +124,15 @@ mod tests {
     }
 
     #[test]
+    fn an_eighth_of_the_look_ups_is_just_enough() {
+        let predictor = Predictor::default();
+        for (share, finds) in [(WORTH, true), (WORTH - 1, false)] {
+            predictor.share.store(share, Ordering::Relaxed);
+            assert_eq!(predictor.finds(), finds, "{share} of {ONE}");
+        }
+    }
+
+    #[test]
     fn it_gives_up_after_so_many_failures_asks_every_32nd_and_believes_what_it_finds() {
         let predictor = Predictor::default();
         // A share of 65,536 that loses a 64th each time is below an eighth after 133 times.

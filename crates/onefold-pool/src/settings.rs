@@ -136,6 +136,13 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pool_takes_that_is_told_nothing() {
+        let Budgets { index_bytes, map_bytes, cache_bytes } = Budgets::default();
+        let told = [index_bytes, map_bytes, cache_bytes].map(|bytes| ByteSize(bytes).to_string());
+        assert_eq!(told, ["256 MiB", "128 MiB", "256 MiB"]);
+    }
+
+    #[test]
     fn the_key_of_a_pool_is_in_no_text() {
         let identity = PoolIdentity { uuid: [3; 16], key: [217; 32] };
         let text = format!("{identity:?}");

@@ -61,9 +61,10 @@ impl Space {
     /// no more than they need.
     pub fn journal_lacks(&self, bytes: u64, purpose: Purpose) -> Range<u64> {
         let slack = if purpose == Purpose::Data { JOURNAL_SLACK_BYTES } else { 0 };
-        let (needed, from) =
-            (self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack, self.journal_reserved);
-        from..if needed > from { needed.next_multiple_of(PAGE_BYTES) } else { from }
+        let needed = self.journal_used + bytes + FRAME_OVERHEAD_BYTES + slack;
+        // What is set aside are whole pages.
+        let from = self.journal_reserved;
+        from..needed.next_multiple_of(PAGE_BYTES).max(from)
     }
 
     /// The rest of a step, so that what comes next need not ask the media.

@@ -386,6 +386,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_short_for_a_directory_is_said_from_the_beginning_on() {
+        let said = of(&[0; 3], ContainerId::new(7)).unwrap_err().to_string();
+        assert_eq!(said, "corrupt container 7 at byte 0: 3 bytes hold no footer");
+        let store =
+            onefold_block::FolderContainerStore::new(Arc::new(onefold_block::SimFolder::new()));
+        let said = load(&store, ContainerId::new(7), 3).unwrap_err().to_string();
+        assert_eq!(said, "corrupt container 7 at byte 0: 3 bytes hold no footer");
+    }
+
+    #[test]
     fn the_budget_holds_whoever_comes() {
         let directories = Directories::new(8 * EACH);
         for number in 1..=100 {

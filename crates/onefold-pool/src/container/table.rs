@@ -585,6 +585,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_checkpoint_tells_is_known_as_it_is_told() {
+        let id = ContainerId::new(700);
+        let told = ContainerRecord {
+            id,
+            len_bytes: 9000,
+            chunks: 7,
+            references: 5,
+            live_max: 6,
+            punched: 1,
+        };
+        let mut table = ContainerTable::default();
+        table.insert(&told);
+        let info = *table.get(id).unwrap();
+        let (gained, closing) = (0, false);
+        let expected = ContainerInfo {
+            len_bytes: 9000,
+            chunks: 7,
+            references: 5,
+            live_max: 6,
+            gained,
+            closing,
+            punched: 1,
+        };
+        assert_eq!((info, record(id, &info)), (expected, told));
+        table.all_clean();
+        assert!(table.freeze(701).pages.is_empty(), "the checkpoint has it");
+        assert!(table.reference(id, 1));
+        let [(2, _)] = table.freeze(701).pages[..] else { panic!("its page is written") };
+        // Of what is not there nothing becomes known.
+        table.seal(ContainerId::new(9), 100, 3);
+        assert!(!table.release(ContainerId::new(9), 1));
+        assert_eq!((table.len(), table.unseen()), (1, 0));
+    }
+
+    #[test]
     fn only_sealed_containers_without_references_are_dead() {
         let [a, b, c] = [1, 2, 3].map(ContainerId::new);
         let mut table = ContainerTable::default();
@@ -697,6 +732,17 @@ mod tests {
         }
         assert!(table().watch(ContainerId::new(2)).is_none());
     }
+    #[test]
+    fn the_next_sealed_container_may_be_the_first_of_its_page() {
+        let mut table = ContainerTable::default();
+        for number in [5, 2 * RECORDS_PER_PAGE as u32] {
+            table.open(ContainerId::new(number));
+            table.seal(ContainerId::new(number), 1000, 2);
+        }
+        let next = |number| table.next_sealed(ContainerId::new(number)).map(|(id, _)| id.get());
+        assert_eq!([next(4), next(5), next(511), next(512)], [Some(5), Some(512), Some(512), None]);
+    }
+
     /// Over three pages, the second of which has none.
     #[test]
     fn containers_are_walked_across_pages_in_both_directions() {

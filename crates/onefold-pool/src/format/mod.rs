@@ -7,7 +7,7 @@ pub mod container;
 pub mod container_table;
 pub mod frame;
 #[cfg(test)]
-mod limits;
+mod limits_tests;
 pub mod pair;
 pub mod record;
 pub mod run;

@@ -173,10 +173,11 @@ pub fn decode_block(
     let whole = checked(bytes).ok_or_else(|| corrupt("the checksum of its pairs is wrong"))?;
     let (pairs, tail) = whole.split_at(COUNT_AT);
     let mut tail = Reader::new(tail);
-    let (count, found) = (tail.u32().unwrap_or(0) as usize, tail.u32());
-    if found != Some(number) || count > PAIRS_PER_BLOCK {
+    let (count, found) = (tail.u32().map(|count| count as usize), tail.u32());
+    let Some(count) = count.filter(|&count| found == Some(number) && count <= PAIRS_PER_BLOCK)
+    else {
         return Err(corrupt("its pairs are not those that belong here"));
-    }
+    };
     out.extend(pairs.as_chunks().0.iter().take(count).map(decode_pair));
     Ok(())
 }
@@ -192,11 +193,12 @@ pub fn search_block(
 ) -> Result<bool, PoolError> {
     let (pairs, tail) = bytes.split_at(COUNT_AT);
     let mut tail = Reader::new(tail);
-    let (count, found) = (tail.u32().unwrap_or(0) as usize, tail.u32());
-    if found != Some(number) || count > PAIRS_PER_BLOCK {
+    let (count, found) = (tail.u32().map(|count| count as usize), tail.u32());
+    let Some(count) = count.filter(|&count| found == Some(number) && count <= PAIRS_PER_BLOCK)
+    else {
         let at = (u64::from(number) + 1) * BLOCK_BYTES as u64;
         return Err(PoolError::corrupt(name, at, "its pairs are not those that belong here"));
-    }
+    };
     let (pairs, _) = pairs.as_chunks::<PAIR_BYTES>();
     let pairs = &pairs[..count];
     let first = pairs.partition_point(|pair| decode_pair(pair).key < key);

@@ -179,14 +179,6 @@ impl Changes {
         self.region.publish(WRITING_AT, 0);
     }
 
-    /// Forget everything.
-    pub fn clear(&mut self) {
-        // The newer first: what is left in between is a prefix of what happened.
-        self.empty(self.current);
-        self.empty(1 - self.current);
-        self.open_area(self.current, self.order[self.current] + 1);
-    }
-
     /// Whether the dead process was writing checkpoint `sequence`, which has this checksum.
     pub fn was_writing(region: &Region, sequence: u64, check: u32) -> bool {
         region.number(WRITING_AT) == writing(sequence, check)
@@ -332,6 +324,31 @@ mod tests {
             record(&mut changes, "f");
             changes.durable();
             assert_eq!(payloads(&memory), "f");
+        }
+    }
+
+    #[test]
+    fn an_area_is_filled_to_its_last_byte_and_what_comes_then_is_missing() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        changes.record(&vec![b'x'; AREA_BYTES - RECORD_HEAD_BYTES - 16]);
+        changes.record(&[b'y'; 8]);
+        let found = left(&memory).unwrap();
+        assert_eq!((found.payloads.len(), found.missing), (2, None));
+        changes.record(b"");
+        assert!(left(&memory).unwrap().missing.is_some(), "at once");
+    }
+
+    #[test]
+    fn damage_to_an_areas_numbers_is_noticed() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        record(&mut changes, "ab");
+        for (at, believed) in [(USED, 2), (ORDER, 0)] {
+            let hurt = memory.after_kill();
+            hurt.damage(CHANGES_NAME, (head_of(0) + at) as u64, 4);
+            let found = left(&hurt).unwrap();
+            assert_eq!((found.payloads.len(), found.missing.is_some()), (believed, true), "{at}");
         }
     }
 

@@ -106,3 +106,28 @@ impl Pool {
         Ok(file.accept()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+
+    use super::*;
+    use crate::{OpenOptions, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn a_generation_that_nobody_knows_is_one_that_never_was() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        (0..5).for_each(|_| pool.checkpoint().unwrap());
+        let before = pool.generation().unwrap().number;
+        let newest = pool.inner.flusher().sequence;
+        drop(pool);
+        folder.remove(GENERATION_FILE).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let now = pool.generation().unwrap().number;
+        assert_eq!(now, newest + 1, "each of those before followed an earlier checkpoint");
+        assert!(now > before);
+    }
+}

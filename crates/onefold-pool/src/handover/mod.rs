@@ -90,7 +90,6 @@ impl Kept {
 
     /// Everything is durable and the pool is closed: nothing is left to anybody.
     pub fn end(&self) {
-        self.changes().clear();
         if let Err(error) = remove_all(&*self.handover) {
             tracing::warn!("memory for the next process stays behind: {error}");
         }

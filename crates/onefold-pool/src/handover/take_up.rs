@@ -288,3 +288,48 @@ impl Taking<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, FolderContainerStore, Lba, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings, open};
+
+    #[test]
+    fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        drop(pool.create_volume("small", ByteSize(512 * 4096)).unwrap());
+        drop(pool.create_volume("large", ByteSize(1 << 30)).unwrap());
+        pool.close().unwrap();
+        let files = open::files(&folder).unwrap();
+        let (superblock, _) = open::read_supers(&files.supers).unwrap();
+        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+        let mut taking = Taking {
+            superblock: &superblock,
+            sealed: BTreeSet::new(),
+            store: &store,
+            on_disk: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            touched: BTreeSet::new(),
+        };
+        let mut fills = |volume: u32, first: u64, count: u64| {
+            let (first, entry) = (Lba::new(first), MapEntry::Hole);
+            taking.stands(&Change::Fill { volume, first, count, entry })
+        };
+        let [small, large] = [0, 1].map(|n| superblock.volumes[n].number);
+        assert!(fills(small, 0, 512) && fills(small, 511, 1));
+        assert!(!fills(small, 0, 513) && !fills(small, 512, 1));
+        assert!(fills(large, 512, 512 * 255) && !fills(large, 512, (1 << 40) - 511));
+        assert!(fills(77, 0, 1 << 50), "of a volume that is gone");
+        let volume = small;
+        let run = |first: u64| {
+            let entries = vec![MapEntry::Zero; 2];
+            Change::Run { volume, first: Lba::new(first), entries }
+        };
+        assert!(taking.stands(&run(510)) && !taking.stands(&run(511)));
+    }
+}

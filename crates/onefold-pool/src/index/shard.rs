@@ -297,7 +297,7 @@ impl Shard {
         if !layout.clear(buckets) || !self.take_blocks(arena, buckets) {
             return None;
         }
-        let rank = |&entry: &u64| (age_of(entry), place_of(entry).map_or(0, Place::seniority));
+        let rank = |&entry: &u64| (age_of(entry), place_of(entry).map(Place::seniority));
         entries.sort_unstable_by_key(|entry| std::cmp::Reverse(rank(entry)));
         let is_hook = |entry: &u64| is_hook_tag(tag_of(*entry));
         let hooks = entries.iter().copied().filter(is_hook);
@@ -438,7 +438,7 @@ fn lone_in(slots: &[u64; SLOTS], in_runs_to: u64) -> usize {
 
 /// Whether runs on disk do not tell of this entry.
 fn is_lone(entry: u64, in_runs_to: u64) -> bool {
-    place_of(entry).map_or(0, Place::seniority) > in_runs_to
+    place_of(entry).is_some_and(|place| place.seniority() > in_runs_to)
 }
 
 /// Whether a bucket has an entry that runs on disk tell as well, and that goes before others.
@@ -460,7 +460,7 @@ fn replace_oldest(bucket: &Bucket, entry: u64, in_runs_to: u64) -> u64 {
         let hook_goes = hooks + usize::from(is_hook(entry)) > HOOKS_KEPT;
         let lone_stay = lone_in(&slots, in_runs_to) <= LONE_KEPT;
         let rank = |&slot: &usize| {
-            let seniority = place_of(slots[slot]).map_or(0, Place::seniority);
+            let seniority = place_of(slots[slot]).map(Place::seniority);
             let stays = is_lone(slots[slot], in_runs_to) == lone_stay;
             (stays, age_of(slots[slot]), seniority)
         };

@@ -277,6 +277,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_expected_in_a_quarter_of_its_block() {
+        // Of 255 pairs between two fences, 64 around where it would be.
+        for (high, from) in [(0, 0), (999, 0), (1000, 0), (1128, 0), (1256, 31), (1512, 95)] {
+            assert_eq!(expected(high, &[1000, 2024]), from, "{high}");
+        }
+        for (high, from) in [(1892, 190), (1896, 191), (2023, 191), (2024, 191), (9999, 191)] {
+            assert_eq!(expected(high, &[1000, 2024]), from, "{high}");
+        }
+        assert_eq!(expected(7, &[7, 7]), 0, "all have the same half");
+    }
+
+    #[test]
     fn a_quarter_of_a_block_tells_what_all_of_it_would() {
         let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
         let (mut runs, _) = Runs::open(folder, [1; 16], 1).unwrap();

@@ -394,6 +394,88 @@ mod tests {
         }
     }
 
+    /// Runs of these keys each.
+    fn of_keys(folder: &SimFolder, each: &[&[u64]]) -> Runs {
+        let (mut runs, _) = open(folder);
+        for keys in each {
+            let covered = vec![ContainerId::new(1)];
+            let mut output = Output::new(runs.take_number(), 5, Vec::new(), covered, u64::MAX);
+            for (&key, n) in keys.iter().zip(0..) {
+                output.push(&runs, Pair { key, rest: (1 << 13) | n }).unwrap();
+            }
+            let (run, _) = output.finish(&runs).unwrap();
+            runs.install(run).unwrap();
+        }
+        runs
+    }
+
+    #[test]
+    fn a_segment_ends_with_the_pair_that_fills_it_unless_the_next_has_its_key() {
+        let apart: Vec<u64> = (0..650).collect();
+        // The 300th and the 301st have one key.
+        let joined: Vec<u64> = (0..650).map(|n| if n < 300 { n } else { n - 1 }).collect();
+        for (keys, pairs) in [(apart, [300, 300, 50]), (joined, [301, 300, 49])] {
+            let folder = SimFolder::new();
+            let mut runs = of_keys(&folder, &[&keys]);
+            let mut merging = begin(&mut runs);
+            assert_eq!(merging.progress(), (0, 650));
+            let mut group = Vec::new();
+            while merging.next(&runs, &mut group).unwrap_or(Progress::Ended)
+                != Progress::SegmentFull
+            {}
+            assert_eq!(merging.progress(), (pairs[0], 650));
+            assert!(merging.end_segment().is_ok());
+            drop(merging);
+            // It is gone on with where it was left.
+            let (mut runs, _) = open(&folder);
+            assert_eq!(begin(&mut runs).progress(), (pairs[0], 650));
+            let (mut runs, _) = open(&folder);
+            merge(&mut runs).unwrap();
+            let [run] = runs.whole() else { panic!("{} runs", runs.whole().len()) };
+            assert_eq!(run.parts.iter().map(|part| part.pairs).collect::<Vec<_>>(), pairs);
+            let parts: Vec<_> = run.parts.iter().map(|part| (part.first, part.last)).collect();
+            let ends = [keys[pairs[0] as usize], keys[(pairs[0] + pairs[1]) as usize]];
+            let last = u64::MAX;
+            assert_eq!(parts, [(0, ends[0] - 1), (ends[0], ends[1] - 1), (ends[1], last)]);
+        }
+    }
+
+    #[test]
+    fn of_a_merge_that_is_abandoned_nothing_is_left() {
+        let folder = SimFolder::new();
+        let mut runs = of_keys(&folder, &[&(0..400).collect::<Vec<u64>>()]);
+        let mut merging = begin(&mut runs);
+        let mut group = Vec::new();
+        while merging.next(&runs, &mut group).unwrap_or(Progress::Ended) != Progress::SegmentFull {}
+        assert!(merging.end_segment().is_ok());
+        assert_eq!(runs.folder().list().unwrap().len(), 2);
+        merging.abandon(&runs).unwrap();
+        assert_eq!(runs.folder().list().unwrap(), [super::super::writer::file_name(1, 0)]);
+    }
+
+    #[test]
+    fn a_reader_begins_with_the_first_pair_of_a_key_wherever_that_is() {
+        let folder = SimFolder::new();
+        // Key 7 ends one block, fills the next and begins a third one.
+        let keys = [vec![0; 3], vec![1; 100], vec![7; 500], vec![9; 200]].concat();
+        let runs = of_keys(&folder, &[&keys]);
+        let parts = &runs.whole()[0].parts;
+        for from in 0..=10 {
+            let mut reader = RunReader::new(runs.folder(), Arc::clone(parts), from, 1).unwrap();
+            let at = keys.iter().position(|&key| key >= from);
+            let first = reader.peek().unwrap().map(|pair| (pair.key, pair.ordinal()));
+            assert_eq!(first, at.map(|at| (keys[at], at)), "from {from}");
+        }
+        // Where the keys of a segment end with one that is there.
+        let mut output = Output::new(9, 5, Vec::new(), Vec::new(), u64::MAX);
+        output.push(&runs, Pair { key: 5, rest: 1 << 13 }).unwrap();
+        output.end_segment(5).unwrap();
+        output.push(&runs, Pair { key: 6, rest: 1 << 13 }).unwrap();
+        let (run, _) = output.finish(&runs).unwrap();
+        let mut reader = RunReader::new(runs.folder(), run.parts, 5, 1).unwrap();
+        assert_eq!(reader.peek().unwrap().map(|pair| pair.key), Some(5));
+    }
+
     #[test]
     fn containers_that_are_gone_are_left_out() {
         let folder = SimFolder::new();

@@ -149,3 +149,6 @@ impl PartMaker {
         Ok(Asked { number: run.number, segments, parts, filters: self.filters })
     }
 }
+
+#[cfg(test)]
+mod tests;

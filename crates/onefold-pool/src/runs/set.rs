@@ -297,3 +297,6 @@ pub fn survey(folder: &dyn Folder, uuid: &[u8; 16], sequence: u64) -> Result<Sur
     }
     Ok(Survey { whole, unfinished, useless, problems })
 }
+
+#[cfg(test)]
+mod tests;

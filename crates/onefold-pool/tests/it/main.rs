@@ -22,6 +22,7 @@ mod hooks;
 mod index_memory;
 mod left_behind;
 mod lost_blocks;
+mod maintained;
 mod meanwhile;
 mod mended;
 mod model;
