@@ -478,3 +478,6 @@ fn check_strangers(inner: &Inner, report: &mut CheckReport) {
         Err(error) => report.found(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,3 +179,43 @@ fn copy(from: &dyn Media, to: &dyn Media) -> Result<(), PoolError> {
     to.set_len(len)?;
     Ok(to.sync()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+
+    use super::*;
+
+    #[test]
+    fn new_files_that_were_never_used_go_and_no_others() {
+        let folder = SimFolder::new();
+        let containers = folder.subfolder(CONTAINER_FOLDER).unwrap();
+        let names = ["map", "map.repaired", "map.repaired-second", "map.before-repair-1"];
+        for name in names {
+            drop(folder.create(name).unwrap());
+            drop(containers.create(name).unwrap());
+        }
+        clear(&folder).unwrap();
+        for folder in [&folder as &dyn Folder, &*containers] {
+            assert_eq!(folder.list().unwrap(), ["map", "map.before-repair-1"]);
+        }
+    }
+
+    #[test]
+    fn a_copy_has_all_that_is_there_and_its_length() {
+        let folder = SimFolder::new();
+        let from = folder.create("from").unwrap();
+        // Across a border between two steps, and with nothing at the end.
+        from.write(COPY_BYTES as u64 - 2, b"here").unwrap();
+        from.set_len(2 * COPY_BYTES as u64 + 7).unwrap();
+        let to = folder.create("to").unwrap();
+        copy(&*from, &*to).unwrap();
+        let bytes = |media: &dyn Media| {
+            let mut bytes = vec![1; media.len().unwrap() as usize];
+            media.read(0, &mut bytes).unwrap();
+            bytes
+        };
+        assert!(bytes(&*from) == bytes(&*to));
+        assert_eq!(to.len().unwrap(), 2 * COPY_BYTES as u64 + 7);
+    }
+}

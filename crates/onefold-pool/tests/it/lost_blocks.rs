@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use onefold_block::{BlockDevice as _, ByteSize, ExtentKind, Folder as _, SimFolder};
 use onefold_content::Compression;
+use onefold_pool::format::superblock::Superblock;
 use onefold_pool::{Pool, PoolError, PoolIdentity, PoolSettings, RepairReport, Volume};
 
 use crate::streams::{Refused, bytes_of, receive_from, stream};
@@ -108,7 +109,12 @@ fn assert_unknown(pool: &Pool) {
 
 #[test]
 fn what_is_lost_in_two_snapshots_is_not_said_to_be_alike_in_them() {
-    assert_unknown(&without_map().1);
+    let (folder, pool) = without_map();
+    assert_unknown(&pool);
+    // Programs that do not know of lost blocks may not write to it.
+    let file = folder.open("super.0").unwrap();
+    let superblock = Superblock::read(&*file, "super.0").unwrap().unwrap();
+    assert_ne!(superblock.features.may_only_read, 0);
     // Nor is it where each of them had a page that says so.
     let (folder, pool) = new_pool(IDENTITY);
     let volume = pool.create_volume("main", ByteSize(1100 * CHUNK)).unwrap();

@@ -13,6 +13,7 @@ mod cut_short;
 mod damage;
 mod deduplication;
 mod device;
+mod differ;
 mod doubt;
 mod endless;
 mod faults;

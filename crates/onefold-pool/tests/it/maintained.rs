@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onefold_block::handover::{Handover, SimHandover};
 use onefold_block::{BlockDevice as _, ByteSize, Folder as _, SimFolder};
-use onefold_pool::{Pool, Surroundings};
+use onefold_pool::{Pool, PoolError, RescuePoint, Surroundings};
 
 use crate::support::{IDENTITY, content, new_pool, options, small};
 
@@ -92,6 +92,33 @@ fn what_is_not_stored_has_no_container_made_for_it() {
     assert_eq!(containers(&folder), 0);
     volume.write_at(0, &[1; 1], false).unwrap();
     assert_eq!(containers(&folder), 1);
+}
+
+#[test]
+fn a_clone_has_a_name_that_a_volume_may_have() {
+    let (_folder, pool) = new_pool(&small());
+    drop(pool.create_volume("main", ByteSize(20 * CHUNK)).unwrap());
+    pool.snapshot("main@a", 1, false).unwrap();
+    for wrong in ["", "a@b", "a/b", " a", "main"] {
+        assert!(pool.clone_snapshot("main@a", wrong, 2).is_err(), "'{wrong}'");
+    }
+    assert_eq!(pool.volumes().len(), 1);
+    drop(pool.clone_snapshot("main@a", "other", 2).unwrap());
+}
+
+#[test]
+fn what_a_repair_has_not_ended_is_not_rescued() {
+    let (folder, pool) = new_pool(&small());
+    drop(pool.create_volume("main", ByteSize(20 * CHUNK)).unwrap());
+    pool.close().unwrap();
+    let rescue = |folder: &SimFolder, index_bytes| {
+        let budgets = onefold_pool::Budgets { index_bytes, ..options().budgets };
+        Pool::rescue(folder, budgets, RescuePoint::Newest).map(drop)
+    };
+    rescue(&folder, 1 << 20).unwrap();
+    assert!(matches!(rescue(&folder, (1 << 20) - 1), Err(PoolError::Setting(_))));
+    folder.create("repair").unwrap().write(0, b"onefold repair 1\n").unwrap();
+    assert!(matches!(rescue(&folder, 1 << 20), Err(PoolError::RepairUnfinished)));
 }
 
 #[test]

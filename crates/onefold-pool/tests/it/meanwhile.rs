@@ -16,10 +16,12 @@ const CHUNK: u64 = 4096;
 type Act = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// A store that does something once, when it is told of references: a checkpoint is durable then,
-/// and the next one cannot begin.
+/// and the next one cannot begin. Something else it does when records are made durable: a flush is
+/// under way then, and what it is for was taken.
 struct Meanwhile {
     inner: Arc<dyn ContainerStore>,
     act: Act,
+    flushed: Act,
 }
 
 impl ContainerStore for Meanwhile {
@@ -36,6 +38,10 @@ impl ContainerStore for Meanwhile {
         self.inner.len(id)
     }
     fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
+        let act = self.flushed.lock().unwrap().take();
+        if let Some(act) = act {
+            act();
+        }
         self.inner.sync(id)
     }
     fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
@@ -83,12 +89,17 @@ fn holds(pool: &Pool, name: &str, blocks: std::ops::Range<u64>, seed: u64) -> bo
 
 /// A pool with a volume, its snapshot, and one that was received into a clone of that.
 fn prepared() -> (SimFolder, Pool, Act) {
+    let (folder, pool, act, _) = prepared_for_both();
+    (folder, pool, act)
+}
+
+fn prepared_for_both() -> (SimFolder, Pool, Act, Act) {
     let folder = SimFolder::new();
     Pool::create(&folder, &small(), IDENTITY).unwrap();
-    let act = Act::default();
-    let told = Arc::clone(&act);
+    let (act, flushed) = (Act::default(), Act::default());
+    let (told, written) = (Arc::clone(&act), Arc::clone(&flushed));
     let wrap: Box<WrapStore<'_>> =
-        Box::new(move |inner, _, _| Arc::new(Meanwhile { inner, act: told }));
+        Box::new(move |inner, _, _| Arc::new(Meanwhile { inner, act: told, flushed: written }));
     let around = Surroundings { wrap: Some(wrap), ..Surroundings::default() };
     let pool = Pool::open_in(&folder, &options(), around).unwrap();
     drop(pool.create_volume("main", ByteSize(700 * CHUNK)).unwrap());
@@ -98,7 +109,7 @@ fn prepared() -> (SimFolder, Pool, Act) {
     drop(pool.clone_snapshot("main@a", "part", 2).unwrap());
     write(&pool, "part", 0..5, 7000);
     pool.snapshot("part@b", 3, false).unwrap();
-    (folder, pool, act)
+    (folder, pool, act, flushed)
 }
 
 /// Overwrite some blocks of the volume at the next checkpoint, in a leaf that it shares.
@@ -151,6 +162,23 @@ fn what_is_written_while_a_snapshot_is_adopted_is_kept_and_the_snapshot_is_refus
     again.close().unwrap();
     assert_sound(&left, "after a power cut");
     idle(&pool);
+    pool.close().unwrap();
+    assert_sound(&folder, "after a stop");
+}
+
+#[test]
+fn what_is_written_before_a_snapshot_is_adopted_is_kept_and_the_snapshot_is_refused() {
+    let (folder, pool, _, flushed) = prepared_for_both();
+    drop(pool.create_volume("other", ByteSize(10 * CHUNK)).unwrap());
+    write(&pool, "other", 0..2, 300);
+    // After the volume was found to be as its snapshot, and before it becomes the other one.
+    overwrite_meanwhile(&pool, &flushed);
+    let refused = pool.adopt("part@b", "main", "main@a").unwrap_err();
+    assert!(matches!(refused, PoolError::ChangedSince { .. }), "{refused}");
+    assert!(flushed.lock().unwrap().is_none(), "it was written");
+    assert!(holds(&pool, "main", 0..10, 9000) && holds(&pool, "main", 10..20, 100));
+    idle(&pool);
+    assert!(holds(&pool, "part@b", 0..5, 7000) && holds(&pool, "main@a", 0..20, 100));
     pool.close().unwrap();
     assert_sound(&folder, "after a stop");
 }

@@ -1,0 +1,76 @@
+//! Tests: what a check says of references and of fingerprints that are not what they should be.
+//! Room: onefold-pool.
+
+use std::sync::Arc;
+
+use onefold_block::{
+    BlockDevice as _, ByteSize, ContainerStore as _, Folder as _, FolderContainerStore, SimFolder,
+};
+
+use super::*;
+use crate::format::container::FOOTER_BYTES;
+use crate::{OpenOptions, PoolIdentity, PoolSettings};
+
+#[test]
+fn totals_that_are_not_what_was_counted_are_named() {
+    let id = ContainerId::new;
+    let with = |references| ContainerInfo { references, ..ContainerInfo::default() };
+    let containers = [(id(1), with(3)), (id(2), with(0)), (id(4), with(2)), (id(5), with(7))];
+    let counted = BTreeMap::from([(id(1), 3), (id(3), 9), (id(4), 1)]);
+    let mut report = CheckReport::default();
+    check_totals(&containers, &counted, &mut report);
+    let said: Vec<&str> = report.findings.iter().map(|found| found.problem.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "container 4 is referred to 1 times, but 2 were expected",
+            "container 5 is referred to 0 times, but 7 were expected",
+            "9 map entries refer to container 3, which is unknown",
+        ]
+    );
+}
+
+#[test]
+fn findings_are_counted_past_those_that_are_named_and_one_is_not_told_twice() {
+    let mut report = CheckReport::default();
+    assert!(report.is_sound());
+    for number in 0..FINDINGS_NAMED_MAX + 5 {
+        report.found(format!("{number}"));
+        if number < FINDINGS_NAMED_MAX {
+            report.found(format!("{number}"));
+        }
+    }
+    assert_eq!(report.findings.len(), FINDINGS_NAMED_MAX);
+    assert_eq!(report.findings_total, FINDINGS_NAMED_MAX as u64 + 5);
+    assert!(!report.is_sound());
+}
+
+#[test]
+fn a_fingerprint_that_is_another_chunks_is_found() {
+    let folder = SimFolder::new();
+    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    for block in 0..3u8 {
+        volume.write_at(u64::from(block) << 12, &[block + 1; 4096], false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let containers = folder.existing_subfolder("containers").unwrap();
+    let id = ContainerId::new(1);
+    let store = FolderContainerStore::new(Arc::clone(&containers));
+    let len = store.len(id).unwrap();
+    let mut entries = directories::load(&store, id, len).unwrap();
+    assert_eq!(entries.len(), 3);
+    (entries[0].fingerprint, entries[1].fingerprint) =
+        (entries[1].fingerprint, entries[0].fingerprint);
+    let at = len as usize - FOOTER_BYTES - 3 * container::ENTRY_BYTES;
+    let name = containers.list().unwrap().remove(0);
+    let bytes = container::encode_directory(id, &entries, at);
+    containers.open(&name).unwrap().write(at as u64, &bytes).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    let said: Vec<&str> = report.findings.iter().map(|found| found.problem.as_str()).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("the chunk's fingerprint is") && said[0].contains("directory says"));
+}
