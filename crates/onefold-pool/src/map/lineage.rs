@@ -239,8 +239,8 @@ impl Map {
     }
 
     /// Blocks from `first` on, at most `count`, that two trees are known to have alike without
-    /// looking at leaves; 0 if the leaves there must be looked at. What is lost in both is not known
-    /// to have been alike.
+    /// looking at leaves; 0 if the leaves there must be looked at. What is lost in both is not
+    /// known to have been alike.
     pub fn alike_run(&self, [a, b]: [u32; 2], first: Lba, count: u64) -> Result<u64, PoolError> {
         let mut state = self.state();
         'again: loop {

@@ -172,14 +172,8 @@ impl Map {
         }
         // Of which blocks were had again is told by page.
         let next_to = next_to.filter(|_| key.level > 0 || settled.had(beside) == blocks);
-        let lost = lost_in(&page, key.level);
-        let now = if changed && key.level == 0 && lost == ENTRIES_PER_PAGE {
-            LOST
-        } else if changed {
-            // Of leaves that cannot be read nobody knows how many there were.
-            let next_to = next_to
-                .filter(|_| lost == 0 || key.level == 0 && self.read_page(&missing).is_err());
-            self.write_mended(&page, key.level, place.birth, (next_to.as_deref(), beside))?
+        let now = if changed {
+            self.write_mended(&page, &missing, (next_to.as_deref(), beside))?
         } else {
             settled.same.first(id);
             reference
@@ -193,15 +187,22 @@ impl Map {
         Ok(now)
     }
 
-    /// The page beside if it says the same; else this one is written.
+    /// The page beside if it says the same and may be the same; else this one is written, or, where
+    /// all of it is lost, no page at all.
     fn write_mended(
         &self,
         page: &Page,
-        level: u8,
-        birth: u64,
+        missing: &Missing,
         (next_to, beside): (Option<&Page>, PageRef),
     ) -> Result<PageRef, PoolError> {
-        if next_to.is_some_and(|next_to| next_to == page) {
+        let (level, birth) = (missing.key.level, missing.place.birth);
+        let lost = lost_in(page, level);
+        if level == 0 && lost == ENTRIES_PER_PAGE {
+            return Ok(LOST);
+        }
+        // Of leaves that cannot be read nobody knows how many there were.
+        let may_be_one = || lost == 0 || level == 0 && self.read_page(missing).is_err();
+        if next_to.is_some_and(|next_to| next_to == page) && may_be_one() {
             return Ok(beside);
         }
         let words = if level == 0 { Words::Entries } else { Words::References };

@@ -433,15 +433,10 @@ impl Planner {
             }
             for volume in self.inner.all_volumes() {
                 let Some(name) = name(volume.number) else { continue };
-                let (mut gone, mut back) = (Ranges::default(), Ranges::default());
-                let told =
-                    self.inner.map.told(volume.number, &settled, &mut |first, count, lost| {
-                        if lost { &mut gone } else { &mut back }.push(first, count);
-                    });
-                match told {
+                let (gone, mut back) = match told(&self.inner, &settled, volume.number) {
                     Err(PoolError::VolumeDeleted) => continue,
                     told => told?,
-                }
+                };
                 if let Some(also) = restored.get(&volume.number) {
                     back = hints::joined_with(back, also);
                 }
@@ -487,6 +482,15 @@ impl Planner {
         report.map_pages_read = replace.inner.map.stats().pages_read;
         Ok(replace)
     }
+}
+
+/// Which blocks of a settled tree are lost, and which were had again.
+fn told(inner: &Inner, settled: &Settled, number: u32) -> Result<(Ranges, Ranges), PoolError> {
+    let (mut gone, mut back) = (Ranges::default(), Ranges::default());
+    inner.map.told(number, settled, &mut |first, count, lost| {
+        if lost { &mut gone } else { &mut back }.push(first, count);
+    })?;
+    Ok((gone, back))
 }
 
 /// Let a tree have pages of the map's file alone, after the one that it was made from. Of what was
