@@ -26,10 +26,21 @@ fn encode(owner: &[u8; 16]) -> Vec<u8> {
 
 /// Make sure that the folder is this owner's cache, or make it so if it is empty.
 pub fn claim(folder: &dyn Folder, owner: &[u8; 16]) -> Result<(), TierError> {
-    if !is_ours(folder, owner)? {
+    // Until something has followed it, it may be there and not be durable.
+    if !is_ours(folder, owner)? || !is_in_use(folder, &folder.list()?)? {
         small_file::replace(folder, IDENTITY_FILE, &encode(owner))?;
     }
     Ok(())
+}
+
+/// Whether there is more than what tells whose it is.
+fn is_in_use(folder: &dyn Folder, names: &[String]) -> Result<bool, TierError> {
+    let copies = match folder.existing_subfolder(COPIES) {
+        Err(MediaError::NotFound { .. }) => false,
+        copies => !copies?.list()?.is_empty(),
+    };
+    let own = |name: &String| name == LOG_FILE || saved::FILES.contains(&name.as_str());
+    Ok(copies || names.iter().any(own))
 }
 
 /// Whether the folder is this owner's cache already; `false` if it can become that.
@@ -43,11 +54,7 @@ pub fn is_ours(folder: &dyn Folder, owner: &[u8; 16]) -> Result<bool, TierError>
     if let Some(name) = names.iter().find(|name| !OWN_FILES.contains(&&*base(name))) {
         return Err(TierError::NotACache(format!("it holds '{name}'")));
     }
-    let is_in_use =
-        match folder.existing_subfolder(COPIES) {
-            Err(MediaError::NotFound { .. }) => false,
-            copies => !copies?.list()?.is_empty(),
-        } || names.iter().any(|name| name == LOG_FILE || saved::FILES.contains(&name.as_str()));
+    let is_in_use = is_in_use(folder, &names)?;
     match folder.open(IDENTITY_FILE) {
         // A cache that was made before there was this file is known by its state.
         Err(MediaError::NotFound { .. }) if is_in_use && saved::read(folder, owner).is_none() => {
@@ -57,19 +64,22 @@ pub fn is_ours(folder: &dyn Folder, owner: &[u8; 16]) -> Result<bool, TierError>
         media => {
             let media = media?;
             let mut found = vec![0; BYTES];
-            let read = media.read(0, &mut found);
-            if read.is_ok() && media.len()? == BYTES as u64 && found == encode(owner) {
+            let read = match media.read(0, &mut found) {
+                Err(MediaError::Truncated { .. }) => false,
+                read => read.map(|()| true)?,
+            };
+            if read && media.len()? == BYTES as u64 && found == encode(owner) {
                 return Ok(true);
             }
             // Cut short while it was made, and nothing came after it.
             if is_in_use {
-                let whole = read.is_ok() && found.starts_with(MAGIC);
+                let whole = read && found.starts_with(MAGIC);
                 let why = if whole { "it is a cache of something else" } else { "it is damaged" };
                 return Err(TierError::NotACache(why.to_owned()));
             }
             let sum = found.split_last_chunk::<4>();
             let is_whole = sum.is_some_and(|(body, sum)| {
-                read.is_ok() && crc32fast::hash(body) == u32::from_le_bytes(*sum)
+                read && crc32fast::hash(body) == u32::from_le_bytes(*sum)
             });
             if is_whole {
                 return Err(TierError::NotACache("it is a cache of something else".to_owned()));

@@ -13,5 +13,6 @@ mod story;
 mod tier;
 mod tier_edges;
 mod tier_told;
+mod tier_undone;
 mod twins;
 mod write_through;
