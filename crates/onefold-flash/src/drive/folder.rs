@@ -1,29 +1,25 @@
 //! A drive as a folder: its specification, its NAND file, its counters, its lock.
 //! Room: onefold-flash.   In: a folder, a policy.   Out: an `EmulatedDrive`, and its health.
-//! Invariants: a folder is a drive once the file that says otherwise is gone; a drive is open in
-//! one process at a time; counters are saved when it is opened, now and then, and when it is
-//! closed.
+//! Invariants: a drive is open in one process at a time; counters are saved when it is opened, now
+//! and then, and when it is closed.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onefold_block::handover::Handover;
-use onefold_block::{
-    FileFolder, Folder, FolderLock, GENERATION_FILE, Generation, GenerationFile, Hold, LOCK_FILE,
-    MediaError, small_file,
-};
+use onefold_block::{FileFolder, Folder, FolderLock, Generation, GenerationFile, Hold, MediaError};
 
 use super::clock::Clock;
 use super::device::EmulatedDrive;
 use super::error::DriveError;
-use super::files::{COPIES_FILE, MAKING_FILE, NAND_FILE, SPEC_FILE};
+use super::files::{COPIES_FILE, NAND_FILE};
 use super::health::{DriveState, FILES, SavedHealth};
 use super::host_scrambler::HostScrambler;
 use super::kept::{self, Kept, Left};
+use super::making::end_making;
 use super::pace::Pace;
-use super::stored_spec::{check_settings, exists, read_spec, settings};
-use crate::dedup::{AnyPolicy, Bytes, NoDedup, Policy};
+use super::stored_spec::{exists, read_spec, settings};
+use crate::dedup::{AnyPolicy, Bytes, Policy};
 use crate::ftl::{Counters, Ftl, STREAMS};
 use crate::nand::bytes::{ByteNand, CopyFile, Description, FileStore, PageBytes, Store};
 use crate::nand::{Nand as _, PageKey};
@@ -48,46 +44,6 @@ pub struct OpenDrive {
     /// Sequence number of the last save.
     sequence: Mutex<u64>,
     lock: Option<FolderLock>,
-}
-
-/// Makes a new, empty drive in a folder that is empty, or that a making left half-way.
-///
-/// # Errors
-/// [`DriveError::NotEmpty`], and whatever the parts refuse.
-pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
-    let files = [SPEC_FILE, NAND_FILE, COPIES_FILE, MAKING_FILE, LOCK_FILE, GENERATION_FILE];
-    let ours = [&files[..], &FILES].concat();
-    let names = folder.list()?;
-    let begun = names.iter().any(|name| name == MAKING_FILE);
-    let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
-    let may_be = |name: &str| if begun { ours.contains(&&*base(name)) } else { name == LOCK_FILE };
-    if let Some(other) = names.into_iter().find(|name| !may_be(name)) {
-        return Err(DriveError::NotEmpty(other));
-    }
-    let channel = spec.channel()?;
-    check_settings(spec)?;
-    folder.create(MAKING_FILE)?;
-    folder.sync_names()?;
-    let text = spec.to_commented_toml();
-    let description =
-        Description { id: new_id(), ..Description::new(spec.geometry, &channel, &text) };
-    let copies = CopyFile::create(folder.create(COPIES_FILE)?, &description)?;
-    let store = FileStore::create(folder.create(NAND_FILE)?, &description)?.with_copies(copies);
-    let nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
-    let mut nand = nand.with_engine(spec.engine(), spec.ftl.subpages);
-    nand.sync().map_err(crate::FtlError::from)?;
-    let mut ftl = Ftl::format(nand, NoDedup, settings(spec))?;
-    ftl.flush(&mut crate::Untimed)?;
-    ftl.nand().sync_copies().map_err(crate::FtlError::from)?;
-    let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };
-    for _ in FILES {
-        saved.save(folder)?;
-    }
-    GenerationFile::create(folder, description.id)?;
-    small_file::replace(folder, SPEC_FILE, text.as_bytes())?;
-    folder.remove(MAKING_FILE)?;
-    folder.sync_names()?;
-    Ok(())
 }
 
 impl OpenDrive {
@@ -125,8 +81,10 @@ impl OpenDrive {
         handover: Option<Arc<dyn Handover>>,
     ) -> Result<Self, DriveError> {
         let spec = read_spec(&*folder)?;
+        end_making(&*folder)?;
         let mut remarks = Vec::new();
-        let mut before = SavedHealth::load(&*folder).unwrap_or_else(|| {
+        let (saved, unread) = SavedHealth::load(&*folder);
+        let mut before = saved.unwrap_or_else(|| {
             // Only what was counted is lost.
             remarks.push(Remark::CountersLost);
             SavedHealth { since_unix_s: Some(clock.unix_s()), ..SavedHealth::default() }
@@ -140,22 +98,20 @@ impl OpenDrive {
         let opening = before.power_cycles;
         let of = |memory: &Arc<dyn Handover>| kept::left(&**memory, id, opening, spec.packs());
         let left = handover.as_ref().map(of).unwrap_or_default();
-        let (policy, settings) = (spec.bytes_policy()?, settings(&spec));
-        let (mut ftl, recovered) = Ftl::open_with(nand, policy, settings, &left.records)?;
-        ftl.nand().prove_found().map_err(crate::FtlError::from)?;
-        if recovered.lost_entries > 0 {
-            remarks.push(Remark::PagesLost(recovered.lost_entries));
+        if left.lost.is_some()
+            && let Some(error) = unread
+        {
+            // The counters say whose it is, and may be readable the next time.
+            return Err(error.into());
         }
-        let taken_up = take_up(&mut ftl, &left)?;
-        if taken_up > 0 {
-            remarks.push(Remark::TakenUp(taken_up));
-        }
-        if let Some(handover) = &handover {
-            kept::remove(&**handover)?;
-        }
+        let ftl = recover(nand, &spec, &left, &mut remarks)?;
         let boot = handover.as_ref().map(|handover| handover.boot());
         if generation.settle(left.survival(), boot)? {
             remarks.push(Remark::MayBeLost(left.lost));
+        }
+        // Not before that: an opening that fails in between would leave nothing to tell by.
+        if let Some(handover) = &handover {
+            kept::remove(&**handover)?;
         }
         let counted = *ftl.counters();
         let pace = Pace::new(spec.geometry, spec.latencies());
@@ -293,6 +249,26 @@ impl std::fmt::Debug for OpenDrive {
     }
 }
 
+/// Opens the FTL with what a process left, and makes that durable.
+fn recover(
+    nand: ByteNand<FileStore>,
+    spec: &DriveSpec,
+    left: &Left,
+    remarks: &mut Vec<Remark>,
+) -> Result<Ftl<ByteNand<FileStore>, AnyPolicy<Bytes>>, DriveError> {
+    let (policy, settings) = (spec.bytes_policy()?, settings(spec));
+    let (mut ftl, recovered) = Ftl::open_with(nand, policy, settings, &left.records)?;
+    ftl.nand().prove_found().map_err(crate::FtlError::from)?;
+    if recovered.lost_entries > 0 {
+        remarks.push(Remark::PagesLost(recovered.lost_entries));
+    }
+    let taken_up = take_up(&mut ftl, left)?;
+    if taken_up > 0 {
+        remarks.push(Remark::TakenUp(taken_up));
+    }
+    Ok(ftl)
+}
+
 /// Writes what waited to be packed when a process ended, which is newer than all that the flash and
 /// the records say, and makes both durable; the answer is how many changes that is.
 fn take_up(
@@ -421,17 +397,6 @@ impl std::fmt::Display for Remark {
             }
         }
     }
-}
-
-/// A number that no other drive has. Only that matters of it: nothing else depends on it.
-#[expect(clippy::disallowed_types, reason = "no decision of the drive depends on its identity")]
-fn new_id() -> [u8; 16] {
-    // Every one of these is keyed anew from the system's random numbers.
-    let half = || std::hash::RandomState::new().build_hasher().finish().to_le_bytes();
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&half());
-    id[8..].copy_from_slice(&half());
-    id
 }
 
 /// How full a drive is.

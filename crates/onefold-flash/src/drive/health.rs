@@ -143,13 +143,21 @@ impl SavedHealth {
         small_file::replace(folder, name, self.encode().as_bytes())
     }
 
-    /// The newest copy that is whole.
-    pub(super) fn load(folder: &dyn Folder) -> Option<Self> {
-        let read = |name| {
-            let text = small_file::read(folder, name, BYTES_MAX).ok()?;
-            Self::decode(std::str::from_utf8(&text).ok()?)
-        };
-        FILES.into_iter().filter_map(read).max_by_key(|saved| saved.sequence)
+    /// The newest copy that is whole, and why there may be a newer one: a copy that is there could
+    /// not be read.
+    pub(super) fn load(folder: &dyn Folder) -> (Option<Self>, Option<MediaError>) {
+        let (mut newest, mut unread) = (None::<Self>, None);
+        for name in FILES {
+            match small_file::read(folder, name, BYTES_MAX) {
+                Ok(text) => {
+                    let saved = std::str::from_utf8(&text).ok().and_then(Self::decode);
+                    newest = newest.into_iter().chain(saved).max_by_key(|saved| saved.sequence);
+                }
+                Err(MediaError::NotFound { .. }) => {}
+                Err(error) => unread = Some(error),
+            }
+        }
+        (newest, unread)
     }
 }
 
@@ -169,26 +177,26 @@ mod tests {
         let newest = place.path().join(FILES[(health.sequence % 2) as usize]);
         let file = std::fs::File::options().write(true).open(newest).unwrap();
         if file.set_len(4 << 40).is_ok() {
-            assert_eq!(SavedHealth::load(&folder).map(|saved| saved.sequence), Some(1));
+            assert_eq!(SavedHealth::load(&folder).0.map(|saved| saved.sequence), Some(1));
         }
     }
 
     #[test]
     fn the_newest_whole_copy_counts() {
         let folder = SimFolder::new();
-        assert_eq!(SavedHealth::load(&folder), None);
+        assert_eq!(SavedHealth::load(&folder).0, None);
         let mut saved = SavedHealth { power_cycles: 1, ..SavedHealth::default() };
         saved.save(&folder).expect("saved");
         saved.power_cycles = 2;
         saved.save(&folder).expect("saved");
-        assert_eq!(SavedHealth::load(&folder), Some(saved.clone()));
+        assert_eq!(SavedHealth::load(&folder).0, Some(saved.clone()));
         folder.flip_bit(FILES[0], 100, 2).expect("flipped");
-        let older = SavedHealth::load(&folder).expect("the other copy");
+        let older = SavedHealth::load(&folder).0.expect("the other copy");
         assert_eq!((older.power_cycles, older.sequence), (1, 1));
         folder.flip_bit(FILES[1], 0, 2).expect("flipped");
-        assert!(SavedHealth::load(&folder).is_some(), "comments do not matter");
+        assert!(SavedHealth::load(&folder).0.is_some(), "comments do not matter");
         folder.flip_bit(FILES[1], 60, 2).expect("flipped");
-        assert_eq!(SavedHealth::load(&folder), None);
+        assert_eq!(SavedHealth::load(&folder).0, None);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Inspection {
 /// [`DriveError::NoDrive`], and those of the files.
 pub fn inspect(folder: &dyn Folder) -> Result<Inspection, DriveError> {
     let spec = read_spec(folder)?;
-    let saved = SavedHealth::load(folder);
+    let (saved, _) = SavedHealth::load(folder);
     let counted = saved.is_some();
     let mut health = saved.unwrap_or_default();
     health.state.logical_pages = u64::from(spec.logical_pages());

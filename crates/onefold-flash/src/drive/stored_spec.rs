@@ -4,7 +4,7 @@
 use onefold_block::{Folder, MediaError, small_file};
 
 use super::error::DriveError;
-use super::files::{MAKING_FILE, SPEC_FILE};
+use super::files::SPEC_FILE;
 use crate::dedup::NoDedup;
 use crate::ftl::{Durability, Ftl, FtlSettings};
 use crate::nand::{ByteNand, IdentityNand, WearModel};
@@ -13,9 +13,9 @@ use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 /// The longest specification that is read, in bytes; one with every comment has some 10 KiB.
 const SPEC_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether a folder holds a drive that was made to the end.
+/// Whether a folder holds a drive that was made to the end: the specification is made last.
 pub fn exists(folder: &dyn Folder) -> bool {
-    folder.open(SPEC_FILE).is_ok() && folder.open(MAKING_FILE).is_err()
+    folder.open(SPEC_FILE).is_ok()
 }
 
 /// The specification of the drive in a folder.
@@ -23,9 +23,6 @@ pub fn exists(folder: &dyn Folder) -> bool {
 /// # Errors
 /// [`DriveError::NoDrive`], [`DriveError::Spec`], [`DriveError::Media`].
 pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
-    if !exists(folder) {
-        return Err(DriveError::NoDrive);
-    }
     let text = spec_text(folder)?;
     let read = SpecBuilder::preset(PRESET_NAMES[0])
         .and_then(|builder| builder.file(SPEC_FILE, &text))
@@ -34,7 +31,7 @@ pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
 }
 
 /// The text of a drive's specification.
-fn spec_text(folder: &dyn Folder) -> Result<String, DriveError> {
+pub(super) fn spec_text(folder: &dyn Folder) -> Result<String, DriveError> {
     let text = match small_file::read(folder, SPEC_FILE, SPEC_BYTES_MAX) {
         Err(MediaError::NotFound { .. }) => return Err(DriveError::NoDrive),
         text => text?,

@@ -30,6 +30,7 @@ mod drive_host_side;
 mod drive_kill;
 mod drive_packing;
 mod drive_power;
+mod drive_undone;
 mod host_scrambler_time;
 mod idle_hint;
 mod idle_order;
