@@ -524,8 +524,9 @@ impl Adder<'_> {
         }
         self.containers.finish()?;
         self.totals.stored_bytes = self.containers.stored_bytes();
-        let used: HashSet<ContainerId> = self.manifest.containers().collect();
-        for &id in self.resumed.iter().filter(|id| !used.contains(id)) {
+        let used: BTreeSet<ContainerId> = self.manifest.containers().collect();
+        let unused: Vec<ContainerId> = self.resumed.difference(&used).copied().collect();
+        for &id in &unused {
             self.archive.store.remove(id)?;
         }
         for &id in self.resumed.iter().filter(|id| used.contains(id)) {
@@ -533,7 +534,7 @@ impl Adder<'_> {
         }
         // What came and went before: a name must not be lost, nor come back.
         if self.names_changed {
-            self.archive.sync_container_names()?;
+            self.archive.sync_containers(&unused)?;
         }
         let next_container = self.containers.next();
         self.notes.evicted_chunks += self.index.evicted();

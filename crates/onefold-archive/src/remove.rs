@@ -66,6 +66,37 @@ impl Archive {
         Ok(self.folder.subfolder(CONTAINERS)?.sync_names()?)
     }
 
+    /// Make durable which versions' files there are. If that fails, `removed` ones may come back
+    /// with the next power cut, when nothing tells of them any more: those that the log does not
+    /// explain are there again, so that they are removed again.
+    fn sync_versions(&self, removed: &[String]) -> Result<(), ArchiveError> {
+        let synced = self.versions_folder.sync_names();
+        if synced.is_err() {
+            let explains = |whose: (u32, u32)| {
+                let mut known = self.versions().map(|info| (info.number, info.generation));
+                self.log.removed.contains(&whose.0)
+                    || known.any(|known| known.0 == whose.0 && known.1 >= whose.1)
+            };
+            let unexplained =
+                |name: &&String| parse_name(name).is_some_and(|whose| !explains(whose));
+            for name in removed.iter().filter(unexplained) {
+                let _ = self.versions_folder.create(name);
+            }
+        }
+        Ok(synced?)
+    }
+
+    /// The same for containers.
+    pub(crate) fn sync_containers(&self, removed: &[ContainerId]) -> Result<(), ArchiveError> {
+        let synced = self.sync_container_names();
+        if synced.is_err() {
+            for &id in removed.iter().filter(|id| id.get() >= self.log.next_container) {
+                let _ = self.store.create(id, 0);
+            }
+        }
+        synced
+    }
+
     /// The containers that versions other than `without` refer to.
     fn used_containers(&self, without: &[u32]) -> Result<HashSet<ContainerId>, ArchiveError> {
         let mut used = HashSet::new();
@@ -84,17 +115,17 @@ impl Archive {
         self.log.must_be_whole()?;
         let known: HashSet<(u32, u32)> =
             self.versions().map(|info| (info.number, info.generation)).collect();
-        let mut changed = false;
+        let mut removed = Vec::new();
         for name in self.versions_folder.list()? {
             if parse_name(&name).is_some_and(|whose| !known.contains(&whose)) {
                 match self.versions_folder.remove(&name) {
-                    Ok(()) | Err(MediaError::NotFound { .. }) => changed = true,
+                    Ok(()) | Err(MediaError::NotFound { .. }) => removed.push(name),
                     Err(error) => return Err(error.into()),
                 }
             }
         }
-        if changed {
-            self.versions_folder.sync_names()?;
+        if !removed.is_empty() || self.log.pending.is_some() {
+            self.sync_versions(&removed)?;
         }
         if self.log.leaves_leftovers { self.remove_unused() } else { Ok(Removed::default()) }
     }
@@ -116,13 +147,15 @@ impl Archive {
         goes: impl Fn(ContainerId) -> bool,
     ) -> Result<Removed, ArchiveError> {
         let mut removed = Removed::default();
+        let mut gone = Vec::new();
         for id in self.store.list()?.into_iter().filter(|&id| goes(id)) {
             removed.bytes += self.store.len(id)?;
             removed.containers += 1;
             self.store.remove(id)?;
+            gone.push(id);
         }
         if removed.containers > 0 {
-            self.sync_container_names()?;
+            self.sync_containers(&gone)?;
         }
         Ok(removed)
     }

@@ -237,7 +237,9 @@ impl SealedMedia {
         let plain = self.geometry.plain;
         let end = offset + data.len() as u64;
         let (first, last) = (offset / plain, (end - 1) / plain);
-        let mut content = if offset.is_multiple_of(plain) && (first < last || end >= len) {
+        // What is written over as a whole may be damaged.
+        let is_whole = first < last || end >= len || end.is_multiple_of(plain);
+        let mut content = if offset.is_multiple_of(plain) && is_whole {
             Vec::new()
         } else {
             self.page(first, len)?
