@@ -1,6 +1,6 @@
 //! A request to the disk that fails once in the midst of anything that a drive does: what was
 //! flushed before it and what is flushed after it stays, and nothing stands in the way of what
-//! comes next. `ONEFOLD_UNDONE=all` lets each request fail under each policy: two minutes.
+//! comes next. `ONEFOLD_UNDONE=all` lets each request fail under each policy, for minutes.
 //! Room: onefold-flash.
 
 use std::sync::{Arc, LazyLock};
