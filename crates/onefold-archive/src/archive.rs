@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use onefold_block::{
     ContainerStore, FileFolder, Folder, FolderContainerStore, FolderLock, LOCK_FILE, MediaError,
-    small_file,
+    anew, small_file,
 };
 use onefold_content::{FingerprintKind, Fingerprinter};
 
@@ -129,11 +129,17 @@ impl Archive {
             }
         }
         for sub in [CONTAINERS, VERSIONS] {
-            let folder = folder.subfolder(sub)?;
-            if let Some(name) = folder.list()?.first() {
+            let names = match folder.existing_subfolder(sub) {
+                Err(MediaError::NotFound { .. }) => continue,
+                found => found?.list()?,
+            };
+            if let Some(name) = names.first() {
                 return Err(ArchiveError::NotEmpty(format!("{sub}/{name}")));
             }
-            folder.sync_names()?;
+        }
+        anew::remove_left_over(folder, LOG_FILES)?;
+        for sub in [CONTAINERS, VERSIONS] {
+            anew::subfolder(folder, sub)?.sync_names()?;
         }
         for name in LOG_FILES {
             folder.create(name)?.sync()?;

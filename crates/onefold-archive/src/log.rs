@@ -471,6 +471,9 @@ mod tests {
         fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
             self.0.existing_subfolder(name)
         }
+        fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+            self.0.remove_subfolder(name)
+        }
     }
 
     #[test]

@@ -190,6 +190,11 @@ impl Folder for FileFolder {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(Arc::new(Self::open(self.child("open", name)?)?))
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        let path = self.child("remove", name)?;
+        fs::remove_dir(&path).map_err(|e| changed("remove", &path, e))
+    }
 }
 
 impl Media for FileMedia {

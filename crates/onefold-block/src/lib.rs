@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod address;
+pub mod anew;
 pub mod bucket;
 pub mod bytes;
 pub mod conformance;

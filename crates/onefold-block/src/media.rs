@@ -174,4 +174,8 @@ pub trait Folder: Send + Sync {
 
     /// A folder inside this one; [`MediaError::NotFound`] if it is not there. Makes nothing.
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
+
+    /// Remove a folder inside this one that is empty; [`MediaError::NotFound`] if it is not there.
+    /// Handles of it are of no use any more, also if there is one of that name again.
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError>;
 }

@@ -232,4 +232,28 @@ impl Folder for ObjectFolder {
         }
         Ok(self.at(path))
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        let path = format!("{}/", self.full("remove", name)?);
+        self.existing_subfolder(name)?;
+        let stored = self.shared.list(&path)?;
+        let is_inside = |full: &String| full.starts_with(&path);
+        let is_named = {
+            let names = self.shared.names();
+            let live = |(_, held): &(&String, &Held)| held.node().is_some();
+            names.nodes.iter().filter(live).any(|(full, _)| is_inside(full))
+                || names.folders.iter().any(|inner| is_inside(inner) && *inner != path)
+        };
+        if is_named || stored.iter().any(|name| name != FOLDER_MARK) {
+            let source = std::io::ErrorKind::DirectoryNotEmpty.into();
+            let name = self.shared.objects.address(&path);
+            return Err(MediaError::Io { action: "remove", name, source });
+        }
+        let mark = format!("{path}{FOLDER_MARK}");
+        if self.shared.known_object(&mark)?.is_some() {
+            self.shared.remove(&mark)?;
+        }
+        self.shared.names().folders.remove(&path);
+        Ok(())
+    }
 }

@@ -76,6 +76,10 @@ impl Folder for NoFolder {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Err(MediaError::NotFound { name: name.to_owned() })
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        Err(refused("remove", name))
+    }
 }
 
 #[cfg(test)]
@@ -112,6 +116,7 @@ mod tests {
         refused(NoFolder.create("a").map(drop));
         refused(NoFolder.subfolder("a").map(drop));
         refused(NoFolder.remove("a"));
+        refused(NoFolder.remove_subfolder("a"));
         refused(NoFolder.rename("a", "b"));
         refused(NoFolder.sync_names());
     }

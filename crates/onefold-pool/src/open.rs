@@ -10,7 +10,7 @@ use onefold_block::bytes;
 use onefold_block::handover::Handover;
 use onefold_block::{
     ContainerStore, Folder, FolderContainerStore, FolderLock, GENERATION_FILE, GenerationFile,
-    LOCK_FILE, Media, MediaError, small_file,
+    LOCK_FILE, Media, MediaError, anew, small_file,
 };
 use onefold_content::Fingerprinter;
 
@@ -59,6 +59,11 @@ pub const REPAIR_FILE: &str = "repair";
 
 const MAP_MAGIC: &[u8; 8] = b"OFMAP\0\0\n";
 
+/// The first checkpoint's number.
+const FIRST_SEQUENCE: u64 = 1;
+/// No file that holds it, and the witness of its journal, is longer.
+const FIRST_BYTES_MAX: u64 = 1 << 16;
+
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
@@ -76,11 +81,16 @@ pub(crate) fn create(
 ) -> Result<(), PoolError> {
     settings.check()?;
     refuse_others(folder)?;
+    let made = [MAP_FILE, JOURNAL_FILE, SUPER_FILES[0], SUPER_FILES[1], GENERATION_FILE];
+    anew::remove_left_over(folder, made)?;
+    for inside in [CONTAINER_FOLDER, FINGERPRINT_FOLDER] {
+        anew::subfolder(folder, inside)?;
+    }
     let map = folder.create(MAP_FILE)?;
     map.write(0, &map_header(&identity))?;
     map.sync()?;
     let superblock = Superblock {
-        sequence: 1,
+        sequence: FIRST_SEQUENCE,
         identity,
         features: Features { must_refuse: SEALED_IN_JOURNAL, ..Features::default() },
         settings: *settings,
@@ -118,7 +128,11 @@ pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
         }
     }
     for inside in [CONTAINER_FOLDER, FINGERPRINT_FOLDER] {
-        if let Some(name) = folder.subfolder(inside)?.list()?.into_iter().next() {
+        let names = match folder.existing_subfolder(inside) {
+            Err(MediaError::NotFound { .. }) => continue,
+            found => found?.list()?,
+        };
+        if let Some(name) = names.first() {
             return Err(PoolError::NotEmpty(format!("{inside}/{name}")));
         }
     }
@@ -178,6 +192,14 @@ pub(crate) fn read_supers(
         }
         (Err(PoolError::NoPool), Err(error)) | (Err(error), Err(_)) => Err(error),
     }
+}
+
+/// The first checkpoint under a name that stays: the last sync of the making of a pool, which was
+/// for its name, may be what failed.
+fn name_again(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
+    let bytes = small_file::read(folder, name, FIRST_BYTES_MAX)?;
+    small_file::replace(folder, name, &bytes)?;
+    existing(folder, name)
 }
 
 /// Media that must be there in a pool.
@@ -275,6 +297,9 @@ pub(crate) fn open(
     let newest = SUPER_FILES[superblock.sequence as usize % 2];
     superblock.features.check(newest, !options.read_only)?;
     check_map_header(&*files.map, &superblock.identity)?;
+    if superblock.sequence == FIRST_SEQUENCE && !options.read_only {
+        files.supers[1] = name_again(folder, SUPER_FILES[1])?;
+    }
     let containers = existing_containers(folder)?;
     let plain: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let maps = load_maps(&files, &superblock, options, &mut Err)?;

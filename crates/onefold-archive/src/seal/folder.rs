@@ -115,6 +115,10 @@ impl Folder for SealedFolder {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(self.within(name, self.inner.existing_subfolder(name)?))
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        self.inner.remove_subfolder(name)
+    }
 }
 
 /// The settings in the header of an encrypted file; `None` if it is none, or damaged.

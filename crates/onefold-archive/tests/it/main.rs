@@ -14,6 +14,7 @@ mod leftovers;
 mod lost;
 mod operations;
 mod reads;
+mod remade;
 mod repair;
 mod replaced;
 mod rewriting;

@@ -27,6 +27,7 @@ pub const CHECKS: &[FolderCheck] = &[
     ("removed media stay readable", removed_media_stay_readable),
     ("renaming", renaming),
     ("subfolders are apart", subfolders_are_apart),
+    ("empty subfolders are removed", empty_subfolders_are_removed),
     ("writes and gaps", writes_and_gaps),
     ("reads past the end", reads_past_the_end),
     ("cutting and extending", cutting_and_extending),
@@ -95,6 +96,7 @@ fn bad_names_are_refused(make: &MakeFolder<'_>) {
         assert!(folder.open(name).is_err(), "opening {name:?}");
         assert!(folder.remove(name).is_err(), "removing {name:?}");
         assert!(folder.subfolder(name).is_err(), "subfolder {name:?}");
+        assert!(folder.remove_subfolder(name).is_err(), "removing subfolder {name:?}");
         assert!(folder.rename("a", name).is_err(), "renaming to {name:?}");
     }
     assert!(names(&*folder).is_empty());
@@ -170,6 +172,42 @@ fn subfolders_are_apart(make: &MakeFolder<'_>) {
     assert_eq!(names(&*folder), ["a"]);
     ok(inner.sync_names(), "syncing names");
     ok(folder.sync_names(), "syncing names");
+}
+
+fn empty_subfolders_are_removed(make: &MakeFolder<'_>) {
+    let folder = make();
+    let missing = |name: &str, what: &str| {
+        let removed = folder.remove_subfolder(name);
+        assert!(matches!(removed, Err(MediaError::NotFound { .. })), "{what}: {removed:?}");
+        let opened = folder.existing_subfolder(name).map(drop);
+        assert!(matches!(opened, Err(MediaError::NotFound { .. })), "{what}: {opened:?}");
+    };
+    missing("inner", "a subfolder that is not there");
+    ok(folder.create("a"), "creating");
+    assert!(folder.remove_subfolder("a").is_err(), "a media is no subfolder");
+    let inner = ok(folder.subfolder("inner"), "making a subfolder");
+    assert!(folder.remove("inner").is_err(), "a subfolder is no media");
+    ok(ok(inner.create("x"), "creating").write(0, b"inner"), "writing");
+    assert!(folder.remove_subfolder("inner").is_err(), "it holds a media that is new");
+    ok(inner.sync_names(), "syncing names");
+    assert!(folder.remove_subfolder("inner").is_err(), "it holds a media");
+    ok(inner.remove("x"), "removing");
+    ok(inner.sync_names(), "syncing names");
+    ok(inner.subfolder("deep"), "making a subfolder");
+    assert!(folder.remove_subfolder("inner").is_err(), "it holds a subfolder");
+    ok(inner.remove_subfolder("deep"), "removing a subfolder");
+    ok(folder.remove_subfolder("inner"), "removing a subfolder that was emptied");
+    missing("inner", "a subfolder that was removed");
+    ok(folder.sync_names(), "syncing names");
+    missing("inner", "a subfolder that was removed, with names synced");
+    let again = ok(folder.subfolder("inner"), "making it again");
+    assert_eq!(names(&*again), [""; 0], "it is empty");
+    ok(ok(again.create("y"), "creating").write(0, b"again"), "writing");
+    ok(again.sync_names(), "syncing names");
+    ok(folder.sync_names(), "syncing names");
+    let again = ok(folder.existing_subfolder("inner"), "opening it");
+    assert_holds(&*ok(again.open("y"), "opening"), b"again", "in the one that was made again");
+    assert_eq!(names(&*folder), ["a"]);
 }
 
 fn writes_and_gaps(make: &MakeFolder<'_>) {

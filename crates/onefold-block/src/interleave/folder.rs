@@ -58,6 +58,10 @@ impl Folder for PointFolder {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(Arc::new(Self(self.0.existing_subfolder(name)?)))
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        within("remove", name, || self.0.remove_subfolder(name))
+    }
 }
 
 struct PointMedia {

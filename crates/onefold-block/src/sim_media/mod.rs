@@ -8,7 +8,8 @@
 //! - each name shows what it showed at the last successful `sync_names` of its folder, or after
 //!   any one of the creations, removals and renamings since, each name on its own: a renamed file
 //!   may have both names or neither. Syncing a file does not make its name durable;
-//! - what was pending when a sync failed may survive or not, whatever is synced later.
+//! - what was pending when a sync failed may survive or not, whatever is synced later;
+//! - a folder whose removal did not become durable holds what it held.
 //!
 //! Invariants: same calls, same seed: same bytes, names and errors. Cost: one lock over all.
 
@@ -270,6 +271,7 @@ impl Folder for SimFolder {
     fn list(&self) -> Result<Vec<String>, MediaError> {
         let world = self.world();
         world.alive(OpKind::Open, &world.path(self.node))?;
+        world.must_be_there(self.node)?;
         let is_file = |name: &&String| {
             let node = world.lookup(self.node, name);
             node.is_some_and(|node| matches!(world.nodes[&node].kind, NodeKind::File(_)))
@@ -280,6 +282,8 @@ impl Folder for SimFolder {
     fn sync_names(&self) -> Result<(), MediaError> {
         let mut world = self.world();
         let path = world.path(self.node);
+        world.alive(OpKind::SyncNames, &path)?;
+        world.must_be_there(self.node)?;
         let admitted = world.admit(OpKind::SyncNames, &path, NO_RANGE)?;
         match admitted {
             Admitted::Whole(_) => world.sync_names(self.node),
@@ -318,6 +322,25 @@ impl Folder for SimFolder {
             Some(_) => Err(io_error(OpKind::Open, &path, Errno::NOTDIR.into())),
             None => Err(MediaError::NotFound { name: path.to_string() }),
         }
+    }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Remove, self.node, name)?;
+        world.alive(OpKind::Remove, &path)?;
+        let node = world
+            .lookup(self.node, name)
+            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
+        match &world.nodes[&node].kind {
+            NodeKind::File(_) => return Err(io_error(OpKind::Remove, &path, Errno::NOTDIR.into())),
+            NodeKind::Dir(dir) if dir.is_empty() => {}
+            NodeKind::Dir(_) => {
+                return Err(io_error(OpKind::Remove, &path, Errno::NOTEMPTY.into()));
+            }
+        }
+        let admitted = world.admit(OpKind::Remove, &path, NO_RANGE)?;
+        world.set_name(admitted.number(), self.node, name, None);
+        admitted.finish()
     }
 }
 
@@ -488,6 +511,38 @@ mod tests {
         assert_eq!(nodes(&folder), 2, "it is open");
         drop(media);
         assert_eq!(nodes(&folder), 1);
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_is_of_no_use_and_may_come_back_with_the_power() {
+        let folder = SimFolder::new();
+        let inner = folder.subfolder("a").unwrap();
+        inner.create("x").unwrap();
+        inner.sync_names().unwrap();
+        folder.sync_names().unwrap();
+        inner.remove("x").unwrap();
+        folder.remove_subfolder("a").unwrap();
+        let gone = |done: Result<(), MediaError>| {
+            assert!(matches!(done, Err(MediaError::NotFound { .. })), "{done:?}");
+        };
+        gone(inner.create("y").map(drop));
+        gone(inner.subfolder("y").map(drop));
+        gone(inner.list().map(drop));
+        gone(inner.sync_names());
+        let held = |disk: &SimFolder| {
+            let inner = disk.existing_subfolder("a").ok()?;
+            Some(inner.list().unwrap())
+        };
+        let cut = |folder: &SimFolder| held(&folder.after_crash(1, CrashMode::KeepNothing));
+        assert_eq!(cut(&folder), Some(vec!["x".to_owned()]), "neither removal is durable");
+        let again = folder.subfolder("a").unwrap();
+        assert_eq!(held(&folder), Some(Vec::new()));
+        again.create("z").unwrap();
+        again.sync_names().unwrap();
+        assert_eq!(cut(&folder), Some(vec!["x".to_owned()]));
+        folder.sync_names().unwrap();
+        assert_eq!(cut(&folder), Some(vec!["z".to_owned()]));
+        gone(inner.list().map(drop));
     }
 
     #[test]

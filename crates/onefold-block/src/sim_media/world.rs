@@ -1,7 +1,8 @@
 //! The simulated disk behind all handles: the tree of names, its files, its faults.
 //! Room: onefold-block.
-//! Invariants: (1) a node exists as long as a name or a pending version of a name leads to it,
-//! or a handle is open; (2) used space is that of files with a visible name or an open handle.
+//! Invariants: (1) a file exists as long as a name or a pending version of a name leads to it, or a
+//! handle is open, a folder for ever; (2) used space is that of files with a visible name or with an
+//! open handle.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,6 +38,13 @@ impl NameState {
 #[derive(Debug, Default)]
 pub(super) struct Dir {
     pub(super) names: BTreeMap<String, NameState>,
+}
+
+impl Dir {
+    /// Whether no name of it shows anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.values().all(|state| state.visible().is_none())
+    }
 }
 
 #[derive(Debug)]
@@ -202,7 +210,7 @@ impl World {
     pub(super) fn dir_mut(&mut self, id: u64) -> &mut Dir {
         match self.nodes.get_mut(&id).map(|node| &mut node.kind) {
             Some(NodeKind::Dir(dir)) => dir,
-            _ => unreachable!("folder handles are only made for folders, which are never removed"),
+            _ => unreachable!("folder handles are only made for folders, which are kept"),
         }
     }
 
@@ -236,10 +244,18 @@ impl World {
         } else {
             format!("{}/{name}", self.nodes[&folder].path).into()
         };
-        match check_name(name) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(io_error(kind, &path, source)),
+        check_name(name).map_err(|source| io_error(kind, &path, source))?;
+        self.must_be_there(folder)?;
+        Ok(path)
+    }
+
+    /// Refuse a folder that was removed.
+    pub(super) fn must_be_there(&self, folder: u64) -> Result<(), MediaError> {
+        let node = &self.nodes[&folder];
+        if folder == ROOT || self.is_visible(folder, node) {
+            return Ok(());
         }
+        Err(MediaError::NotFound { name: node.path.to_string() })
     }
 
     /// The node that a name shows now.
@@ -306,7 +322,9 @@ impl World {
             Some(NodeKind::Dir(dir)) => node.states(dir).any(|state| state.leads_to(id)),
             _ => false,
         };
-        if id != ROOT && node.handles == 0 && !named {
+        // Handles of folders are not counted.
+        let is_file = matches!(node.kind, NodeKind::File(_));
+        if is_file && node.handles == 0 && !named {
             self.nodes.remove(&id);
         }
     }

@@ -115,6 +115,10 @@ impl Folder for Counted {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         self.folder.existing_subfolder(name)
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        self.folder.remove_subfolder(name)
+    }
 }
 
 #[test]

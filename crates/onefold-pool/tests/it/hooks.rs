@@ -110,6 +110,10 @@ impl Folder for HookedFolder {
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(Arc::new(Self { inner: self.inner.existing_subfolder(name)?, hook: self.hook.clone() }))
     }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        self.hook.around(|| self.inner.remove_subfolder(name))
+    }
 }
 
 struct HookedMedia {

@@ -38,6 +38,7 @@ mod quiet;
 mod received;
 mod recovery;
 mod reduction;
+mod remade;
 mod repair;
 mod rescue;
 mod scrub;

@@ -22,6 +22,9 @@ enum Bug {
     RenameKeepsWhatIsThere,
     SubfolderIsItself,
     SubfolderIsMade,
+    SubfolderGoesWithAll,
+    SubfolderStays,
+    SubfolderIsMissedByNobody,
     GapsAreDirty,
     WritingNothingGrows,
     ReadsZeroesPastTheEnd,
@@ -51,6 +54,9 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::RemoveEmptiesHandles, "removed media stay readable"),
     (Bug::SubfolderIsItself, "subfolders are apart"),
     (Bug::SubfolderIsMade, "subfolders are apart"),
+    (Bug::SubfolderGoesWithAll, "empty subfolders are removed"),
+    (Bug::SubfolderStays, "empty subfolders are removed"),
+    (Bug::SubfolderIsMissedByNobody, "empty subfolders are removed"),
     (Bug::GapsAreDirty, "writes and gaps"),
     (Bug::WritingNothingGrows, "writes and gaps"),
     (Bug::LosesLastByte, "writes and gaps"),
@@ -194,6 +200,20 @@ impl Folder for BrokenFolder {
             folder.inner = self.inner.existing_subfolder(&self.name(name))?;
         }
         Ok(Arc::new(folder))
+    }
+
+    fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
+        let mapped = self.name(name);
+        if self.has(Bug::SubfolderGoesWithAll)
+            && let Ok(inner) = self.inner.existing_subfolder(&mapped)
+        {
+            inner.list()?.iter().try_for_each(|name| inner.remove(name))?;
+        }
+        match self.inner.remove_subfolder(&mapped) {
+            Err(MediaError::NotFound { .. }) if self.has(Bug::SubfolderIsMissedByNobody) => Ok(()),
+            Ok(()) if self.has(Bug::SubfolderStays) => self.inner.subfolder(&mapped).map(drop),
+            result => result,
+        }
     }
 }
 
