@@ -1,8 +1,8 @@
 //! The simulated disk behind all handles: the tree of names, its files, its faults.
 //! Room: onefold-block.
 //! Invariants: (1) a file exists as long as a name or a pending version of a name leads to it, or a
-//! handle is open, a folder for ever; (2) used space is that of files with a visible name or with an
-//! open handle.
+//! handle is open, a folder for ever; (2) used space is that of files with a visible name, or with
+//! an open handle.
 
 use std::collections::BTreeMap;
 use std::io;
