@@ -126,7 +126,7 @@ impl Repair {
         let folder = &*self.folder;
         match self.work {
             Work::Nothing => {}
-            Work::Finish => place::finish(folder)?,
+            Work::Finish => place::resume(folder)?,
             Work::Replace(replace) => {
                 place::clear(folder)?;
                 if let Err(error) = replace.write(folder).and_then(|()| place::decide(folder)) {

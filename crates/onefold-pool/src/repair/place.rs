@@ -8,7 +8,7 @@
 //! Invariant: before the note is durable the pool is as it was; from then on all new files are
 //! there, and nothing more needs space.
 
-use onefold_block::{Folder, Media, MediaError, small_file};
+use onefold_block::{Folder, Media, MediaError, anew, small_file};
 
 use crate::error::PoolError;
 use crate::open::{CONTAINER_FOLDER, FINGERPRINT_FOLDER, REPAIR_FILE};
@@ -17,6 +17,8 @@ use crate::open::{CONTAINER_FOLDER, FINGERPRINT_FOLDER, REPAIR_FILE};
 pub const NEW: &str = ".repaired";
 /// And that of its second.
 const SECOND: &str = ".repaired-second";
+/// And that of a copy of the first, until it is whole.
+const AGAIN: &str = ".repaired-again";
 /// What is put between the name of an old file and the number of the repair.
 pub const OLD: &str = ".before-repair-";
 /// Bytes copied at once.
@@ -56,7 +58,7 @@ pub fn clear(folder: &dyn Folder) -> Result<(), PoolError> {
 }
 
 fn is_new(name: &str) -> bool {
-    name.ends_with(NEW) || name.ends_with(SECOND)
+    [NEW, SECOND, AGAIN].iter().any(|end| name.ends_with(end))
 }
 
 /// Write a new file under names of its own, durable but for the names.
@@ -76,7 +78,12 @@ pub fn write(
 /// All new files are written: make their names durable, and say so.
 pub fn decide(folder: &dyn Folder) -> Result<(), PoolError> {
     each_folder(folder, &mut |folder| Ok(folder.sync_names()?))?;
-    let note = format!("{NOTE}{}\n", free_number(folder)?);
+    say(folder, free_number(folder)?, "")
+}
+
+/// Write the note, durably.
+fn say(folder: &dyn Folder, number: u64, more: &str) -> Result<(), PoolError> {
+    let note = format!("{NOTE}{number}{more}\n");
     Ok(small_file::replace(folder, REPAIR_FILE, note.as_bytes())?)
 }
 
@@ -101,19 +108,31 @@ pub fn is_decided(folder: &dyn Folder) -> Result<bool, PoolError> {
     }
 }
 
-/// Put the new files in place. What was done of it before is not done again.
-pub fn finish(folder: &dyn Folder) -> Result<(), PoolError> {
+/// Go on with putting new files in place. If the sync of the note's name failed, the power may take
+/// it, with the pool half in place, and the next repair would clear the new files away: so it is
+/// written again first.
+pub fn resume(folder: &dyn Folder) -> Result<(), PoolError> {
+    let (number, placing) = noted(folder)?;
+    say(folder, number, if placing { PLACING } else { "" })?;
+    finish(folder)
+}
+
+/// The number of the repair that the note is of, and whether all old files have other names.
+fn noted(folder: &dyn Folder) -> Result<(u64, bool), PoolError> {
     // A note that was damaged since says as much: the new files are all there.
     let note = small_file::read(folder, REPAIR_FILE, NOTE_BYTES_MAX).unwrap_or_default();
     let said = std::str::from_utf8(&note).unwrap_or_default().trim_end();
-    let placing = said.ends_with(PLACING);
     let number = said.trim_end_matches(PLACING).strip_prefix(NOTE);
     let number = number.and_then(|number| number.parse().ok());
-    let number = number.map_or_else(|| free_number(folder), Ok)?;
+    Ok((number.map_or_else(|| free_number(folder), Ok)?, said.ends_with(PLACING)))
+}
+
+/// Put the new files in place. What was done of it before is not done again.
+pub fn finish(folder: &dyn Folder) -> Result<(), PoolError> {
+    let (number, placing) = noted(folder)?;
     if !placing {
         each_folder(folder, &mut |folder| set_aside(folder, number))?;
-        let note = format!("{NOTE}{number}{PLACING}\n");
-        small_file::replace(folder, REPAIR_FILE, note.as_bytes())?;
+        say(folder, number, PLACING)?;
     }
     each_folder(folder, &mut put)?;
     // Runs say where in its container each fingerprint is. They are made again.
@@ -124,7 +143,13 @@ pub fn finish(folder: &dyn Folder) -> Result<(), PoolError> {
         runs.sync_names()?;
     }
     folder.remove(REPAIR_FILE)?;
-    Ok(folder.sync_names()?)
+    if let Err(error) = folder.sync_names() {
+        // It may come back, and would keep a pool that was used since from being opened: so it is
+        // there again until it can go for good. The first error is the one to tell.
+        let _ = say(folder, number, PLACING);
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 /// Give old files that are replaced other names.
@@ -146,17 +171,22 @@ fn put(folder: &dyn Folder) -> Result<(), PoolError> {
         let second = format!("{name}{SECOND}");
         if names.contains(&second) {
             folder.rename(&second, name)?;
-        } else {
-            // It has its name, or a power cut left neither.
-            copy(&*folder.open(&format!("{name}{NEW}"))?, &*folder.create(name)?)?;
+            continue;
         }
+        // A power cut left neither name, or it has its own: whether that stays is in doubt, as it
+        // may be that names could not be synced. Its space is enough for another one.
+        let again = format!("{name}{AGAIN}");
+        anew::remove_left_over(folder, [*name])?;
+        copy(&*folder.open(&format!("{name}{NEW}"))?, &*folder.create(&again)?)?;
+        folder.rename(&again, name)?;
     }
     folder.sync_names()?;
     for name in &new {
         folder.remove(&format!("{name}{NEW}"))?;
     }
-    // A second one that is left has its name by now.
-    for name in names.iter().filter(|name| name.ends_with(SECOND)) {
+    // A second one that is left, or what was copied of one, has its name by now.
+    let is_left = |name: &&String| name.ends_with(SECOND) || name.ends_with(AGAIN);
+    for name in names.iter().filter(is_left) {
         match folder.remove(name) {
             Err(MediaError::NotFound { .. }) => {}
             done => done?,
@@ -190,7 +220,8 @@ mod tests {
     fn new_files_that_were_never_used_go_and_no_others() {
         let folder = SimFolder::new();
         let containers = folder.subfolder(CONTAINER_FOLDER).unwrap();
-        let names = ["map", "map.repaired", "map.repaired-second", "map.before-repair-1"];
+        let news = ["map.repaired", "map.repaired-second", "map.repaired-again"];
+        let names = ["map", "map.before-repair-1"].into_iter().chain(news);
         for name in names {
             drop(folder.create(name).unwrap());
             drop(containers.create(name).unwrap());

@@ -40,6 +40,7 @@ mod recovery;
 mod reduction;
 mod remade;
 mod repair;
+mod repair_undone;
 mod rescue;
 mod scrub;
 mod slots;

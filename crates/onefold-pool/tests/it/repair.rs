@@ -299,7 +299,7 @@ fn with_containers_alone_blocks_come_back_under_numbers() {
 }
 
 /// A damaged pool in which files of every kind must be replaced.
-fn damaged() -> (SimFolder, Truth) {
+pub fn damaged() -> (SimFolder, Truth) {
     let (folder, truth) = used(true);
     folder.flip_bit("map", 3 * 4096 + 8, 1).unwrap();
     folder.flip_bit("super.0", 50, 1).unwrap();
