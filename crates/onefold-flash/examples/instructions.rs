@@ -3,7 +3,7 @@
 //! Room: onefold-flash.
 //! `valgrind --tool=callgrind target/release/examples/instructions empty|steady|timed WRITES
 //! [KEY=VALUE]...`: the FTL alone, on an empty drive or in steady collection, or a run in time with
-//! these settings; 4 GiB of SES-Dedup's SLC.
+//! these settings; 4 GiB of SES-Dedup's SLC. `threads=N` among them is how many threads it takes.
 
 #![allow(clippy::disallowed_methods, reason = "an example or benchmark reads its arguments")]
 
@@ -41,9 +41,15 @@ fn untimed(steady: bool, writes: u32) -> Result<(), Box<dyn Error>> {
 fn timed(writes: u32, assignments: &[String]) -> Result<(), Box<dyn Error>> {
     let requests = format!("requests={writes}");
     let fixed = [requests.as_str(), "dram_bytes=68719476736", "planes_per_die=1"];
-    let all = fixed.into_iter().chain(assignments.iter().map(String::as_str));
-    let spec = all.fold(SpecBuilder::preset("ses-slc"), |builder, text| builder?.set(text));
-    run(&spec?.build()?, RunOptions::default())?;
+    let (mut threads, mut builder) = (1, SpecBuilder::preset("ses-slc")?);
+    for text in fixed.into_iter().chain(assignments.iter().map(String::as_str)) {
+        match text.strip_prefix("threads=") {
+            Some(number) => threads = number.parse()?,
+            None => builder = builder.set(text)?,
+        }
+    }
+    let outcome = run(&builder.build()?, RunOptions { threads, ..RunOptions::default() })?;
+    println!("{}", outcome.report.result_hash);
     Ok(())
 }
 

@@ -23,8 +23,9 @@ pub use usage::{ControllerUsage, ServerUsage, UnitUsage};
 
 pub(crate) use chains::Flight;
 pub(crate) use events::Event;
+pub(crate) use placement::Placement;
 pub(crate) use servers::Servers;
-pub(crate) use timing::transfer_ns;
+pub(crate) use timing::{transfer_ns, work_ns};
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,7 +37,6 @@ use crate::op::{Cause, OpKind};
 use crate::spec::DriveSpec;
 use chains::{Chain, Slab, Step, op_name};
 use events::EventHeap;
-use placement::Placement;
 use retries::Retries;
 use timing::Timing;
 use unit::{Entry, NONE, Unit};
@@ -157,6 +157,16 @@ impl Controller {
     /// The present.
     pub const fn time_ns(&self) -> u64 {
         self.now
+    }
+
+    /// Which plane the next host page goes to.
+    pub(crate) const fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Goes on where somebody else has placed host pages meanwhile.
+    pub(crate) fn set_placement(&mut self, placement: Placement) {
+        self.placement = placement;
     }
 
     pub(crate) fn schedule(&mut self, at_ns: u64, event: Event) {

@@ -39,14 +39,7 @@ impl Placement {
     /// The plane for the next host page.
     pub(crate) fn choose(&mut self, units: &[Unit], now: u64) -> u32 {
         match self.rule {
-            Allocation::RoundRobin => {
-                let plane = self.stripe[self.next];
-                self.next += 1;
-                if self.next == self.stripe.len() {
-                    self.next = 0;
-                }
-                plane
-            }
+            Allocation::RoundRobin => self.next_in_turn(),
             Allocation::IdleFirst => {
                 let unit = self.least_loaded(units, now);
                 let turn = &mut self.turns[unit as usize];
@@ -55,6 +48,17 @@ impl Placement {
                 plane
             }
         }
+    }
+
+    /// The plane for the next host page where planes take turns, which depends on nothing else.
+    #[inline]
+    pub(crate) fn next_in_turn(&mut self) -> u32 {
+        let plane = self.stripe[self.next];
+        self.next += 1;
+        if self.next == self.stripe.len() {
+            self.next = 0;
+        }
+        plane
     }
 
     /// Time until the unit of the next host page is free, as far as can be told.

@@ -120,6 +120,11 @@ impl Timing {
     }
 }
 
+/// Time of an engine for a piece of work.
+pub(crate) fn work_ns(spec: &DriveSpec, work: Work) -> u64 {
+    Timing::new(spec).work_ns(work)
+}
+
 /// Nanoseconds that bytes take at so many 10^6 bytes a second, rounded up; 0 at rate 0, which
 /// stands for a link that takes no time.
 pub(crate) fn transfer_ns(bytes: u64, mb_per_s: u64) -> u64 {

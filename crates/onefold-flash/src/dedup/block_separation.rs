@@ -39,6 +39,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "Ahn & Shin (FAST'13), as Park & Shin (JSTS 2015) describe it",
     options: OPTIONS,
     apart: true,
+    awaits: Some(&[Work::LightHash]),
     wants: None,
     refuses: None,
 };

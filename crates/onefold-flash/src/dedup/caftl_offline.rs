@@ -25,6 +25,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "CAFTL (FAST'11), as Park & Shin (JSTS 2015) describe it",
     options: OPTIONS,
     apart: false,
+    awaits: Some(&[]),
     wants: None,
     refuses: None,
 };

@@ -55,6 +55,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "this project; left to future work by SES-Dedup (MSST 2019) sec. IV",
     options: OPTIONS,
     apart: false,
+    awaits: None,
     wants: None,
     refuses: None,
 };

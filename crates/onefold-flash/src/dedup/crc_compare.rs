@@ -66,6 +66,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "Park & Shin (JSTS 2015) sec. III",
     options: OPTIONS,
     apart: true,
+    awaits: Some(&[Work::LightHash]),
     wants: None,
     refuses: None,
 };

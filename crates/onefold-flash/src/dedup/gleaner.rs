@@ -82,6 +82,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "this project",
     options: OPTIONS,
     apart: false,
+    awaits: None,
     wants: None,
     refuses: None,
 };

@@ -4,6 +4,7 @@
 use crate::dedup::options::{OptionInfo, Options, PolicyError};
 use crate::dedup::site::Site;
 use crate::dedup::wanted::Wanted;
+use crate::op::Work;
 
 /// A policy that can be named in a specification.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,9 @@ pub struct PolicyInfo {
     pub options: &'static [OptionInfo],
     /// Whether it keeps some pages in blocks apart, so that each plane fills one more.
     pub apart: bool,
+    /// The work that it waits for before it decides on a page, where that is all of time that it
+    /// decides by; `None` if it looks at the clock, or at what is idle.
+    pub(crate) awaits: Option<&'static [Work]>,
     /// What its host scrambles ahead of the drive, if it ever does.
     pub(crate) wants: Option<fn(&Options) -> Option<Wanted>>,
     /// Why it cannot work on a drive, if there are drives on which it cannot.

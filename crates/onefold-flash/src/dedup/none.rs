@@ -13,6 +13,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "",
     options: &[],
     apart: false,
+    awaits: Some(&[]),
     wants: None,
     refuses: None,
 };

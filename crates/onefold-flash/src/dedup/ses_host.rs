@@ -52,6 +52,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     source: "SES-Dedup (MSST 2019) sec. III",
     options: OPTIONS,
     apart: false,
+    awaits: None,
     wants: Some(wants),
     refuses: Some(refuses),
 };

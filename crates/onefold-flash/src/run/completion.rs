@@ -2,6 +2,7 @@
 //! Room: onefold-flash.
 
 use crate::controller::Breakdown;
+use crate::ftl::Written;
 use crate::run::error::RunError;
 use crate::run::request::HostRequest;
 
@@ -28,6 +29,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// One more page.
+    #[inline]
+    pub(crate) const fn add(&mut self, written: Written) {
+        match written {
+            Written::Programmed { .. } | Written::Waits => self.programmed += 1,
+            Written::Shared { .. } | Written::SharesWaiting => self.shared += 1,
+        }
+    }
+
     /// One word for logs; empty where nothing was written.
     pub const fn name(self) -> &'static str {
         match (self.programmed, self.shared) {

@@ -108,11 +108,7 @@ where
     }
 
     fn decided(&mut self, flight: u32, written: Written) {
-        let verdict = &mut self.underway(flight).verdict;
-        match written {
-            Written::Programmed { .. } | Written::Waits => verdict.programmed += 1,
-            Written::Shared { .. } | Written::SharesWaiting => verdict.shared += 1,
-        }
+        self.underway(flight).verdict.add(written);
         self.windows.look(self.ftl.counters());
         self.idle_is_over();
     }

@@ -1,6 +1,7 @@
 //! Runs: a specification in, a report out.
 //! Room: onefold-flash.   In: [`DriveSpec`], a trace.   Out: [`Report`].
 
+mod ahead;
 mod attached;
 mod background;
 mod common;
@@ -45,6 +46,7 @@ use crate::dedup::{AnyPolicy, Identities, NoDedup, Policy};
 use crate::ftl::Ftl;
 use crate::nand::{BlankNand, Identity, Nand};
 use crate::spec::{ContentKind, DriveSpec};
+use ahead::{Workload, decides_ahead};
 use ready::{check, nand, prepared, site};
 use request::Source;
 use simulation::Simulation;
@@ -62,6 +64,10 @@ pub struct RunOptions<'a> {
     pub progress: Option<&'a AtomicU64>,
     /// Operations to keep for a Chrome trace; 0 for none.
     pub chrome_operations: usize,
+    /// Threads that it may take, 0 as one. A second one draws requests ahead of time, and decides
+    /// on them where decisions do not depend on time; more are of no use, and nothing in the
+    /// outcome tells how many there were.
+    pub threads: usize,
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
@@ -72,6 +78,7 @@ impl std::fmt::Debug for RunOptions<'_> {
             .field("observer", &self.observer.is_some())
             .field("progress", &self.progress)
             .field("chrome_operations", &self.chrome_operations)
+            .field("threads", &self.threads)
             .finish()
     }
 }
@@ -112,9 +119,10 @@ fn drive<N, P>(
     options: RunOptions<'_>,
 ) -> Result<Outcome, RunError>
 where
-    N: Nand<Page: SimPage>,
-    P: Policy<N::Page>,
+    N: Nand<Page: SimPage + Send> + Send,
+    P: Policy<N::Page> + Send,
 {
+    let from = if options.trace.is_some() { Workload::Trace } else { Workload::Generated };
     let mut source = Source::new(spec, options.trace)?;
     if let Some(requests) = options.requests {
         source.limit(requests);
@@ -125,7 +133,11 @@ where
     if options.chrome_operations > 0 {
         simulation.controller.keep_trace(options.chrome_operations);
     }
-    simulation.run()?;
+    if options.threads > 1 {
+        simulation = ahead::run(simulation, decides_ahead(spec, from))?;
+    } else {
+        simulation.run()?;
+    }
     let chrome = simulation.controller.take_trace();
     let missed = missed_pages(&mut simulation.ftl)?;
     Ok(Outcome { report: Report::of(spec, &mut simulation, &before, dram, missed), chrome })

@@ -113,7 +113,7 @@ impl SimPage for Identity {
 }
 
 /// Requests that are drawn together, so that what they will change can be asked for before.
-const AHEAD: usize = 32;
+pub(crate) const AHEAD: usize = 32;
 
 /// Where requests come from.
 pub(crate) struct Source {
@@ -137,7 +137,16 @@ pub(crate) struct Source {
 
 enum Kind {
     Generated(Generator),
-    Trace { requests: TraceRequests, think: Generator, closed: bool },
+    Trace {
+        requests: TraceRequests,
+        think: Generator,
+        closed: bool,
+    },
+    /// Another thread draws.
+    Elsewhere {
+        think: Generator,
+        clients: Option<u32>,
+    },
 }
 
 impl std::fmt::Debug for Source {
@@ -206,12 +215,13 @@ impl Source {
             Kind::Generated(generator) => generator.spec(),
             Kind::Trace { think, closed: true, .. } => think.spec(),
             Kind::Trace { closed: false, .. } => return None,
+            Kind::Elsewhere { clients, .. } => return *clients,
         };
         match spec.arrivals {
             Arrivals::Closed { queue_depth, .. } => Some(queue_depth),
             Arrivals::Poisson { .. } | Arrivals::Constant { .. } => match self.kind {
-                Kind::Generated(_) => None,
                 Kind::Trace { .. } => Some(1),
+                Kind::Generated(_) | Kind::Elsewhere { .. } => None,
             },
         }
     }
@@ -220,8 +230,34 @@ impl Source {
     pub(crate) fn think(&mut self) -> SimSpan {
         match &mut self.kind {
             Kind::Generated(generator) => generator.think(),
-            Kind::Trace { think, .. } => think.think(),
+            Kind::Trace { think, .. } | Kind::Elsewhere { think, .. } => think.think(),
         }
+    }
+
+    /// Leaves drawing to another thread, which is handed the source that does. Pauses are drawn
+    /// here all the same: where clients take any, the times of requests draw nothing.
+    pub(crate) fn hand_over(&mut self) -> Self {
+        let clients = self.clients();
+        let (Kind::Generated(think) | Kind::Trace { think, .. } | Kind::Elsewhere { think, .. }) =
+            &self.kind;
+        let kind = Kind::Elsewhere { think: think.clone(), clients };
+        let here = Self { kind, ahead: VecDeque::new(), contents: Contents::Given, ..*self };
+        std::mem::replace(self, here)
+    }
+
+    /// Takes requests that another thread has drawn.
+    pub(crate) fn take_drawn(&mut self, of: impl Iterator<Item = Result<HostRequest, RunError>>) {
+        self.ahead.extend(of);
+    }
+
+    /// Whether there are requests that were drawn and not made.
+    pub(crate) fn has_drawn(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Takes the count of whoever draws.
+    pub(crate) const fn set_clipped_trims(&mut self, clipped_trims: u64) {
+        self.clipped_trims = clipped_trims;
     }
 
     /// The next request, if there is one.
@@ -265,6 +301,7 @@ impl Source {
         let request = match &mut self.kind {
             Kind::Generated(generator) => generator.next(),
             Kind::Trace { requests, .. } => requests.next().transpose().map_err(RunError::Trace)?,
+            Kind::Elsewhere { .. } => None,
         };
         let Some(mut request) = request else { return Ok(None) };
         if request.op == Op::Write {

@@ -11,11 +11,13 @@ use std::sync::atomic::AtomicU64;
 
 use onefold_sim::{SimError, SimTime};
 use onefold_workload::Op;
+use onefold_workload::composed::Piece;
 
 use crate::controller::{Controller, ControllerUsage, Event};
 use crate::dedup::Policy;
 use crate::ftl::{Counters, Ftl};
 use crate::nand::Nand;
+use crate::run::ahead::{Inbox, Lent};
 use crate::run::common::Common;
 use crate::run::completion::{Answer, Observer};
 use crate::run::error::RunError;
@@ -33,7 +35,10 @@ const SOON_MAX: usize = 64;
 
 /// A run under way.
 pub(crate) struct Simulation<'a, N: Nand, P> {
-    pub(super) ftl: Ftl<N, P>,
+    pub(super) ftl: Lent<Ftl<N, P>>,
+    /// What a thread ahead has drawn and decided, where there is one.
+    pub(super) inbox: Option<Inbox<N, P>>,
+    pub(super) logical_pages: u32,
     pub(super) controller: Controller,
     pub(super) tally: Tally,
     pub(super) windows: Windows,
@@ -91,7 +96,9 @@ where
     ) -> Self {
         Self {
             windows: Windows::from(ftl.counters(), spec.codewords()),
-            ftl,
+            logical_pages: ftl.settings().logical_pages,
+            ftl: Lent::new(ftl),
+            inbox: None,
             controller: Controller::new(spec),
             tally: Tally::default(),
             host: Host::new(spec, scrambler),
@@ -224,33 +231,17 @@ where
 
     /// The next request; those that follow are drawn some at a time, and announced.
     fn draw(&mut self) -> Result<Option<HostRequest>, RunError> {
-        if self.source.draw_ahead() {
+        if !self.receive() && self.source.draw_ahead() {
             self.announce();
         }
         self.source.next()
     }
 
     /// Tells the FTL which pages the drawn requests will write, as far as can be told.
-    fn announce(&mut self) {
-        let logical_pages = self.ftl.settings().logical_pages;
-        self.soon.clear();
-        let mut fresh = self.fresh;
-        for request in self.source.drawn() {
-            if request.op != Op::Write {
-                continue;
-            }
-            for index in 0..request.pages {
-                if self.soon.len() == SOON_MAX {
-                    break;
-                }
-                let lpn = request.lpn + index;
-                let lpn = if lpn < logical_pages { lpn } else { lpn - logical_pages };
-                let piece = request.piece(index, self.page_bytes, fresh);
-                self.soon.push((lpn, N::Page::of_key(self.common.content(piece.whole()))));
-                fresh += 1;
-            }
-        }
-        self.ftl.announce_writes(&self.soon);
+    pub(super) fn announce(&mut self) {
+        let (common, soon) = (self.common, &mut self.soon);
+        let content = |piece: Piece| common.content(piece.whole());
+        announce(&mut self.ftl, &self.source, soon, (self.fresh, self.page_bytes), content);
     }
 
     /// Works off what happens at this instant.
@@ -347,4 +338,36 @@ where
         let at = SimTime::from_ns(self.controller.time_ns());
         SimError::Stalled { at, work_left: left, blocked }
     }
+}
+
+/// Tells an FTL which pages the drawn requests will write, as far as can be told: of so many
+/// `bytes`, numbered from `fresh` on.
+pub(super) fn announce<N, P>(
+    ftl: &mut Ftl<N, P>,
+    source: &Source,
+    soon: &mut Vec<(u32, N::Page)>,
+    (mut fresh, bytes): (u64, u32),
+    content: impl Fn(Piece) -> u128,
+) where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let logical_pages = ftl.settings().logical_pages;
+    soon.clear();
+    for request in source.drawn() {
+        if request.op != Op::Write {
+            continue;
+        }
+        for index in 0..request.pages {
+            if soon.len() == SOON_MAX {
+                break;
+            }
+            let lpn = request.lpn + index;
+            let lpn = if lpn < logical_pages { lpn } else { lpn - logical_pages };
+            let piece = request.piece(index, bytes, fresh);
+            soon.push((lpn, N::Page::of_key(content(piece))));
+            fresh += 1;
+        }
+    }
+    ftl.announce_writes(soon);
 }

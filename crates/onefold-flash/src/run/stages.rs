@@ -59,7 +59,7 @@ where
             let ends = match stage {
                 Stage::Taken => {
                     self.underway(flight).stage = Stage::HostOut;
-                    self.host.scramble(now, &request, self.ftl.settings().logical_pages)
+                    self.host.scramble(now, &request, self.logical_pages)
                 }
                 Stage::HostOut => {
                     self.account(flight, Share::Host, now - since);
@@ -87,7 +87,7 @@ where
                 Stage::LinkOut => {
                     self.account(flight, Share::Link, now - since);
                     self.underway(flight).stage = Stage::HostIn;
-                    self.host.undo(now, &request, self.ftl.settings().logical_pages)
+                    self.host.undo(now, &request, self.logical_pages)
                 }
                 Stage::HostIn => {
                     self.account(flight, Share::Host, now - since);
@@ -135,7 +135,10 @@ where
     }
 
     fn decide(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
-        let logical_pages = self.ftl.settings().logical_pages;
+        if self.was_decided(flight, request)? {
+            return Ok(());
+        }
+        let logical_pages = self.logical_pages;
         if request.op == Op::Idle {
             self.idle.hinted(request.number);
             return Ok(());
@@ -188,7 +191,7 @@ where
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive
     /// or nothing is answered from them.
-    fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
+    pub(super) fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
         if !self.host.write_back || self.host.protected {
             return;
         }

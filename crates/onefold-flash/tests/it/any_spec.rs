@@ -136,7 +136,14 @@ fn outcome(preset: &str, set: &[String]) -> Result<Report, String> {
     let builder = SpecBuilder::preset(preset).expect("a preset of the list");
     let spec = set.iter().try_fold(builder, |builder, one| builder.set(one));
     let spec = spec.and_then(SpecBuilder::build).map_err(|error| error.to_string())?;
-    match run(&spec, RunOptions::default()) {
+    let outcome = run(&spec, RunOptions::default());
+    let again = run(&spec, RunOptions { threads: 2, ..RunOptions::default() });
+    assert_eq!(
+        again.as_ref().map(|outcome| &outcome.report).map_err(ToString::to_string),
+        outcome.as_ref().map(|outcome| &outcome.report).map_err(ToString::to_string),
+        "on two threads",
+    );
+    match outcome {
         Ok(outcome) => Ok(outcome.report),
         Err(
             error @ (RunError::Spec(_)

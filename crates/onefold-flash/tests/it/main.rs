@@ -46,6 +46,7 @@ mod spec;
 mod spread;
 mod steady_state;
 mod support;
+mod threads;
 mod timing;
 mod timing_budget;
 mod timing_queue;

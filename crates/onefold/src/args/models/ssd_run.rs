@@ -65,7 +65,7 @@ pub struct SsdRunArgs {
     /// Run every value of a key, with --sweep again every combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub sweep: Vec<String>,
-    /// Runs of a sweep at a time; 0 means one per core
+    /// Threads: runs of a sweep at a time, and up to 2 for a single run; 0 means one per core
     #[arg(long, value_name = "COUNT", env = "ONEFOLD_THREADS", hide_env = true)]
     #[arg(default_value_t = 0)]
     pub threads: usize,

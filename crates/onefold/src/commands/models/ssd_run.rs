@@ -94,6 +94,18 @@ fn open_trace(args: &SsdRunArgs) -> Result<Option<TraceRequests>> {
     args.trace.as_deref().map(|path| trace_replay::replay(path, args.format)).transpose()
 }
 
+fn from_stdin(args: &SsdRunArgs) -> bool {
+    args.trace.as_deref() == Some(Path::new("-"))
+}
+
+/// Threads that may be used.
+fn threads(args: &SsdRunArgs) -> usize {
+    match args.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
 // ---- one run ----------------------------------------------------------------------------------
 
 fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> {
@@ -114,6 +126,8 @@ fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> 
             requests: args.requests,
             progress: Some(&answered),
             chrome_operations: if chrome.is_some() { args.chrome_operations } else { 0 },
+            // Whoever reads ahead of a run that fails would wait for more of stdin.
+            threads: if from_stdin(args) { 1 } else { threads(args) },
             ..RunOptions::default()
         };
         if args.request_log.is_some() {
@@ -198,14 +212,10 @@ pub fn points(sweeps: &[String], keys: &str) -> Result<Vec<Point>> {
 }
 
 fn many(args: &SsdRunArgs, points: &[Point], specs: &[DriveSpec], printer: &Printer) -> Result<()> {
-    if args.trace.as_deref() == Some(Path::new("-")) {
+    if from_stdin(args) {
         return Err(Failure::nothing_done("--trace -: a sweep reads its trace once for every run"));
     }
-    let threads = match args.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
-    let results = watched_sweep(args, specs, threads, printer);
+    let results = watched_sweep(args, specs, threads(args), printer);
     let mut reports = Vec::with_capacity(results.len());
     for ((point, spec), result) in points.iter().zip(specs).zip(results) {
         let report = result.map_err(|error| {

@@ -1,0 +1,150 @@
+//! A second thread that goes ahead of a run: it draws the requests and, where the FTL's decisions
+//! do not depend on time, decides on them; the first thread finds out what all of it takes.
+//! Room: onefold-flash.   In: a simulation before its first request.   Out: it, run.
+//! Invariants: a run has the same report on any number of threads; what is ahead is bounded; when
+//! either side ends, so does the other; a panic ahead is one of the run, in its turn.
+//! Cost: about 150 bytes a request pass from one core to the other.
+
+mod inbox;
+mod lent;
+mod recorder;
+mod rule;
+mod worker;
+
+use std::any::Any;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use crate::controller::Placement;
+use crate::dedup::Policy;
+use crate::ftl::{Ftl, FtlError};
+use crate::nand::Nand;
+use crate::run::completion::Verdict;
+use crate::run::error::RunError;
+use crate::run::request::{HostRequest, SimPage};
+use crate::run::settled::Windows;
+use crate::run::simulation::Simulation;
+use recorder::Step;
+use worker::Worker;
+
+pub(crate) use inbox::Inbox;
+pub(crate) use lent::Lent;
+pub(crate) use rule::{Workload, decides_ahead};
+
+/// Requests that go from thread to thread together: the other side wakes up once for them.
+const BATCH: usize = 256;
+/// Batches that wait at most.
+const WAITING: usize = 4;
+
+/// What one thread says to the other: the next requests, or what it panicked with.
+type Message<N, P> = Result<Batch<N, P>, Box<dyn Any + Send>>;
+
+/// Requests in their order, and what was decided on them.
+struct Batch<N: Nand, P> {
+    requests: Vec<Result<HostRequest, RunError>>,
+    decisions: Decisions,
+    /// TRIMs so far of which a part was beyond the drive.
+    clipped_trims: u64,
+    /// Whether no request follows.
+    last: bool,
+    /// The FTL, where nothing more is decided ahead of time.
+    back: Option<Box<Decider<N, P>>>,
+}
+
+/// What was decided on requests one after the other.
+#[derive(Debug, Default)]
+struct Decisions {
+    /// The number of the first of them.
+    first: u64,
+    /// What became of each.
+    verdicts: Vec<Verdict>,
+    /// What the FTL asked for, for all of them.
+    steps: Vec<Step>,
+    /// What it failed of in the request after them.
+    failure: Option<FtlError>,
+}
+
+/// The FTL, and what goes with its decisions.
+struct Decider<N: Nand, P> {
+    ftl: Ftl<N, P>,
+    windows: Windows,
+    placement: Placement,
+    /// Pages written so far: numbers for new content.
+    fresh: u64,
+}
+
+/// Runs a simulation with a second thread ahead of it, which decides as well if it `decides`.
+pub(crate) fn run<N, P>(
+    mut simulation: Simulation<'_, N, P>,
+    decides: bool,
+) -> Result<Simulation<'_, N, P>, RunError>
+where
+    N: Nand<Page: SimPage + Send> + Send,
+    P: Policy<N::Page> + Send,
+{
+    let worker = Worker::of(&mut simulation, decides);
+    let (send, receive) = sync_channel(WAITING);
+    std::thread::scope(|scope| {
+        scope.spawn(move || in_turn(worker, &send));
+        // Owned here, so that the other thread ends whichever way this is left.
+        let mut simulation = simulation;
+        simulation.inbox = Some(Inbox::new(receive));
+        simulation.run()?;
+        simulation.inbox = None;
+        Ok(simulation)
+    })
+}
+
+/// Works until nobody listens; a panic is handed over like anything else.
+fn in_turn<N, P>(worker: Worker<N, P>, send: &SyncSender<Message<N, P>>)
+where
+    N: Nand<Page: SimPage>,
+    P: Policy<N::Page>,
+{
+    let work = std::panic::AssertUnwindSafe(|| worker.work(send));
+    if let Err(panic) = std::panic::catch_unwind(work) {
+        // Without listeners the run has ended before it came to this.
+        let _ = send.send(Err(panic));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::NoDedup;
+    use crate::nand::{Cut, Faults, IdentityNand, PowerCut};
+    use crate::run::ready::prepared;
+    use crate::run::request::Source;
+    use crate::spec::SpecBuilder;
+
+    /// How a run ends whose array loses its power after so many operations.
+    fn ends(operations: u64, two_threads: bool) -> Result<u64, String> {
+        let set =
+            ["precondition=none", "over_provisioning=0.3", "requests=3000", "queue_depth=100"];
+        let builder = SpecBuilder::preset("ses-slc").expect("a preset");
+        let spec = set.iter().try_fold(builder, |builder, one| builder.set(one));
+        let spec = spec.and_then(SpecBuilder::build).expect("a drive");
+        let mut nand = PowerCut::new(IdentityNand::new(spec.geometry), Faults::default());
+        nand.cut_after(operations, Cut::Before);
+        let source = Source::new(&spec, None).expect("a source");
+        let (ftl, host, _) = prepared(&spec, nand, NoDedup, source).expect("a drive");
+        let mut simulation = Simulation::new(&spec, ftl, host, None, None);
+        let done = if two_threads {
+            run(simulation, true).map(|simulation| simulation.tally.hash())
+        } else {
+            simulation.run().map(|()| simulation.tally.hash())
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_the_ftl_fails_of_ahead_ends_the_run_at_that_request() {
+        for operations in [0, 1, 255, 256, 1500] {
+            let error = ends(operations, false).expect_err("the power is off");
+            assert!(error.contains(&format!("request {operations}")), "{error}");
+            assert_eq!(ends(operations, true), Err(error));
+        }
+        let hash = ends(1_000_000, false);
+        assert!(hash.is_ok(), "{hash:?}");
+        assert_eq!(ends(1_000_000, true), hash);
+    }
+}
