@@ -1,8 +1,14 @@
-//! The future of the controller: a four-way heap of packed events.
+//! The future of the controller: packed events in a few lines, each in order, and a heap.
 //! Room: onefold-flash.
 //! Invariants: events leave by (time, order of scheduling); one is 16 bytes: 64 bits of time, 36 of
 //! sequence, 28 of event. 2^25 units or chains and 2^36 events are limits that are asserted.
-//! Cost: a push or pop of a heap of a few hundred events stays within two or three cache lines.
+//! Cost: most events are due a fixed time after they are scheduled, a read's, a program's, an
+//! erase's, so that those of one kind come in the order in which they are due. Each goes to the
+//! line whose last one is due latest before it, and a push or pop looks at the ends of the lines.
+//! What fits into none of them goes to a four-way heap, which takes a few hundred events within two
+//! or three cache lines. With the heap alone a run in steady collection takes a tenth longer.
+
+use std::collections::VecDeque;
 
 /// Something that will happen at a known time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +59,30 @@ impl Event {
 }
 
 /// What is due, earliest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct EventHeap {
+    lines: [VecDeque<u128>; LINES],
+    /// The first of each line, [`u128::MAX`] without.
+    firsts: [u128; LINES],
+    /// The last of each line, 0 without.
+    lasts: [u128; LINES],
     heap: Vec<u128>,
     sequence: u64,
+}
+
+/// Lines: for reads, programs and erases, and one for what comes between.
+const LINES: usize = 4;
+
+impl Default for EventHeap {
+    fn default() -> Self {
+        Self {
+            lines: Default::default(),
+            firsts: [u128::MAX; LINES],
+            lasts: [0; LINES],
+            heap: Vec::new(),
+            sequence: 0,
+        }
+    }
 }
 
 impl EventHeap {
@@ -66,6 +92,20 @@ impl EventHeap {
         let key =
             u128::from(at_ns) << 64 | u128::from(self.sequence) << 28 | u128::from(event.pack());
         self.sequence += 1;
+        let mut line = None;
+        for (at, &last) in self.lasts.iter().enumerate() {
+            if last <= key && line.is_none_or(|(_, most)| last > most) {
+                line = Some((at, last));
+            }
+        }
+        let Some((at, _)) = line else { return self.push_heap(key) };
+        self.firsts[at] = self.firsts[at].min(key);
+        self.lasts[at] = key;
+        self.lines[at].push_back(key);
+    }
+
+    #[inline(never)]
+    fn push_heap(&mut self, key: u128) {
         let mut hole = self.heap.len();
         self.heap.push(key);
         while hole > 0 {
@@ -81,20 +121,49 @@ impl EventHeap {
 
     /// Takes the earliest event out.
     pub(crate) fn pop(&mut self) -> Option<(u64, Event)> {
-        let last = self.heap.pop()?;
+        let (at, first) = self.first_line();
         let top = match self.heap.first() {
-            None => last,
-            Some(&top) => {
-                self.sink(last);
-                top
+            Some(&top) if top < first => self.pop_heap(),
+            _ if first == u128::MAX => return None,
+            _ => {
+                let line = &mut self.lines[at];
+                line.pop_front();
+                match line.front() {
+                    Some(&next) => self.firsts[at] = next,
+                    None => (self.firsts[at], self.lasts[at]) = (u128::MAX, 0),
+                }
+                first
             }
         };
         Some(((top >> 64) as u64, Event::unpack((top & 0xfff_ffff) as u32)))
     }
 
+    /// The line whose first event is due earliest, and that event.
+    #[inline]
+    fn first_line(&self) -> (usize, u128) {
+        let (mut line, mut least) = (0, self.firsts[0]);
+        for (at, &first) in self.firsts.iter().enumerate().skip(1) {
+            if first < least {
+                (line, least) = (at, first);
+            }
+        }
+        (line, least)
+    }
+
+    #[inline(never)]
+    fn pop_heap(&mut self) -> u128 {
+        let (top, last) = (self.heap[0], self.heap.pop());
+        if let Some(last) = last.filter(|_| !self.heap.is_empty()) {
+            self.sink(last);
+        }
+        top
+    }
+
     /// When the earliest event is due.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heap.first().map(|top| (top >> 64) as u64)
+        let (_, first) = self.first_line();
+        let least = self.heap.first().map_or(first, |&top| top.min(first));
+        (least != u128::MAX).then_some((least >> 64) as u64)
     }
 
     /// Events scheduled so far.
@@ -162,6 +231,31 @@ mod tests {
                 assert_eq!(heap.pop(), Some((at, event)));
             }
             assert_eq!(heap.pop(), None);
+        }
+    }
+
+    #[test]
+    fn events_of_few_and_of_many_delays_leave_in_the_order_of_a_sort() {
+        for delays in [1, 3, 4, 5, 1000] {
+            let mut random = SplitMix64::new(delays);
+            let (mut heap, mut want, mut now) = (EventHeap::default(), Vec::new(), 0);
+            for index in 0..3000_u32 {
+                let at = now + random.below(delays) * 17;
+                heap.push(at, Event::Unit(index));
+                want.push((at, index));
+                if random.below(3) == 0 || want.len() > 200 {
+                    want.sort_unstable();
+                    let (at, index) = want.remove(0);
+                    assert_eq!(heap.next_ns(), Some(at), "{delays} delays");
+                    assert_eq!(heap.pop(), Some((at, Event::Unit(index))), "{delays} delays");
+                    now = at;
+                }
+            }
+            want.sort_unstable();
+            assert!(
+                want.into_iter().all(|(at, index)| heap.pop() == Some((at, Event::Unit(index))))
+            );
+            assert_eq!((heap.next_ns(), heap.pop()), (None, None));
         }
     }
 
