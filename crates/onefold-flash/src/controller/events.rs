@@ -128,9 +128,9 @@ impl EventHeap {
             _ => {
                 let line = &mut self.lines[at];
                 line.pop_front();
-                match line.front() {
-                    Some(&next) => self.firsts[at] = next,
-                    None => (self.firsts[at], self.lasts[at]) = (u128::MAX, 0),
+                self.firsts[at] = line.front().copied().unwrap_or(u128::MAX);
+                if line.is_empty() {
+                    self.lasts[at] = 0;
                 }
                 first
             }

@@ -64,9 +64,9 @@ pub struct RunOptions<'a> {
     pub progress: Option<&'a AtomicU64>,
     /// Operations to keep for a Chrome trace; 0 for none.
     pub chrome_operations: usize,
-    /// Threads that it may take, 0 as one. A second one draws requests ahead of time, and decides
-    /// on them where decisions do not depend on time; more are of no use, and nothing in the
-    /// outcome tells how many there were.
+    /// Threads that it may take, 0 as one. A second one draws requests and decides on them ahead of
+    /// time, where decisions do not depend on time, or reads ahead in a trace; more are of no use,
+    /// and nothing in the outcome tells how many there were.
     pub threads: usize,
 }
 
@@ -133,8 +133,10 @@ where
     if options.chrome_operations > 0 {
         simulation.controller.keep_trace(options.chrome_operations);
     }
-    if options.threads > 1 {
-        simulation = ahead::run(simulation, decides_ahead(spec, from))?;
+    // A trace has to be read and parsed; what a generator draws costs no more than to hand over.
+    let decides = decides_ahead(spec, from);
+    if options.threads > 1 && (decides || from == Workload::Trace) {
+        simulation = ahead::run(simulation, decides)?;
     } else {
         simulation.run()?;
     }

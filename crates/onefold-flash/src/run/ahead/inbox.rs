@@ -10,14 +10,12 @@ use std::sync::mpsc::Receiver;
 use onefold_workload::Op;
 
 use crate::controller::Controller;
-use crate::dedup::Policy;
 use crate::nand::Nand;
+use crate::run::ahead::batch::{Batch, Decisions, Message};
 use crate::run::ahead::recorder::replay;
-use crate::run::ahead::{Batch, Decider, Decisions, Lent, Message};
 use crate::run::completion::Verdict;
 use crate::run::error::RunError;
-use crate::run::request::{AHEAD, HostRequest, SimPage};
-use crate::run::simulation::Simulation;
+use crate::run::request::HostRequest;
 
 /// Requests that were drawn, and what was decided on those that did not come to the FTL yet.
 pub(crate) struct Inbox<N: Nand, P> {
@@ -40,8 +38,27 @@ impl<N: Nand, P> Inbox<N, P> {
         }
     }
 
+    /// Whether all requests of the batches so far were taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.len() == 0
+    }
+
+    /// The next requests, at most so many.
+    pub(super) fn requests(
+        &mut self,
+        most: usize,
+    ) -> impl Iterator<Item = Result<HostRequest, RunError>> {
+        self.requests.by_ref().take(most)
+    }
+
+    /// Whether there are decisions that were not carried out.
+    #[inline]
+    pub(super) fn has_decisions(&self) -> bool {
+        !self.decisions.is_empty()
+    }
+
     /// The next batch, if there is one.
-    fn receive(&mut self) -> Option<Batch<N, P>> {
+    pub(super) fn receive(&mut self) -> Option<Batch<N, P>> {
         if self.last {
             return None;
         }
@@ -57,7 +74,7 @@ impl<N: Nand, P> Inbox<N, P> {
     }
 
     /// Has done what was decided on a request, a part of it for each page; `None` if nothing was.
-    fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         flight: u32,
         request: &HostRequest,
@@ -86,65 +103,5 @@ impl<N: Nand, P> Inbox<N, P> {
             self.taken = (0, 0);
         }
         Some(Ok(verdict))
-    }
-}
-
-impl<N, P> Simulation<'_, N, P>
-where
-    N: Nand<Page: SimPage>,
-    P: Policy<N::Page>,
-{
-    /// The next requests come from the thread ahead; `false` if there is none.
-    pub(crate) fn receive(&mut self) -> bool {
-        let Some(inbox) = &mut self.inbox else { return false };
-        if self.source.has_drawn() {
-            return true;
-        }
-        if inbox.requests.len() == 0
-            && let Some(Batch { clipped_trims, back, .. }) = inbox.receive()
-        {
-            self.source.set_clipped_trims(clipped_trims);
-            if let Some(back) = back {
-                let Decider { ftl, windows, placement, fresh } = *back;
-                self.ftl = Lent::new(ftl);
-                (self.windows, self.fresh) = (windows, fresh);
-                self.controller.set_placement(placement);
-            }
-        }
-        self.source.take_drawn(inbox.requests.by_ref().take(AHEAD));
-        if self.ftl.is_here() {
-            self.announce();
-        }
-        true
-    }
-
-    /// Whether what a request does was decided ahead of time; then it is done.
-    #[inline]
-    pub(crate) fn was_decided(
-        &mut self,
-        flight: u32,
-        request: &HostRequest,
-    ) -> Result<bool, RunError> {
-        match &self.inbox {
-            Some(inbox) if !inbox.decisions.is_empty() => self.carry_out(flight, request),
-            _ => Ok(false),
-        }
-    }
-
-    fn carry_out(&mut self, flight: u32, request: &HostRequest) -> Result<bool, RunError> {
-        if request.op == Op::Flush {
-            self.wait_for_writes(flight, request);
-        }
-        let Some(inbox) = &mut self.inbox else { return Ok(false) };
-        let Some(verdict) = inbox.carry_out(flight, request, &mut self.controller) else {
-            return Ok(false);
-        };
-        let verdict = verdict?;
-        if request.op == Op::Idle {
-            self.idle.hinted(request.number);
-        }
-        self.underway(flight).verdict = verdict;
-        self.idle_is_over();
-        Ok(true)
     }
 }

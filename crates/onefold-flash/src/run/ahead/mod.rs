@@ -5,72 +5,29 @@
 //! either side ends, so does the other; a panic ahead is one of the run, in its turn.
 //! Cost: about 150 bytes a request pass from one core to the other.
 
-mod inbox;
-mod lent;
+mod batch;
+mod carry;
+pub(crate) mod inbox;
+pub(crate) mod lent;
 mod recorder;
 mod rule;
 mod worker;
 
-use std::any::Any;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use crate::controller::Placement;
 use crate::dedup::Policy;
-use crate::ftl::{Ftl, FtlError};
 use crate::nand::Nand;
-use crate::run::completion::Verdict;
+use crate::run::ahead::batch::Message;
+use crate::run::ahead::inbox::Inbox;
+use crate::run::ahead::worker::Worker;
 use crate::run::error::RunError;
-use crate::run::request::{HostRequest, SimPage};
-use crate::run::settled::Windows;
+use crate::run::request::SimPage;
 use crate::run::simulation::Simulation;
-use recorder::Step;
-use worker::Worker;
 
-pub(crate) use inbox::Inbox;
-pub(crate) use lent::Lent;
 pub(crate) use rule::{Workload, decides_ahead};
 
-/// Requests that go from thread to thread together: the other side wakes up once for them.
-const BATCH: usize = 256;
 /// Batches that wait at most.
 const WAITING: usize = 4;
-
-/// What one thread says to the other: the next requests, or what it panicked with.
-type Message<N, P> = Result<Batch<N, P>, Box<dyn Any + Send>>;
-
-/// Requests in their order, and what was decided on them.
-struct Batch<N: Nand, P> {
-    requests: Vec<Result<HostRequest, RunError>>,
-    decisions: Decisions,
-    /// TRIMs so far of which a part was beyond the drive.
-    clipped_trims: u64,
-    /// Whether no request follows.
-    last: bool,
-    /// The FTL, where nothing more is decided ahead of time.
-    back: Option<Box<Decider<N, P>>>,
-}
-
-/// What was decided on requests one after the other.
-#[derive(Debug, Default)]
-struct Decisions {
-    /// The number of the first of them.
-    first: u64,
-    /// What became of each.
-    verdicts: Vec<Verdict>,
-    /// What the FTL asked for, for all of them.
-    steps: Vec<Step>,
-    /// What it failed of in the request after them.
-    failure: Option<FtlError>,
-}
-
-/// The FTL, and what goes with its decisions.
-struct Decider<N: Nand, P> {
-    ftl: Ftl<N, P>,
-    windows: Windows,
-    placement: Placement,
-    /// Pages written so far: numbers for new content.
-    fresh: u64,
-}
 
 /// Runs a simulation with a second thread ahead of it, which decides as well if it `decides`.
 pub(crate) fn run<N, P>(
