@@ -63,13 +63,15 @@ pub struct PageCache {
     dirtied: Vec<PageKey>,
     dirty: usize,
     frozen: usize,
+    /// Of these, pages that changed while they were being written.
+    both: usize,
 }
 
 impl PageCache {
     /// At most `pages_max` pages, aside from those that cannot go.
     pub fn new(pages_max: usize) -> Self {
         let (frames, by_key, dirtied) = (Vec::new(), HashMap::default(), Vec::new());
-        Self { frames, by_key, hand: 0, pages_max, dirtied, dirty: 0, frozen: 0 }
+        Self { frames, by_key, hand: 0, pages_max, dirtied, dirty: 0, frozen: 0, both: 0 }
     }
 
     /// Pages in memory.
@@ -103,22 +105,22 @@ impl PageCache {
     /// Take a page into memory; another may leave for it.
     pub fn insert(&mut self, key: PageKey, page: Box<Page>, place: Option<Place>, dirty: bool) {
         debug_assert!(!self.by_key.contains_key(&key));
+        let page = Arc::from(page);
+        let frame = Frame { key, page, dirty, frozen: None, place, referenced: true };
+        let full = self.frames.len() >= self.pages_max;
+        let at = if full { self.victim() } else { None };
+        self.by_key.insert(key, at.unwrap_or(self.frames.len()) as u32);
+        match at {
+            Some(at) => {
+                let old = std::mem::replace(&mut self.frames[at], frame);
+                self.by_key.remove(&old.key);
+            }
+            None => self.frames.push(frame),
+        }
         if dirty {
             self.dirty += 1;
             self.dirtied.push(key);
         }
-        let page = Arc::from(page);
-        let frame = Frame { key, page, dirty, frozen: None, place, referenced: true };
-        if self.frames.len() >= self.pages_max
-            && let Some(at) = self.victim()
-        {
-            let old = std::mem::replace(&mut self.frames[at], frame);
-            self.by_key.remove(&old.key);
-            self.by_key.insert(key, at as u32);
-            return;
-        }
-        self.by_key.insert(key, self.frames.len() as u32);
-        self.frames.push(frame);
     }
 
     /// A page in memory and in its slot that was not asked for since the hand last passed. `None`
@@ -126,7 +128,7 @@ impl PageCache {
     fn victim(&mut self) -> Option<usize> {
         // A cache full of dirty pages is about to be checkpointed: looking further would cost a
         // scan per page for nothing.
-        let pinned = self.dirty + self.frozen;
+        let pinned = self.dirty + self.frozen - self.both;
         let rounds = if pinned * 8 > self.frames.len() * 7 { 0 } else { 2 };
         for _ in 0..rounds * self.frames.len() {
             self.hand = if self.hand + 1 < self.frames.len() { self.hand + 1 } else { 0 };
@@ -140,15 +142,17 @@ impl PageCache {
 
     /// The page in memory now differs from its slot.
     pub fn mark_dirty(&mut self, key: PageKey) {
-        let newly = self.get(key).is_some_and(|f| !std::mem::replace(&mut f.dirty, true));
+        let Some(frame) = self.get(key) else { return };
+        let (newly, frozen) = (!std::mem::replace(&mut frame.dirty, true), frame.frozen.is_some());
         if newly {
             self.dirty += 1;
+            self.both += usize::from(frozen);
             self.dirtied.push(key);
         }
     }
 
     /// All dirty pages, as they are now; they count as being written for this checkpoint from here
-    /// on. Costs as much as there are dirty pages.
+    /// on, and none is being written before. Costs as much as there are dirty pages.
     pub fn freeze(&mut self, sequence: u64) -> Vec<(PageKey, Arc<Page>)> {
         let mut pages = Vec::with_capacity(self.dirty);
         for key in std::mem::take(&mut self.dirtied) {
@@ -168,17 +172,20 @@ impl PageCache {
     /// returned, and whether it was not changed since the freeze.
     pub fn written(&mut self, key: PageKey, place: Option<Place>) -> (Option<Place>, bool) {
         let Some(frame) = self.get(key) else { return (None, false) };
-        let was = frame.frozen.take().is_some();
-        let answer = (std::mem::replace(&mut frame.place, place), !frame.dirty);
+        let (was, dirty) = (frame.frozen.take().is_some(), frame.dirty);
+        let former = std::mem::replace(&mut frame.place, place);
         self.frozen -= usize::from(was);
-        answer
+        self.both -= usize::from(was && dirty);
+        (former, !dirty)
     }
 
     /// The page was not written after all.
     pub fn thaw(&mut self, key: PageKey) {
-        let was = self.get(key).is_some_and(|frame| frame.frozen.take().is_some());
+        let Some(frame) = self.get(key) else { return };
+        let (was, dirty) = (frame.frozen.take().is_some(), frame.dirty);
         if was {
             self.frozen -= 1;
+            self.both -= usize::from(dirty);
             self.mark_dirty(key);
         }
     }
@@ -189,6 +196,7 @@ impl PageCache {
         let frame = self.frames.swap_remove(at as usize);
         self.dirty -= usize::from(frame.dirty);
         self.frozen -= usize::from(frame.frozen.is_some());
+        self.both -= usize::from(frame.dirty && frame.frozen.is_some());
         if let Some(moved) = self.frames.get(at as usize) {
             self.by_key.insert(moved.key, at);
         }
@@ -207,3 +215,6 @@ impl PageCache {
         self.frames.iter().map(|frame| frame.key).filter(|key| key.volume == volume).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

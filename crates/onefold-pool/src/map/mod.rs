@@ -16,7 +16,7 @@ mod bitmap;
 mod cache;
 mod cursor;
 #[cfg(test)]
-mod filling;
+mod filling_tests;
 mod lineage;
 mod mended;
 mod page;

@@ -67,12 +67,10 @@ impl Slots {
 
     /// Space is set aside for slots below `reserved`.
     pub fn grow_reserved(&mut self, reserved: u32) {
-        if reserved > self.reserved {
-            self.free_below_reserved += reserved - self.reserved;
-            self.reserved = reserved;
-            self.used.resize((reserved as usize).div_ceil(64), 0);
-            self.kept.resize(self.used.len(), 0);
-        }
+        self.free_below_reserved += reserved.saturating_sub(self.reserved);
+        self.reserved = self.reserved.max(reserved);
+        self.used.resize((self.reserved as usize).div_ceil(64), 0);
+        self.kept.resize(self.used.len(), 0);
     }
 
     /// Those that the next checkpoint has in use, as bits.
@@ -215,49 +213,4 @@ impl Slots {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn released_slots_come_back_only_after_a_checkpoint() {
-        let mut slots = Slots::new();
-        slots.grow_reserved(4);
-        assert_eq!((slots.free(), slots.used(), slots.end()), (3, 1, 1));
-        assert_eq!([slots.allocate(), slots.allocate()], [1, 2]);
-        slots.release(1);
-        assert_eq!(slots.bitmap_page(0)[0], 0b101, "the next checkpoint does without it");
-        assert_eq!(slots.allocate(), 3);
-        assert_eq!(slots.free(), 0);
-        assert_eq!(slots.allocate(), 4, "not the released one; and not one set aside");
-        slots.free_released();
-        assert_eq!(slots.allocate(), 1);
-        slots.release(4);
-        slots.release(3);
-        slots.free_released();
-        assert_eq!((slots.end(), slots.used(), slots.reserved()), (3, 3, 5));
-        slots.forget_reserved();
-        assert_eq!((slots.reserved(), slots.free()), (3, 0));
-    }
-
-    #[test]
-    fn slots_come_back_from_what_was_written_of_them() {
-        let mut slots = Slots::new();
-        assert_eq!(slots.changed(), [0]);
-        slots.bitmap_is_written();
-        slots.grow_reserved(SLOTS_PER_PAGE as u32 + 100);
-        while slots.allocate() < SLOTS_PER_PAGE as u32 + 70 {}
-        assert_eq!(slots.changed(), [0, 1]);
-        slots.bitmap_is_written();
-        slots.release(SLOTS_PER_PAGE as u32 + 3);
-        slots.release(70);
-        assert_eq!((slots.changed(), slots.bitmap_pages()), (vec![0, 1], 2));
-        let bits = [0, 1].map(|page| slots.bitmap_page(page).to_vec()).concat();
-        let restored = Slots::restore(bits);
-        assert_eq!((restored.end(), restored.free()), (SLOTS_PER_PAGE as u32 + 71, 2));
-        assert!(restored.is_used(69) && !restored.is_used(70) && !restored.is_used(u32::MAX));
-        slots.free_released();
-        slots.forget_reserved();
-        assert_eq!((slots.used.as_slice(), slots.free()), (restored.used.as_slice(), 2));
-        assert_eq!(Slots::restore(Vec::new()).used(), 1, "the header is never given out");
-    }
-}
+mod tests;
