@@ -408,7 +408,6 @@ impl Inner {
             if reclaim.pinned.is_worth_punching(pinned_dead, self.worth_punching(&totals)) {
                 return Some(Work::Punch(None));
             }
-            drop(engine);
             let live_bytes = totals.live_bytes;
             let gathering = self.begin_gathering(&mut reclaim.order, live_bytes, held_max)?;
             return Some(Work::Gather(gathering));

@@ -16,9 +16,13 @@ mod bitmap;
 mod cache;
 mod cursor;
 #[cfg(test)]
+mod family_tests;
+#[cfg(test)]
 mod filling_tests;
 mod lineage;
 mod mended;
+#[cfg(test)]
+mod mending_tests;
 mod page;
 mod rescue;
 mod settle;

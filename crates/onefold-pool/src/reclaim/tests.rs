@@ -139,8 +139,11 @@ fn a_count_takes_as_many_containers_as_their_references_fit_into_memory() {
     let pool = pool();
     // A quarter of the maps' memory.
     let fit = (1 << 18) / size_of::<Pba>() as u64;
-    let table =
-        table(&[(2, 900, fit - 1), (3, 900, 1), (5, 900, 1), (7, 900, fit + 1), (8, 900, 1)]);
+    let (half, rest) = (fit / 2, fit - fit / 2);
+    let sizes = [fit - 1, 1, 1, fit + 1, fit, half, rest, 1];
+    let containers = [2, 3, 5, 7, 8, 9, 10, 12].into_iter().zip(sizes);
+    let containers: Vec<_> = containers.map(|(number, size)| (number, 900, size)).collect();
+    let table = table(&containers);
     let mut ranges = Vec::new();
     let mut after = 0;
     loop {
@@ -152,7 +155,7 @@ fn a_count_takes_as_many_containers_as_their_references_fit_into_memory() {
         after = last.get();
         ranges.push(after);
     }
-    assert_eq!(ranges, [3, 5, 7, 8]);
+    assert_eq!(ranges, [3, 5, 7, 8, 10, 12]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod alone;
 mod asked;
+mod between;
 mod check_beside;
 mod collisions;
 mod copy_on_write;
