@@ -25,7 +25,7 @@ const HELLO_BYTES: usize = 68;
 const FINGERPRINT_BYTES: usize = 32;
 /// Blocks that a receiver holds for one frame, in bytes; it says that it lacks the others.
 pub const HELD_BYTES_MAX: usize = 32 << 20;
-/// Fingerprints in one offer; later blocks of the frame are sent.
+/// Fingerprints in one offer, a multiple of eight; later blocks of the frame are sent.
 const OFFERED_MAX: usize = 64 << 10;
 /// A frame that is put together again is closed at so many bytes.
 const BODY_BYTES: usize = 1 << 20;
@@ -160,8 +160,7 @@ impl<R: Read, W: Write> Asker<R, W> {
         }
         self.stored = frame.from;
         let has = |number: usize| {
-            number < offered
-                && answer.body.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)
+            answer.body.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)
         };
         let (mut body, mut number) = (Body::default(), 0);
         for item in frame.items() {

@@ -12,6 +12,8 @@ mod asked;
 mod asked_tests;
 mod error;
 mod frame;
+#[cfg(test)]
+mod frames_tests;
 mod mark;
 mod reader;
 mod receiver;

@@ -112,7 +112,6 @@ impl<R: Read> StreamReader<R> {
         if self.next != size {
             return Err(StreamError::Order { at: begun, found: size, expected: self.next });
         }
-        self.bytes.clear();
         if fill(&mut self.input, &mut self.bytes, 1)? > 0 {
             return Err(StreamError::More { at: self.at });
         }

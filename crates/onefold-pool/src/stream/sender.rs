@@ -120,7 +120,7 @@ impl Inner {
         let chunk = self.chunk_bytes();
         let end = snapshot.blocks(chunk);
         let base = base.map(|base| (base.number, base.blocks(chunk)));
-        let batch_max = (BATCH_BYTES / chunk).max(1) as u64;
+        let batch_max = (BATCH_BYTES / chunk) as u64;
         let (mut body, mut at, mut looked_at) = (Body::default(), first, 0);
         let (mut entries, mut before) = (Vec::new(), Vec::new());
         let (mut bytes, mut blocks) = (Vec::new(), Vec::<(Codec, usize)>::new());
