@@ -159,8 +159,8 @@ impl Stage {
     }
 
     /// What a tree reads as in the leaves that were written.
-    pub fn reads(&self, volume: u32) -> BTreeMap<u64, MapEntry> {
-        let mut all = BTreeMap::new();
+    pub fn reads(&self, volume: u32) -> Vec<(u64, MapEntry)> {
+        let mut all = Vec::new();
         for first in LEAVES.map(|leaf| leaf * LEAF) {
             let (count, mut found) = (LEAF.min(self.blocks - first), Vec::new());
             self.map.entries(volume, Lba::new(first), count, &mut found).unwrap();
