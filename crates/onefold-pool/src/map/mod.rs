@@ -20,6 +20,8 @@ mod family_tests;
 #[cfg(test)]
 mod filling_tests;
 mod lineage;
+#[cfg(test)]
+mod memory_tests;
 mod mended;
 #[cfg(test)]
 mod mending_tests;

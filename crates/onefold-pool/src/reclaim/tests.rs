@@ -201,6 +201,21 @@ fn writers_help_once_they_come_near_what_may_be_dead_and_more_when_it_is_passed(
         .collect();
     assert_eq!(shares, from, "{seen:?}");
     assert!(shares.contains(&0) && shares.contains(&4) && shares.contains(&16), "{seen:?}");
+    // At exactly so much, nobody helps yet, or as little as before.
+    for (percent, share) in [(142, 0), (150, 4)] {
+        let target = SpaceTarget { percent };
+        let meets = |stored: usize, live: u64| {
+            let totals = set(stored, live);
+            totals.stored_bytes - slack as u64 == target.allowed(totals.live_bytes)
+        };
+        let first = 10_000 * percent as usize + slack;
+        let near = 1_000_000 * 1_000_000 / first as u64;
+        let met = (first..first + 40)
+            .any(|stored| (near - 20..near + 40).any(|live| meets(stored, live)));
+        assert!(met, "some of them meet it");
+        assert_eq!(owed(10), 10 * share, "{percent} %");
+    }
+    set(1_505_000 + slack, 1_000_000 * 1_000_000 / (1_505_000 + slack) as u64);
     // What is dead beside what snapshots pin is not counted.
     inner.pinned_dead.store(50_000, Ordering::Relaxed);
     assert_eq!(owed(10), 40);
