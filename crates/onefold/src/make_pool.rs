@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use onefold_block::{ByteSize, FileFolder, Folder, LOCK_FILE, small_file};
+use onefold_block::{ByteSize, FileFolder, Folder, GENERATION_FILE, LOCK_FILE, small_file};
 use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -19,8 +19,17 @@ use crate::settings_file::POOL_FILE;
 const BOOKKEEPING_BYTES: u64 = 1 << 20;
 
 /// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
-const OWN_NAMES: [&str; 7] =
-    ["super.0", "super.1", "journal", "map", "containers", LOCK_FILE, POOL_FILE];
+const OWN_NAMES: [&str; 9] = [
+    "super.0",
+    "super.1",
+    "journal",
+    "map",
+    "containers",
+    "fingerprints",
+    GENERATION_FILE,
+    LOCK_FILE,
+    POOL_FILE,
+];
 
 /// Make a pool, and keep its cache and what differs from the default memory in its settings file.
 pub fn create(
