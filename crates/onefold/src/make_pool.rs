@@ -246,4 +246,30 @@ mod tests {
         }
         assert!(made > 20 && never > 100, "{made} pools, {never} never made");
     }
+
+    #[test]
+    fn what_a_making_leaves_that_was_cut_short_is_no_obstacle() {
+        let whole = SimFolder::new();
+        create_on(&whole).unwrap();
+        // The last one but the sync of its name makes it a pool.
+        for cut in 1..whole.op_count() - 1 {
+            let folder = SimFolder::new();
+            folder.crash_at(cut);
+            create_on(&folder).unwrap_err();
+            let left = folder.after_crash(cut, CrashMode::KeepEverything);
+            let place = tempfile::tempdir().unwrap();
+            for name in left.list().unwrap() {
+                std::fs::write(place.path().join(name), "").unwrap();
+            }
+            for inside in ["containers", "fingerprints"] {
+                if left.existing_subfolder(inside).is_ok() {
+                    std::fs::create_dir(place.path().join(inside)).unwrap();
+                }
+            }
+            must_be_free(place.path()).unwrap_or_else(|e| panic!("cut at {cut}: {}", e.message));
+        }
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("other"), "").unwrap();
+        assert!(must_be_free(place.path()).is_err());
+    }
 }
