@@ -6,20 +6,10 @@ use onefold_block::{CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
 
 use crate::support::{add, assert_sound, create, open, read, tree, try_open};
 
-const KINDS: [OpKind; 7] = [
-    OpKind::Write,
-    OpKind::Sync,
-    OpKind::SetLen,
-    OpKind::Create,
-    OpKind::Rename,
-    OpKind::Remove,
-    OpKind::SyncNames,
-];
-
 /// Lets each request of a making fail in a folder, and has it made again: how many failed.
 fn fail_each(encrypted: bool, prepare: impl Fn() -> SimFolder) -> u64 {
     let mut failures = 0;
-    for kind in KINDS {
+    for kind in OpKind::COUNTED {
         for nth in 1.. {
             let context = format!("{kind:?} {nth} fails");
             let folder = prepare();

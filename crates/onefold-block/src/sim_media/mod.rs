@@ -197,6 +197,24 @@ impl SimFolder {
         })
     }
 
+    /// Remove a name if what it shows may go.
+    fn remove_name(
+        &self,
+        name: &str,
+        may_go: impl FnOnce(&World, u64) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
+        let mut world = self.world();
+        let path = world.child_path(OpKind::Remove, self.node, name)?;
+        world.alive(OpKind::Remove, &path)?;
+        let node = world
+            .lookup(self.node, name)
+            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
+        may_go(&world, node)?;
+        let admitted = world.admit(OpKind::Remove, &path, NO_RANGE)?;
+        world.set_name(admitted.number(), self.node, name, None);
+        admitted.finish()
+    }
+
     fn media(&self, world: &mut World, node: u64) -> Arc<dyn Media> {
         if let Some(node) = world.nodes.get_mut(&node) {
             node.handles += 1;
@@ -238,16 +256,7 @@ impl Folder for SimFolder {
     }
 
     fn remove(&self, name: &str) -> Result<(), MediaError> {
-        let mut world = self.world();
-        let path = world.child_path(OpKind::Remove, self.node, name)?;
-        world.alive(OpKind::Remove, &path)?;
-        let node = world
-            .lookup(self.node, name)
-            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
-        refuse_folder(&world, OpKind::Remove, node)?;
-        let admitted = world.admit(OpKind::Remove, &path, NO_RANGE)?;
-        world.set_name(admitted.number(), self.node, name, None);
-        admitted.finish()
+        self.remove_name(name, |world, node| refuse_folder(world, OpKind::Remove, node))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
@@ -325,22 +334,14 @@ impl Folder for SimFolder {
     }
 
     fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
-        let mut world = self.world();
-        let path = world.child_path(OpKind::Remove, self.node, name)?;
-        world.alive(OpKind::Remove, &path)?;
-        let node = world
-            .lookup(self.node, name)
-            .ok_or_else(|| MediaError::NotFound { name: path.to_string() })?;
-        match &world.nodes[&node].kind {
-            NodeKind::File(_) => return Err(io_error(OpKind::Remove, &path, Errno::NOTDIR.into())),
-            NodeKind::Dir(dir) if dir.is_empty() => {}
-            NodeKind::Dir(_) => {
-                return Err(io_error(OpKind::Remove, &path, Errno::NOTEMPTY.into()));
-            }
-        }
-        let admitted = world.admit(OpKind::Remove, &path, NO_RANGE)?;
-        world.set_name(admitted.number(), self.node, name, None);
-        admitted.finish()
+        self.remove_name(name, |world, node| {
+            let errno = match &world.nodes[&node].kind {
+                NodeKind::Dir(dir) if dir.is_empty() => return Ok(()),
+                NodeKind::Dir(_) => Errno::NOTEMPTY,
+                NodeKind::File(_) => Errno::NOTDIR,
+            };
+            Err(io_error(OpKind::Remove, &world.path(node), errno.into()))
+        })
     }
 }
 

@@ -6,16 +6,6 @@ use onefold_pool::{Pool, PoolError, PoolIdentity};
 
 use crate::support::{IDENTITY, assert_sound, content, options, small};
 
-const KINDS: [OpKind; 7] = [
-    OpKind::Write,
-    OpKind::Sync,
-    OpKind::SetLen,
-    OpKind::Create,
-    OpKind::Rename,
-    OpKind::Remove,
-    OpKind::SyncNames,
-];
-
 fn make(folder: &SimFolder, number: u8) -> Result<(), PoolError> {
     Pool::create(folder, &small(), PoolIdentity { uuid: [number; 16], ..IDENTITY })
 }
@@ -23,7 +13,7 @@ fn make(folder: &SimFolder, number: u8) -> Result<(), PoolError> {
 /// Lets each request of a making fail in a folder, and has it made again: how many failed.
 fn fail_each(prepare: impl Fn() -> SimFolder) -> u64 {
     let mut failures = 0;
-    for kind in KINDS {
+    for kind in OpKind::COUNTED {
         'next: for nth in 1.. {
             // Either copy of the checkpoint is the newest once, and none.
             for checkpoints in 0..3 {

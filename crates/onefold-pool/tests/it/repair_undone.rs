@@ -7,16 +7,6 @@ use onefold_pool::Pool;
 use crate::repair::{damaged, repair};
 use crate::support::{assert_sound, content, options};
 
-const KINDS: [OpKind; 7] = [
-    OpKind::Write,
-    OpKind::Sync,
-    OpKind::SetLen,
-    OpKind::Create,
-    OpKind::Rename,
-    OpKind::Remove,
-    OpKind::SyncNames,
-];
-
 fn is_thorough() -> bool {
     std::env::var("ONEFOLD_UNDONE").is_ok_and(|dose| dose == "all")
 }
@@ -53,7 +43,7 @@ fn what_a_repair_that_failed_once_and_was_repeated_comes_to_stays() {
     repair(&whole).unwrap();
     let expected = held(&whole, "repaired");
     let mut failures = 0;
-    for kind in KINDS {
+    for kind in OpKind::COUNTED {
         for nth in 1.. {
             let context = format!("{kind:?} {nth} fails");
             let folder = copy(&pristine);
