@@ -21,8 +21,8 @@ pub fn remove_left_over<'a>(
     names.into_iter().filter(left_over).try_for_each(|name| folder.remove(name))
 }
 
-/// An empty subfolder that is new. One that cannot go stays: another disk is mounted there, it is a
-/// link to another place, or it has folders inside; such a one is not ours, and not in doubt.
+/// An empty subfolder that is new. One that cannot be removed stays: another disk is mounted there,
+/// it is a link to another place, or it has folders inside. A failed making left none of these.
 ///
 /// # Errors
 /// Whatever the folder refuses. Media inside stay, and so does the subfolder then: whether there
