@@ -144,11 +144,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let (geometry, settings) = (self.layout.geometry(), &self.settings);
         let good = geometry.blocks() - self.space.blocks().bad();
         // Blocks being filled by host and collection, and the victim; then those of settings.
-        let pools = match settings.temperature {
-            Temperature::OnePool => u32::from(settings.apart),
-            Temperature::HotRange { .. } => 2,
-        };
-        let streams = 3 + pools + u32::from(settings.wear_spread > 0);
+        let streams = 3 + settings.further_streams();
         let kept = (settings.gc_reserve_blocks + streams) * geometry.planes()
             + u32::from(self.own.is_on());
         // Collecting codewords packs them anew: a block gives a page back only if it lacks one.

@@ -131,4 +131,13 @@ impl FtlSettings {
     pub const fn logical_per_page(&self) -> u32 {
         if self.codewords { self.subpages } else { 1 }
     }
+
+    /// Streams that fill a block of their own in each plane, beside host and collection.
+    pub(super) const fn further_streams(&self) -> u32 {
+        let pools = match self.temperature {
+            Temperature::OnePool => self.apart as u32,
+            Temperature::HotRange { .. } => 2,
+        };
+        pools + (self.wear_spread > 0) as u32
+    }
 }

@@ -107,10 +107,13 @@ impl<N: Nand> Space<N> {
         leaves_room(&self.blocks, plane, self.kept(), self.layout.dense_places())
     }
 
-    /// Blocks of a plane that are not for what is live.
+    /// Blocks of a plane that are not for what is live, so that some victim always frees something.
+    /// A block that is being filled is no victim, however little of it is live: when there is one
+    /// free block too few, these, those of host and collection, and one of each further stream hold
+    /// nothing that could be freed.
     #[inline]
     fn kept(&self) -> u32 {
-        self.settings.gc_reserve_blocks.min(self.floor() + 1)
+        self.floor() + 1 + self.settings.further_streams()
     }
 
     /// Whether collection frees what the host needs, as it does until too many blocks are bad.

@@ -36,6 +36,7 @@ mod idle_hint;
 mod idle_order;
 mod issued;
 mod on_demand;
+mod one_sided;
 mod packing;
 mod packing_time;
 mod power;

@@ -1,0 +1,123 @@
+//! A driver that always prefers one plane fills it with what is live; collection there goes on to
+//! free blocks, and the drive is never out of space.
+//! Room: onefold-flash.
+
+use onefold_block::SplitMix64;
+use onefold_flash::dedup::NoDedup;
+use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
+use onefold_flash::nand::{Identity, IdentityNand};
+use onefold_flash::op::{Driver, FlashOp, Untimed, Work};
+use onefold_flash::{Geometry, NandError};
+
+/// Without time, and with a wish.
+struct Prefers(Option<u32>);
+
+impl Driver for Prefers {
+    fn issue(&mut self, _op: FlashOp) {}
+
+    fn work(&mut self, _work: Work, _foreground: bool) {}
+
+    fn is_idle(&self, _plane: u32) -> bool {
+        true
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        self.0
+    }
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+fn geometry(pages_per_block: u32) -> Geometry {
+    Geometry {
+        channels: 1,
+        packages: 1,
+        dies_per_package: 1,
+        planes_per_die: 3,
+        blocks_per_plane: 24,
+        pages_per_block,
+        page_bytes: 512,
+        oob_bytes: 64,
+    }
+}
+
+type Drive = Ftl<IdentityNand, NoDedup>;
+
+/// A drive with as many logical pages as are accepted.
+fn fullest(geometry: Geometry, settings: FtlSettings) -> Drive {
+    let mut logical_pages = geometry.pages();
+    loop {
+        let hot = logical_pages / 10;
+        let temperature = match settings.temperature {
+            Temperature::OnePool => Temperature::OnePool,
+            Temperature::HotRange { .. } => {
+                Temperature::HotRange { hot_pages: hot, hot_writes_permille: 900 }
+            }
+        };
+        let settings = FtlSettings { logical_pages, temperature, ..settings };
+        match Ftl::format(IdentityNand::new(geometry), NoDedup, settings) {
+            Ok(ftl) => return ftl,
+            Err(FtlError::NoRoom { .. }) => logical_pages -= 1,
+            Err(error) => panic!("{settings:?}: {error}"),
+        }
+    }
+}
+
+/// Fills the drive, overwrites it three times and trims in between; idle moments come now and then.
+fn overwrite(ftl: &mut Drive, pages: u32, random: &mut SplitMix64) -> Result<(), FtlError> {
+    for turn in 0..4 * pages {
+        let wish = if random.chance(1, 8) { None } else { Some(0) };
+        let lpn = if turn < pages { turn } else { random.below(pages.into()) as u32 };
+        let page = Identity::of_number(turn.into());
+        ftl.write(lpn, &page, &mut Prefers(wish))?;
+        if random.chance(1, 50) {
+            ftl.trim(random.below(pages.into()) as u32, &mut Untimed)?;
+        }
+        if random.chance(1, 20) {
+            ftl.collect_idle(random.below(3) as u32, &mut Untimed)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_plane_that_is_always_preferred_is_not_filled_beyond_what_collection_can_free() {
+    let hot = Temperature::HotRange { hot_pages: 0, hot_writes_permille: 0 };
+    let mut random = SplitMix64::new(7);
+    let (mut tried, mut full) = (0, Vec::new());
+    for pages_per_block in [1, 2, 5] {
+        for durability in [Durability::Volatile, Durability::Journal] {
+            for (temperature, wear_spread) in
+                [(Temperature::OnePool, 0), (Temperature::OnePool, 1), (hot, 0), (hot, 2)]
+            {
+                for victim in [VictimRule::Greedy, VictimRule::Fifo, VictimRule::DChoices(3)] {
+                    let settings = FtlSettings {
+                        gc_reserve_blocks: 2 + random.below(3) as u32,
+                        victim,
+                        wear_spread,
+                        durability,
+                        temperature,
+                        ..FtlSettings::default()
+                    };
+                    let mut ftl = fullest(geometry(pages_per_block), settings);
+                    let pages = ftl.settings().logical_pages;
+                    tried += 1;
+                    match overwrite(&mut ftl, pages, &mut random) {
+                        Ok(()) => {}
+                        Err(
+                            error @ (FtlError::NoSpace { .. }
+                            | FtlError::Nand(NandError::Failed { .. })),
+                        ) => {
+                            full.push(format!("{pages_per_block} pages a block, {pages} logical, {settings:?}: {error}"));
+                        }
+                        Err(error) => panic!("{settings:?}: {error}"),
+                    }
+                }
+            }
+        }
+    }
+    assert!(full.is_empty(), "{} of {tried}:\n{}", full.len(), full.join("\n"));
+    assert_eq!(tried, 72);
+}
