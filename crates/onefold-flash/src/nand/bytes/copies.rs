@@ -101,12 +101,10 @@ impl CopyFile {
         self.media.write(HEADER_BYTES as u64 + u64::from(block) * ENTRY_BYTES as u64, entry)
     }
 
-    /// The entries of all blocks, as far as they can be read.
+    /// The entries of all blocks, as far as they can be read: each has a checksum of its own.
     pub(super) fn read_entries(&self) -> Vec<u8> {
         let mut entries = vec![0; self.geometry.blocks() as usize * ENTRY_BYTES];
-        if self.media.read(HEADER_BYTES as u64, &mut entries).is_err() {
-            entries.fill(0);
-        }
+        let _ = self.media.read(HEADER_BYTES as u64, &mut entries);
         entries
     }
 
@@ -134,14 +132,11 @@ impl CopyFile {
         self.media.write(self.own_at(ppn), page_and_oob)
     }
 
-    /// Fills both buffers from the copy of one of the FTL's own pages.
-    pub(super) fn read_own(&self, ppn: u32, page: &mut [u8], oob: &mut [u8]) {
+    /// Fills both buffers from the copy of one of the FTL's own pages; whether it can be read.
+    pub(super) fn read_own(&self, ppn: u32, page: &mut [u8], oob: &mut [u8]) -> bool {
         let at = self.own_at(ppn);
         let read = self.media.read(at, page);
-        if read.and_then(|()| self.media.read(at + page.len() as u64, oob)).is_err() {
-            page.fill(0);
-            oob.fill(0);
-        }
+        read.and_then(|()| self.media.read(at + page.len() as u64, oob)).is_ok()
     }
 
     /// Gives the space of a block's own pages back.

@@ -215,7 +215,6 @@ impl<S: Store> ByteNand<S> {
 
     /// Checks that a page is the next one of a good block, and makes the block's cells ready.
     fn begin_program(&mut self, ppn: u32) -> Result<(), NandError> {
-        self.check_intact()?;
         let block = self.geometry.block_of(ppn);
         let page = ppn - self.geometry.first_page(block);
         let entry = &self.blocks[block as usize];
@@ -379,30 +378,18 @@ impl<S: Store> ByteNand<S> {
         self.likeness_in_hand(ppn)
     }
 
-    /// What is known of a page whose bytes cannot be read.
-    fn lost_record(&mut self, ppn: u32, key: PageKey) -> Result<Record, NandError> {
+    /// What is known of the seed and the tag of a page whose bytes cannot be read.
+    fn known_of_lost(&mut self, ppn: u32, key: PageKey) -> Result<(u64, u64), NandError> {
         let read = self.store.read_oob(ppn, &mut self.oob);
         self.stored(read)?;
         let bytes = self.oob[self.parity_bytes()..].first_chunk();
-        if let Some(Found::Record(record)) = bytes.map(|bytes| self.records.decode(bytes)) {
-            return Ok(Record { lost: true, ..record });
+        let found = bytes.and_then(|bytes| self.records.decode(bytes).record());
+        if let Some(record) = found.or_else(|| self.proven_record(ppn)) {
+            return Ok((record.oob.seed, record.oob.tag));
         }
-        if let Some(record) = self.proven_record(ppn) {
-            return Ok(Record { lost: true, ..record });
-        }
-        let seed = match key {
-            PageKey::Data(lpn) | PageKey::Kept(lpn) => u64::from(lpn),
-            _ => 0,
-        };
-        let oob = Oob { key, seq: 0, seed, tag: 0 };
-        Ok(Record {
-            oob,
-            meta_len: 0,
-            scrambler_seed: 0,
-            erases: 0,
-            page_crc: 0,
-            lost: true,
-            plain: false,
+        Ok(match key {
+            PageKey::Data(lpn) | PageKey::Kept(lpn) => (u64::from(lpn), 0),
+            _ => (0, 0),
         })
     }
 
@@ -505,13 +492,13 @@ impl<S: Store> Nand for ByteNand<S> {
         payload: Payload<'_, PageBytes>,
         oob: &Oob,
     ) -> Result<(), NandError> {
+        self.check_intact()?;
         let bytes: &[u8] = match &payload {
             Payload::Data(page) => page,
             Payload::Meta(bytes) => bytes,
             Payload::Packed(fragments) => return self.program_packed(ppn, fragments, oob),
         };
         let whole = matches!(payload, Payload::Data(_));
-        self.check_intact()?;
         if !whole && self.dirty & !kind_bit(oob.key) != 0 {
             // Flash keeps the order of programs, a file does not: no power cut may leave a
             // mapping, a journal or a root without the pages that it speaks of.
@@ -546,31 +533,39 @@ impl<S: Store> Nand for ByteNand<S> {
     /// Corrected on the way; scrambled and encoded anew only where the seed belongs to the place.
     /// Data that cannot be corrected is lost: the new page says so, and reads as uncorrectable.
     fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
-        let fetched = self.fetch(from);
-        let moves_data = key.is_data();
-        let mut record = match fetched {
+        let found = match self.fetch(from) {
             // Garbage collection must go on, and whoever reads the page is told.
-            Err(NandError::Uncorrectable { .. }) if moves_data => self.lost_record(from, key)?,
-            fetched => fetched?,
+            Err(NandError::Uncorrectable { .. }) if key.is_data() => None,
+            fetched => Some(fetched?),
+        };
+        let (seed, tag) = match &found {
+            Some(record) => (record.oob.seed, record.oob.tag),
+            None => self.known_of_lost(from, key)?,
         };
         self.begin_program(to)?;
-        if record.lost {
-            self.page.fill(0);
-            (record.scrambler_seed, record.page_crc) = self.encode(to, record.oob.seed);
-            record.plain = false;
-            self.health.lost_pages += 1;
-        } else if record.plain || self.channel.survives_moves() {
-            self.health.copies_as_stored += 1;
-        } else {
-            self.channel.descramble(record.scrambler_seed, &mut self.page);
-            (record.scrambler_seed, record.page_crc) = self.encode(to, record.oob.seed);
-            self.health.copies_encoded += 1;
-        }
-        record.oob.key = key;
-        record.oob.seq = seq;
-        record.erases = self.blocks[self.geometry.block_of(to) as usize].erases;
+        let oob = Oob { key, seq, seed, tag };
+        let erases = self.blocks[self.geometry.block_of(to) as usize].erases;
+        let record = match found {
+            None => {
+                self.page.fill(0);
+                let (scrambler_seed, page_crc) = self.encode(to, seed);
+                self.health.lost_pages += 1;
+                let (meta_len, lost, plain) = (0, true, false);
+                Record { oob, meta_len, scrambler_seed, erases, page_crc, lost, plain }
+            }
+            Some(record) if record.plain || self.channel.survives_moves() => {
+                self.health.copies_as_stored += 1;
+                Record { oob, erases, ..record }
+            }
+            Some(record) => {
+                self.channel.descramble(record.scrambler_seed, &mut self.page);
+                let (scrambler_seed, page_crc) = self.encode(to, seed);
+                self.health.copies_encoded += 1;
+                Record { oob, scrambler_seed, erases, page_crc, ..record }
+            }
+        };
         self.finish_program(to, &record)?;
-        Ok(record.oob.tag)
+        Ok(tag)
     }
 
     fn read(&mut self, ppn: u32) -> Result<PageBytes, NandError> {

@@ -139,8 +139,9 @@ impl<S: Store> ByteNand<S> {
     pub(super) fn rescue(&mut self, ppn: u32) -> Result<Option<Record>, NandError> {
         let Some(record) = self.proven_record(ppn) else { return Ok(None) };
         if is_own(record.oob.key) {
-            if let Some(copies) = self.store.copies() {
-                copies.read_own(ppn, &mut self.page, &mut self.oob);
+            let copies = self.store.copies();
+            if !copies.is_some_and(|it| it.read_own(ppn, &mut self.page, &mut self.oob)) {
+                return Ok(None);
             }
             return Ok(self.correct(record.erases).filter(|found| found.oob == record.oob));
         }
