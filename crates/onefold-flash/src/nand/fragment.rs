@@ -32,3 +32,27 @@ pub fn fragment_at<P>(fragments: &[Fragment<P>], subpage: u32) -> Option<&Fragme
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_is_found_at_the_sub_page_at_which_it_begins_and_at_no_other() {
+        let fragments: Vec<Fragment<()>> = [2, 1, 3]
+            .into_iter()
+            .zip(0..)
+            .map(|(subpages, number)| Fragment {
+                key: PageKey::Data(number),
+                seed: 0,
+                tag: 0,
+                subpages,
+                content: None,
+            })
+            .collect();
+        let found: Vec<Option<PageKey>> =
+            (0..7).map(|at| fragment_at(&fragments, at).map(|one| one.key)).collect();
+        let data = |number| Some(PageKey::Data(number));
+        assert_eq!(found, [data(0), None, data(1), data(2), None, None, None]);
+    }
+}

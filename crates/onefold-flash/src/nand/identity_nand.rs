@@ -140,7 +140,7 @@ impl Nand for IdentityNand {
             Payload::Meta(bytes) if bytes.len() > self.geometry.page_bytes as usize => {
                 return Err(self.forbidden("program", ppn, "the bytes are more than a page"));
             }
-            Payload::Meta(_) | Payload::Packed(_) => 0,
+            Payload::Meta(_) | Payload::Packed(_) => NOTHING.identity,
         };
         debug_assert!(oob.seq < TORN, "no page has the sequence of a torn one");
         self.store(ppn, Stored { identity, oob: *oob })?;
@@ -319,7 +319,7 @@ mod tests {
     fn interrupted_operations_leave_unreadable_pages() {
         let mut nand = small();
         nand.tear_program(0);
-        assert!(matches!(nand.read_oob(0), Err(NandError::Uncorrectable { .. })));
+        assert!(matches!(nand.read_oob(0), Err(NandError::Uncorrectable { ppn: 0, retries: 0 })));
         nand.program(1, Payload::Data(&Identity(1)), &oob(PageKey::Data(0), 1)).expect("goes on");
         nand.tear_erase(0);
         assert!(matches!(nand.read(1), Err(NandError::Uncorrectable { .. })));

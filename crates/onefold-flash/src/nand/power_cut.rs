@@ -31,6 +31,9 @@ pub enum Cut {
     After,
 }
 
+/// What chances are told in.
+const MILLION: u64 = 1_000_000;
+
 /// How often operations fail because a block is worn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -115,8 +118,7 @@ impl<N: Interruptible> PowerCut<N> {
     }
 
     fn fails(&mut self, ppm: u32) -> bool {
-        let fails =
-            self.failed < self.faults.blocks_max && self.random.chance(ppm.into(), 1_000_000);
+        let fails = self.failed < self.faults.blocks_max && self.random.chance(ppm.into(), MILLION);
         self.failed += u32::from(fails);
         fails
     }
@@ -231,54 +233,4 @@ impl<N: Interruptible> Nand for PowerCut<N> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nand::IdentityNand;
-    use crate::testing::plane::plane;
-
-    #[test]
-    fn the_power_goes_at_the_operation_that_was_planned_and_stays_off() {
-        for (cut, erased) in [(Cut::Before, 3), (Cut::Torn, 3), (Cut::After, 4)] {
-            let inner = IdentityNand::new(plane(8, 16));
-            let mut nand = PowerCut::new(inner, Faults::default());
-            let oob = Oob { key: PageKey::Journal(1), seq: 1, seed: 0, tag: 0 };
-            for block in 0..8 {
-                let first = nand.geometry().first_page(block);
-                nand.program(first, Payload::Meta(b"x"), &oob).unwrap();
-            }
-            nand.cut_after(3, cut);
-            for block in 0..3 {
-                nand.erase(block).unwrap();
-            }
-            assert!(!nand.is_off());
-            assert!(matches!(nand.erase(3), Err(NandError::PowerOff)));
-            assert!(nand.is_off());
-            let page = nand.geometry().first_page(7);
-            assert!(matches!(nand.erase(4), Err(NandError::PowerOff)));
-            assert!(matches!(nand.sync(), Err(NandError::PowerOff)));
-            assert!(matches!(nand.read_oob(page), Err(NandError::PowerOff)));
-            assert!(matches!(nand.read_meta(page), Err(NandError::PowerOff)));
-            nand.restore();
-            nand.sync().unwrap();
-            assert_eq!(nand.read_oob(page).unwrap().seq, 1);
-            let holds = |block: &u32| {
-                let first = nand.inner.geometry().first_page(*block);
-                nand.inner.read_oob(first).is_ok_and(|oob| oob.seq == 1)
-            };
-            let gone = if cut == Cut::Torn { 4 } else { erased };
-            assert_eq!((0..8).filter(holds).count(), 8 - gone, "{cut:?}");
-        }
-    }
-
-    #[test]
-    fn operations_are_counted_and_no_more_blocks_fail_than_may() {
-        for blocks_max in [0, 1, 3] {
-            let faults = Faults { program_ppm: 0, erase_ppm: 1_000_000, blocks_max, seed: 1 };
-            let mut nand = PowerCut::new(IdentityNand::new(plane(8, 4)), faults);
-            assert_eq!((nand.operations(), nand.is_off()), (0, false));
-            let failed = (0..8).filter(|&block| nand.erase(block).is_err()).count();
-            assert_eq!(failed, blocks_max as usize);
-            assert_eq!(nand.operations(), 8);
-        }
-    }
-}
+mod tests;

@@ -103,6 +103,18 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_with_the_right_checksum_that_nobody_wrote_is_none() {
+        let mut bytes = BlockEntry { erases: 1, ..BlockEntry::default() }.encode();
+        for (flags, expected) in [(0, None), (1, Some(false)), (2, None), (3, Some(true))] {
+            bytes[FLAGS] = flags;
+            let crc = crc32fast::hash(&bytes[..CRC]);
+            bytes[CRC..].copy_from_slice(&crc.to_le_bytes());
+            let found = BlockEntry::decode(&bytes).map(|entry| entry.bad);
+            assert_eq!(found, expected, "flags {flags}");
+        }
+    }
+
+    #[test]
     fn of_two_copies_the_one_that_saw_more_counts_and_bad_in_either_is_bad() {
         let entry = |erases, bad| BlockEntry { erases, bad, ..BlockEntry::default() };
         for (first, second, expected) in [

@@ -62,7 +62,7 @@ impl Channel {
         if let Some(scrambler) = &scrambler {
             // Linear rules cover all addresses whose bits they know; tables cover everything.
             let bits = (0..u32::BITS).map(|bit| 1 << bit).take_while(|&bit| bit < pages);
-            for number in bits.chain([0, pages.saturating_sub(1)]) {
+            for number in bits.chain([0]) {
                 scrambler.seed(&PageAddress::of(u64::from(number)), &[])?;
             }
         }
@@ -186,6 +186,47 @@ mod tests {
         assert!(Channel::new(&spec, 8192, 256).is_ok());
         let refused = Channel::new(&spec, 8192, 257).expect_err("page 256 has no seed");
         assert!(matches!(refused, CodeError::AddressNotCovered { address: 256, .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_seed_rule_must_cover_the_first_page() {
+        let mut scrambler = onefold_code::preset("lba-prbs31").expect("a preset");
+        let onefold_code::SeedMap::Linear { mask, base, .. } = &mut scrambler.seed_map else {
+            panic!("the preset is linear");
+        };
+        // Odd addresses alone.
+        (*mask, *base) = (!1, 1);
+        let spec = ChannelSpec { code: BCH_NAME.into(), scrambler: Some(scrambler) };
+        for pages in [1, 2] {
+            let refused = Channel::new(&spec, 8192, pages).expect_err("page 0 has no seed");
+            assert!(matches!(refused, CodeError::AddressNotCovered { address: 0, .. }));
+        }
+    }
+
+    #[test]
+    fn a_seed_rule_must_cover_the_second_page_if_there_is_one() {
+        let mut scrambler = onefold_code::preset("lba-prbs31").expect("a preset");
+        let onefold_code::SeedMap::Linear { mask, .. } = &mut scrambler.seed_map else {
+            panic!("the preset is linear");
+        };
+        *mask = !1;
+        let spec = ChannelSpec { code: BCH_NAME.into(), scrambler: Some(scrambler) };
+        assert!(Channel::new(&spec, 8192, 1).is_ok());
+        let refused = Channel::new(&spec, 8192, 2).expect_err("page 1 has no seed");
+        assert!(matches!(refused, CodeError::AddressNotCovered { address: 1, .. }));
+    }
+
+    #[test]
+    fn codes_take_pages_of_whole_kibibytes() {
+        for (code, parity) in [(DETECT_NAME, 4), (BCH_NAME, 32), ("ses-33x256", 32)] {
+            let spec = ChannelSpec { code: code.into(), scrambler: None };
+            let channel = Channel::new(&spec, 8192, 64).expect("eight codewords");
+            assert_eq!((channel.parity_bytes(), channel.page_bytes()), (8 * parity, 8192));
+            assert!(matches!(
+                Channel::new(&spec, 8192 + 512, 64),
+                Err(CodeError::PageSize { page: 8704, codeword: 1024 })
+            ));
+        }
     }
 
     #[test]

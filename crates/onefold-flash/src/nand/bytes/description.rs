@@ -196,3 +196,80 @@ fn fields(geometry: &Geometry) -> [(&'static str, u32); 8] {
         ("oob_bytes", geometry.oob_bytes),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Description {
+        Description {
+            geometry: Geometry {
+                channels: 2,
+                packages: 4,
+                dies_per_package: 3,
+                planes_per_die: 5,
+                blocks_per_plane: 6,
+                pages_per_block: 7,
+                page_bytes: 8,
+                oob_bytes: 9,
+            },
+            code: "a code".into(),
+            scrambler: "seed = 1\nname = \"one\"\n".into(),
+            spec: "spec".into(),
+            id: [3; 16],
+        }
+    }
+
+    /// A header that somebody wrote with the right checksum.
+    fn written(change: impl FnOnce(&mut [u8])) -> Result<Description, FileError> {
+        let mut header = some().encode(MAGIC).expect("fits");
+        change(&mut header);
+        let crc = crc32fast::hash(&header[GEOMETRY_AT..]);
+        header[CRC_AT..GEOMETRY_AT].copy_from_slice(&crc.to_le_bytes());
+        Description::decode(&header, MAGIC)
+    }
+
+    #[test]
+    fn what_cannot_be_is_damage_whatever_the_checksum_says() {
+        assert_eq!(written(|_| ()).expect("as it was"), some());
+        let damaged = |change: &dyn Fn(&mut [u8])| {
+            assert!(matches!(written(change), Err(FileError::Damaged)));
+        };
+        damaged(&|header| header[GEOMETRY_AT..GEOMETRY_AT + 4].fill(0));
+        damaged(&|header| header[TEXTS_AT] = 0xff);
+        damaged(&|header| header[LENGTHS_AT + 2] = 1);
+        let version = |number: u32| {
+            written(|header| header[VERSION_AT..CRC_AT].copy_from_slice(&number.to_le_bytes()))
+        };
+        assert!(version(0).is_ok() && version(1).is_ok(), "older ones are read");
+        assert!(matches!(version(2), Err(FileError::NewerFormat(2))));
+        let whole = some().encode(MAGIC).expect("fits");
+        assert_eq!(whole.len(), HEADER_BYTES);
+        for len in [0, 7, 8, 11, 15, 100, HEADER_BYTES - 1] {
+            assert!(Description::decode(&whole[..len], MAGIC).is_err(), "{len} bytes");
+        }
+        assert!(matches!(Description::decode(&whole, *b"ONEFCOPY"), Err(FileError::NoNand)));
+    }
+
+    #[test]
+    fn every_field_that_differs_is_named_with_both_values() {
+        let made = some();
+        assert!(made.must_be(&Description { spec: String::new(), id: [0; 16], ..some() }).is_ok());
+        let said = |wanted: Description| made.must_be(&wanted).expect_err("differs").to_string();
+        for (at, (name, has)) in fields(&made.geometry).into_iter().enumerate() {
+            let mut header = made.encode(MAGIC).expect("fits");
+            header[GEOMETRY_AT + 4 * at] *= 2;
+            let crc = crc32fast::hash(&header[GEOMETRY_AT..]);
+            header[CRC_AT..GEOMETRY_AT].copy_from_slice(&crc.to_le_bytes());
+            let wanted = Description::decode(&header, MAGIC).expect("a shape that can be");
+            let expected = format!("the NAND file was made with {name} {has}, not {}", 2 * has);
+            assert_eq!(said(wanted), expected);
+        }
+        let scrambler = |text: &str| said(Description { scrambler: text.into(), ..some() });
+        let other = "the NAND file was made with scrambler name = \"one\", not ";
+        assert_eq!(scrambler("name = \"two\"\n"), format!("{other}name = \"two\""));
+        assert_eq!(scrambler("seed = 1\n"), format!("{other}none"));
+        let code = said(Description { code: "another".into(), ..some() });
+        assert_eq!(code, "the NAND file was made with code a code, not another");
+    }
+}

@@ -224,6 +224,76 @@ mod tests {
         }
     }
 
+    /// At each length that the output can have.
+    #[test]
+    fn a_page_is_compressed_only_if_that_leaves_a_sub_page_free() {
+        let spec = ChannelSpec { code: BCH_NAME.into(), scrambler: None };
+        let channel = Channel::new(&spec, 1024, 16).expect("fits");
+        let mut packer = Packer::new(Engine::BeforeScrambler, 4);
+        let mut lz4 = Compressor::new(Compression::Lz4);
+        let mut lengths = std::collections::BTreeSet::new();
+        for noise in 0..1024 {
+            let mut page = SplitMix64::new(1).bytes(1024);
+            page[noise..].fill(0);
+            let mut out = Vec::new();
+            let codec = lz4.compress_into(&page, &mut out, 1024);
+            let len = if codec == Codec::Raw { 1024 } else { out.len() };
+            lengths.insert(len);
+            let expected = (28 + len <= 768).then(|| Fragment {
+                key: PageKey::Data(5),
+                seed: 5,
+                tag: 0,
+                subpages: (28 + len).div_ceil(256) as u32,
+                content: Some(PageBytes::from(out)),
+            });
+            assert_eq!(packer.compress(&channel, 5, &page.into()), expected, "{len} bytes");
+        }
+        for boundary in [256, 512, 768] {
+            let reached = [0, 1].map(|over| lengths.contains(&(boundary - 28 + over)));
+            assert_eq!(reached, [true; 2], "{boundary}");
+        }
+    }
+
+    /// What comes out of the scrambler as zeroes gets shorter even there.
+    #[test]
+    fn what_the_scrambler_has_had_goes_through_it_again_when_it_is_expanded() {
+        let channel = channel(Some("lba-prbs31"));
+        let mut packer = Packer::new(Engine::AfterScrambler, 8);
+        for lpn in [0, 1, 77] {
+            let mut stream = vec![0; PAGE];
+            channel.scramble(lpn, &mut stream);
+            let page = PageBytes::from(stream);
+            let fragment = packer.compress(&channel, lpn, &page).expect("zeroes get shorter");
+            assert_eq!((fragment.subpages, fragment.seed), (1, lpn.into()));
+            assert_eq!(packer.expand(&channel, &fragment), Some(page));
+        }
+    }
+
+    /// Fragments may fill a page to its last byte, and not one more.
+    #[test]
+    fn the_last_fragment_ends_with_the_page_at_most() {
+        let packer = Packer::new(Engine::BeforeScrambler, 4);
+        let one = |subpages: u32, len| Fragment {
+            key: PageKey::Data(1),
+            seed: u64::MAX,
+            tag: u64::MAX - 1,
+            subpages,
+            content: Some(PageBytes::from(vec![7; len])),
+        };
+        let all = [one(3, 700), one(1, 256 - HEAD_BYTES)];
+        let mut page = vec![0xff; 1024];
+        packer.lay(&all, &mut page);
+        assert_eq!(fragments(&page, 4).as_deref(), Some(&all[..]));
+        let len = 768 + 8;
+        page[len] += 1;
+        assert_eq!(fragments(&page, 4), None, "a byte longer than the page");
+        page[len] -= 1;
+        page[2] = 4;
+        assert_eq!(fragments(&page, 4), Some(vec![one(4, 700)]), "nothing follows");
+        page[2] = 5;
+        assert_eq!(fragments(&page, 4), None, "a sub-page more than there are");
+    }
+
     #[test]
     fn what_is_no_packed_page_is_told() {
         let channel = channel(None);

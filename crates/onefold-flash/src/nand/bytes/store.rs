@@ -150,3 +150,79 @@ impl Store for MemStore {
         Ok((used * self.block_bytes()) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use onefold_block::SplitMix64;
+
+    use super::*;
+    use crate::testing::plane::plane;
+
+    const PAGE: usize = 4096;
+    const OOB: usize = 128;
+
+    /// Any page, then any pages of a block out of band, beside a map of what was stored.
+    #[test]
+    fn cells_hold_what_was_stored_in_them_and_zeroes_elsewhere() {
+        let geometry = plane(6, 4);
+        let mut store = MemStore::new(geometry);
+        let mut model: BTreeMap<u32, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+        let mut entries = vec![0; 6 * ENTRY_BYTES];
+        let mut random = SplitMix64::new(4);
+        for step in 0..300 {
+            let ppn = random.below(24) as u32;
+            let block = ppn / 4;
+            match random.below(6) {
+                0 => {
+                    store.clear_block(block).expect("cleared");
+                    model.retain(|&at, _| at / 4 != block);
+                }
+                1 => {
+                    let entry: [u8; ENTRY_BYTES] = std::array::from_fn(|_| random.below(256) as u8);
+                    store.write_entry(block, &entry).expect("written");
+                    let at = block as usize * ENTRY_BYTES;
+                    entries[at..at + ENTRY_BYTES].copy_from_slice(&entry);
+                }
+                _ => {
+                    let (data, oob) = (random.bytes(PAGE), random.bytes(OOB));
+                    store.write_page(ppn, &data, &oob).expect("written");
+                    model.insert(ppn, (data, oob));
+                }
+            }
+            let expected =
+                |at: u32| model.get(&at).cloned().unwrap_or_else(|| (vec![0; PAGE], vec![0; OOB]));
+            for at in block * 4..block * 4 + 4 {
+                let (mut data, mut oob) = (vec![1; PAGE], vec![1; OOB]);
+                store.read_page(at, &mut data, &mut oob).expect("read");
+                assert!((data, oob) == expected(at), "step {step}, page {at}");
+                let rest = (block + 1) * 4 - at;
+                let mut oobs = vec![1; OOB * rest as usize];
+                store.read_oob(at, &mut oobs).expect("read");
+                let all: Vec<u8> = (at..at + rest).flat_map(|at| expected(at).1).collect();
+                assert!(oobs == all, "step {step}, from page {at}");
+            }
+            assert!(store.read_entries().expect("read") == entries, "step {step}");
+            assert!(!store.is_blank(block).expect("answered"), "it does not know");
+        }
+    }
+
+    #[test]
+    fn memory_of_cleared_blocks_is_kept_for_the_next_ones_and_no_more() {
+        let mut store = MemStore::new(plane(100, 1));
+        let block = (PAGE + OOB) as u64;
+        let taken = |store: &MemStore| store.allocated_bytes().expect("known") / block;
+        for ppn in 0..100 {
+            assert_eq!(taken(&store), u64::from(ppn));
+            store.write_page(ppn, &[5; PAGE], &[6; OOB]).expect("written");
+        }
+        for number in 0..100 {
+            store.clear_block(number).expect("cleared");
+        }
+        assert_eq!(taken(&store), 64);
+        store.write_page(3, &[7; PAGE], &[8; OOB]).expect("written");
+        assert_eq!(taken(&store), 64, "one of them is in use again");
+        assert_eq!(store.allocated_bytes().expect("known") % block, 0);
+    }
+}

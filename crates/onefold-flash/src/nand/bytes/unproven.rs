@@ -32,3 +32,32 @@ impl PageBits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_held_one_by_one_and_none_beyond_the_last() {
+        for pages in [1, 63, 64, 65, 128, 130] {
+            let mut bits = PageBits::new(pages);
+            for ppn in (0..pages).step_by(3) {
+                bits.set(ppn, true);
+            }
+            let held = |bits: &PageBits| -> Vec<u32> {
+                (0..pages + 64).filter(|&ppn| bits.holds(ppn)).collect()
+            };
+            let every_third: Vec<u32> = (0..pages).step_by(3).collect();
+            assert_eq!(held(&bits), every_third, "{pages} pages");
+            for ppn in (0..pages).step_by(6) {
+                bits.set(ppn, false);
+            }
+            let odd: Vec<u32> = every_third.into_iter().skip(1).step_by(2).collect();
+            assert_eq!(held(&bits), odd, "{pages} pages");
+            assert_eq!(bits.0.len(), pages.div_ceil(64) as usize);
+        }
+        let mut none = PageBits::default();
+        none.set(3, true);
+        assert!(!none.holds(3), "without bits none is in it");
+    }
+}
