@@ -427,3 +427,6 @@ impl Report {
         row.expect("every report has a row for its primary size")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -233,6 +233,41 @@ mod tests {
     }
 
     #[test]
+    fn files_of_the_least_size_are_kept_and_smaller_ones_are_not() {
+        let mut table = FileTable::new(10);
+        table.raise_to(256);
+        table.raise_to(64);
+        assert_eq!(table.least_bytes(), 256);
+        for (number, size) in [(1, 255), (2, 256), (3, 257)] {
+            table.add_segment(file(number, size, 1));
+            table.add_segment(OpenFile { planned_bytes: 9, ..file(10 + number, size, 1) });
+        }
+        let mut kept: Vec<u64> = table.records().map(|record| record.size).collect();
+        let mut open: Vec<u32> = table.open_files().map(|file| file.name.number).collect();
+        kept.sort_unstable();
+        open.sort_unstable();
+        assert_eq!((kept.as_slice(), open.as_slice()), (&[256, 257][..], &[12, 13][..]));
+        table.raise_to(257);
+        assert_eq!((table.records().count(), table.open_files().count()), (1, 1));
+        let record = |size| Record { size, ..table.records().next().unwrap().clone() };
+        let (small, fits) = (record(256), record(300));
+        table.add(small);
+        table.add(fits);
+        assert_eq!(table.records().count(), 2);
+        // Neither an empty file nor one of which bytes are missing is compared.
+        let mut table = FileTable::new(10);
+        table.add_segment(file(1, 0, 0));
+        let mut short = file(2, 9, 0);
+        short.content.bytes = 8;
+        table.add_segment(short);
+        assert_eq!(table.records().count(), 0);
+        for number in 0..10 {
+            table.add_segment(file(number, 1 + u64::from(number), 0));
+        }
+        assert_eq!((table.least_bytes(), table.records().count()), (1, 10), "ten fit");
+    }
+
+    #[test]
     fn segments_in_any_order_make_a_file_and_a_broken_one_makes_none() {
         let segment = |bytes: u64, sum, is_broken| OpenFile {
             size: 30,
@@ -253,6 +288,10 @@ mod tests {
         let name = Named::new(0, Path::new(&long));
         assert!(name.path.len() <= PATH_BYTES_MAX && name.path.starts_with("..."));
         assert!(name.path.ends_with("/end"));
+        // One byte each: 200 are kept whole, of 201 the last 197.
+        let (fits, more) = ("f".repeat(200), "m".repeat(201));
+        assert_eq!(Named::new(0, Path::new(&fits)).path, fits);
+        assert_eq!(Named::new(0, Path::new(&more)).path, format!("...{}", "m".repeat(197)));
     }
 
     #[test]

@@ -381,47 +381,4 @@ impl<R: Read> RawReader<'_, R> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Options, Progress, scan};
-
-    #[test]
-    fn a_checksum_is_of_the_frames_place_its_kind_and_every_byte() {
-        let sum = checksum(1, KIND_RECORDS, b"bytes");
-        assert_eq!(checksum(1, KIND_RECORDS, b"bytes"), sum);
-        for other in [
-            checksum(2, KIND_RECORDS, b"bytes"),
-            checksum(1 << 56, KIND_RECORDS, b"bytes"),
-            checksum(1, KIND_OPEN_FILES, b"bytes"),
-            checksum(1, KIND_RECORDS, b"bytez"),
-            checksum(1, KIND_RECORDS, b"byte"),
-        ] {
-            assert_ne!(other, sum);
-        }
-    }
-
-    #[test]
-    fn a_header_whose_parts_do_not_fit_together_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("file"), [7; 9000]).expect("a file");
-        let inputs = [folder.path().to_owned()];
-        let sound =
-            || scan(&inputs, &Options::default(), &Progress::new()).expect("scanned").header;
-        check_header(&sound()).expect("it is as it was made");
-        let refused = |change: fn(&mut Header), why: &str| {
-            let mut header = sound();
-            change(&mut header);
-            let said = check_header(&header).expect_err(why);
-            assert!(said.contains(why), "{said}");
-        };
-        refused(|header| header.levels.push(0), "other numbers of levels");
-        let tally_lost = |header: &mut Header| header.scan.tallies.truncate(1);
-        refused(tally_lost, "other numbers of levels or tallies");
-        refused(|header| header.levels[0] = 61, "above 60");
-        refused(|header| header.file_least_bytes = 3, "no power of two");
-        refused(|header| header.shard.index = header.shard.count, "shard");
-        let mut deepest = sound();
-        deepest.levels[0] = 60;
-        check_header(&deepest).expect("the last level that there is");
-    }
-}
+mod tests;

@@ -134,9 +134,34 @@ mod tests {
             ("x.", "(number)"),
             ("a.b c", "(unusual)"),
             ("a.averyverylongtail", "(unusual)"),
+            ("a.twelveletter", "twelveletter"),
+            ("a.thirteenchars", "(unusual)"),
+            ("a.b_-+~9", "b_-+~9"),
+            ("a.txt.7a", "7a"),
+            ("..x", "x"),
+            ("", "(none)"),
         ] {
             assert_eq!(extension_of(Path::new(name)), extension, "{name}");
         }
+    }
+
+    #[test]
+    fn tallies_add_up_and_what_does_not_fit_together_is_unsound() {
+        let mut groups = Groups::default();
+        assert!(groups.is_sound());
+        let tally = GroupTally { files: 1, bytes: 20, zero_bytes: 3 };
+        groups.add(0, tally);
+        groups.add(0, tally);
+        assert_eq!(groups.tallies, [GroupTally { files: 2, bytes: 40, zero_bytes: 6 }]);
+        assert_eq!([groups.number("a"), groups.number("b"), groups.number("a")], [1, 2, 1]);
+        let with = |names: &[&str], tallies: usize| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            let tallies = vec![GroupTally::default(); tallies];
+            Groups { names, tallies, numbers: HashMap::new() }.is_sound()
+        };
+        assert!(with(&[OTHER], 1) && with(&[OTHER, "a"], 2));
+        assert!(!with(&[], 0) && !with(&[OTHER, "a"], 1) && !with(&["a"], 1));
+        assert!(with(&vec![OTHER; LIMIT], LIMIT) && !with(&vec![OTHER; LIMIT + 1], LIMIT + 1));
     }
 
     #[test]

@@ -408,6 +408,8 @@ mod tests {
             ("x", "is not a size"),
             ("cdc:5000", "average chunk size 5000"),
             ("cdc:8M", "maximum chunk size"),
+            ("cdc:16M", "maximum chunk size"),
+            ("cdc:16777217", "powers of two"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
@@ -436,6 +438,27 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_taken_once_and_in_order_and_no_compression_is_none() {
+        let options = Options {
+            chunk_sizes: vec![8192, 512, 4096, 512],
+            compressions: Vec::new(),
+            content_defined: vec![content_defined(8192).unwrap()],
+            ..Options::default()
+        };
+        let plan = Plan::new(&options).unwrap();
+        let means: Vec<u32> = plan.tables.iter().map(|table| table.method.mean_bytes()).collect();
+        assert_eq!((means.as_slice(), plan.primary), (&[512, 4096, 8192, 8192][..], 1));
+        assert_eq!((plan.leaf_bytes, plan.top_bytes), (512, 8192));
+        assert_eq!(plan.options.compressions, [Compression::None]);
+        let owners: Vec<_> = plan.tables.iter().map(|table| table.owner).collect();
+        assert_eq!(owners, [None, Some(1), None, None]);
+        let words = [None, Some(0), Some(1), Some(4)].map(entry_words);
+        assert_eq!(words, [4, 6, 7, 10]);
+        let sizes = content_defined(8192).unwrap();
+        assert_eq!((sizes.min(), sizes.avg(), sizes.max()), (2048, 8192, 65_536));
+    }
+
+    #[test]
     fn capacities_do_not_depend_on_threads_and_fill_the_budget() {
         let mut options = Options { threads: 1, ..Options::default() };
         let one = Plan::new(&options).unwrap();
@@ -449,6 +472,81 @@ mod tests {
         let budget = DEFAULT_MEMORY_BYTES / 16 * 9;
         assert!(bytes <= budget && bytes > budget / 100 * 99, "{bytes} of {budget}");
         assert!(many.threads as u64 * worker_bytes(&options, many.batch_bytes) <= 64 << 20);
+    }
+
+    /// Of 256 MiB nine sixteenths are for tables, of which three quarters are filled; a quarter is
+    /// for workers, an eighth for files, and a thirty-second each for the queue and for links.
+    #[test]
+    fn memory_is_shared_out_as_worked_out_by_hand() {
+        let one = Options {
+            chunk_sizes: vec![4096],
+            content_defined: Vec::new(),
+            threads: 2,
+            ..Options::default()
+        };
+        let plan = Plan::new(&one).unwrap();
+        // An entry has 7 words: 150,994,944 bytes are 5,392,676 entries.
+        let spec = plan.tables[0];
+        assert_eq!((spec.capacity, spec.owner), (4_044_507, Some(1)));
+        // 1 MiB to read, 256 leaves of 200 bytes, and 256 KiB.
+        let worker = (1 << 20) + 256 * 200 + (256 << 10);
+        assert_eq!((plan.threads, plan.batch_bytes), (2, 1 << 20));
+        assert_eq!(plan.queue_bytes, (8 << 20) + (64 << 20) - 2 * worker);
+        assert_eq!((plan.file_records, plan.link_records), ((32 << 20) / 576, (8 << 20) / 48));
+
+        let more = Options {
+            content_defined: vec![content_defined(8192).unwrap(), content_defined(1024).unwrap()],
+            compressions: vec![Compression::Zstd(3), Compression::Lz4, Compression::Zstd(1)],
+            ..one.clone()
+        };
+        // Twice the longest chunk of each chunker, and 2 MiB for each encoder of Zstandard.
+        let bytes = worker as u64 + 2 * (65_536 + 8192) + (4 << 20);
+        assert_eq!(worker_bytes(&more, 1 << 20), bytes);
+        // What one worker leaves over goes to the queue; what eight hundred need, to nobody.
+        let many = Plan::new(&Options { threads: 800, ..one }).unwrap();
+        assert_eq!(many.batch_bytes, 128 << 10);
+        let least = (128 << 10) + 32 * 200 + (256 << 10);
+        let fitting = (64 << 20) / least;
+        assert_eq!(many.threads, fitting);
+        assert_eq!(many.queue_bytes, (8 << 20) + (64 << 20) - fitting * least);
+    }
+
+    /// The fourth root of 16 is 2, and the primary size has four times the weight.
+    #[test]
+    fn a_table_of_chunks_sixteen_times_as_long_has_half_the_bytes() {
+        let options = Options {
+            chunk_sizes: vec![512, 8192, 131_072],
+            content_defined: Vec::new(),
+            primary_bytes: 8192,
+            ..Options::default()
+        };
+        // Weights of 4, 2 * 4 and 1: of 13 shares, 4 with 16 bytes an entry, 8 with 28, and 1.
+        let bytes = 13 * 16 * 28 * 1000;
+        let entries = capacities(&options, &methods(&options), bytes);
+        let of = |share: u64, entry: u64| share * 16 * 28 * 1000 / entry * 3 / 4;
+        for (found, wanted) in entries.iter().zip([of(4, 16), of(8, 28), of(1, 16)]) {
+            assert!(found.abs_diff(wanted) <= 1, "{found} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_least_memory_gives_every_table_sixteen_entries_a_partition() {
+        let only = |content_defined: Vec<ChunkSizes>| Options {
+            chunk_sizes: vec![4096],
+            content_defined,
+            ..Options::default()
+        };
+        // One worker needs 399,872 bytes, four times that are below 2 MiB.
+        let options = only(Vec::new());
+        assert_eq!(least_memory(&options, &methods(&options)), 2 << 20);
+        // Two chunkers of up to 2 MiB: 8 MiB more for a worker, and four times that.
+        let long = content_defined(256 << 10).unwrap();
+        let options = only(vec![long, long]);
+        let worker = 399_872 + (8u64 << 20);
+        let least = (4 * worker).div_ceil(1 << 20) << 20;
+        assert_eq!(least_memory(&options, &methods(&options)), least);
+        let with = |memory_bytes| Plan::new(&Options { memory_bytes, ..options.clone() });
+        assert!(with(least).is_ok() && with(least - 1).is_err());
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Partial {
         let readers = paths.iter().map(|path| Reader::open(path)).collect::<Result<Vec<_>, _>>()?;
         let Some(first) = readers.first() else { return Err(EstimateError::NoInput) };
         check_fit(&readers)?;
-        let of_parts = readers.iter().map(|r| r.header.memory_bytes).max().unwrap_or(0);
+        let of_parts = readers.iter().map(|r| r.header.memory_bytes).max().unwrap_or_default();
         let memory_bytes = memory_bytes.unwrap_or(of_parts);
         let plan = Plan::new(&options(&first.header.settings, memory_bytes)?)?;
         let shared = Shared::new(&plan);

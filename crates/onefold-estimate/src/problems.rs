@@ -111,6 +111,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn problems_of_two_runs_are_counted_and_named_in_walk_order() {
+        let add = |problems: &mut Problems, number, kind| {
+            problems.add(number, format!("f{number}"), kind, "denied".to_owned());
+        };
+        let (mut one, mut other) = (Problems::default(), Problems::default());
+        for number in [3, 1, 3] {
+            add(&mut one, number, ProblemKind::ReadError);
+        }
+        add(&mut one, 1, ProblemKind::Changed);
+        assert_eq!((one.count(ProblemKind::ReadError), one.count(ProblemKind::Changed)), (2, 1));
+        assert_eq!(one.count(ProblemKind::Special), 0);
+        add(&mut other, 1, ProblemKind::ReadError);
+        add(&mut other, 4, ProblemKind::Special);
+        let mut same = one.clone();
+        // The same files: what both met is counted once.
+        same.absorb(other.clone(), 0);
+        assert_eq!((same.count(ProblemKind::ReadError), same.count(ProblemKind::Special)), (2, 1));
+        one.absorb(other, 10);
+        assert_eq!((one.count(ProblemKind::ReadError), one.count(ProblemKind::Special)), (3, 1));
+        let named: Vec<_> = one.named().map(|(number, problem)| (number, problem.path)).collect();
+        let wanted = [(1, "f1"), (1, "f1"), (3, "f3"), (11, "f1"), (14, "f4")];
+        assert_eq!(named, wanted.map(|(number, path)| (number, path.to_owned())));
+        let text = serde_json::to_string(&one).unwrap();
+        assert_eq!(serde_json::from_str::<Problems>(&text).unwrap(), one);
+    }
+
+    #[test]
     fn a_problem_counts_once_and_the_first_thousand_are_named() {
         let mut problems = Problems::default();
         for number in (0..1500).rev() {

@@ -72,3 +72,23 @@ impl Progress {
         self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_counts_its_own() {
+        let progress = Progress::new();
+        progress.found(2, 30);
+        progress.found(1, 5);
+        progress.done(1, 7);
+        let now = progress.snapshot();
+        assert_eq!((now.files_found, now.bytes_found), (3, 35));
+        assert_eq!((now.files_done, now.bytes_done), (1, 7));
+        assert!(!now.found_all && !progress.is_cancelled());
+        progress.found_all();
+        progress.cancel();
+        assert!(progress.snapshot().found_all && progress.is_cancelled());
+    }
+}

@@ -17,6 +17,14 @@ struct State<T> {
     is_closed: bool,
 }
 
+#[cfg(test)]
+impl<T> Queue<T> {
+    /// Bytes of the units that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+}
+
 impl<T> Queue<T> {
     /// At most about `limit_bytes` of waiting units; one unit always fits.
     pub(crate) fn new(limit_bytes: usize) -> Self {
@@ -67,7 +75,6 @@ impl<T> Queue<T> {
     pub(crate) fn abandon(&self) {
         let mut state = self.lock();
         state.units.clear();
-        state.bytes = 0;
         state.is_closed = true;
         self.changed.notify_all();
     }
@@ -89,6 +96,21 @@ mod tests {
             takers.into_iter().map(|taker| taker.join().unwrap()).sum()
         });
         assert_eq!(sum, 999 * 1000 / 2);
+    }
+
+    #[test]
+    fn units_come_in_order_and_fit_up_to_the_limit_or_alone() {
+        let queue = Queue::new(10);
+        queue.push(1, 100);
+        assert_eq!((queue.waiting_bytes(), queue.pop()), (100, Some(1)));
+        queue.push(2, 4);
+        queue.push(3, 6);
+        assert_eq!(queue.waiting_bytes(), 10);
+        assert_eq!((queue.pop(), queue.pop(), queue.waiting_bytes()), (Some(2), Some(3), 0));
+        queue.push(5, 3);
+        queue.close();
+        queue.push(6, 1);
+        assert_eq!((queue.pop(), queue.pop(), queue.waiting_bytes()), (Some(5), None, 0));
     }
 
     #[test]

@@ -98,6 +98,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn filling_takes_what_there_is_and_says_how_much() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"0123456789", 0).unwrap();
+        for (len, offset, wanted) in
+            [(4, 3, "3456"), (10, 0, "0123456789"), (4, 8, "89"), (3, 10, "")]
+        {
+            let mut buffer = vec![0; len];
+            let (got, read) = fill(&file, &mut buffer, offset);
+            assert!(read.is_ok());
+            assert_eq!(&buffer[..got], wanted.as_bytes());
+        }
+    }
+
+    #[test]
     fn runs_tile_a_sparse_file_and_holes_are_whole_blocks() {
         let file = tempfile::tempfile().unwrap();
         let block = u64::from(CHUNK_MAX_BYTES);

@@ -166,6 +166,81 @@ pub(crate) fn into_inner<T>(mutex: Mutex<T>) -> T {
 mod tests {
     use super::*;
 
+    fn file(number: u32, size: u64) -> FileRef {
+        FileRef {
+            number,
+            path: PathBuf::from("path").into(),
+            group: 0,
+            size,
+            is_sparse: false,
+            place: hash_bytes(1, &number.to_le_bytes()),
+            is_input: false,
+            inside: Inside::Bytes,
+        }
+    }
+
+    #[test]
+    fn units_have_sixty_four_pieces_or_four_mib() {
+        let queue = Queue::new(usize::MAX);
+        let progress = Progress::new();
+        let mut dealer = Dealer::new(&queue, Shard::WHOLE, &progress);
+        for number in 0..130 {
+            dealer.file(file(number, 1));
+        }
+        // The rest of these two is dealt with the first that fills it.
+        for size in [UNIT_BYTES - 3, 1, UNIT_BYTES, UNIT_BYTES - 1, 0, 1, 2 * SEGMENT_BYTES + 5] {
+            dealer.file(file(200, size));
+        }
+        // Four letters each, and what a piece takes.
+        let whole = 130 + 7 + 2;
+        assert_eq!(queue.waiting_bytes(), (whole - 1) * 164, "all but the last are dealt");
+        dealer.close();
+        assert_eq!(queue.waiting_bytes(), whole * 164);
+        let units: Vec<(usize, u64)> = std::iter::from_fn(|| queue.pop())
+            .map(|unit| (unit.len(), unit.iter().map(Piece::planned_bytes).sum()))
+            .collect();
+        let wanted = [
+            (64, 64),
+            (64, 64),
+            (4, UNIT_BYTES),
+            (1, UNIT_BYTES),
+            (3, UNIT_BYTES),
+            (1, SEGMENT_BYTES),
+            (1, SEGMENT_BYTES),
+            (1, 5),
+        ];
+        assert_eq!(units, wanted);
+        let found = progress.snapshot();
+        assert_eq!(found.files_found, 137, "a file of three segments is one");
+        assert_eq!(found.bytes_found, 130 + 3 * UNIT_BYTES - 2 + 2 * SEGMENT_BYTES + 5);
+        assert!(found.found_all);
+    }
+
+    #[test]
+    fn who_stops_gets_no_more_pieces_and_nobody_waits() {
+        let queue = Queue::new(usize::MAX);
+        let progress = Progress::new();
+        let mut dealer = Dealer::new(&queue, Shard::WHOLE, &progress);
+        dealer.file(file(0, UNIT_BYTES));
+        progress.cancel();
+        dealer.file(file(1, UNIT_BYTES));
+        assert_eq!(progress.snapshot().files_found, 1);
+        dealer.close();
+        assert!(queue.pop().is_none(), "what waited is let go");
+    }
+
+    #[test]
+    fn a_stream_is_one_piece_however_long() {
+        let queue = Queue::new(usize::MAX);
+        let progress = Progress::new();
+        let mut dealer = Dealer::new(&queue, Shard::WHOLE, &progress);
+        let inside = Inside::Stream(onefold_image::Format::Gzip);
+        dealer.file(FileRef { inside, ..file(0, 3 * SEGMENT_BYTES) });
+        dealer.close();
+        let unit = queue.pop().unwrap();
+        assert_eq!((unit.len(), unit[0].planned_bytes()), (1, 3 * SEGMENT_BYTES));
+    }
+
     #[test]
     fn shards_share_out_every_piece_of_every_file_once() {
         let counts = |count: u32| {

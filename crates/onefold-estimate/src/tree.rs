@@ -156,6 +156,60 @@ mod tests {
         })
     }
 
+    /// The name of a chunk as the head of this file says it, half by half.
+    fn name(hasher: &Fingerprinter, bytes: &[u8], size: u32) -> u128 {
+        if size == 512 {
+            let is_zero = bytes.len() == 512 && bytes.iter().all(|&byte| byte == 0);
+            let digest = hasher.hash(bytes);
+            let low = u128::from_le_bytes(digest.as_bytes()[..16].try_into().unwrap());
+            return if is_zero { 0 } else { low };
+        }
+        let half = size as usize / 2;
+        let left = name(hasher, &bytes[..bytes.len().min(half)], size / 2);
+        let right = match bytes.get(half..) {
+            Some(rest) if !rest.is_empty() => name(hasher, rest, size / 2),
+            _ => {
+                0x243F_6A88_85A3_08D3_1319_8A2E_0370_7344u128.wrapping_mul(2 * u128::from(size) + 1)
+            }
+        };
+        let e: u128 = 0xB7E1_5162_8AED_2A6A_BF71_5880_9CF4_F3C7;
+        left.wrapping_mul(e.wrapping_pow(size / 1024)).wrapping_add(right)
+    }
+
+    #[test]
+    fn names_are_the_polynomials_of_their_leaves() {
+        let hasher = Fingerprinter::new(FingerprintKind::Blake3);
+        let bytes: Vec<u8> = (0..9000u32).map(|i| ((i * i) >> 7) as u8).collect();
+        let zeroes = [vec![0; 1536], vec![5; 100], vec![0; 6000]].concat();
+        let files =
+            [bytes[..8192].to_vec(), bytes[7..8000].to_vec(), zeroes, vec![0; 700], vec![9]];
+        for (level, size) in levels(&files).iter().zip([512, 1024, 2048, 4096]) {
+            let wanted: Vec<u128> = files
+                .iter()
+                .flat_map(|file| file.chunks(size as usize))
+                .map(|chunk| name(&hasher, chunk, size))
+                .collect();
+            assert_eq!(level.names, wanted, "{size}");
+        }
+        assert_eq!(key(7 << 64 | 5), 7);
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_batch_before() {
+        let hasher = Fingerprinter::new(FingerprintKind::Blake3);
+        let block = |len| [Block { start: 0, len, piece: 0, index: 0, ends_stream: true }];
+        let (mut level, mut above) = (Level::default(), Level::default());
+        let batches = [(vec![1; 3000], 6), (vec![0; 2048], 4)];
+        for (bytes, leaves) in batches {
+            let blocks = block(bytes.len());
+            hash_leaves(&hasher, &bytes, &blocks, 512, &mut level);
+            join_halves(&level, &blocks, 1024, &mut above);
+            assert_eq!((level.names.len(), above.names.len()), (leaves, leaves / 2));
+        }
+        assert!(level.names.iter().chain(&above.names).all(|&name| name == ZERO));
+        assert!(level.zero.iter().chain(&above.zero).all(|&zero| zero));
+    }
+
     proptest! {
         #[test]
         fn equal_fingerprints_mean_equal_chunks_and_back(

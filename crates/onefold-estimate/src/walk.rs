@@ -160,6 +160,7 @@ pub(crate) fn walk(
         facts: WalkFacts::default(),
         links: HashMap::new(),
         images: Images::default(),
+        window: WINDOW,
     };
     for (number, input) in inputs.iter().enumerate() {
         walk.input(number, input);
@@ -176,6 +177,8 @@ struct Walk<'a, F> {
     /// Inodes with several links: how many of their names are still to come.
     links: HashMap<(u64, u64), u64>,
     images: Images,
+    /// Names of a folder that are held and sorted at once.
+    window: usize,
 }
 
 /// A folder being listed.
@@ -256,7 +259,7 @@ impl<F: FnMut(FileRef)> Walk<'_, F> {
         if after.is_none() {
             self.facts.folders += 1;
         }
-        match list(&path, after, WINDOW) {
+        match list(&path, after, self.window) {
             Ok((names, resume_after)) => Frame { path, names, resume_after },
             Err(error) => {
                 self.problem(&path, ProblemKind::UnreadableFolder, &error);
@@ -391,49 +394,4 @@ pub(crate) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_listed_in_windows_gives_every_name_once_and_sorted() {
-        let folder = tempfile::tempdir().unwrap();
-        for i in 0..50 {
-            fs::write(folder.path().join(format!("{:02}", i * 37 % 50)), b"").unwrap();
-        }
-        for limit in [1, 7, 49, 50, 51] {
-            let (mut all, mut after) = (Vec::new(), None);
-            loop {
-                let (mut names, more) = list(folder.path(), after.as_ref(), limit).unwrap();
-                names.reverse();
-                all.extend(names);
-                if more.is_none() {
-                    break;
-                }
-                after = more;
-            }
-            let expected: Vec<OsString> = (0..50).map(|i| format!("{i:02}").into()).collect();
-            assert_eq!(all, expected, "windows of {limit}");
-        }
-    }
-
-    #[test]
-    fn inputs_inside_others_are_left_out_and_missing_ones_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("inside");
-        fs::create_dir(&inside).unwrap();
-        let root = folder.path().to_path_buf();
-        let mut notes = Vec::new();
-        let paths = [inside.clone(), root.clone(), root];
-        let kept = check_inputs(&paths, Choice::Auto, &mut notes).unwrap();
-        assert_eq!((kept.len(), notes.len()), (1, 2));
-        let missing = [folder.path().join("nothing")];
-        assert!(matches!(
-            check_inputs(&missing, Choice::Auto, &mut notes),
-            Err(EstimateError::Input { .. })
-        ));
-        let null = [PathBuf::from("/dev/null")];
-        let error = check_inputs(&null, Choice::Auto, &mut notes).unwrap_err().to_string();
-        assert!(error.starts_with("/dev/null: is a character device"), "{error}");
-        assert!(matches!(check_inputs(&[], Choice::Auto, &mut notes), Err(EstimateError::NoInput)));
-    }
-}
+mod tests;

@@ -183,7 +183,6 @@ impl<'a> Worker<'a> {
         scan.bytes += self.facts.bytes;
         scan.hole_bytes += self.facts.hole_bytes;
         scan.unread_bytes += self.facts.unread_bytes;
-        scan.problems.absorb(self.facts.problems, 0);
     }
 
     fn current(&mut self) -> &mut Current {
@@ -260,7 +259,7 @@ impl<'a> Worker<'a> {
                 self.process();
             }
             let room = (self.buffer.len() - self.filled) as u64;
-            let want = if end - at <= room { end - at } else { room / BLOCK * BLOCK };
+            let want = (end - at).min(room / BLOCK * BLOCK);
             let target = &mut self.buffer[self.filled..][..want as usize];
             let (got, result) = file.fill(target, at);
             let Err(error) = result else {
@@ -512,17 +511,18 @@ impl<'a> Worker<'a> {
 
     /// Hand in what is known of the unit's files.
     fn commit(&mut self) {
-        let mut breakdown = lock(&self.shared.breakdown);
-        for current in &self.pieces {
-            let (extension, folder) = unpack(current.piece.file.group);
-            let Content { bytes, zero_bytes, .. } = current.content;
-            let files = u64::from(current.piece.segment == 0);
-            let tally = GroupTally { files, bytes, zero_bytes };
-            breakdown.extensions.add(extension, tally);
-            breakdown.folders.add(folder, tally);
-            self.progress.done(files, 0);
+        {
+            let mut breakdown = lock(&self.shared.breakdown);
+            for current in &self.pieces {
+                let (extension, folder) = unpack(current.piece.file.group);
+                let Content { bytes, zero_bytes, .. } = current.content;
+                let files = u64::from(current.piece.segment == 0);
+                let tally = GroupTally { files, bytes, zero_bytes };
+                breakdown.extensions.add(extension, tally);
+                breakdown.folders.add(folder, tally);
+                self.progress.done(files, 0);
+            }
         }
-        drop(breakdown);
         let mut files = lock(&self.shared.files);
         for current in self.pieces.drain(..) {
             let file = &current.piece.file;
@@ -565,86 +565,4 @@ fn weighed(name: u128, place: u64) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use std::fs::File;
-    use std::path::Path;
-
-    use crate::options::Options;
-
-    fn read_piece(worker: &mut Worker<'_>) {
-        worker.read_piece();
-    }
-
-    /// Run one worker on one file that is said to have `size` bytes.
-    fn work(path: &Path, size: u64, read: impl Fn(&mut Worker<'_>)) -> ScanFacts {
-        let plan = Plan::new(&Options::default()).unwrap();
-        let (shared, progress) = (Shared::new(&plan), Progress::new());
-        let mut worker = Worker::new(&plan, &shared, &progress);
-        let file = FileRef {
-            number: 0,
-            path: path.into(),
-            group: 0,
-            size,
-            is_sparse: false,
-            place: 0,
-            is_input: false,
-            inside: Inside::Bytes,
-        };
-        let piece = Piece { file: Arc::new(file), segment: 0 };
-        worker.pieces.push(Current { piece, content: Content::default() });
-        read(&mut worker);
-        worker.end_stream();
-        worker.process();
-        worker.commit();
-        worker.finish();
-        assert_eq!(progress.snapshot().bytes_done, size, "all of it is dealt with");
-        assert_eq!(lock(&shared.files).records().count(), 0, "it cannot be compared");
-        crate::scan::into_inner(shared.scan)
-    }
-
-    #[test]
-    fn a_file_that_became_shorter_counts_with_what_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        for (left, said) in [(0, 10), (5000, 5001), (300_000, 20 << 20)] {
-            std::fs::write(&path, vec![1; left]).unwrap();
-            let facts = work(&path, said, read_piece);
-            assert_eq!((facts.bytes, facts.unread_bytes), (left as u64, 0));
-            assert_eq!(facts.problems.count(ProblemKind::Changed), 1);
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_gone_or_became_something_else_is_unreadable() {
-        let folder = tempfile::tempdir().unwrap();
-        for path in [folder.path().join("gone"), folder.path().to_path_buf()] {
-            let facts = work(&path, 5000, read_piece);
-            assert_eq!((facts.bytes, facts.unread_bytes), (0, 5000));
-            assert_eq!(facts.problems.count(ProblemKind::UnreadableFile), 1);
-        }
-    }
-
-    #[test]
-    fn blocks_that_cannot_be_read_are_left_out_one_by_one() {
-        let folder = tempfile::tempdir().unwrap();
-        // Reading a folder as a file fails on every block.
-        let handle = Handle::Bytes { file: File::open(folder.path()).unwrap(), is_sparse: false };
-        for size in [5, BLOCK, 3 * BLOCK + 1, 30 << 20] {
-            let facts = work(folder.path(), size, |worker| {
-                assert_eq!(worker.read_run(&handle, 0, size), size);
-            });
-            assert_eq!((facts.bytes, facts.unread_bytes), (0, size));
-            assert_eq!(facts.problems.count(ProblemKind::ReadError), 1);
-        }
-    }
-
-    #[test]
-    fn the_place_of_a_chunk_matters_to_the_name_of_its_file() {
-        let (a, b) = (u128::MAX / 3, u128::MAX / 7);
-        let sum = |x, y| weighed(x, 0).wrapping_add(weighed(y, 1));
-        assert_ne!(sum(a, b), sum(b, a));
-        assert_ne!(sum(a, a), weighed(a, 0));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use onefold_content::Compression;
 use onefold_estimate::{Options, Progress, Report, scan};
 
-use crate::tree::{Tree, mixed, noise, options, prose, report, run, timeless};
+use crate::tree::{Tree, mixed, noise, options, prose, report, run, small, timeless};
 
 #[test]
 fn two_copies_of_a_tree_give_exactly_two_at_every_size() {
@@ -122,6 +122,16 @@ fn the_next_command_follows_the_settings() {
 }
 
 #[test]
+fn a_run_that_was_cancelled_before_it_began_ends_and_says_so() {
+    let (tree, progress) = (small(), Progress::new());
+    progress.cancel();
+    let partial = scan(&[tree.path()], &options(), &progress).expect("the test set it up");
+    let nothing = timeless(&partial);
+    assert!(!nothing.complete && !nothing.is_clean() && !partial.is_complete());
+    assert_eq!((nothing.input.bytes, nothing.primary().chunks), (0, 0));
+}
+
+#[test]
 fn a_cancelled_run_reports_what_it_knows() {
     let tree = mixed();
     let progress = Progress::new();
@@ -149,11 +159,13 @@ fn a_cancelled_run_reports_what_it_knows() {
 
 #[test]
 fn progress_ends_at_what_was_found() {
-    let tree = mixed();
+    let tree = small();
     let progress = Progress::new();
     scan(&[tree.path()], &options(), &progress).expect("the test set it up");
     let end = progress.snapshot();
     assert!(end.found_all);
     assert_eq!((end.bytes_done, end.files_done), (end.bytes_found, end.files_found));
     assert_eq!(end.bytes_found, run(&[&tree.path()], &options()).report(1).input.bytes);
+    // 20,000 + 20,000 + 19,223 + 10,000 + 20,480 + 1 bytes, and 33 MiB and 5,000.
+    assert_eq!((end.files_found, end.bytes_found), (8, 89_704 + (33 << 20) + 5000));
 }

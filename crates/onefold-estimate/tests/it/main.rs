@@ -5,8 +5,10 @@
 
 mod exact;
 mod golden;
+mod inside;
 mod merge;
 mod odd;
 mod sampled;
 mod tree;
 mod twin;
+mod words;

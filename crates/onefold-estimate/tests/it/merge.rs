@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use onefold_estimate::{EstimateError, Options, Partial, Report, Shard};
 use proptest::prelude::*;
 
-use crate::tree::{Tree, mixed, noise, options, report, run, timeless};
+use crate::tree::{Tree, mixed, noise, options, report, run, small, timeless};
 
 fn save(partial: &Partial, folder: &Tree, name: &str) -> PathBuf {
     let path = folder.at(name);
@@ -66,8 +66,45 @@ fn merged_results_of_disjoint_inputs_equal_one_run_over_all() {
 }
 
 #[test]
+fn merged_shards_of_a_small_tree_equal_one_run() {
+    let (tree, folder) = (small(), Tree::new());
+    fs::hard_link(tree.at("one"), tree.at("a/third")).expect("the test set it up");
+    let _socket =
+        std::os::unix::net::UnixListener::bind(tree.at("socket")).expect("the test set it up");
+    let whole = report(&[&tree.path()], &options());
+    assert_eq!(whole.problems.special_files, 1);
+    let mut parts = shards(&tree.path(), &options(), 3, &folder);
+    assert_eq!(merge(&parts), whole);
+    parts.rotate_left(1);
+    let again = Partial::merge(&parts, Some(32 << 20)).expect("they belong together");
+    assert_eq!(timeless(&again), Report { memory_bytes: 32 << 20, ..whole.clone() });
+    // Of two inputs, what is in both is counted once, and files are numbered on.
+    let other = Tree::new();
+    other.file("first/base.txt", &fs::read(tree.at("a/base.txt")).expect("it is there"));
+    other.file("first/new.bin", &noise(9, 9000));
+    other.file("last", b"");
+    let more = std::os::unix::net::UnixListener::bind(other.at("socket"));
+    let _more = more.expect("the test set it up");
+    let both = report(&[&tree.path(), &other.path()], &options());
+    let second = run(&[&other.path()], &options());
+    parts.push(save(&second, &folder, "second"));
+    assert_eq!(merge(&parts), both);
+    let names: Vec<&str> = both.duplicate_files.iter().map(|file| file.first.as_str()).collect();
+    assert!(names[0].ends_with("a/base.txt") && both.duplicate_files[0].copies == 3, "{names:?}");
+    assert_eq!((both.input.hard_links, both.input.hard_link_bytes), (2, 2));
+    assert_eq!((both.problems.special_files, both.problems.named.len()), (2, 2));
+    assert_eq!(both.inputs, [tree.path(), other.path()].map(|path| path.display().to_string()));
+    // The time of all of them together.
+    let merged = Partial::merge(&parts[3..], None).expect("one is enough");
+    assert_eq!(merged.report(1).elapsed_ns, second.report(1).elapsed_ns);
+    let twice = Partial::merge(&parts, None).expect("they belong together").report(1).elapsed_ns;
+    assert!(twice > second.report(1).elapsed_ns);
+    assert_eq!(format!("{merged:?}"), format!("{second:?}"));
+}
+
+#[test]
 fn the_same_result_gives_the_same_file() {
-    let (tree, folder) = (mixed(), Tree::new());
+    let (tree, folder) = (small(), Tree::new());
     let partial = run(&[&tree.path()], &options());
     let (a, b) = (save(&partial, &folder, "a"), save(&partial, &folder, "b"));
     assert_eq!(fs::read(a).expect("the test set it up"), fs::read(b).expect("the test set it up"));
@@ -75,7 +112,7 @@ fn the_same_result_gives_the_same_file() {
 
 #[test]
 fn a_shard_says_what_it_is_and_what_to_do_next() {
-    let tree = mixed();
+    let tree = small();
     let shard = Shard::new(1, 3).expect("the test set it up");
     let report = report(&[&tree.path()], &Options { shard, ..options() });
     assert!(!report.complete);
@@ -86,7 +123,7 @@ fn a_shard_says_what_it_is_and_what_to_do_next() {
 
 #[test]
 fn results_that_do_not_belong_together_are_refused() {
-    let (tree, folder) = (mixed(), Tree::new());
+    let (tree, folder) = (small(), Tree::new());
     let parts = shards(&tree.path(), &options(), 3, &folder);
     let error = |paths: &[PathBuf]| Partial::merge(paths, None).unwrap_err();
     assert!(matches!(error(&[]), EstimateError::NoInput));
@@ -110,7 +147,7 @@ fn results_that_do_not_belong_together_are_refused() {
 
 #[test]
 fn a_tree_that_changed_between_its_shards_is_noted() {
-    let (tree, folder) = (mixed(), Tree::new());
+    let (tree, folder) = (small(), Tree::new());
     let part = |index| {
         let shard = Shard::new(index, 2).expect("the test set it up");
         let partial = run(&[&tree.path()], &Options { shard, ..options() });
@@ -120,7 +157,8 @@ fn a_tree_that_changed_between_its_shards_is_noted() {
     tree.file("a/new", b"later");
     let second = part(1);
     let merged = merge(&[first, second]);
-    assert!(merged.notes[0].contains("changed between the runs"), "{:?}", merged.notes);
+    let told = format!("{}: changed between the runs of its shards", tree.path().display());
+    assert_eq!(merged.notes, [told]);
 }
 
 #[test]

@@ -107,3 +107,22 @@ pub fn mixed() -> Tree {
     tree.sparse("d/image.raw", 70 << 20, &[(100, &left), (far, &right), (far + 777_777, &base)]);
     tree
 }
+
+/// A little of everything, in so few bytes that looking at it takes no time: duplicates, zeroes,
+/// tails, a hole, a file of two segments, links, empty and tiny files.
+pub fn small() -> Tree {
+    let tree = Tree::new();
+    let base = prose(1, 20_000);
+    tree.file("a/base.txt", &base);
+    tree.file("a/copy.txt", &base);
+    tree.file("b/shifted.log", &base[777..]);
+    tree.file("b/zeroes.bin", &[0; 10_000]);
+    tree.file("c/repeat.dat", &noise(4, 4096).repeat(5));
+    tree.file("empty", b"");
+    tree.file("one", b"1");
+    let far = 33 << 20;
+    tree.sparse("d/image.raw", far + 5000, &[(100, &base[..3000]), (far + 100, &base[..3000])]);
+    std::os::unix::fs::symlink("empty", tree.at("link")).expect("the test set it up");
+    fs::hard_link(tree.at("one"), tree.at("same")).expect("the test set it up");
+    tree
+}

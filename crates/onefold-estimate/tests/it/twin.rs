@@ -10,7 +10,7 @@ use onefold_estimate::{
 };
 use proptest::prelude::*;
 
-use crate::tree::{Tree, mixed, noise, options, report};
+use crate::tree::{Tree, mixed, noise, options, prose, report};
 
 const BLOCK: usize = 128 << 10;
 
@@ -281,6 +281,30 @@ fn every_number_equals_the_twins_with_other_sizes_and_batches() {
         ..options()
     };
     check(&tree.path(), &few);
+}
+
+/// Of each of these files a batch holds some blocks, so that chunks and streams go on in the next.
+#[test]
+fn every_number_equals_the_twins_on_files_that_are_longer_than_a_batch() {
+    let tree = Tree::new();
+    let (text, random) = (prose(1, 200_000), noise(2, 70_000));
+    tree.file("a/one.x", &text);
+    tree.file("a/two.y", &[&random[..], &vec![0; 2 * BLOCK], &text[..150_000]].concat());
+    tree.file("b/three.x", &[&text[5..100_000], &random].concat());
+    tree.file("b/four", &[&vec![0; BLOCK], &random[..], &random[..512]].concat());
+    tree.file("b/tiny.y", &text[..700]);
+    tree.file("b/twice", &text[..700]);
+    let cdc = |avg| content_defined(avg).expect("the test set it up");
+    let few = Options {
+        chunk_sizes: vec![1024, 4096, 32_768],
+        content_defined: vec![cdc(1024), cdc(16_384)],
+        memory_bytes: 6 << 20,
+        threads: 1,
+        ..options()
+    };
+    check(&tree.path(), &few);
+    let only = Options { content_defined: Vec::new(), chunk_sizes: vec![4096], ..options() };
+    check(&tree.path(), &only);
 }
 
 /// Files made of few kinds of pieces, so that everything repeats somewhere.
