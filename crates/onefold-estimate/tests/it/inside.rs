@@ -174,3 +174,33 @@ fn a_compressed_input_that_is_cut_off_or_holds_an_image_is_refused() {
     let error = scanned(cut).expect_err("it is refused");
     assert!(matches!(error, EstimateError::Input { .. } | EstimateError::Image { .. }), "{error}");
 }
+
+/// Blocks of 128 KiB that cannot be read are left out one by one; at the eighth the rest of the
+/// segment is given up.
+#[test]
+fn seven_bad_blocks_are_passed_over_and_the_eighth_ends_the_reading() {
+    const BLOCK: u64 = 128 << 10;
+    let with = |bad: u64| {
+        let size = (bad + 2) * BLOCK;
+        let cluster = |at, seed| (at as usize, noise(seed, CLUSTER as usize));
+        let last = 2 * (bad + 1);
+        let mut image =
+            qcow2(size, &[cluster(0, 1), cluster(1, 2), cluster(last, 3), cluster(last + 1, 4)]);
+        // Those in between lie behind the end of the file.
+        for at in 2..last {
+            let entry = (2 * CLUSTER + 8 * at) as usize;
+            image[entry..entry + 8].copy_from_slice(&((1 << 30) + at * CLUSTER).to_be_bytes());
+        }
+        let tree = Tree::new();
+        tree.file("image", &image);
+        let found = report(&[&tree.path()], &options());
+        assert_eq!((found.problems.read_errors, found.problems.named.len()), (1, 1));
+        assert!(!found.is_clean() && found.input.hole_bytes == 0);
+        assert_eq!(found.primary().unique_bytes, found.input.bytes);
+        (found.input.bytes / BLOCK, found.problems.unread_bytes / BLOCK)
+    };
+    assert_eq!(with(1), (2, 1));
+    assert_eq!(with(7), (2, 7));
+    assert_eq!(with(8), (1, 9));
+    assert_eq!(with(9), (1, 10));
+}

@@ -169,10 +169,13 @@ fn foreign_and_future_files_are_named() {
     assert!(error.contains("foreign, byte 0: is no partial estimate"), "{error}");
     let short = folder.file("short", b"1f");
     let error = Partial::merge(&[short], None).unwrap_err().to_string();
-    assert!(error.contains("too short"), "{error}");
+    assert!(error.ends_with("short, byte 0: too short for a partial estimate"), "{error}");
+    let cut = folder.file("cut", b"1fold-es\x01\0\0");
+    let error = Partial::merge(&[cut], None).unwrap_err().to_string();
+    assert!(error.ends_with("cut, byte 8: ends before the version"), "{error}");
     let future = folder.file("future", b"1fold-es\x09\0\0\0");
     let error = Partial::merge(&[future], None).unwrap_err().to_string();
-    assert!(error.contains("format version 9, this program reads 1"), "{error}");
+    assert!(error.contains("byte 8: has format version 9, this program reads 1"), "{error}");
 }
 
 fn small_result(folder: &Tree) -> Vec<u8> {
