@@ -160,6 +160,50 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_is_partial_unless_it_covers_its_unit_and_says_what_it_holds() {
+        let partial = |from, to| piece(1, from, to, 0).is_partial();
+        assert!(!partial(0, 8192) && partial(1, 8192) && partial(0, 8191) && partial(1, 8191));
+        let one = u128::from_le_bytes([1; 16]);
+        assert_eq!(piece(1, 0, 8192, 0).content(), one);
+        // The n-th unit of a content is told apart by n in the upper half.
+        assert_eq!(piece(1, 0, 8192, 0).whole(), one);
+        assert_eq!(piece(1, 0, 8192, 3 * 8192).whole(), one.wrapping_add(3 << 64));
+        let shifted = one.wrapping_add(u128::from(mix64(512) | 1) << 64);
+        assert_eq!(piece(1, 0, 8192, 512).whole(), shifted);
+        assert_eq!(piece(1, 0, 8192, 8192 + 512).whole(), shifted.wrapping_add(1 << 64));
+        let unknown = Piece { identity: None, number: 7, ..piece(1, 0, 8192, 8192) };
+        assert_eq!((unknown.content(), unknown.whole()), ((1 << 120) + 7, (1 << 120) + 7));
+    }
+
+    #[test]
+    fn a_unit_that_is_written_whole_is_no_longer_composed() {
+        let mut composed = Composed::default();
+        composed.replaced(0);
+        let half = composed.overlay(0, &piece(1, 0, 4096, 0), 99);
+        composed.overlay(1, &piece(1, 0, 4096, 0), 99);
+        composed.replaced(0);
+        assert_eq!(composed.units.len(), 1);
+        // What was there is forgotten: over another content it is another unit.
+        assert_eq!(composed.overlay(0, &piece(1, 0, 4096, 0), 99), half);
+        composed.replaced(0);
+        assert_ne!(composed.overlay(0, &piece(1, 0, 4096, 0), 98), half);
+        // Pieces of the content that was there, where it was, change nothing.
+        let old = u128::from_le_bytes([9; 16]);
+        for (from, to) in [(0, 512), (512, 1024), (8000, 8192)] {
+            composed.replaced(5);
+            assert_eq!(composed.overlay(5, &piece(9, from, to, u64::from(from)), old), old);
+            assert_eq!(composed.units[&5].len(), 1, "one extent, as neighbours continue");
+        }
+        // Three extents: what was before, the piece, and what was behind it goes on at its place.
+        composed.overlay(6, &piece(1, 512, 1024, 7), old);
+        let extent = |from, to, identity, at| Extent { from, to, identity, at };
+        let one = u128::from_le_bytes([1; 16]);
+        let wanted =
+            [extent(0, 512, old, 0), extent(512, 1024, one, 7), extent(1024, 8192, old, 1024)];
+        assert_eq!(composed.units[&6], wanted);
+    }
+
+    #[test]
     fn units_are_equal_if_all_their_pieces_are() {
         let mut composed = Composed::default();
         let mut write = |unit, pieces: &[Piece]| {

@@ -125,6 +125,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_report_reads_as_a_sentence_and_counts_what_went_back_in_time() {
+        let mut report = ImportReport { lines: 9, ..ImportReport::default() };
+        let mut last = 0;
+        let request = |time_ns| Request {
+            time_ns,
+            op: crate::request::Op::Flush,
+            offset: 0,
+            length: 0,
+            identity: None,
+            stream: None,
+            pid: None,
+            deduplicate: None,
+        };
+        for time_ns in [5, 5, 4, 6, 1] {
+            report.count(&request(time_ns), &mut last);
+        }
+        assert_eq!((report.requests, report.out_of_order, last), (5, 2, 1));
+        assert_eq!(report.to_string(), "5 requests from 9 lines; 2 requests out of order");
+        report.skip(SkipReason::Blank);
+        (report.expanded, report.before_first) = (3, 4);
+        let told = "5 requests from 9 lines; skipped 1 (blank); 3 lines with several requests; \
+                    2 requests out of order; 4 requests before the first, set to its time";
+        assert_eq!(report.to_string(), told);
+    }
+
+    #[test]
     fn every_reason_has_its_own_count_and_words() {
         let mut report = ImportReport { requests: 3, lines: 10, ..ImportReport::default() };
         for (times, reason) in SkipReason::ALL.into_iter().enumerate() {

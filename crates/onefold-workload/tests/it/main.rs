@@ -6,9 +6,12 @@
 
 mod content;
 mod formats;
+mod frames;
 mod generators;
 mod golden;
 mod laws;
+mod limits;
+mod open;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod recordings;

@@ -52,6 +52,26 @@ proptest! {
     }
 }
 
+/// 128 Ki rows make a row group, and one more begins another.
+#[test]
+fn a_row_group_has_128_ki_rows() {
+    use parquet::file::metadata::RowGroupMetaData;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    let groups = |count: u64| {
+        let flush = Request { op: Op::Flush, offset: 0, length: 0, ..sample(1)[0] };
+        let mut writer = ParquetWriter::new(tempfile::tempfile().unwrap()).unwrap();
+        for _ in 0..count {
+            writer.write(&flush).unwrap();
+        }
+        let reader = SerializedFileReader::new(writer.finish().unwrap()).unwrap();
+        let groups = reader.metadata().row_groups().iter();
+        groups.map(RowGroupMetaData::num_rows).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(0), [0; 0]);
+    assert_eq!(groups(131_072), [131_072]);
+    assert_eq!(groups(131_073), [131_072, 1]);
+}
+
 #[test]
 fn row_groups_and_batches_meet_without_a_seam() {
     let requests = sample(300_001);
