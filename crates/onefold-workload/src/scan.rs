@@ -198,3 +198,64 @@ fn sorted(path: &Path) -> io::Result<Vec<PathBuf>> {
     entries.sort_unstable();
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_content::FixedChunker;
+
+    use super::*;
+
+    fn scanner<F: FnMut(ScannedChunk)>(found: F) -> Scanner<F> {
+        Scanner {
+            chunker: Chunker::Fixed(FixedChunker::new(4096).unwrap()),
+            fingerprinter: Fingerprinter::new(FingerprintKind::Blake3),
+            buffer: vec![0; 10_000],
+            open: Vec::new(),
+            opened: 0,
+            report: ScanReport::default(),
+            found,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted_and_the_first_sixteen_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut scanner = scanner(|_| ());
+        let gone: Vec<PathBuf> = (0..20).map(|n| folder.path().join(format!("gone-{n}"))).collect();
+        scanner.folder(gone.clone());
+        let report = &scanner.report;
+        assert_eq!((report.unreadable, report.problems.len()), (20, 16));
+        let named = report.problems.iter().map(|problem| problem.path.clone());
+        assert_eq!(named.collect::<Vec<_>>(), gone[..16], "in order");
+        assert!(report.problems[0].to_string().ends_with("gone-0"));
+        assert_eq!((report.files, report.chunks, report.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_file_that_fails_leaves_nothing_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 5000]).unwrap();
+        let mut chunks = Vec::new();
+        let mut scanner = scanner(|chunk| chunks.push((chunk.file, chunk.offset, chunk.len)));
+        scanner.file(&path).unwrap();
+        // A folder can be opened, and not be read.
+        scanner.file(folder.path()).unwrap_err();
+        scanner.file(&path).unwrap();
+        assert_eq!((scanner.report.files, scanner.report.bytes), (2, 10_000));
+        assert_eq!(scanner.report.chunks, 4);
+        assert_eq!(chunks, [(0, 0, 4096), (0, 4096, 904), (2, 0, 4096), (2, 4096, 904)]);
+    }
+
+    #[test]
+    fn sockets_and_links_are_counted_and_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("s")).unwrap();
+        std::os::unix::fs::symlink("s", folder.path().join("l")).unwrap();
+        fs::create_dir(folder.path().join("d")).unwrap();
+        let chunker = Chunker::Fixed(FixedChunker::new(4096).unwrap());
+        let report = scan(folder.path(), &chunker, |_| ()).unwrap();
+        assert_eq!((report.special, report.links, report.files), (1, 1, 0));
+        assert_eq!((report.unreadable, report.problems.len()), (0, 0));
+    }
+}

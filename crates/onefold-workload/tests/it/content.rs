@@ -49,6 +49,19 @@ fn impossible_profiles_are_named() {
     refused(profile(80, 10, 0), "hot contents with 0");
     refused(profile(80, 0, 0), "1600 pages of duplicated content");
     assert_eq!(profile(0, 10, 50).data_set(10, 1).unwrap().len(), 10);
+    // Half of the pages cold: 500 contents, twice each, and no page is left for another.
+    assert_eq!(profile(50, 0, 0).data_set(1000, 1).unwrap().len(), 1000);
+    refused(profile(51, 0, 0), "1020 pages of duplicated content in a data set of 1000");
+    // A third of the duplicated contents hot: 20 of 60. They have 40 redundant pages at least.
+    let share = |of: u64| ContentProfile {
+        duplicate_ratio: Ratio::percent(8),
+        hot_fingerprint_ratio: Ratio::new(1, 3).unwrap(),
+        hot_share: Ratio::new(of, 80).unwrap(),
+    };
+    assert!(share(40).data_set(1000, 1).is_ok(), "two redundant pages for each of 20");
+    refused(share(39), "21 hot contents with 39 redundant pages");
+    let large = profile(0, 0, 0).data_set((1 << 32) + 1, 1).map(|_| ()).unwrap_err();
+    assert!(large.to_string().contains("4294967297 pages: expected at most 2^32"), "{large}");
 }
 
 proptest! {
@@ -115,6 +128,19 @@ fn histograms_draw_each_class_as_often_as_it_has_pages() {
     assert!(hot.iter().all(|n| (850..1150).contains(n)), "{hot:?}");
     assert_eq!(counts.len() - unique - hot.len(), 1000);
 
+    // 2^64 less one page are accepted, one more is not.
+    let most = Histogram::new(&[(0, u64::MAX)]).unwrap();
+    assert_eq!(most.pages(), u64::MAX);
+    assert!(most.duplicate_ratio().abs() < f64::EPSILON);
+    assert!(Histogram::new(&[(0, u64::MAX), (0, 1)]).is_none());
+    assert!(Histogram::new(&[(1, 1 << 63)]).is_none());
+    assert_eq!(
+        Histogram::new(&[(1, (1 << 63) - 1), (0, 1)]).map(|all| all.pages()),
+        Some(u64::MAX)
+    );
+    let long = "x".repeat(61);
+    let error = Histogram::read(long.as_bytes()).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("line 1 `{}`: expected", "x".repeat(60))), "{error}");
     for (text, words) in [
         ("0 5\n1 x\n", "line 2 `1 x`"),
         ("1 2 3\n", "line 1"),
