@@ -203,6 +203,24 @@ mod tests {
         assert_eq!(composed.units[&6], wanted);
     }
 
+    /// Contents of composed units are in figures that were published.
+    #[test]
+    fn composed_units_keep_their_contents() {
+        let mut composed = Composed::default();
+        let first = composed.overlay(0, &piece(1, 512, 1024, 0), ZEROES);
+        // This one goes on where the last one ended, in the unit and in its content.
+        let second = composed.overlay(0, &piece(1, 1024, 1536, 512), ZEROES);
+        assert_eq!(composed.units[&0].len(), 3, "what was before, both together, and the rest");
+        let third = composed.overlay(0, &piece(2, 1536, 8192, 1 << 40), ZEROES);
+        assert_eq!([first, second, third], KEYS, "{:#x?}", [first, second, third]);
+    }
+
+    const KEYS: [u128; 3] = [
+        0xe381_be22_abdf_9e1e_19b4_54f3_4990_e4ca,
+        0x0cb1_8aa5_c61f_db47_b5fe_1b3e_6814_761d,
+        0x4991_89f4_acd8_4842_3097_a762_777e_e545,
+    ];
+
     #[test]
     fn units_are_equal_if_all_their_pieces_are() {
         let mut composed = Composed::default();

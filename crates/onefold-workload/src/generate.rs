@@ -294,6 +294,25 @@ where
 mod tests {
     use super::*;
 
+    /// The golden section of the space, or the next number that has no divisor in common with it.
+    #[test]
+    fn neighbouring_ranks_lie_a_golden_section_apart() {
+        for (pages, factor) in [
+            (1, 1),
+            (2, 1),
+            (1000, 619),
+            (1 << 20, 648_055),
+            (1 << 40, 679_535_556_937),
+            ((1 << 40) - 1, 679_535_556_937),
+        ] {
+            let scatter = Scatter::new(pages, &mut RandomStreams::new(1).stream("s"));
+            assert_eq!(scatter.factor, factor, "{pages} pages");
+            let step = (scatter.place(1) + pages - scatter.place(0)) % pages;
+            assert_eq!(step, factor % pages);
+        }
+        assert_eq!([gcd(12, 18), gcd(7, 0), gcd(1, 9)], [6, 7, 1]);
+    }
+
     #[test]
     fn scattering_is_a_bijection() {
         for pages in 1..300 {

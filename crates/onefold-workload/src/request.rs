@@ -138,6 +138,9 @@ impl Request {
 mod tests {
     use super::*;
 
+    const FILLED: [u8; 20] =
+        [49, 70, 225, 80, 123, 200, 11, 71, 179, 187, 124, 122, 0, 104, 50, 97, 165, 48, 147, 232];
+
     #[test]
     fn identities_tell_content_apart_and_print_in_order() {
         let mut bytes = [0; 16];
@@ -158,5 +161,7 @@ mod tests {
             assert_ne!(page(one, 4096), page(Identity::from_bytes(other), 4096), "byte {at}");
         }
         assert_eq!(page(one, 13), page(one, 4096)[..13]);
+        // These bytes are in volumes that were made of traces.
+        assert_eq!(page(Identity::from_bytes([7; 16]), 20), FILLED);
     }
 }

@@ -229,6 +229,29 @@ mod tests {
     }
 
     #[test]
+    fn stretches_are_put_together_when_there_are_too_many() {
+        let mut stretches = Stretches { all: Vec::new(), limit: 4 };
+        for stretch in [(0, 30, 40), (0, 0, 10), (1, 10, 20), (0, 5, 8)] {
+            stretches.add(stretch);
+        }
+        // What begins where the last one ends makes that longer; elsewhere it is one more.
+        stretches.add((0, 8, 12));
+        assert_eq!(stretches.all, [(0, 30, 40), (0, 0, 10), (1, 10, 20), (0, 5, 12)]);
+        stretches.add((1, 12, 13));
+        let joined = [(0, 0, 12), (0, 30, 40), (1, 10, 20), (1, 12, 13)];
+        assert_eq!((stretches.all.as_slice(), stretches.limit), (&joined[..], STRETCHES_FIRST));
+        stretches.add((2, 13, 14));
+        stretches.add((1, 20, 21));
+        stretches.join();
+        let joined = [(0, 0, 12), (0, 30, 40), (1, 10, 21), (2, 13, 14)];
+        assert_eq!(stretches.all, joined, "those that meet or overlap, of one stream");
+        let mut many = Stretches { all: Vec::new(), limit: STRETCHES_FIRST };
+        many.all = (0..STRETCHES_FIRST as u64).map(|n| (0, 2 * n, 2 * n + 1)).collect();
+        many.add((1, 0, 1));
+        assert_eq!(many.limit, 2 * STRETCHES_FIRST, "twice as many as could not be put together");
+    }
+
+    #[test]
     fn of_nothing_there_is_nothing() {
         let mut summary = TraceSummary::default();
         let facts = |summary: &mut TraceSummary| {

@@ -171,3 +171,78 @@ fn failed(error: ParquetError) -> io::Error {
         other => io::Error::other(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::metadata::RowGroupMetaData;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+    use super::*;
+
+    const SCHEMA: &str = "message t {
+        required int64 number (integer(64, false));
+        optional int32 small (integer(32, false));
+        optional boolean word;
+        required binary name (string);
+        optional fixed_len_byte_array(16) bytes;
+    }";
+
+    fn push(table: &mut Table<std::fs::File>, number: u64, there: bool) {
+        let [numbers, small, word, name, bytes] = table.columns.as_mut_slice() else {
+            unreachable!("there are five columns")
+        };
+        numbers.push_u64(number);
+        small.push_u32(there.then_some(u32::MAX - number as u32));
+        word.push_bool(there.then_some(number.is_multiple_of(2)));
+        name.push_name(if there { "one" } else { "other" });
+        bytes.push_bytes(there.then_some([number as u8; 16]));
+        table.end_row().unwrap();
+    }
+
+    #[test]
+    fn a_group_has_its_own_rows_and_forgets_those_before() {
+        let columns = vec![
+            Column::U64(Vec::new()),
+            Column::U32(Vec::new(), Vec::new()),
+            Column::Bool(Vec::new(), Vec::new()),
+            Column::Name(Vec::new(), Vec::new()),
+            Column::Bytes16(Vec::new(), Vec::new()),
+        ];
+        let file = tempfile::tempfile().unwrap();
+        let mut table = Table::new(file, SCHEMA, columns, &["number"]).unwrap();
+        for (number, there) in [(7, true), (u64::MAX, false)] {
+            push(&mut table, number, there);
+        }
+        table.end_group().unwrap();
+        assert_eq!(table.rows, 0);
+        for (number, there) in [(1, false), (2, true), (3, true)] {
+            push(&mut table, number, there);
+        }
+        assert_eq!(table.rows, 3);
+        let Column::Name(_, known) = &table.columns[3] else { unreachable!("names") };
+        assert_eq!(known.len(), 2, "each name once");
+        let reader = SerializedFileReader::new(table.finish().unwrap()).unwrap();
+        let groups = reader.metadata().row_groups().iter();
+        assert_eq!(groups.map(RowGroupMetaData::num_rows).collect::<Vec<_>>(), [2, 3]);
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        let bytes = |number: u8| format!("{:?}", vec![number; 16]);
+        let there = |number: u8, small: u32, word: bool| {
+            format!(
+                "{{number: {number}, small: {small}, word: {word}, name: \"one\", bytes: {}}}",
+                bytes(number)
+            )
+        };
+        let not = |number: u64| {
+            format!("{{number: {number}, small: null, word: null, name: \"other\", bytes: null}}")
+        };
+        let wanted = [
+            there(7, u32::MAX - 7, false),
+            not(u64::MAX),
+            not(1),
+            there(2, u32::MAX - 2, true),
+            there(3, u32::MAX - 3, false),
+        ];
+        assert_eq!(rows, wanted);
+    }
+}

@@ -137,3 +137,50 @@ impl Iterator for HistogramContent {
         Some(Identity::of_number(self.seed, number))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_classes_and_pages_add_up() {
+        let found = Histogram::read(&b"0 3\n\n  1 2 \n4 0\n2 5\n"[..]).unwrap();
+        let class =
+            |copies, pages_to_here, pages, first| Class { copies, pages_to_here, pages, first };
+        // Numbers are of duplicated contents: two of the second class come before the third.
+        let classes = [class(1, 3, 3, 0), class(2, 7, 4, 0), class(3, 22, 15, 2)];
+        assert_eq!(found, Histogram { classes: classes.to_vec(), pages: 22, duplicated: 7 });
+        assert!((found.duplicate_ratio() - 12.0 / 22.0).abs() < 1e-12);
+        for (text, line, got) in
+            [("0 5\n1 x\n", 2, "1 x"), ("1 2 3\n", 1, "1 2 3"), ("\n5\n", 2, "5")]
+        {
+            let error = Histogram::read(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("line {line} `{got}`: expected")), "{error}");
+        }
+        for text in ["", "\n", "5 0\n"] {
+            assert!(matches!(Histogram::read(text.as_bytes()), Err(HistogramError::Empty)));
+        }
+        assert!(Histogram::new(&[]).unwrap().duplicate_ratio().abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn pages_of_a_content_are_the_same_and_unique_ones_are_new_each_time() {
+        let histogram = Histogram::new(&[(1, 2), (0, 1), (2, 1)]).unwrap();
+        let mut content = histogram.content(7);
+        let mut pages = RandomStreams::new(7).stream("content.histogram");
+        let mut unique = 0;
+        for _ in 0..200 {
+            // Pages 0 to 3 are of two contents, page 4 is unique, pages 5 to 7 are of the third.
+            let number = match pages.below(8) {
+                page @ 0..=3 => page / 2,
+                4 => {
+                    unique += 1;
+                    u64::MAX - unique
+                }
+                _ => 2,
+            };
+            assert_eq!(content.next(), Some(Identity::of_number(7, number)));
+        }
+        assert!(unique > 10);
+    }
+}

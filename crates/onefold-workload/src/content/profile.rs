@@ -128,7 +128,7 @@ impl ContentProfile {
     /// what was drawn in the last `pages` draws has about the duplicates of the data set.
     pub fn histogram(&self, pages: u64) -> Result<Histogram, ProfileError> {
         let Classes { cold, hot, hot_redundant } = self.classes(pages)?;
-        let copies = hot_redundant.checked_div(hot).unwrap_or(0);
+        let copies = hot_redundant.checked_div(hot).unwrap_or_default();
         let more = hot_redundant - copies * hot;
         let unique = pages - 2 * cold - hot - hot_redundant;
         let classes = [(0, unique), (1, cold), (copies, hot - more), (copies + 1, more)];
@@ -148,7 +148,7 @@ impl ContentProfile {
         // Every cold content has one redundant page.
         let cold = redundant - hot_redundant;
         let hot_to_cold = Ratio::new(fingerprints.numerator(), cold_of_all.numerator());
-        let hot = hot_to_cold.map_or(0, |ratio| ratio.of(cold));
+        let hot = hot_to_cold.map(|ratio| ratio.of(cold)).unwrap_or_default();
         if hot == 0 && hot_redundant > 0 {
             return Err(ProfileError::NoHotContent { redundant: hot_redundant });
         }

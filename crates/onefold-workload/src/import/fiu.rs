@@ -60,7 +60,6 @@ impl Fiu {
         let mut fields = Fields::blank(line);
         let time = fields.number("timestamp")?;
         let pid = fields.number32("pid")?;
-        fields.take("process")?;
         // From the right, since blanks in the process name shift everything else.
         let mut right = RightFields(line);
         let digests = right.take("digest")?;

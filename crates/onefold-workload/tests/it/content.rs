@@ -60,6 +60,15 @@ fn impossible_profiles_are_named() {
     };
     assert!(share(40).data_set(1000, 1).is_ok(), "two redundant pages for each of 20");
     refused(share(39), "21 hot contents with 39 redundant pages");
+    // 200 cold contents twice, 100 hot ones three times: 700 pages, of which 400 are redundant.
+    let full = |of: u64| ContentProfile {
+        duplicate_ratio: Ratio::new(400, of).unwrap(),
+        hot_fingerprint_ratio: Ratio::new(1, 3).unwrap(),
+        hot_share: Ratio::new(1, 2).unwrap(),
+    };
+    assert_eq!(full(700).data_set(700, 1).unwrap().len(), 700);
+    let error = full(699).data_set(699, 1).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("700 pages of duplicated content in a data set of 699"), "{error}");
     let large = profile(0, 0, 0).data_set((1 << 32) + 1, 1).map(|_| ()).unwrap_err();
     assert!(large.to_string().contains("4294967297 pages: expected at most 2^32"), "{large}");
 }

@@ -54,8 +54,8 @@ fn numbers_have_seven_bits_a_byte_and_fit_64() {
         assert_eq!(offset(bytes), Ok(value), "{bytes:x?}");
     }
     let last = [0x80; 9];
-    for too_much in [0x02, 0x7f, 0x81] {
-        let error = offset(&[&last[..], &[too_much, 0]].concat()).unwrap_err();
+    for too_much in [&[0x02][..], &[0x7f], &[0x81, 0x00]] {
+        let error = offset(&[&last[..], too_much].concat()).unwrap_err();
         assert_eq!(error, "frame 1 of the recording: a request that makes no sense");
     }
 }
@@ -186,6 +186,82 @@ fn a_frame_is_where_it_should_be_and_whole_unless_it_is_the_last() {
 }
 
 #[test]
+fn of_a_frame_with_nonsense_no_request_is_given() {
+    let file = [header(512), frame(0, &READ), frame(0, &[&READ[..], &[9]].concat())].concat();
+    let mut reader = RecordingReader::new(Cursor::new([file, frame(0, &READ)].concat()));
+    let found: Vec<bool> = reader.by_ref().map(|request| request.is_ok()).collect();
+    assert_eq!(found, [true, false], "the one before it, the error, and nothing behind it");
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn a_frame_of_names_alone_begins_at_no_time() {
+    let mut encoder = RecordingEncoder::new(512).unwrap();
+    encoder.name(3, "x");
+    assert_eq!(encoder.take(), Some(frame(0, &[4, 3, 1, b'x'])));
+    assert_eq!(encoder.take(), None);
+}
+
+#[test]
+fn a_frame_of_64_kib_is_full_and_one_byte_less_is_not() {
+    for (letters, full) in [(65_530, false), (65_531, true)] {
+        let mut encoder = RecordingEncoder::new(512).unwrap();
+        // Tag, number, and a length of three bytes before it.
+        encoder.name(0, &"x".repeat(letters));
+        assert_eq!(encoder.is_full(), full, "{letters}");
+    }
+}
+
+/// An input that is interrupted at every second read, and reads one byte at the others.
+struct Interrupted(Cursor<Vec<u8>>, bool);
+
+impl std::io::Read for Interrupted {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        let len = to.len().min(1);
+        self.0.read(&mut to[..len])
+    }
+}
+
+#[test]
+fn an_interrupted_read_is_made_again() {
+    let file = [header(512), frame(0, &READ), frame(0, &READ)].concat();
+    let input = std::io::BufReader::with_capacity(1, Interrupted(Cursor::new(file), false));
+    let found: Vec<_> = RecordingReader::new(input).map(Result::unwrap).collect();
+    assert_eq!(found.len(), 2);
+}
+
+/// An input that fails once these bytes were read.
+struct Failing(Cursor<Vec<u8>>);
+
+impl std::io::Read for Failing {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(to)? {
+            0 => Err(std::io::Error::other("unplugged")),
+            some => Ok(some),
+        }
+    }
+}
+
+#[test]
+fn an_input_that_fails_is_no_torn_end() {
+    let file = [header(512), frame(0, &READ)].concat();
+    for cut in [0, 5, 16, 20, 30, file.len() - 1, file.len()] {
+        let input =
+            std::io::BufReader::with_capacity(7, Failing(Cursor::new(file[..cut].to_vec())));
+        let mut reader = RecordingReader::new(input);
+        let found: Vec<_> = reader.by_ref().collect();
+        assert_eq!(found.len(), if cut == file.len() { 2 } else { 1 }, "{cut}");
+        let error = found.last().unwrap().as_ref().unwrap_err();
+        assert!(std::error::Error::source(error).unwrap().to_string().contains("unplugged"));
+        assert_eq!(reader.report().skipped_total(), 0);
+    }
+}
+
+#[test]
 fn a_header_names_a_unit_from_512_to_4096() {
     for unit in [0, 256, 511, 513, 3072, 8192] {
         let error = read(header(unit)).0.unwrap_err();
@@ -205,13 +281,15 @@ fn a_header_names_a_unit_from_512_to_4096() {
 
 #[test]
 fn frames_are_written_when_they_are_full_and_the_rest_at_the_end() {
-    let request = |number: u64| Recorded {
+    // With a thousand contents it has 16,007 bytes, of which five make a frame full.
+    let content = [7; 1000];
+    let request = |_| Recorded {
         time_ns: 100,
-        op: Op::Read,
+        op: Op::Write,
         stream: 0,
-        offset: number % 2,
-        length: 1,
-        content: &[],
+        offset: 0,
+        length: 512_000,
+        content: &content,
         deduplicate: None,
     };
     let lens = |count: u64| {
@@ -224,12 +302,11 @@ fn frames_are_written_when_they_are_full_and_the_rest_at_the_end() {
             lens.push(len - 8);
             rest = &rest[12 + len..];
         }
-        assert_eq!(read(file).0.unwrap().len() as u64, count);
+        assert_eq!(read(file).0.unwrap().len() as u64, 1000 * count);
         lens
     };
-    // Five bytes each: 13,108 of them are the first not below 64 KiB.
     assert_eq!(lens(0), [0; 0]);
-    assert_eq!(lens(13_107), [65_535]);
-    assert_eq!(lens(13_108), [65_540]);
-    assert_eq!(lens(13_109), [65_540, 5]);
+    assert_eq!(lens(4), [64_028]);
+    assert_eq!(lens(5), [80_035]);
+    assert_eq!(lens(6), [80_035, 16_007]);
 }

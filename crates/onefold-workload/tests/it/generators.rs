@@ -131,6 +131,13 @@ fn nonsense_is_named() {
     refused(spec(AddressPattern::Zipf { exponent: Ratio::percent(1_100) }), "1100/100");
     let arrivals = Arrivals::Closed { queue_depth: 0, think: ThinkTime::None };
     refused(WorkloadSpec { arrivals, ..base }, "queue depth 0");
+    let hot = |hot_pages, hot_requests| {
+        let [hot_pages, hot_requests] = [hot_pages, hot_requests].map(Ratio::percent);
+        spec(AddressPattern::HotCold { hot_pages, hot_requests })
+    };
+    refused(hot(101, 50), "hot share of the pages 101/100: expected a share from 0 to 1");
+    refused(hot(50, 101), "hot share of the requests 101/100: expected a share from 0 to 1");
+    assert!(Generator::new(hot(50, 100)).is_ok());
     let hot_pages = Ratio::new(1, 10_000).unwrap();
     let pattern = AddressPattern::HotCold { hot_pages, hot_requests: Ratio::ONE };
     refused(spec(pattern), "0 hot pages of 1000");

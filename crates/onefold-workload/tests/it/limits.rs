@@ -61,10 +61,11 @@ fn times_are_within_584_years_of_the_first() {
     };
     assert_eq!(waits(most - 1), Ok(most * 1000));
     assert!(waits(most).is_err());
-    assert!(
-        read(Format::FioIolog, b"fio version 2 iolog\nf wait 1 0 0\n").is_err(),
-        "one too many"
-    );
+    for line in ["f wait 1 0 0", "f add 1", "f sync 0 0 0", "f read 0 512 0"] {
+        let text = format!("fio version 2 iolog\n{line}\n");
+        let error = read(Format::FioIolog, text.as_bytes()).unwrap_err();
+        assert!(error.contains("after the last field"), "{line}: {error}");
+    }
     let queue = |time: &str| {
         let line = format!("8,0 3 1 {time} 697 Q R 8 + 8 [x]");
         one(QUEUE, &line).map(|found| found.0)
@@ -72,6 +73,22 @@ fn times_are_within_584_years_of_the_first() {
     assert_eq!(queue("1.000000001"), Some(1_000_000_001));
     assert_eq!(queue("18446744073.709551615"), Some(u64::MAX));
     assert_eq!((queue("18446744073.709551616"), queue("1.")), (None, Some(1_000_000_000)));
+}
+
+#[test]
+fn a_line_ends_with_its_last_field() {
+    for (format, line, more) in [
+        (Format::Csv, "time_ns,op,offset,length,identity,stream,pid\n5,read,0,512,,,", ",9"),
+        (Format::Msr, "1,hm,0,Read,0,512,1", ",9"),
+        (Format::DiskSim, "0 0 8 8 1", " 9"),
+        (Format::CacheSim, "1,5,2a,512,1", ",9"),
+        (Format::Alibaba, "419,W,0,512,1", ",9"),
+        (Format::FioIolog, "fio version 3 iolog\n5 f read 0 512", " 9"),
+    ] {
+        assert_eq!(read(format, line.as_bytes()).map(|all| all.len()), Ok(1), "{format}");
+        let error = read(format, format!("{line}{more}").as_bytes()).unwrap_err();
+        assert!(error.contains("unexpected `9` after the last field"), "{error}");
+    }
 }
 
 #[test]
@@ -229,7 +246,10 @@ fn a_format_shows_in_the_first_two_hundred_whole_lines() {
     // The nearest is the one that read most lines.
     let error = detect("1,5,2a,512,1\n1,5,2a,512,1\n1,5,x,512,1\n".to_owned()).unwrap_err();
     assert!(error.to_string().contains("the nearest is cachesim, but line 3"), "{error}");
-    assert!(detect("# nothing\n".to_owned()).is_err(), "remarks alone could be of several");
+    let error = detect("nonsense\n".to_owned()).unwrap_err().to_string();
+    assert!(error.contains("the nearest is csv, but line 1"), "of equals the first: {error}");
+    let remark = detect("# nothing\n".to_owned()).unwrap_err().to_string();
+    assert!(remark.starts_with("its first lines fit no known format"), "{remark}");
 }
 
 #[test]

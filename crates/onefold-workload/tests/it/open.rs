@@ -5,7 +5,9 @@ use std::fs;
 use std::io::Cursor;
 
 use onefold_workload::trace::OpenError;
-use onefold_workload::{Format, Op, Request, Trace, TraceFormat, TraceWriter};
+use onefold_workload::{
+    Format, Identity, Op, RecordingEncoder, Request, RequestLog, Trace, TraceFormat, TraceWriter,
+};
 
 const CSV: &str =
     "time_ns,op,offset,length,identity,stream,pid\n5,write,0,4096,,1,2\n9,read,512,512,,,\n";
@@ -134,17 +136,44 @@ fn formats_have_names_that_read_back_and_ours_is_written() {
         op: Op::Trim,
         offset: 512,
         length: 1024,
-        identity: None,
+        identity: Some(Identity::from_bytes([0xa5; 16])),
         stream: Some(0),
         pid: None,
         deduplicate: Some(false),
     };
     writer.write(&request).unwrap();
+    writer
+        .write(&Request { time_ns: 10, identity: None, stream: None, pid: Some(3), ..request })
+        .unwrap();
     let text = writer.finish().unwrap();
-    let wanted =
-        "time_ns,op,offset,length,identity,stream,pid,deduplicate\n7,trim,512,1024,,0,,no\n";
+    let wanted = "time_ns,op,offset,length,identity,stream,pid,deduplicate\n7,trim,512,1024,a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5,0,,no\n\
+        10,trim,512,1024,,,3,no\n";
     assert_eq!(String::from_utf8(text.clone()).unwrap(), wanted);
-    assert_eq!(times(read(&text, None).unwrap()), [7]);
+    assert_eq!(times(read(&text, None).unwrap()), [7, 10]);
+}
+
+/// An output that says how often it was flushed.
+#[derive(Debug, Default)]
+struct Flushed(u32);
+
+impl std::io::Write for Flushed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_finished_is_flushed() {
+    assert_eq!(TraceWriter::csv(Flushed::default()).unwrap().finish().unwrap().0, 1);
+    assert_eq!(RequestLog::csv(Flushed::default()).unwrap().finish().unwrap().0, 1);
+    let mut flushed = Flushed::default();
+    RecordingEncoder::new(512).unwrap().write_all([], &mut flushed).unwrap();
+    assert_eq!(flushed.0, 1);
 }
 
 #[cfg(feature = "parquet")]
