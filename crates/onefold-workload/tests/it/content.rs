@@ -49,6 +49,8 @@ fn impossible_profiles_are_named() {
     refused(profile(80, 10, 0), "hot contents with 0");
     refused(profile(80, 0, 0), "1600 pages of duplicated content");
     assert_eq!(profile(0, 10, 50).data_set(10, 1).unwrap().len(), 10);
+    assert_eq!(ContentProfile::named("laptop2"), Some(PRESETS[1].profile));
+    assert_eq!(ContentProfile::named("laptop"), None);
     // Half of the pages cold: 500 contents, twice each, and no page is left for another.
     assert_eq!(profile(50, 0, 0).data_set(1000, 1).unwrap().len(), 1000);
     refused(profile(51, 0, 0), "1020 pages of duplicated content in a data set of 1000");

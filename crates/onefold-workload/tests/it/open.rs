@@ -146,7 +146,8 @@ fn formats_have_names_that_read_back_and_ours_is_written() {
         .write(&Request { time_ns: 10, identity: None, stream: None, pid: Some(3), ..request })
         .unwrap();
     let text = writer.finish().unwrap();
-    let wanted = "time_ns,op,offset,length,identity,stream,pid,deduplicate\n7,trim,512,1024,a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5,0,,no\n\
+    let wanted = "time_ns,op,offset,length,identity,stream,pid,deduplicate\n\
+        7,trim,512,1024,a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5,0,,no\n\
         10,trim,512,1024,,,3,no\n";
     assert_eq!(String::from_utf8(text.clone()).unwrap(), wanted);
     assert_eq!(times(read(&text, None).unwrap()), [7, 10]);

@@ -147,6 +147,44 @@ fn columns_that_are_no_trace_are_named() {
 }
 
 #[test]
+fn columns_of_lists_are_refused_and_a_file_without_rows_is_a_trace() {
+    let opened = |schema: &str| {
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let file = tempfile::tempfile().unwrap();
+        let properties = Arc::new(WriterProperties::builder().build());
+        ParquetReader::new(
+            SerializedFileWriter::new(file, schema, properties).unwrap().into_inner().unwrap(),
+        )
+    };
+    assert_eq!(opened(FOREIGN).unwrap().count(), 0);
+    let nested = FOREIGN.replace("optional int64 offset", "repeated int64 offset");
+    let error = opened(&nested).unwrap_err().to_string();
+    assert_eq!(error, "column `offset` is nested: expected plain columns");
+    let twice =
+        FOREIGN.replace("optional int64 length;", "optional int64 length; optional int64 offset;");
+    let error = opened(&twice).unwrap_err().to_string();
+    assert!(error.contains("column `offset` occurs twice"), "{error}");
+    for (column, kind, told) in [
+        ("identity", "binary", None),
+        ("identity", "fixed_len_byte_array(16)", None),
+        ("identity", "int64", Some("has type INT64: expected 16 bytes")),
+        ("deduplicate", "boolean", None),
+        ("deduplicate", "int32", Some("has type INT32: expected BOOLEAN")),
+        ("stream", "int64", None),
+        ("stream", "double", Some("has type DOUBLE: expected INT32 or INT64")),
+    ] {
+        let schema = FOREIGN.replace("optional int32 pid;", &format!("optional {kind} {column};"));
+        match (opened(&schema), told) {
+            (Ok(_), None) => {}
+            (Err(error), Some(told)) => {
+                assert_eq!(error.to_string(), format!("column `{column}` {told}"))
+            }
+            (found, _) => panic!("{column} {kind}: {found:?}"),
+        }
+    }
+}
+
+#[test]
 fn what_is_no_parquet_is_told_so() {
     for bytes in [&b""[..], b"PAR1", b"PAR1PAR1", b"time_ns,op\n", &[0xff; 4096]] {
         let mut file = tempfile::tempfile().unwrap();
