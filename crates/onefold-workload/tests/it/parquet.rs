@@ -177,7 +177,7 @@ fn columns_of_lists_are_refused_and_a_file_without_rows_is_a_trace() {
         match (opened(&schema), told) {
             (Ok(_), None) => {}
             (Err(error), Some(told)) => {
-                assert_eq!(error.to_string(), format!("column `{column}` {told}"))
+                assert_eq!(error.to_string(), format!("column `{column}` {told}"));
             }
             (found, _) => panic!("{column} {kind}: {found:?}"),
         }
