@@ -79,23 +79,24 @@ mod tests {
     /// In thousandths of a page, from all of the identity, rounded up to sub-pages.
     #[test]
     fn lengths_are_drawn_from_the_whole_identity_to_a_thousandth() {
+        // A number that comes within a thousandth of whole sub-pages from both sides.
+        let subpages = |permille: u64| (permille * 4097).div_ceil(1000).clamp(1, 4097) as u32;
         let mut random = onefold_block::SplitMix64::new(3);
         for (percent, spread, low, high) in
             [(50, 25, 250, 750), (10, 30, 0, 400), (90, 20, 700, 1100), (40, 1, 390, 410)]
         {
-            let sizes = Sizes { subpages: 200, ..sizes(percent, spread, Engine::BeforeScrambler) };
+            let sizes = Sizes { subpages: 4097, ..sizes(percent, spread, Engine::BeforeScrambler) };
             let mut found = std::collections::BTreeSet::new();
             for _ in 0..2000 {
                 let (one, two) = (random.next_u64(), random.next_u64());
                 let identity = Identity(u128::from(two) << 64 | u128::from(one));
                 let permille = low + mix64(one ^ mix64(two)) % (high - low + 1);
-                let expected = permille.div_ceil(5).clamp(1, 200) as u32;
+                let expected = subpages(permille);
                 assert_eq!(sizes.subpages_of(7, identity, None), expected, "{identity:?}");
                 found.insert(expected);
             }
             let (least, most) = (found.first().copied(), found.last().copied());
-            let bounds = [low.div_ceil(5).max(1), high.div_ceil(5).min(200)];
-            assert_eq!([least, most], bounds.map(|bound| Some(bound as u32)), "every length");
+            assert_eq!([least, most], [low, high].map(|permille| Some(subpages(permille))));
         }
         let codewords = Sizes::codewords(8);
         assert!((0..100).all(|n| codewords.subpages_of(n, Identity(n.into()), None) == 1));

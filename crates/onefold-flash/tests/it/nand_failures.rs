@@ -33,7 +33,7 @@ fn copies_that_cannot_be_read_are_none() {
     wipe_data(&folder, 1);
     let open = |refused: Range<u64>| {
         let media = folder.open("copies").expect("there");
-        let copies = Arc::new(Exact { media, refused: Arc::new(Mutex::new((refused, 1))) });
+        let copies = Arc::new(Exact { media, refused: Arc::new(Mutex::new((refused, 0))) });
         opened_on(exact(&folder, "nand"), Some(copies), WearModel::none())
     };
     let programmed = |nand: &ByteNand<FileStore>| -> Vec<u32> {

@@ -43,7 +43,8 @@ pub fn description() -> Description {
     Description::new(geometry(), &channel(), "")
 }
 
-/// Which bytes of a file cannot be read, from the how-manieth read of any of them on.
+/// Which bytes of a file cannot be read, and the how-manieth read of any of them is refused; 0 is
+/// every one.
 pub type Refused = Arc<Mutex<(Range<u64>, u32)>>;
 
 /// Media that know their holes to the byte, and of which no byte can be read if they are told so.
@@ -61,10 +62,13 @@ impl Media for Exact {
         let mut refused = self.refused.lock().expect("nobody panicked");
         let (range, left) = &mut *refused;
         if offset < range.end && range.start < offset + buf.len() as u64 {
-            *left -= 1;
-            if *left == 0 {
-                *left = 1;
-                return self.media.read(u64::MAX / 2, buf);
+            match *left {
+                0 => return self.media.read(u64::MAX / 2, buf),
+                1 => {
+                    *range = 0..0;
+                    return self.media.read(u64::MAX / 2, buf);
+                }
+                _ => *left -= 1,
             }
         }
         self.media.read(offset, buf)

@@ -25,6 +25,17 @@ fn a_page_that_is_found_whole_is_stored_again_and_proven() {
     own(&mut nand, 4);
     nand.sync().expect("synced");
     drop(nand);
+    let cells = || {
+        let media = folder.open("nand").expect("there");
+        let mut bytes = vec![0; media.len().expect("known") as usize];
+        media.read(0, &mut bytes).expect("read");
+        bytes
+    };
+    let before = cells();
+    // A bit of its bytes, of their parity and of what it says of itself.
+    for at in [DATA + 2 * PAGE + 9, OOBS + 2 * OOB + 3, OOBS + 2 * OOB + 32 + 5] {
+        folder.flip_bit("nand", at, 3).expect("flipped");
+    }
     for ppn in [0, 2, 4] {
         wipe_copy(&folder, ppn);
     }
@@ -46,6 +57,7 @@ fn a_page_that_is_found_whole_is_stored_again_and_proven() {
     };
     let again = [4, 2, 0, 2].map(stored).concat();
     assert_eq!(folder.ops_since(&mut seen), again, "page 1 is proven, page 2 asked for twice");
+    assert!(cells() == before, "it is stored as it was programmed");
     nand.prove_found().expect("proven");
     let copied = |first: u64, pages: u64| {
         let at = RECORDS + first * 64;

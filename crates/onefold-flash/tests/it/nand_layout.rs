@@ -307,6 +307,10 @@ fn the_files_of_a_drive_are_as_documented_to_the_byte() {
         let source = scrambler.as_ref().map(|scrambler| scrambler.seed_source);
         let mut drive = made(scrambler.as_ref());
         live(&mut drive);
+        let health = drive.nand.health();
+        let moved = (health.copies_as_stored, health.copies_encoded, health.lost_pages);
+        let anew = source == Some(SeedSource::PageColumnErase);
+        assert_eq!(moved, if anew { (1, 1, 1) } else { (2, 0, 1) }, "plain pages never are");
         let total = (PAGES * BLOCKS) as usize;
         let scrambler = scrambler.as_ref();
         let mut nand = Written::header(*b"ONEFNAND", scrambler, OOBS + total * OOB);

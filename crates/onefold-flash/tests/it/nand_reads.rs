@@ -136,11 +136,11 @@ impl Reader {
 }
 
 /// A life of programs, erases and reads, and each count and answer beside the second reader's.
-fn follow(code: &str, wear: &WearModel, what: &str) -> NandHealth {
+fn follow(code: &str, wear: &WearModel, steps: u64, what: &str) -> NandHealth {
     let mut nand = nand(code, wear.clone());
     let mut reader = Reader::new(code, wear.clone());
     let mut random = SplitMix64::new(5);
-    for step in 1..=600 {
+    for step in 1..=steps {
         let at = random.below(u64::from(BLOCKS)) as u32;
         let block = &mut reader.blocks[at as usize];
         let next = block.pages.len() as u32;
@@ -207,7 +207,7 @@ fn every_read_gives_and_counts_what_wear_and_code_make_of_it() {
         seed: 3,
         ..WearModel::none()
     };
-    let detected = follow(DETECT_NAME, &drifting, "a code that only detects");
+    let detected = follow(DETECT_NAME, &drifting, 600, "a code that only detects");
     assert!(detected.retries > 50 && detected.uncorrectable > 10, "{detected:?}");
     assert_eq!((detected.corrected_bits, detected.corrected_pages), (0, 0));
     let worse = WearModel {
@@ -216,13 +216,13 @@ fn every_read_gives_and_counts_what_wear_and_code_make_of_it() {
         similar_factor: 3.0,
         ..drifting.clone()
     };
-    let corrected = follow(BCH_NAME, &worse, "a code that corrects");
+    let corrected = follow(BCH_NAME, &worse, 600, "a code that corrects");
     assert!(corrected.corrected_bits > 300 && corrected.uncorrectable > 10, "{corrected:?}");
     assert!(corrected.retries > 20, "{corrected:?}");
     let hopeless = WearModel { fresh_rate: 0.4, plain_factor: 4.0, retries: 2, ..drifting };
-    let none = follow(BCH_NAME, &hopeless, "noise");
+    let none = follow(BCH_NAME, &hopeless, 150, "noise");
     assert_eq!(none.uncorrectable, none.reads, "half of the bits at most, and none comes back");
-    let fresh = follow(BCH_NAME, &WearModel::none(), "no errors");
+    let fresh = follow(BCH_NAME, &WearModel::none(), 150, "no errors");
     assert_eq!(fresh.bits_read, fresh.reads * 8 * (1024 + 32 + 64), "what is beside is not read");
 }
 

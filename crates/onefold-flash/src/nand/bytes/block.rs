@@ -40,7 +40,7 @@ impl BlockEntry {
     /// The bytes to store.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
-        bytes[FLAGS] = WRITTEN | if self.bad { BAD } else { 0 };
+        bytes[FLAGS] = if self.bad { WRITTEN | BAD } else { WRITTEN };
         bytes[ERASES..READS].copy_from_slice(&self.erases.to_le_bytes());
         bytes[READS..FILLED_S].copy_from_slice(&self.reads.to_le_bytes());
         bytes[FILLED_S..FILLED_S + 8].copy_from_slice(&self.filled_s.to_le_bytes());
