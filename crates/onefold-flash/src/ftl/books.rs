@@ -255,9 +255,19 @@ impl<N: Nand> Books<N> {
         self.map.load(self.segments.slots().lpns(segment), bytes);
     }
 
-    /// Nobody knows where the pages of a segment of the map are.
+    /// The mapping page of a segment of the map cannot be read any more. What has an owner is where
+    /// that says; nobody knows where the other pages are. Without that an owner would put its page
+    /// back there when collection moves it, whatever was written since.
     pub fn lose(&mut self, segment: u32) {
-        self.map.lose(self.segments.slots().lpns(segment));
+        let lpns = self.segments.slots().lpns(segment);
+        self.map.lose(lpns.clone());
+        for place in 0..self.layout.places() {
+            if let Owner::Data(lpn) | Owner::Kept(lpn) = self.owners.get(place)
+                && lpns.contains(&lpn)
+            {
+                self.map.replace(lpn, Place::Own(place));
+            }
+        }
     }
 
     /// A segment of the map is in flash only from now on.

@@ -1,0 +1,288 @@
+//! Whoever notes, word by word, what a drive does to its flash and tells its driver and its policy.
+//! Room: onefold-flash.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+use crate::ftl::Ftl;
+use crate::geometry::Geometry;
+use crate::nand::{
+    Fragment, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Pattern, Payload, PowerCut,
+};
+use crate::op::{Driver, FlashOp, OpKind, Work};
+use crate::testing::perfect::PerfectTable;
+
+/// A drive of which everything is told.
+pub type Drive = Ftl<Telling, Teller>;
+
+/// What was told so far, by all who hold a copy of it.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Rc<RefCell<String>>);
+
+impl Told {
+    /// Tells something more.
+    pub fn say(&self, what: &str) {
+        let mut told = self.0.borrow_mut();
+        told.push(' ');
+        told.push_str(what);
+    }
+
+    /// What was told since the last call.
+    pub fn take(&self) -> String {
+        std::mem::take(&mut self.0.borrow_mut())
+    }
+}
+
+fn key(key: PageKey) -> String {
+    match key {
+        PageKey::Data(lpn) => format!("D{lpn}"),
+        PageKey::Kept(lpn) => format!("K{lpn}"),
+        PageKey::Shared(vpn) => format!("S{vpn}"),
+        PageKey::Packed(count) => format!("P{count}"),
+        PageKey::Map(index) => format!("M{index}"),
+        PageKey::Journal(index) => format!("J{index}"),
+        PageKey::Directory(index) => format!("B{index}"),
+        PageKey::Root(index) => format!("R{index}"),
+    }
+}
+
+/// An array that tells what is programmed and erased, and where some pages cannot be read.
+#[derive(Debug)]
+pub struct Telling {
+    pub inner: PowerCut<IdentityNand>,
+    pub told: Told,
+    pub unreadable: BTreeSet<u32>,
+}
+
+impl Telling {
+    fn place(&self, ppn: u32) -> String {
+        let pages = self.inner.geometry().pages_per_block;
+        format!("{}.{}", ppn / pages, ppn % pages)
+    }
+
+    fn readable(&self, ppn: u32) -> Result<(), NandError> {
+        let damaged = self.unreadable.contains(&ppn);
+        if damaged { Err(NandError::Uncorrectable { ppn, retries: 1 }) } else { Ok(()) }
+    }
+
+    fn answer<T>(&self, what: &str, result: Result<T, NandError>) -> Result<T, NandError> {
+        self.told.say(what);
+        if result.is_err() {
+            self.told.say("FAILED");
+        }
+        result
+    }
+}
+
+impl Nand for Telling {
+    type Page = Identity;
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn program(
+        &mut self,
+        ppn: u32,
+        payload: Payload<'_, Identity>,
+        oob: &Oob,
+    ) -> Result<(), NandError> {
+        let mut what = format!("{}={}@{}", self.place(ppn), key(oob.key), oob.seq);
+        if oob.seed != 0 {
+            write!(what, "~{}", oob.seed).unwrap();
+        }
+        if oob.tag != 0 {
+            write!(what, "#{}", oob.tag).unwrap();
+        }
+        match payload {
+            Payload::Data(page) => write!(what, ":{}", page.0).unwrap(),
+            Payload::Meta(bytes) => write!(what, ":{:08x}", crc32fast::hash(bytes)).unwrap(),
+            Payload::Packed(fragments) => {
+                for Fragment { key: of, seed, tag, subpages, content } in fragments {
+                    let content = content.map_or("lost".to_owned(), |page| page.0.to_string());
+                    write!(what, "+{}*{subpages}~{seed}#{tag}:{content}", key(*of)).unwrap();
+                }
+            }
+        }
+        let result = self.inner.program(ppn, payload, oob);
+        self.answer(&what, result)
+    }
+
+    fn copy(&mut self, from: u32, to: u32, of: PageKey, seq: u64) -> Result<u64, NandError> {
+        let what = format!("{}={}@{seq}<{}", self.place(to), key(of), self.place(from));
+        let result = self.inner.copy(from, to, of, seq);
+        self.unreadable.remove(&to);
+        self.answer(&what, result)
+    }
+
+    fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
+        self.readable(ppn)?;
+        self.inner.read(ppn)
+    }
+
+    fn read_packed(&mut self, ppn: u32) -> Result<Vec<Fragment<Identity>>, NandError> {
+        self.readable(ppn)?;
+        self.inner.read_packed(ppn)
+    }
+
+    fn compress(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        request: Option<bool>,
+    ) -> Option<Fragment<Identity>> {
+        self.inner.compress(lpn, page, request)
+    }
+
+    fn expand(&mut self, ppn: u32, fragment: &Fragment<Identity>) -> Result<Identity, NandError> {
+        self.inner.expand(ppn, fragment)
+    }
+
+    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
+        self.readable(ppn)?;
+        self.inner.read_meta(ppn)
+    }
+
+    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
+        self.readable(ppn)?;
+        self.inner.read_oob(ppn)
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), NandError> {
+        let pages = self.geometry().pages_per_block;
+        self.unreadable.retain(|ppn| ppn / pages != block);
+        let result = self.inner.erase(block);
+        self.answer(&format!("erase{block}"), result)
+    }
+
+    fn is_bad(&self, block: u32) -> bool {
+        self.inner.is_bad(block)
+    }
+
+    fn sync(&mut self) -> Result<(), NandError> {
+        let result = self.inner.sync();
+        self.answer("sync", result)
+    }
+
+    /// Three families of pages, and noise.
+    fn pattern(&self, page: &Identity) -> Option<Pattern> {
+        let family = (page.0 % 4) as u8;
+        (family > 0).then(|| Pattern::of(&[family * 0x55; 64]))
+    }
+}
+
+/// A driver that tells what it is asked to do, and may want host pages on one plane.
+#[derive(Debug)]
+pub struct Asked {
+    pub told: Told,
+    pub wants: Cell<Option<u32>>,
+}
+
+impl Driver for Asked {
+    fn issue(&mut self, op: FlashOp) {
+        let FlashOp { kind, cause, ppn, foreground } = op;
+        let kind = match kind {
+            OpKind::Read => "r",
+            OpKind::Program => "p",
+            OpKind::Erase => "e",
+        };
+        let waits = if foreground { "!" } else { "" };
+        self.told.say(&format!("[{kind}{ppn} {}{waits}]", cause.name()));
+    }
+
+    fn work(&mut self, work: Work, foreground: bool) {
+        // Every write looks up; the rest is rare.
+        if work != Work::Lookup || !foreground {
+            self.told.say(&format!("{work:?}{}", if foreground { "!" } else { "" }));
+        }
+    }
+
+    fn wait_for(&mut self, ppn: u32) {
+        self.told.say(&format!("wait{ppn}"));
+    }
+
+    fn is_idle(&self, _plane: u32) -> bool {
+        true
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        self.wants.get()
+    }
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// A policy that knows every page, tells what it hears, and wants some pages apart.
+#[derive(Debug)]
+pub struct Teller {
+    pub table: PerfectTable,
+    pub told: Told,
+    /// Pages of these contents are wanted apart: every so manieth; 0 for none.
+    pub apart_every: u64,
+}
+
+impl Policy<Identity> for Teller {
+    fn decide(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        prepared: Prepared,
+        look: &mut impl Look,
+    ) -> Verdict {
+        let wanted = self.apart_every > 0 && (page.0 as u64).is_multiple_of(self.apart_every);
+        match self.table.decide(lpn, page, prepared, look) {
+            Verdict::Program { tag, .. } => Verdict::Program { tag, apart: wanted },
+            Verdict::Verify { tag, candidate, .. } => {
+                Verdict::Verify { tag, candidate, apart: wanted }
+            }
+            shared @ Verdict::Share { .. } => shared,
+        }
+    }
+
+    fn stored(&mut self, ppn: u32, tag: u64) {
+        self.told.say(&format!("stored{ppn}#{tag}"));
+        self.table.stored(ppn, tag);
+    }
+
+    fn recovered(&mut self, ppn: u32, tag: u64) {
+        self.told.say(&format!("found{ppn}#{tag}"));
+        self.table.recovered(ppn, tag);
+    }
+
+    fn moved(&mut self, from: u32, to: u32, tag: u64) {
+        self.told.say(&format!("moved{from}>{to}#{tag}"));
+        self.table.moved(from, to, tag);
+    }
+
+    fn died(&mut self, ppn: u32) {
+        self.told.say(&format!("died{ppn}"));
+        self.table.died(ppn);
+    }
+
+    fn compared(&mut self, candidate: u32, equal: bool) {
+        self.told.say(&format!("compared{candidate}:{equal}"));
+        self.table.compared(candidate, equal);
+    }
+
+    fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
+        self.table.next_offline(look)
+    }
+
+    fn scanned(&mut self, ppn: u32, page: &Identity, look: &mut impl Look) {
+        self.table.scanned(ppn, page, look);
+    }
+
+    fn settled(&mut self, pair: Pair, merged: bool) {
+        self.told.say(&format!("settled{}={}:{merged}", pair.duplicate, pair.original));
+        self.table.settled(pair, merged);
+    }
+
+    fn dram(&self) -> Vec<(&'static str, u64)> {
+        self.table.dram()
+    }
+}
