@@ -2,7 +2,11 @@
 //! finds half filled.
 //! Room: onefold-flash.
 
+mod choice;
+mod life;
+mod lives;
 mod lost_map;
+mod state;
 mod told;
 
 use crate::dedup::{Engine, NoDedup};
