@@ -3,9 +3,12 @@
 //! Room: onefold-flash.
 
 mod choice;
+mod format;
 mod life;
+mod limits;
 mod lives;
 mod lost_map;
+mod own;
 mod state;
 mod told;
 
